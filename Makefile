@@ -1,0 +1,105 @@
+# Every target works on a fresh checkout: the first one that needs it creates .venv.
+#   make PYTHON=/path/to/python3.11 test      choose the interpreter
+#   make ARGS="tests/protocol -x" test        pass arguments to pytest
+
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := pipeline,demo,dev
+# Named after the directory, so that a moved or copied checkout builds an environment of its own.
+STAMP := $(VENV)/ready-$(shell pwd -P | cksum | cut -d ' ' -f 1)
+PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3 python)
+ARGS :=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+unexport PYTHONPATH PYTHONHOME
+
+.PHONY: help demo test check format wheel-test clean java python
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo         the lab demo: four instruments, a recorder, Spark, a report (needs Java 17)"
+	@echo "make test         the tests (those of the pipeline need Java 17)"
+	@echo "make check        format, lint, types, layer contracts"
+	@echo "make format       rewrite the code in the project's format"
+	@echo "make wheel-test   build the wheel and test it in an environment of its own"
+	@echo "make clean        remove everything that these commands made"
+
+# Sets $$python to the first usable interpreter.
+find_python = python=; for each in $(PYTHONS); do \
+	if "$$each" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	then python=$$each; break; fi; done
+
+# True when the Java that Spark would start is 17 or newer.
+java_works = test "$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
+	| sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9][0-9]*\).*/\2/p' | head -n 1 | grep . || echo 0)" -ge 17
+
+define say_java
+	echo "Java 17 or newer was not found ($${JAVA_HOME:+JAVA_HOME is $$JAVA_HOME; without it, }PATH is searched). Install it:"; \
+	echo "    Debian, Ubuntu:  apt-get install openjdk-17-jre-headless"; \
+	echo "    Fedora:          dnf install java-21-openjdk-headless"; \
+	echo "    macOS:           brew install openjdk@17"; \
+	echo "or set JAVA_HOME to the Java that you have."
+endef
+
+python:
+	@$(find_python); test -n "$$python" || { \
+	echo "No Python 3.11 or newer with its venv module was found (tried: $(PYTHONS)). Install it:"; \
+	echo "    Debian, Ubuntu:  apt-get install python3 python3-venv"; \
+	echo "    Fedora:          dnf install python3"; \
+	echo "    macOS:           brew install python@3.11"; \
+	echo "or name the one that you have: make PYTHON=/path/to/python3.11 ..."; \
+	exit 1; } >&2
+
+java:
+	@$(java_works) || { $(say_java); exit 1; } >&2
+
+$(STAMP): pyproject.toml | python
+	@$(find_python); if test -e $@ && $(BIN)/python -c ''; then echo "==> bringing $(VENV) up to date"; else \
+	echo "==> creating $(VENV) with $$python ($$("$$python" --version))"; \
+	rm -rf $(VENV) && "$$python" -m venv $(VENV); fi
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@echo "==> installing pzc and what it needs into $(VENV); the first time takes minutes"
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --editable '.[$(EXTRAS)]'
+	@mkdir -p $(VENV)/types && ln -sfn ../.. $(VENV)/types/pzc
+	@touch $@
+
+demo: java $(STAMP)
+	@echo "==> the lab demo; Ctrl-C ends it at any time"
+	@$(BIN)/python -m examples.lab.demo $(ARGS)
+
+test: $(STAMP)
+	@$(java_works) || { echo; echo "!!! THE PIPELINE TESTS ARE SKIPPED"; $(say_java); echo; } >&2
+	@echo "==> tests"
+	@$(BIN)/pytest $(ARGS)
+
+check: $(STAMP)
+	@echo "==> format"
+	@$(BIN)/ruff format --check .
+	@echo "==> lint"
+	@$(BIN)/ruff check .
+	@echo "==> types"
+	@$(BIN)/basedpyright
+	@echo "==> layer contracts"
+	@$(BIN)/lint-imports --no-logo
+
+format: $(STAMP)
+	@$(BIN)/ruff check --select I --fix .
+	@$(BIN)/ruff format .
+
+# Run from inside the second environment, where nothing of the checkout is on the path.
+wheel-test: $(STAMP)
+	@echo "==> building the source archive and, from it, the wheel"
+	@rm -rf dist $(VENV)/wheel
+	@$(BIN)/python -m build --outdir dist
+	@echo "==> installing the wheel into an environment of its own"
+	@$(BIN)/python -m venv $(VENV)/wheel
+	@$(VENV)/wheel/bin/python -m pip install --quiet --upgrade pip
+	@$(VENV)/wheel/bin/python -m pip install "$$(echo dist/pzc-*.whl)[$(EXTRAS)]"
+	@echo "==> tests against the wheel"
+	@cd $(VENV)/wheel && bin/pytest --config-file ../../pyproject.toml --rootdir ../.. --installed ../../tests
+
+clean:
+	rm -rf $(VENV) build dist pzc.egg-info demo-report .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,59 @@
+"""Remote instrument control: Python agents over ZeroMQ.
+
+``Server(instrument).serve_forever()`` on one machine; ``Proxy("tcp://...")`` on another holds the
+instrument as if it were local.
+"""
+
+from .agents.agent import Agent
+from .agents.attributes import RemoteAttribute
+from .agents.proxy import Proxy, close
+from .agents.server import Server
+from .agents.signals import Signal
+from .agents.subscription import Notification, Subscription
+from .agents.wire import Protocol
+from .delivery.policies import Policy, block, drop, latest, mailbox
+from .delivery.sequences import Gap
+from .protocol.errors import (
+    AgentClosed,
+    BindError,
+    CallTimeout,
+    ConfigError,
+    DecodeError,
+    FrameError,
+    InstantiateRefused,
+    JournalError,
+    LocalProtocolError,
+    MemberRefused,
+    MissingRequirement,
+    PeerLost,
+    PolicyRefused,
+    ProtocolError,
+    PzcError,
+    ReceiveTimeout,
+    Refused,
+    RemoteError,
+    RemoteProtocolError,
+    ReplayedMessage,
+    RoleRefused,
+    SerializeError,
+    SerializerRefused,
+    SignatureError,
+    StaleMessage,
+    SubscriptionClosed,
+    UnknownName,
+    VersionError,
+)
+from .protocol.keyring import Key, Keyring, Role
+from .protocol.unpickle import register_class
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Agent", "AgentClosed", "BindError", "CallTimeout", "ConfigError", "DecodeError", "FrameError", "Gap",
+    "InstantiateRefused", "JournalError", "Key", "Keyring", "LocalProtocolError", "MemberRefused",
+    "MissingRequirement", "Notification", "PeerLost", "Policy", "PolicyRefused", "Protocol", "ProtocolError",
+    "Proxy", "PzcError", "ReceiveTimeout", "Refused", "RemoteAttribute", "RemoteError", "RemoteProtocolError",
+    "ReplayedMessage", "Role", "RoleRefused", "SerializeError", "SerializerRefused", "Server", "Signal",
+    "SignatureError", "StaleMessage", "Subscription", "SubscriptionClosed", "UnknownName", "VersionError",
+    "block", "close", "drop", "latest", "mailbox", "register_class",
+]  # fmt: skip

@@ -1,0 +1,221 @@
+"""Deferred requests: many in flight to one peer over one DEALER of the I/O thread.
+
+::
+
+    state       event                                        next
+    unsent      peer connected, at the latest by deadline    waiting
+    waiting     reply                                        done
+    waiting     refusal by an agent that replaced the peer   unsent, once, after a handshake
+    any         deadline (CallTimeout), agent stopped        done
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import zmq
+
+from ..protocol.codec import Envelope
+from ..protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
+from ..protocol.frames import Buffer
+from .counters import Counters
+from .endpoints import new_socket
+from .loop import Loop, Timer
+from .peers import Peer
+from .requests import Reply, Requester, accepted
+
+MAX_PENDING = 10_000
+"""Deferred requests of one agent that may be unanswered."""
+
+_RETRY = 0.005
+"""Seconds after which a request is tried again when its peer is not connected yet."""
+
+
+@dataclass
+class _Pending:
+    """One request; ``started`` and ``deadline`` in monotonic seconds."""
+
+    peer: Peer
+    content: object
+    future: Future[Any]
+    started: float
+    deadline: float
+    frames: list[Buffer]
+    msgid: str
+    timer: Timer | None = None
+    repeated: bool = False
+
+
+@dataclass
+class _Line:
+    """The socket to one peer, and what it could not take yet, in order."""
+
+    socket: zmq.Socket[bytes]
+    unsent: deque[_Pending] = field(default_factory=deque)
+
+
+class Deferred:
+    """Requests whose replies complete futures.
+
+    Args:
+        loop: owner of the sockets.
+        requester: formats requests and reads replies.
+        counters: where oddities are counted.
+    """
+
+    def __init__(self, loop: Loop, requester: Requester, counters: Counters) -> None:
+        self._loop = loop
+        self._requester = requester
+        self._counters = counters
+        self._lines: dict[tuple[str, str], _Line] = {}
+        self._pending: dict[str, _Pending] = {}
+        self._closed = False
+
+    def submit(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
+        """Send content to a known peer; any thread.
+
+        The future gets the reply, or CallTimeout after ``timeout`` seconds, or the
+        error that `Requester.request` would raise.
+
+        Raises:
+            SerializeError: when the content cannot be expressed.
+        """
+        frames, msgid = self._requester.encode(peer, content)
+        future: Future[Reply] = Future()
+        now = time.monotonic()
+        entry = _Pending(peer, content, future, now, now + timeout, frames, msgid)
+        self._loop.call(partial(self._guarded, entry, self._begin))
+        return future
+
+    def _guarded(self, entry: _Pending, work: Callable[[_Pending], None]) -> None:
+        try:
+            work(entry)
+        except Exception as exc:
+            self._fail(entry, exc)
+
+    def _fail(self, entry: _Pending, error: Exception) -> None:
+        self._drop(entry)
+        _settle(entry.future, error=error)
+
+    def _begin(self, entry: _Pending) -> None:
+        if self._closed:
+            raise AgentClosed("the agent was stopped")
+        if len(self._pending) >= MAX_PENDING:
+            raise PeerLost(f"{MAX_PENDING} deferred requests are already unanswered")
+        self._pending[entry.msgid] = entry
+        left = max(0.0, entry.deadline - time.monotonic())
+        entry.timer = self._loop.call_later(left, partial(self._expire, entry))
+        key = (entry.peer.endpoint, entry.peer.dialect)
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line(self._open(entry.peer))
+        line.unsent.append(entry)
+        if len(line.unsent) == 1:
+            self._send(line)
+
+    def _open(self, peer: Peer) -> zmq.Socket[bytes]:
+        socket = new_socket(self._loop.context, zmq.DEALER)
+        # Without it, a request to a peer that is gone would run whenever that one comes back.
+        socket.setsockopt(zmq.IMMEDIATE, 1)
+        socket.connect(peer.endpoint)
+        self._loop.register(socket, partial(self._on_readable, peer, socket))
+        return socket
+
+    def _send(self, line: _Line) -> None:
+        while line.unsent and not self._closed:
+            entry = line.unsent[0]
+            if self._pending.get(entry.msgid) is entry:
+                try:
+                    line.socket.send_multipart([b"", *entry.frames], zmq.NOBLOCK)
+                except zmq.Again:
+                    self._reopen(line, entry.peer)
+                    self._loop.call_later(_RETRY, partial(self._send, line))
+                    return
+                except zmq.ZMQError as exc:
+                    self._fail(entry, PeerLost(f"{entry.peer.endpoint} cannot be sent to: {exc}"))
+            line.unsent.popleft()
+
+    def _reopen(self, line: _Line, peer: Peer) -> None:
+        if peer.endpoint.startswith("inproc://"):  # libzmq does not connect these again by itself
+            self._loop.unregister(line.socket)
+            line.socket.close(0)
+            line.socket = self._open(peer)
+
+    def _drop(self, entry: _Pending) -> None:
+        if self._pending.get(entry.msgid) is entry:
+            del self._pending[entry.msgid]
+        if entry.timer is not None:
+            entry.timer.cancel()
+
+    def _expire(self, entry: _Pending) -> None:
+        endpoint, seconds = entry.peer.endpoint, entry.deadline - entry.started
+        self._requester.forget(endpoint)
+        self._fail(entry, CallTimeout(f"no reply from {endpoint} within {seconds:g} s"))
+
+    def _on_readable(self, peer: Peer, socket: zmq.Socket[bytes]) -> None:
+        while not socket.closed:
+            try:
+                frames = socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._take(peer, frames[1:] if frames and not frames[0] else frames)
+
+    def _take(self, peer: Peer, frames: list[bytes]) -> None:
+        try:
+            envelope = self._requester.open_reply(peer, frames)
+        except PzcError:
+            self._counters.add("replies_unexpected")
+            return
+        entry = self._pending.get(envelope.msgid)
+        if entry is None:
+            self._counters.add("replies_unexpected")
+            return
+        self._guarded(entry, partial(self._finish, envelope))
+
+    def _finish(self, envelope: Envelope, entry: _Pending) -> None:
+        reply = self._requester.read_reply(entry.peer, envelope)
+        if reply.refusal is None or entry.repeated:
+            accepted(reply)
+            self._drop(entry)
+            _settle(entry.future, result=reply)
+            return
+        entry.repeated = True
+        threading.Thread(target=self._repeat, args=(entry, reply), name="pzc-meet", daemon=True).start()
+
+    def _repeat(self, entry: _Pending, reply: Reply) -> None:
+        try:
+            requester = self._requester
+            peer = requester.after_refusal(entry.peer, reply, entry.started, entry.deadline)
+            frames, msgid = requester.encode(peer, entry.content)
+        except Exception as exc:
+            self._loop.call(partial(self._fail, entry, exc))
+            return
+        again = replace(entry, peer=peer, frames=frames, msgid=msgid)
+        self._loop.call(partial(self._drop, entry))
+        self._loop.call(partial(self._guarded, again, self._begin))
+
+    def close(self) -> None:
+        """Fail what is pending with AgentClosed and close the sockets; I/O thread."""
+        self._closed = True
+        for line in self._lines.values():
+            self._loop.unregister(line.socket)
+            line.socket.close(0)
+        self._lines.clear()
+        for entry in list(self._pending.values()):
+            self._fail(entry, AgentClosed("the agent was stopped"))
+
+
+def _settle(future: Future[Any], result: Any = None, error: BaseException | None = None) -> None:
+    if future.done() or not future.set_running_or_notify_cancel():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)

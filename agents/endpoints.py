@@ -1,0 +1,127 @@
+"""Endpoints: what they may look like, binding them, and what to say when that fails."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import logging
+import re
+import socket as stdlib_socket
+
+import zmq
+
+from ..protocol.errors import BindError, ConfigError
+from ..protocol.frames import MAX_CONTENT
+
+logger = logging.getLogger("pzc.endpoints")
+
+RANDOM_TCP = "tcp://127.0.0.1:0"
+"""Any free TCP port on loopback."""
+
+HIGH_WATER_MARK = 10_000
+"""Messages that a socket holds for one slow peer before it drops or refuses more."""
+
+DECODE_LATER = 1 << 16
+"""Contents above this many bytes are decoded by the lane, so that they do not hold up the rest."""
+
+_FORM = re.compile(r"(tcp|ipc|inproc)://(.+)")
+# A '+' would end the sender in a PZC00 header.
+_USABLE = re.compile(r"tcp://[^+]+:(\*|(?P<port>\d{1,5}))|(ipc|inproc)://[^+]+")
+_warned: set[str] = set()
+
+
+def is_endpoint(target: str) -> bool:
+    """True for ``tcp://``, ``ipc://`` and ``inproc://`` addresses, False for a name."""
+    return _FORM.fullmatch(target) is not None
+
+
+def check(endpoint: str) -> str:
+    """Return the endpoint when it can be used.
+
+    Raises:
+        ConfigError: saying what an endpoint looks like.
+    """
+    found = _USABLE.fullmatch(endpoint) if isinstance(endpoint, str) else None
+    if found is None or int(found["port"] or 0) > 65_535:
+        raise ConfigError(
+            f"{endpoint!r} is not an endpoint; expected tcp://ADDRESS:PORT with a port up to 65535, "
+            "ipc://PATH or inproc://NAME, without '+'"
+        )
+    return endpoint
+
+
+def new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
+    """A socket with this project's bounds: marks, message size, heartbeats, no linger."""
+    socket = context.socket(kind)
+    socket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
+    socket.setsockopt(zmq.RCVHWM, HIGH_WATER_MARK)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.MAXMSGSIZE, MAX_CONTENT)
+    socket.setsockopt(zmq.HEARTBEAT_IVL, 1000)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 4000)
+    socket.setsockopt(zmq.RECONNECT_IVL, 50)
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
+    return socket
+
+
+def bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
+    """Bind and return the endpoint with its real port.
+
+    Raises:
+        ConfigError: when it is no endpoint.
+        BindError: naming the endpoint and the reason.
+    """
+    check(endpoint)
+    if endpoint.startswith("ipc://") and _is_served(endpoint[6:]):
+        raise BindError(f"cannot bind {endpoint}: address already in use{_advice(zmq.EADDRINUSE)}")
+    try:
+        socket.bind(
+            endpoint[:-1] + "*" if endpoint.startswith("tcp://") and endpoint.endswith(":0") else endpoint
+        )
+    except zmq.ZMQError as exc:
+        reason = zmq.strerror(exc.errno or 0).lower()
+        raise BindError(f"cannot bind {endpoint}: {reason}{_advice(exc.errno)}") from exc
+    return endpoint if endpoint.startswith("inproc://") else socket.getsockopt_string(zmq.LAST_ENDPOINT)
+
+
+def _is_served(path: str) -> bool:
+    # libzmq would unlink the other agent's path and take its place without a word.
+    with stdlib_socket.socket(stdlib_socket.AF_UNIX) as probe:
+        try:
+            probe.connect(f"\0{path[1:]}" if path.startswith("@") else path)
+        except OSError:
+            return False
+    return True
+
+
+def _advice(code: int | None) -> str:
+    if code == errno.EADDRINUSE:
+        return "; another program uses it: stop that one, or bind port 0 for a free one"
+    if code in (errno.ENODEV, errno.EADDRNOTAVAIL):
+        return "; no interface of this machine has that address"
+    return ""
+
+
+def is_loopback(endpoint: str) -> bool:
+    """True when only this machine can reach the endpoint."""
+    if not endpoint.startswith("tcp://"):
+        return True
+    host = endpoint[6:].rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def warn_unsigned(endpoint: str) -> None:
+    """Warn, once per endpoint, that anybody on the network can use an agent without key."""
+    if is_loopback(endpoint) or endpoint in _warned:
+        return
+    _warned.add(endpoint)
+    logger.warning(
+        "%s is reachable from the network and this agent has no key: anybody there can call it. "
+        "Set PZC_KEY on both sides, or bind 127.0.0.1",
+        endpoint,
+    )

@@ -1,0 +1,251 @@
+"""The I/O loop: one thread per process that owns the sockets of all its agents.
+
+::
+
+    state      event                 next
+    absent     first acquire()       running (thread and ZMQ context exist)
+    running    last release()        stopping (thread joined, context ended) → absent
+    any        fork in the child     absent (the parent's loop stays the parent's)
+
+Other threads reach a socket only by `call`, which queues a function and wakes the thread; on a loop
+that has ended, or is the parent's, it does nothing. A handler that raises is logged and counted; it
+never ends the loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import logging
+import math
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import zmq
+
+from ..protocol.errors import AgentClosed, CallTimeout
+
+logger = logging.getLogger("pzc.loop")
+
+T = TypeVar("T")
+
+STOP_TIMEOUT = 5.0
+"""Seconds to wait for the thread to finish its last work."""
+
+
+class Timer:
+    """A function due at a time; `cancel` before that and it never runs."""
+
+    __slots__ = ("cancelled", "due", "function")
+
+    def __init__(self, due: float, function: Callable[[], None]) -> None:
+        self.due = due
+        self.function = function
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Never run the function; safe from any thread and more than once."""
+        self.cancelled = True
+        self.function = _nothing  # it stays in the heap until it is due, and must not keep more alive
+
+
+def _nothing() -> None:
+    return None
+
+
+class Loop:
+    """One thread, one ZMQ context, one poller. Made by `acquire`, never directly."""
+
+    def __init__(self) -> None:
+        self.context = zmq.Context()
+        self.context.set(zmq.MAX_SOCKETS, 16_384)
+        self.errors = 0
+        self._poller = zmq.Poller()
+        self._handlers: dict[Any, Callable[[], None]] = {}
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._calls: deque[Callable[[], None]] = deque()
+        self._awake = False
+        self._pid = os.getpid()
+        self._ended = False
+        # Reentrant: the garbage collector may run a finaliser that calls `call` inside `call`.
+        self._pipe = threading.RLock()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._order = itertools.count()
+        self._running = True
+        self._poller.register(self._wake_read, zmq.POLLIN)
+        self._thread = threading.Thread(target=self._run, name="pzc-io", daemon=True)
+        self._thread.start()
+
+    def in_thread(self) -> bool:
+        """True when the caller is the I/O thread."""
+        return threading.current_thread() is self._thread
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Run ``function`` soon in the I/O thread; safe from any thread, never blocks."""
+        self._calls.append(function)
+        if not self._awake:
+            self._awake = True
+            self._wake()
+
+    def _wake(self) -> None:
+        with self._pipe, contextlib.suppress(BlockingIOError):
+            if not self._gone():
+                os.write(self._wake_write, b"\0")
+
+    def _gone(self) -> bool:
+        return self._ended or self._pid != os.getpid()
+
+    def run(self, function: Callable[[], T], timeout: float = STOP_TIMEOUT) -> T:
+        """Run ``function`` in the I/O thread and return its result.
+
+        Raises:
+            CallTimeout: when the I/O thread did not come to it in ``timeout`` seconds.
+            AgentClosed: when the loop has ended, or belongs to the parent of a forked process.
+        """
+        if self.in_thread():
+            return function()
+        if self._gone():
+            raise AgentClosed("the I/O thread has ended")
+        result: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                result.set_result(function())
+            except BaseException as exc:
+                result.set_exception(exc)
+
+        self.call(work)
+        try:
+            return result.result(timeout)
+        except TimeoutError:
+            if not result.done():
+                raise CallTimeout(f"the I/O thread did not answer within {timeout} s") from None
+            raise
+
+    def call_later(self, delay: float, function: Callable[[], None]) -> Timer:
+        """Run ``function`` in the I/O thread ``delay`` seconds from now."""
+        timer = Timer(time.monotonic() + delay, function)
+        if self.in_thread():
+            self._push(timer)
+        else:
+            self.call(lambda: self._push(timer))
+        return timer
+
+    def _push(self, timer: Timer) -> None:
+        heapq.heappush(self._timers, (timer.due, next(self._order), timer))
+
+    def register(self, socket: zmq.Socket[bytes], handler: Callable[[], None]) -> None:
+        """Call ``handler`` whenever the socket is readable; I/O thread only."""
+        self._handlers[socket] = handler
+        self._poller.register(socket, zmq.POLLIN)
+
+    def unregister(self, socket: zmq.Socket[bytes]) -> None:
+        """Stop watching a socket; I/O thread only."""
+        if self._handlers.pop(socket, None) is not None:
+            self._poller.unregister(socket)
+
+    def _run(self) -> None:
+        while self._running or self._calls:
+            for ready, _ in self._poll():
+                if ready == self._wake_read:
+                    self._drain_wake()
+                else:
+                    handler = self._handlers.get(ready)
+                    if handler is not None:
+                        self._guard(handler)
+            self._run_due()
+
+    def _poll(self) -> list[tuple[Any, int]]:
+        due = self._timers[0][0] - time.monotonic() if self._timers else None
+        try:
+            return self._poller.poll(None if due is None else max(0, math.ceil(due * 1000)))
+        except zmq.ZMQError as exc:
+            logger.exception("poll failed: %s", exc)
+            self.errors += 1
+            return []
+
+    def _drain_wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_read, 4096)
+        self._awake = False
+        for _ in range(len(self._calls)):
+            self._guard(self._calls.popleft())
+        if self._calls and not self._awake:
+            self._awake = True
+            self._wake()
+
+    def _run_due(self) -> None:
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            timer = heapq.heappop(self._timers)[2]
+            if not timer.cancelled:
+                self._guard(timer.function)
+
+    def _guard(self, function: Callable[[], None]) -> None:
+        try:
+            function()
+        except BaseException:  # a user's done-callback may raise anything
+            self.errors += 1
+            logger.exception("a handler of the I/O thread failed")
+
+    def _end(self) -> None:
+        self._running = False
+        self.call(lambda: None)
+        if not self.in_thread():
+            self._thread.join(STOP_TIMEOUT)
+        self.context.destroy()
+        with self._pipe:
+            self._ended = True
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+
+
+class _Shared:
+    """The process's loop and how many agents use it."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self.lock = threading.Lock()
+        self.loop: Loop | None = None
+        self.users = 0
+
+
+_shared = _Shared()
+os.register_at_fork(after_in_child=_shared.forget)
+
+
+def acquire() -> Loop:
+    """The process's loop, started by its first user; every `acquire` needs one `release`."""
+    with _shared.lock:
+        if _shared.loop is None:
+            _shared.loop = Loop()
+        _shared.users += 1
+        return _shared.loop
+
+
+def release(loop: Loop) -> None:
+    """Give the loop back; the last user ends it. Never call it from the I/O thread.
+
+    Raises:
+        AgentClosed: when called from the I/O thread, which cannot wait for itself.
+    """
+    if loop.in_thread():
+        raise AgentClosed("the I/O thread cannot release its own loop")
+    with _shared.lock:
+        if loop is not _shared.loop:
+            return
+        _shared.users -= 1
+        if _shared.users:
+            return
+        _shared.loop = None
+    loop._end()  # pyright: ignore[reportPrivateUsage]

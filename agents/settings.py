@@ -1,0 +1,259 @@
+"""Settings: argument > environment > file > default, and where each value came from.
+
+The file is ``pzc.toml``: the one named by ``PZC_CONFIG``, else the first found in the working
+directory, ``$XDG_CONFIG_HOME/pzc`` (default ``~/.config/pzc``) and ``/etc/pzc``. Its keys are the
+variables' names in lower case without the prefix (``ser = "json"``).
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..protocol import serializers
+from ..protocol.errors import ConfigError, PzcError
+from ..protocol.frames import DIALECTS
+from ..protocol.keyring import Key, Keyring
+from ..protocol.signing import SUITES
+
+logger = logging.getLogger("pzc.settings")
+
+SEALED = "aes256-gcm"
+"""The suite that encrypts contents."""
+
+
+def _flag(value: str) -> bool:
+    if value.lower() in ("1", "true", "yes", "on"):
+        return True
+    if value.lower() in ("0", "false", "no", "off", ""):
+        return False
+    raise ValueError("expected 1 or 0")
+
+
+def _seconds(value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e7:
+        raise ValueError("expected a positive number of seconds below 10 000 000")
+    return seconds
+
+
+def _path(value: str) -> Path:
+    if not value:
+        raise ValueError("expected the path of a file")
+    return Path(value)
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"expected one of {', '.join(allowed)}")
+        return value
+
+    return parse
+
+
+def _list_of(*allowed: str) -> Callable[[str], tuple[str, ...]]:
+    def parse(value: str) -> tuple[str, ...]:
+        items = tuple(item.strip() for item in value.split(",") if item.strip())
+        if not items or any(item not in allowed for item in items):
+            raise ValueError(f"expected a comma-separated list out of {', '.join(allowed)}")
+        return items
+
+    return parse
+
+
+def _serializer(value: str) -> str:
+    serializers.validate(value)
+    return value
+
+
+@dataclass(frozen=True)
+class _Setting:
+    parse: Callable[[str], Any]
+    default: Any
+    meaning: str
+
+
+KNOWN: dict[str, _Setting] = {
+    "PZC_KEY": _Setting(str, "", "signing key shared by the machines of a lab"),
+    "PZC_KEY_FILE": _Setting(_path, None, "file that holds the signing key"),
+    "PZC_KEYRING": _Setting(_path, None, "keyring file with named keys and roles"),
+    "PZC_SER": _Setting(_serializer, "pickle", "serializer of what this side sends"),
+    "PZC_ACCEPT": _Setting(_list_of(*DIALECTS), DIALECTS, "dialects that are accepted"),
+    "PZC_SUITE": _Setting(_one_of(*SUITES), None, "signature suite of what this side sends"),
+    "PZC_SEAL": _Setting(_flag, False, "1 encrypts contents as well (AES-256-GCM)"),
+    "PZC_TIMEOUT": _Setting(_seconds, 30.0, "timeout of a call in seconds"),
+    "PZC_PEERS": _Setting(str, "", "static peers: name=endpoint, separated by commas"),
+    "PZC_HIDE_TRACEBACK": _Setting(_flag, False, "1 leaves remote tracebacks out of error notes"),
+    "PZC_CONFIG": _Setting(_path, None, "settings file"),
+}
+"""Every variable that is read, its default and its meaning."""
+
+RESERVED = frozenset({
+    "PZC_CURVE_DIR", "PZC_TRANSPORT", "PZC_PARTITION", "PZC_NAMESPACE", "PZC_IP", "PZC_RELAY",
+    "PZC_REGISTRY", "PZC_DISCOVERY_IP", "PZC_DISCOVERY_PORT",
+})  # fmt: skip
+"""Names that other parts of a deployment set; they are no misspellings."""
+
+
+class Settings:
+    """Values with their origin.
+
+    Args:
+        environ: environment variables.
+        table: contents of the settings file, keys as in the file.
+        table_name: how the file is called in messages.
+
+    Raises:
+        ConfigError: for a value that cannot be used; says where it stands and what was expected.
+    """
+
+    def __init__(
+        self, environ: Mapping[str, str], table: Mapping[str, Any], table_name: str = "pzc.toml"
+    ) -> None:
+        self._values: dict[str, Any] = {}
+        self.origin: dict[str, str] = {}
+        for name, setting in KNOWN.items():
+            in_file = name.removeprefix("PZC_").lower()
+            if name in environ:
+                self._take(name, setting, environ[name], f"environment variable {name}")
+            elif in_file in table:
+                self._take(name, setting, table[in_file], f"{table_name}: {in_file}")
+            else:
+                self._values[name], self.origin[name] = setting.default, "default"
+        names = KNOWN.keys() | RESERVED
+        self._unknown = {
+            name: f"environment variable {name}"
+            for name in environ
+            if name.startswith("PZC_") and name not in names
+        }
+        for key, value in table.items():
+            name = f"PZC_{key.upper()}"
+            if name not in names and not isinstance(value, dict):
+                self._unknown[name] = f"{table_name}: {key}"
+
+    def _take(self, name: str, setting: _Setting, raw: object, where: str) -> None:
+        try:
+            self._values[name] = setting.parse(_as_text(raw))
+        except (ValueError, PzcError) as exc:
+            shown = "" if "KEY" in name else f" = {raw!r}"
+            raise ConfigError(f"{where}{shown} cannot be used: {exc} ({setting.meaning})") from exc
+        self.origin[name] = where
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def complaints(self) -> list[str]:
+        """One sentence per unknown variable or key of the file, with the name that was probably meant."""
+        lines: list[str] = []
+        for name, where in self._unknown.items():
+            near = difflib.get_close_matches(name, KNOWN.keys() | RESERVED, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(KNOWN))}"
+            lines.append(f"{where} is not known and has no effect: {hint}")
+        return lines
+
+    def keyring(self) -> Keyring | None:
+        """The keys that the settings name, or None.
+
+        Raises:
+            ConfigError: when a file cannot be read.
+        """
+        ring = Keyring.load(self["PZC_KEYRING"]) if self["PZC_KEYRING"] else None
+        secret = self._secret()
+        if not secret:
+            return ring
+        key = Key(secret)
+        return Keyring([*(ring or ()), key] if ring is None or ring.find(key.key_id) is None else ring, key)
+
+    def _secret(self) -> str:
+        in_environment = [
+            name for name in ("PZC_KEY", "PZC_KEY_FILE") if self.origin[name].startswith("environment")
+        ]
+        if in_environment == ["PZC_KEY_FILE"]:
+            return _read_secret(self["PZC_KEY_FILE"])
+        return self["PZC_KEY"] or _read_secret(self["PZC_KEY_FILE"])
+
+    def suite(self) -> str | None:
+        """The suite that ``PZC_SUITE`` and ``PZC_SEAL`` name together, or None.
+
+        Raises:
+            ConfigError: when one asks for encryption and the other for a suite without.
+        """
+        suite = self["PZC_SUITE"]
+        if self["PZC_SEAL"] and suite not in (None, SEALED):
+            raise ConfigError(
+                f"PZC_SEAL=1 asks for {SEALED} and {self.origin['PZC_SUITE']} for {suite}: leave one out"
+            )
+        return SEALED if self["PZC_SEAL"] else suite
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise ValueError("expected text, a number, true, false or a list of texts")
+
+
+def _read_secret(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        secret = path.read_text(encoding="utf-8").strip()
+    except OSError as exc:
+        raise ConfigError(f"PZC_KEY_FILE {path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError:
+        # Not chained: that error carries the file's content.
+        raise ConfigError(f"PZC_KEY_FILE {path} is not UTF-8") from None
+    if not secret:
+        raise ConfigError(f"PZC_KEY_FILE {path} is empty")
+    return secret
+
+
+def config_files(environ: Mapping[str, str]) -> list[Path]:
+    """Where the settings file is looked for, first hit wins."""
+    if environ.get("PZC_CONFIG"):
+        return [Path(environ["PZC_CONFIG"])]
+    user = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "/")) / ".config")
+    return [Path("pzc.toml"), user / "pzc" / "pzc.toml", Path("/etc/pzc/pzc.toml")]
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings of this process; logs a warning for each unknown ``PZC_`` variable.
+
+    Raises:
+        ConfigError: for a value or file that cannot be used.
+    """
+    environ = os.environ if environ is None else environ
+    table: Mapping[str, Any] = {}
+    name = "pzc.toml"
+    for path in config_files(environ):
+        if os.path.isfile(path) or environ.get("PZC_CONFIG"):
+            table, name = _read_toml(path), str(path)
+            break
+    settings = Settings(environ, table, name)
+    for complaint in settings.complaints():
+        logger.warning("%s", complaint)
+    return settings
+
+
+def _read_toml(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise ConfigError(f"settings file {path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError:
+        raise ConfigError(f"settings file {path} is not UTF-8") from None
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError(f"settings file {path} is not TOML: {exc}") from exc

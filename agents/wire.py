@@ -1,0 +1,234 @@
+"""Protocol: the codec bound to this process's clock, entropy and settings.
+
+Everything below this layer takes time and ids as arguments; here they get their real source.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+import weakref
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+from ..protocol.codec import Codec, Envelope
+from ..protocol.errors import ConfigError, LocalProtocolError, ProtocolError
+from ..protocol.frames import MAX_MSGID, PZC00, PZC01, Buffer, Kind, topic_filter
+from ..protocol.ids import EPOCH_BITS, MessageIds, as_urn
+from ..protocol.keyring import Keyring
+from ..protocol.window import ReplayWindow, SeenSignatures
+from .settings import SEALED, Settings, load
+
+_live: weakref.WeakSet[Protocol] = weakref.WeakSet()
+
+
+def now_ms() -> int:
+    """Unix time in milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class Protocol:
+    """How an agent formats, signs, checks and decodes messages.
+
+    Without arguments everything comes from ``PZC_KEY``, ``PZC_SER``, ``PZC_ACCEPT``,
+    ``PZC_SUITE`` and ``PZC_SEAL`` (see `settings`). The calls `format` and `parse` are the original
+    Pizco's; `parse` keeps no replay memory (agents do).
+
+    Args:
+        hmac_key: signing key; empty sends and accepts unsigned messages only.
+        serializer: ``pickle``, ``pickleN``, ``json``, ``msgpack``, ``buffers`` or a registered one.
+        dialect: spoken when the peer's is unknown, ``PZC01`` or ``PZC00``; ``PZC00`` when no other
+            is accepted.
+        accept: dialects that are accepted; default both, or only ``PZC01`` when contents are
+            encrypted, because ``PZC00`` cannot do that.
+        accept_serializers: serializers that are accepted; default all, or only those that never
+            unpickle when ``serializer`` is ``json`` or ``msgpack``.
+        keyring: keys with names and roles, instead of ``hmac_key``.
+        suite: ``hmac-sha256``, ``aes256-gmac`` or ``aes256-gcm``.
+
+    Raises:
+        ConfigError: for a setting that cannot be used, alone or together with another.
+        LocalProtocolError: for an unknown serializer.
+    """
+
+    def __init__(
+        self,
+        hmac_key: str | None = None,
+        serializer: str | None = None,
+        *,
+        dialect: str = PZC01,
+        accept: Iterable[str] | None = None,
+        accept_serializers: Iterable[str] | None = None,
+        keyring: Keyring | None = None,
+        suite: str | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        settings = settings or load()
+        if keyring is None:
+            keyring = (
+                settings.keyring() if hmac_key is None else Keyring.from_key(hmac_key) if hmac_key else None
+            )
+        suite = suite or settings.suite()
+        if settings["PZC_SEAL"] and keyring is None and hmac_key is None:
+            raise ConfigError("PZC_SEAL=1 needs a key to encrypt with: set PZC_KEY or PZC_KEY_FILE")
+        accepted = _accepted(settings, suite) if accept is None else tuple(accept)
+        self.codec = Codec(
+            keyring,
+            serializer=serializer or settings["PZC_SER"],
+            dialect=PZC00 if dialect == PZC01 and accepted == (PZC00,) else dialect,
+            accept=accepted,
+            accept_serializers=accept_serializers,
+            suite=suite,
+        )
+        self.begin_epoch()
+        _live.add(self)
+
+    def __repr__(self) -> str:
+        signed = f"signed by {self.codec.keyring.active.name}" if self.codec.keyring else "unsigned"
+        return f"<Protocol {self.codec.dialect} {self.codec.serializer} {signed}>"
+
+    def __getstate__(self) -> dict[str, Codec]:
+        return {"codec": self.codec}
+
+    def __setstate__(self, state: dict[str, Codec]) -> None:
+        self.codec = state["codec"]
+        self.begin_epoch()
+        _live.add(self)
+
+    @property
+    def epoch(self) -> int:
+        """32-bit number of this start; a fork begins a new one."""
+        return self._ids.epoch
+
+    @property
+    def fingerprint(self) -> Hashable:
+        """Equal for protocols that send and accept the same."""
+        codec = self.codec
+        keys = (
+            ()
+            if codec.keyring is None
+            else (codec.keyring.active.key_id, *sorted(k.key_id for k in codec.keyring))
+        )
+        return (
+            keys, codec.serializer, codec.dialect, codec.accept, codec.accept_serializers,
+            codec.suite, codec.accept_suites,
+        )  # fmt: skip
+
+    @property
+    def signed(self) -> bool:
+        """True when messages are signed and unsigned ones refused."""
+        return self.codec.keyring is not None
+
+    def begin_epoch(self) -> None:
+        """Draw a new epoch and counter start, so that no nonce of the old one can come back."""
+        self._ids = MessageIds(secrets.randbits(EPOCH_BITS), secrets.randbits(40))
+
+    def new_id(self) -> str:
+        """A fresh message id as 32 hex digits."""
+        return self._ids.next_hex(now_ms())
+
+    def encode(
+        self, sender: str, topic: str, content: object, *, reply_to: str | None = None, **options: Any
+    ) -> list[Buffer]:
+        """Five frames; ``reply_to`` is the request's id, ``options`` are those of `Codec.encode`.
+
+        Raises:
+            SerializeError: when the serializer cannot express the content.
+            LocalProtocolError: when the wire cannot carry it.
+        """
+        own = self.new_id()
+        if reply_to is None:
+            return self.codec.encode(sender, topic, content, msgid=as_urn(own), **options)
+        if (options.get("dialect") or self.codec.dialect) == PZC00:
+            return self.codec.encode(sender, topic, content, msgid=reply_to, **options)
+        return self.codec.encode(sender, topic, content, msgid=reply_to, own_id=own, **options)
+
+    def open(
+        self,
+        frames: Sequence[Buffer],
+        kind: Kind,
+        *,
+        receiver: str = "",
+        judge_time: bool = True,
+        offset_ms: int = 0,
+        window: ReplayWindow | None = None,
+        seen: SeenSignatures | None = None,
+    ) -> Envelope:
+        """Verify five frames now; arguments and errors as `Codec.open`."""
+        return self.codec.open(
+            frames,
+            kind=kind,
+            receiver=receiver,
+            now_ms=now_ms() if judge_time else None,
+            offset_ms=offset_ms,
+            window=window,
+            seen=seen,
+        )
+
+    def content(self, envelope: Envelope) -> Any:
+        """Decode a verified message; errors as `Codec.content`."""
+        return self.codec.content(envelope)
+
+    def format(
+        self,
+        sender: str,
+        topic: str = "",
+        content: object = "",
+        msgid: str | None = None,
+        just_header: bool = False,
+    ) -> Any:
+        """Five frames as a list of bytes, as the original's method of that name.
+
+        Args:
+            sender: agent id, or REP endpoint for PZC00.
+            topic: empty for requests and replies.
+            content: anything the serializer can express.
+            msgid: id to echo; None or empty draws a fresh one.
+            just_header: return the bytes to subscribe to the topic with, instead of a list.
+
+        Raises:
+            ProtocolError: when the content or header cannot be formatted.
+        """
+        if just_header:
+            return topic_filter(self.codec.dialect, sender, topic)
+        if msgid and len(msgid.encode(errors="replace")) > MAX_MSGID:
+            raise LocalProtocolError(f"a message id may have {MAX_MSGID} bytes, not {len(msgid)} characters")
+        try:
+            frames = self.encode(sender, topic, content, reply_to=msgid or None)
+        except TypeError as exc:
+            raise LocalProtocolError(f"content cannot be formatted: {exc}") from exc
+        return [bytes(frame) for frame in frames]
+
+    def parse(
+        self, message: Sequence[Buffer], check_sender: str | None = None, check_msgid: str | None = None
+    ) -> tuple[str, str, Any, str]:
+        """Verify and decode five frames, as the original's method of that name.
+
+        Returns:
+            sender, topic, content, message id.
+
+        Raises:
+            ProtocolError: for anything wrong with the frames, sender or id.
+        """
+        envelope = self.codec.open(message, now_ms=now_ms())
+        if check_sender and check_sender != envelope.sender:
+            raise ProtocolError(f"wrong sender: expected {check_sender}, received {envelope.sender}")
+        if check_msgid and check_msgid != envelope.msgid:
+            raise ProtocolError(f"wrong message id: expected {check_msgid}, received {envelope.msgid}")
+        return envelope.sender, envelope.topic, self.content(envelope), envelope.msgid
+
+
+def _accepted(settings: Settings, suite: str | None) -> tuple[str, ...]:
+    # Anybody could subscribe in PZC00 to read in clear what is encrypted for all others.
+    if suite == SEALED and settings.origin["PZC_ACCEPT"] == "default":
+        return (PZC01,)
+    return settings["PZC_ACCEPT"]
+
+
+def _begin_epochs() -> None:
+    for protocol in list(_live):
+        protocol.begin_epoch()
+
+
+os.register_at_fork(after_in_child=_begin_epochs)

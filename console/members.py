@@ -1,0 +1,226 @@
+"""``pzc info``, ``get``, ``set``, ``call`` and ``ping``: one agent, asked once."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+from ..agents import client
+from ..agents.agent import Agent
+from ..agents.attributes import RemoteAttribute
+from ..agents.peers import Peer
+from ..agents.remote import REMOTE, RemoteObject
+from ..agents.settings import load
+from ..discovery.static import parse_peers
+from ..protocol.errors import CallTimeout, RemoteProtocolError
+from ..protocol.frames import PZC00
+from .options import Commands, add_agent, add_command, add_json, add_timeout, positive
+from .output import write, write_json, write_value
+from .targets import UsageError, parse_arguments, parse_value, split_member
+from .values import plain, to_line
+
+_OF_THE_HANDSHAKE = ("pzc", "challenge", "nonce", "time_ms")
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of this module."""
+    info = add_command(
+        commands, "info", run_info, "print what an agent says of itself and of its members", "pzc info psu"
+    )
+    get = add_command(commands, "get", run_get, "print an attribute", "pzc get psu.voltage")
+    setter = add_command(commands, "set", run_set, "set an attribute", "pzc set psu.voltage 3.3")
+    call = add_command(
+        commands, "call", run_call, "call a method and print what it returns",
+        "pzc call psu.ramp 5.0 step=0.5\n  pzc call psu.write \"'VOLT=3'\"   (quoted: text, no keyword)",
+    )  # fmt: skip
+    ping = add_command(commands, "ping", run_ping, "measure the round trip", "pzc ping psu --count 10")
+    for parser in (info, ping):
+        add_agent(parser)
+    for parser, member in ((get, "ATTRIBUTE"), (setter, "ATTRIBUTE"), (call, "METHOD")):
+        parser.add_argument("target", metavar=f"N.{member}", help="agent and member")
+    setter.add_argument("value", help="Python literal, else text")
+    call.add_argument("arguments", nargs="*", metavar="[K=]V", help="Python literals, else text")
+    ping.add_argument("--count", type=positive, default=5, metavar="N", help="round trips; default 5")
+    for parser in (info, get, setter, call, ping):
+        add_timeout(parser)
+    for parser in (info, get, call, ping):
+        add_json(parser)
+
+
+def known_names() -> list[str]:
+    """Names of agents that the settings tell."""
+    return list(parse_peers(load()["PZC_PEERS"]))
+
+
+@contextmanager
+def leased_agent(timeout: float | None) -> Iterator[tuple[Agent, float]]:
+    """The process's agent, and the timeout or its default in seconds."""
+    agent = client.lease(None)
+    try:
+        yield agent, agent.settings["PZC_TIMEOUT"] if timeout is None else timeout
+    finally:
+        client.release(agent)
+
+
+@contextmanager
+def _member_of(args: argparse.Namespace) -> Iterator[tuple[RemoteObject, str]]:
+    target, member = split_member(args.target, known_names())
+    remote = RemoteObject(target, args.timeout, None)
+    try:
+        yield remote, member
+    finally:
+        remote.close()
+
+
+def run_get(args: argparse.Namespace) -> int:
+    """``pzc get``."""
+    with _member_of(args) as (remote, name):
+        about = remote.member(name)
+        kind = about.get("kind")
+        if kind == "method":
+            raise UsageError(f"{name} is a method: pzc call {args.target}")
+        if kind == "signal":
+            raise UsageError(f"{name} is a signal: pzc watch {args.target}")
+        value = REMOTE if kind in ("items", "remote") else remote.request("get", {"name": name})
+        if value is REMOTE:
+            value = _items(RemoteAttribute(remote, name, about))
+        write_value(_finished(value, remote.timeout), args.json)
+    return 0
+
+
+def _items(attribute: RemoteAttribute) -> Any:
+    """A copy of a remote mapping, or else sequence."""
+    try:
+        return dict(attribute.items())
+    except AttributeError:
+        return list(attribute)
+
+
+def _finished(value: Any, timeout: float) -> Any:
+    """The result of a future, or any other value as it is."""
+    if not isinstance(value, Future):
+        return value
+    try:
+        return value.result(timeout)
+    except TimeoutError as exc:
+        if value.done():
+            raise
+        raise CallTimeout(f"the call runs, but had no result within {timeout:g} s") from exc
+
+
+def run_set(args: argparse.Namespace) -> int:
+    """``pzc set``; never adds an attribute, as setting a misspelt one would."""
+    with _member_of(args) as (remote, name):
+        if not remote.member(name) and not _is_original(remote):
+            near = difflib.get_close_matches(name, remote.table, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"pzc info {remote.target} lists what there is"
+            raise AttributeError(f"{remote.target} has no attribute {name!r}: {hint}", name=name)
+        remote.request("setattr", {"name": name, "value": parse_value(args.value)})
+    return 0
+
+
+def _is_original(remote: RemoteObject) -> bool:
+    """An original server names only the members that are held remotely."""
+    return remote.agent.peer(remote.endpoint, remote.timeout).dialect == PZC00
+
+
+def run_call(args: argparse.Namespace) -> int:
+    """``pzc call``; prints nothing for None, unless as JSON."""
+    positional, keywords = parse_arguments(args.arguments)
+    with _member_of(args) as (remote, name):
+        about = remote.member(name)
+        kind = about.get("kind")
+        if kind in ("property", "value", "items"):
+            raise UsageError(f"{name} is not a method: pzc get {args.target}")
+        if kind == "signal":
+            raise UsageError(f"{name} is a signal: pzc watch {args.target}")
+        value = _finished(RemoteAttribute(remote, name, about)(*positional, **keywords), remote.timeout)
+    if value is not None or args.json:
+        write_value(value, args.json)
+    return 0
+
+
+def run_info(args: argparse.Namespace) -> int:
+    """``pzc info``."""
+    with leased_agent(args.timeout) as (agent, timeout):
+        peer = agent.peer(args.agent, timeout)
+        details = {name: value for name, value in peer.details.items() if name not in _OF_THE_HANDSHAKE}
+        told = {
+            "endpoint": peer.endpoint,
+            "dialect": peer.dialect,
+            "clock_offset_ms": peer.offset_ms,
+            **details,
+        }
+        if peer.dialect != PZC00:
+            told["counts"] = agent.request(peer.endpoint, {"pzc": "statistics"}, timeout)["counts"]
+        if args.json:
+            write_json({**told, "members": _member_table(peer, timeout)})
+            return 0
+        _write_details(told)  # first: a server at work tells its members only afterwards
+        _write_members(_member_table(peer, timeout) or {})
+    return 0
+
+
+def _write_details(told: dict[str, Any]) -> None:
+    width = max(map(len, told))
+    for name, value in told.items():
+        if isinstance(value, dict):
+            value = [f"{key} {count}" for key, count in value.items()]
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        write(plain(f"{name:<{width}}  {shown}", keep=""))
+
+
+def _member_table(peer: Peer, timeout: float) -> dict[str, dict[str, Any]] | None:
+    """What a server tells of its members; None for an agent that serves nothing."""
+    if peer.dialect != PZC00 and "serves" not in peer.details:
+        return None
+    try:
+        remote = RemoteObject(peer.endpoint, timeout, None)
+    except RemoteProtocolError:
+        if peer.dialect == PZC00:  # an original agent without object, which only this answer tells
+            return None
+        raise
+    try:
+        return remote.table
+    finally:
+        remote.close()
+
+
+def _write_members(table: dict[str, dict[str, Any]]) -> None:
+    if not table:
+        return
+    write("\nmembers")
+    width = max(map(len, table))
+    for name, about in sorted(table.items()):
+        kind = str(about.get("kind", ""))
+        if about.get("writable") is False:
+            kind += " (read only)"
+        doc = str(about.get("doc") or "").strip().partition("\n")[0]
+        line = f"  {name:<{width}}  {kind:<20}  {about.get('signature', '')}  {doc}"
+        write(plain(line.rstrip(), keep=""))
+
+
+def run_ping(args: argparse.Namespace) -> int:
+    """``pzc ping``; the handshake is over before the first round trip."""
+    times: list[float] = []
+    with leased_agent(args.timeout) as (agent, timeout):
+        peer = agent.peer(args.agent, timeout)
+        for number in range(1, args.count + 1):
+            began = time.perf_counter()
+            answer = agent.request(peer.endpoint, "ping", timeout)
+            times.append((time.perf_counter() - began) * 1000)
+            if not args.json:
+                write(f"{to_line(answer)} from {peer.endpoint} number={number} time={times[-1]:.2f} ms")
+    summary = {"min_ms": min(times), "median_ms": statistics.median(times), "max_ms": max(times)}
+    if args.json:
+        write_json({"endpoint": peer.endpoint, "count": len(times), **summary, "round_trips_ms": times})
+    else:
+        shown = "/".join(f"{value:.2f}" for value in summary.values())
+        write(f"{len(times)} round trips, minimum/median/maximum {shown} ms")
+    return 0

@@ -1,0 +1,66 @@
+"""Writing: data to stdout, one whole line at a time; everything else to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from typing import Any
+
+from .values import plain, to_json, to_text
+
+
+class OutputClosed(Exception):
+    """Whoever read our output is gone. No OSError: a remote call may raise BrokenPipeError as well."""
+
+
+def write(line: str) -> None:
+    """Write a line of data at once.
+
+    Raises:
+        OutputClosed: when the reader is gone.
+        OSError: when it cannot be written for another reason, such as a full disk.
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except OSError as exc:
+        _give_up_stdout()
+        if isinstance(exc, BrokenPipeError):
+            raise OutputClosed from exc
+        raise
+
+
+def _give_up_stdout() -> None:
+    """What is still buffered goes nowhere, so that the interpreter's flush at exit does not fail again."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def write_json(value: Any) -> None:
+    """Write a value as one line of JSON; errors as `write`."""
+    write(json.dumps(to_json(value), allow_nan=False))
+
+
+def write_value(value: Any, as_json: bool) -> None:
+    """Write a value for programs or for people; errors as `write`."""
+    if as_json:
+        write_json(value)
+    else:
+        write(to_text(value))
+
+
+def say(text: str) -> None:
+    """One line to stderr, under the name of the program."""
+    with contextlib.suppress(OSError):  # nobody is left to be told
+        print(f"pzc: {plain(text.strip(), keep='')}", file=sys.stderr, flush=True)
+
+
+def describe(error: BaseException) -> str:
+    """Class and text of an error."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,192 @@
+"""``pzc serve``: an object of any importable class as a server."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ..agents.endpoints import RANDOM_TCP
+from ..agents.server import Server
+from .options import Commands, add_command, add_json
+from .output import write, write_json
+from .targets import UsageError, parse_arguments
+from .values import plain
+
+logger = logging.getLogger("pzc.serve")
+
+SIGNAL_LATENCY = 0.2
+"""Seconds within which a signal is seen."""
+
+_MISSING = object()
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of this module."""
+    serve = add_command(
+        commands, "serve", run_serve, "make an object and serve it until Ctrl-C, SIGTERM or a remote stop",
+        "pzc serve mylab:PowerSupply TCPIP::10.0.0.7::INSTR timeout=2.0 --name psu --bind tcp://127.0.0.1:5555",
+    )  # fmt: skip
+    serve.add_argument("factory", metavar="MODULE:CLASS", help="importable, also from the working directory")
+    serve.add_argument("arguments", nargs="*", metavar="[K=]V", help="of the class: Python literals or text")
+    serve.add_argument("--name", help="how the agent calls itself")
+    serve.add_argument("--bind", default=RANDOM_TCP, metavar="EP", help=f"REP endpoint; default {RANDOM_TCP}")
+    serve.add_argument(
+        "--pub", metavar="EP", help="PUB endpoint; default beside --bind: any free port, or IPC_PATH.pub"
+    )
+    serve.add_argument("--expose", metavar="A,B", help="serve these members only; default every public one")
+    serve.add_argument(
+        "--endpoint-file", type=Path, metavar="PATH", help="hold the REP endpoint in this file while serving"
+    )
+    add_json(serve)
+
+
+def run_serve(args: argparse.Namespace) -> int:
+    """``pzc serve``; returns when the server was stopped."""
+    positional, keywords = parse_arguments(args.arguments)
+    expose = None if args.expose is None else _names(args.expose)
+    signals = _Signals()
+    factory = find_factory(args.factory)
+    _check_arguments(factory, args.factory, positional, keywords)
+    server = Server(None, args.bind, args.pub or pub_beside(args.bind), name=args.name, expose=expose)
+    try:
+        _make(server, factory, positional, keywords)
+        _warn_about_exposed(server.served_object, expose or [])
+        signals.interrupt = False
+        with _endpoint_file(args.endpoint_file, server.rep_endpoint):
+            _announce(server, args.json)
+            while not (signals.came or server.join(SIGNAL_LATENCY)):
+                pass
+    finally:
+        signals.interrupt = False
+        server.stop()
+    return 0
+
+
+class _Signals:
+    """SIGINT and SIGTERM, from now to the end of the process.
+
+    A SIGINT that the process was started to ignore, as in the background of a script, stays ignored.
+
+    Attributes:
+        interrupt: the first signal raises KeyboardInterrupt; while this is False, it is only noted.
+        came: a signal came.
+    """
+
+    def __init__(self) -> None:
+        self.interrupt = True
+        self.came = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        first, self.came = not self.came, True
+        if first and self.interrupt:
+            raise KeyboardInterrupt
+
+
+def _make(
+    server: Server, factory: Callable[..., object], positional: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
+    try:
+        server.serve_object(factory, positional, keywords)
+    except SystemExit as exc:
+        raise RuntimeError(f"the served object was not made: its code called exit({exc.code})") from exc
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def find_factory(text: str) -> Callable[..., object]:
+    """The class or function of ``module:Class``; the working directory is searched first.
+
+    Raises:
+        UsageError: for another form, or something that cannot be called.
+        ImportError: saying what failed while importing.
+    """
+    module_name, colon, path = text.partition(":")
+    if not (colon and all(part.isidentifier() for part in [*module_name.split("."), *path.split(".")])):
+        raise UsageError(f"{text!r} is not MODULE:CLASS, such as mylab.psu:PowerSupply")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module_name)
+    except (Exception, SystemExit) as exc:
+        raise ImportError(f"cannot import {module_name}: {type(exc).__name__}: {exc}") from exc
+    for name in path.split("."):
+        found = getattr(found, name, _MISSING)
+        if found is _MISSING:
+            raise ImportError(f"module {module_name} has no {path}")
+    if not callable(found):
+        raise UsageError(f"{text} is no class or function, but {type(found).__name__}")
+    return found
+
+
+def _check_arguments(
+    factory: Callable[..., object], text: str, positional: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError) as exc:
+        logger.debug("arguments of %s cannot be checked beforehand: %s", text, exc)
+        return
+    try:
+        signature.bind(*positional, **keywords)
+    except TypeError as exc:
+        raise UsageError(f"{text}{signature} does not take these arguments: {exc}") from exc
+
+
+def pub_beside(rep_endpoint: str) -> str:
+    """A PUB endpoint that whoever reaches the REP endpoint can reach as well."""
+    if rep_endpoint.startswith("tcp://"):
+        return f"{rep_endpoint.rpartition(':')[0]}:0"
+    return f"{rep_endpoint}.pub"
+
+
+def _warn_about_exposed(served: object, expose: list[str]) -> None:
+    for name in expose:
+        if inspect.getattr_static(served, name, _MISSING) is _MISSING:
+            logger.warning("--expose names %r, which %s does not have", name, type(served).__name__)
+
+
+@contextmanager
+def _endpoint_file(path: Path | None, endpoint: str) -> Iterator[None]:
+    """Write the file whole, so that no reader sees half of it; remove it unless it is another server's."""
+    if path is None:
+        yield
+        return
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(f"{endpoint}\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as exc:
+        part.unlink(missing_ok=True)
+        raise OSError(f"endpoint file {path} cannot be written: {exc.strerror}") from exc
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # the file, or its folder, may be gone by now
+            if path.read_text(encoding="utf-8").strip() == endpoint:
+                path.unlink()
+
+
+def _announce(server: Server, as_json: bool) -> None:
+    kind = type(server.served_object).__name__
+    if as_json:
+        told = ("name", "serves", "rep_endpoint", "pub_endpoint", "agent_id", "pid", "signed")
+        write_json({name: server.describe()[name] for name in told})
+        return
+    signed = "signed" if server.protocol.signed else "unsigned"
+    places = f"at {server.rep_endpoint}, publishes at {server.pub_endpoint}"
+    write(plain(f"{server.name or kind} serves {kind} {places}, {signed}", keep=""))

@@ -1,0 +1,158 @@
+"""Values of any type as text for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from datetime import date, time
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, cast
+from uuid import UUID
+
+import numpy as np
+
+MAX_ELEMENTS = 1000
+"""Arrays with more elements are told by type and shape only."""
+
+MAX_BYTES = 4096
+"""Bytes objects that are longer are told by their size only."""
+
+_BRIEF_ELEMENTS = 16
+_BRIEF_BYTES = 64
+_DEPTH = 50
+_INT_BITS = 10_000
+
+
+def plain(text: str, keep: str = "\n\t") -> str:
+    """Text without control characters, which could command a terminal: they become escapes."""
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
+def to_text(value: Any) -> str:
+    """A value for people, possibly of several lines: text as it is, arrays under their type and shape."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, np.ndarray):
+        return plain(f"{value.dtype} {value.shape}\n{value}")
+    return to_line(value)
+
+
+def to_line(value: Any, depth: int = _DEPTH) -> str:
+    """A value for people on one line; large arrays and bytes by their size only."""
+    if not depth:
+        return "..."
+    if isinstance(value, np.ndarray):
+        shown = f": {value.tolist()}" if value.size <= _BRIEF_ELEMENTS else ""
+        return plain(f"<{value.dtype} {value.shape}{shown}>", keep="")
+    if isinstance(value, bytes | bytearray | memoryview) and len(value) > _BRIEF_BYTES:
+        return f"<{len(value)} bytes>"
+    if type(value) is dict:
+        pairs = cast("dict[Any, Any]", value).items()
+        shown = (f"{to_line(key, depth - 1)}: {to_line(item, depth - 1)}" for key, item in pairs)
+        return f"{{{', '.join(shown)}}}"
+    if type(value) is list:
+        return f"[{', '.join(to_line(item, depth - 1) for item in cast('list[Any]', value))}]"
+    if type(value) is tuple:
+        items = [to_line(item, depth - 1) for item in cast("tuple[Any, ...]", value)]
+        return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+    return plain(_repr(value), keep="")
+
+
+def _repr(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception as exc:
+        return f"<{_name(value)}, whose repr raised {type(exc).__name__}>"
+
+
+def _name(value: object) -> str:
+    cls = type(value)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def to_json(value: Any, depth: int = _DEPTH) -> Any:
+    """A value in terms of JSON. What JSON lacks becomes an object with a ``type``.
+
+    ::
+
+        nan, inf, -inf         "NaN", "Infinity", "-Infinity"
+        tuple, set             array
+        date, time, UUID, ...  text
+        bytes                  {"type": "bytes", "size": n, "base64": text}
+        numpy array            {"type": "ndarray", "dtype": text, "shape": [...], "values": [...]}
+        complex                {"type": "complex", "real": x, "imag": y}
+        exception              {"type": "exception", "class": name, "text": text}
+        dict, other keys       {"type": "mapping", "items": [[key, value], ...]}
+        anything else          {"type": name, "repr": text}
+
+    ``base64`` is missing above `MAX_BYTES`, ``values`` above `MAX_ELEMENTS`.
+    """
+    if not depth:
+        return {"type": _name(value), "repr": "..."}
+    if isinstance(value, np.ndarray):
+        return _array(value, depth)
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return str(value)
+    if isinstance(value, np.generic):
+        return to_json(_standard(value), depth - 1)
+    if value is None or isinstance(value, bool | int | float | complex):
+        return _number(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return _mapping(cast("Mapping[Any, Any]", value), depth)
+    if isinstance(value, list | tuple | AbstractSet):
+        return [to_json(item, depth - 1) for item in cast("list[Any]", value)]
+    return _object(value)
+
+
+def _standard(scalar: Any) -> Any:
+    """A numpy scalar as Python's own; ``item`` leaves the two long types as they are."""
+    if scalar.dtype.char in "gG":
+        return complex(scalar) if scalar.dtype.kind == "c" else float(scalar)
+    return scalar.item()
+
+
+def _number(value: complex | None) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, complex):
+        return {"type": "complex", "real": _number(value.real), "imag": _number(value.imag)}
+    if isinstance(value, int) and value.bit_length() > _INT_BITS:
+        return {"type": "int", "hex": hex(value)}
+    return value
+
+
+def _array(array: np.ndarray[Any, Any], depth: int) -> dict[str, Any]:
+    told: dict[str, Any] = {"type": "ndarray", "dtype": str(array.dtype), "shape": list(array.shape)}
+    if array.size <= MAX_ELEMENTS:
+        plain_array = array.astype(str) if array.dtype.kind in "mM" else array
+        told["values"] = to_json(plain_array.tolist(), depth - 1)
+    return told
+
+
+def _mapping(mapping: Mapping[Any, Any], depth: int) -> Any:
+    if all(isinstance(key, str) for key in mapping):
+        return {str(key): to_json(item, depth - 1) for key, item in mapping.items()}
+    items = [[to_json(key, depth - 1), to_json(item, depth - 1)] for key, item in mapping.items()]
+    return {"type": "mapping", "items": items}
+
+
+def _object(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray | memoryview):
+        data = bytes(value)
+        told: dict[str, Any] = {"type": "bytes", "size": len(data)}
+        return {**told, "base64": base64.b64encode(data).decode()} if len(data) <= MAX_BYTES else told
+    if isinstance(value, BaseException):
+        return {"type": "exception", "class": _name(value), "text": str(value)}
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | UUID | PurePath):
+        return str(value)
+    return {"type": _name(value), "repr": _repr(value)}

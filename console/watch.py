@@ -1,0 +1,151 @@
+"""``pzc watch``: the notifications of an agent, as they come."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from ..agents.agent import Agent
+from ..agents.messages import ps_message, read_ps_message
+from ..agents.requests import Reply
+from ..agents.subscription import Notification, Subscription
+from ..delivery.sequences import Gap, Sequence
+from ..protocol.errors import ReceiveTimeout
+from .members import known_names, leased_agent
+from .options import Commands, add_command, add_json, add_timeout, positive
+from .output import say, write, write_json
+from .targets import split_target
+from .values import plain, to_line
+
+ALL = "*"
+"""Topic that stands for every topic of an agent."""
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of this module."""
+    watch = add_command(
+        commands, "watch", run_watch, "print notifications with time, sequence and content, until Ctrl-C",
+        "pzc watch psu.voltage_changed --count 10\n  pzc watch 'psu.*' --json",
+    )  # fmt: skip
+    watch.add_argument("target", metavar="N.TOPIC", help="agent and topic; N.* for all of its topics")
+    watch.add_argument("--count", type=positive, metavar="N", help="end after so many notifications")
+    add_timeout(watch, "to watch in all; with --count, fewer notifications by then are an error")
+    add_json(watch)
+
+
+def run_watch(args: argparse.Namespace) -> int:
+    """``pzc watch``."""
+    target, topic = split_target(args.target, known_names())
+    deadline = None if args.timeout is None else time.monotonic() + args.timeout
+    with leased_agent(args.timeout) as (agent, timeout):
+        with agent.subscribe(target, topic, timeout=timeout) as subscription:
+            subscription.on_lost = say
+            if topic != ALL:
+                _check_topic(agent, target, topic, timeout)
+            printer = Printer(args.json, with_topic=topic == ALL)
+            for notification in _received(subscription, args.count, deadline, args.timeout):
+                printer.show(notification)
+            unsaid = subscription.dropped - printer.lost
+        if unsaid > 0:
+            say(f"{unsaid} more of {topic} were lost, before the first or after the last one shown")
+    return 0
+
+
+def _received(
+    subscription: Subscription, count: int | None, deadline: float | None, timeout: float | None
+) -> Iterator[Notification]:
+    number = 0
+    while count is None or number < count:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            with subscription.recv_zero_copy(left) as notification:
+                number += 1
+                yield notification
+        except ReceiveTimeout:
+            if count is None:
+                return
+            text = f"{number} of {count} notifications of {subscription.topic} came within {timeout:g} s"
+            raise ReceiveTimeout(text) from None
+
+
+def _check_topic(agent: Agent, target: str, topic: str, timeout: float) -> None:
+    """Say so when a server has no such signal: a misspelt topic would stay silent for ever.
+
+    Nobody waits for the answer, which comes after the calls that the server is busy with.
+    """
+    peer = agent.peer(target, timeout)
+    if "serves" in peer.details:
+        asked = agent.exchange_later(peer, ps_message("describe", {}), timeout)
+        asked.add_done_callback(partial(_warn_about_topic, target, topic))
+
+
+def _warn_about_topic(target: str, topic: str, asked: Future[Reply]) -> None:
+    if asked.cancelled() or asked.exception() is not None:
+        return
+    message = read_ps_message(asked.result().content)
+    table = message[1] if message is not None and message[0] == "return" else None
+    if not isinstance(table, dict):
+        return
+    signals = sorted(name for name, about in table.items() if about.get("kind") == "signal")
+    if topic not in signals:
+        names = ", ".join(signals) or "none"
+        say(f"{target} has no signal {topic!r} (it has: {names}); waiting for notifications all the same")
+
+
+class Printer:
+    """Prints notifications, and what is missing between them.
+
+    Args:
+        as_json: as JSON, one object per line.
+        with_topic: put the topic on each line of text.
+
+    Attributes:
+        lost: how many notifications were missing so far.
+    """
+
+    def __init__(self, as_json: bool, with_topic: bool) -> None:
+        self._as_json = as_json
+        self._with_topic = with_topic
+        self._sequences: defaultdict[str, Sequence] = defaultdict(Sequence)
+        self.lost = 0
+
+    def show(self, notification: Notification) -> None:
+        """Print a notification, after the gap before it if there is one; errors as `write`."""
+        if notification.sequence:
+            gap = self._sequences[notification.topic].observe(notification.epoch, notification.sequence)[1]
+            if gap is not None:
+                self._show_gap(notification.topic, gap)
+        if self._as_json:
+            write_json(_fields(notification))
+        else:
+            write(self._line(notification))
+
+    def _show_gap(self, topic: str, gap: Gap) -> None:
+        self.lost += gap.count
+        if self._as_json:
+            told = {"first": gap.first, "last": gap.last, "count": gap.count, "restarted": gap.restarted}
+            write_json({"topic": topic, "epoch": gap.epoch, "gap": told})
+        elif gap.restarted:
+            write(plain(f"gap: the publisher of {topic} was restarted", keep=""))
+        else:
+            write(plain(f"gap: {gap.count} of {topic} lost, {gap.first} to {gap.last}", keep=""))
+
+    def _line(self, notification: Notification) -> str:
+        sent = datetime.fromtimestamp(notification.sent_at, UTC).astimezone()
+        parts = [sent.isoformat(" ", "milliseconds")]
+        if self._with_topic:
+            parts.append(notification.topic)
+        if notification.key:
+            parts.append(f"[{notification.key}]")
+        return plain("  ".join([*parts, str(notification.sequence), to_line(notification.content)]), keep="")
+
+
+def _fields(notification: Notification) -> dict[str, Any]:
+    names = ("publisher", "name", "topic", "key", "sequence", "epoch", "sent_at", "received_at", "content")
+    return {name: getattr(notification, name) for name in names}

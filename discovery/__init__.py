@@ -1,0 +1,1 @@
+"""Where agents are: names and the endpoints behind them."""

@@ -1,0 +1,186 @@
+"""A lab in one command: four instruments, a client, a recorder, Spark, a report.
+
+``python -m examples.lab.demo`` starts everything as processes of this machine, signed with one
+key, and exits with status 0 only when every check held. Ctrl-C leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pzc.pipeline.report import format_checks, format_statistics
+from pzc.pipeline.session import require_java
+
+INSTRUMENTS = ("psu", "host", "co2", "camera")
+START_TIMEOUT = 30.0
+STOP_TIMEOUT = 20.0
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class LabFailure(Exception):
+    """A process of the lab did not do its part; the text names it."""
+
+
+class Lab:
+    """The processes of the demo; leaving the context ends all of them.
+
+    Args:
+        folder: for endpoint and result files.
+        seconds: how long the instruments publish.
+        commands: module and arguments that replace a station's own, by name.
+    """
+
+    def __init__(
+        self, folder: Path, seconds: float, commands: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self.folder = folder
+        self.seconds = seconds
+        self.commands = dict(commands or {})
+        self.began = time.monotonic()
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._waiter = threading.Event()
+
+    def say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self.began:5.1f} s] {text}", flush=True)
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for process in self.processes.values():
+            if process.stdin and not process.stdin.closed:
+                process.stdin.close()
+        for process in self.processes.values():
+            try:
+                process.wait(5.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def start(self, name: str, *arguments: str) -> None:
+        command = self.commands.get(name, ("examples.lab.station", name))
+        files = (
+            "--endpoint-file",
+            str(self.endpoint_file(name)),
+            "--result-file",
+            str(self.result_file(name)),
+        )
+        self._launch(name, [*command, *files, "--seconds", str(self.seconds), *arguments])
+
+    def start_client(self, endpoints: Mapping[str, str]) -> None:
+        pairs = [f"{name}={endpoint}" for name, endpoint in endpoints.items()]
+        files = ("--result-file", str(self.result_file("client")))
+        self._launch("client", ["examples.lab.client", *files, "--seconds", str(self.seconds), *pairs])
+
+    def _launch(self, name: str, arguments: Sequence[str]) -> None:
+        command = [sys.executable, "-m", *arguments]
+        self.processes[name] = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT)
+
+    def endpoint_file(self, name: str) -> Path:
+        return self.folder / f"{name}.endpoint.json"
+
+    def result_file(self, name: str) -> Path:
+        return self.folder / f"{name}.result.json"
+
+    def wait_for(self, name: str, path: Path, timeout: float) -> Any:
+        """Contents of a file that a process writes."""
+        deadline = time.monotonic() + timeout
+        while not path.exists():
+            if self.processes[name].poll() is not None and not path.exists():
+                raise LabFailure(f"{name} ended with status {self.processes[name].returncode}")
+            if time.monotonic() > deadline:
+                raise LabFailure(f"{name} did not write {path.name} within {timeout:g} s")
+            self._waiter.wait(0.05)
+        return json.loads(path.read_text())
+
+    def endpoint(self, name: str) -> str:
+        return self.wait_for(name, self.endpoint_file(name), START_TIMEOUT)
+
+    def finish(self, name: str) -> Any:
+        """End a station and return its result."""
+        process = self.processes[name]
+        if process.stdin:
+            process.stdin.close()
+        try:
+            process.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired as exc:
+            raise LabFailure(f"{name} did not stop within {STOP_TIMEOUT:g} s") from exc
+        if process.returncode:
+            raise LabFailure(f"{name} ended with status {process.returncode}")
+        return json.loads(self.result_file(name).read_text())
+
+
+def run_lab(lab: Lab, journal: Path) -> dict[str, Any]:
+    """Run instruments, recorder and client to their end; their results by name."""
+    for name in INSTRUMENTS:
+        lab.start(name)
+    endpoints = {name: lab.endpoint(name) for name in INSTRUMENTS}
+    for name, endpoint in endpoints.items():
+        lab.say(f"{name} at {endpoint}")
+    lab.start("recorder", "--journal", str(journal), "--publishers", *endpoints.values())
+    lab.endpoint("recorder")
+    lab.say(f"recorder writes {journal}")
+    lab.start_client(endpoints)
+    told = {"client": lab.wait_for("client", lab.result_file("client"), START_TIMEOUT + 3 * lab.seconds)}
+    for name in (*INSTRUMENTS, "recorder"):
+        told[name] = lab.finish(name)
+    lab.say(f"recorded {told['recorder']['recorded']} notifications, every one on disk")
+    return told
+
+
+def run(directory: Path, seconds: float, commands: Mapping[str, Sequence[str]] | None = None) -> int:
+    """The whole demo; 0 when every check held, else 1.
+
+    Args:
+        directory: of the report, the journal and the tables; emptied first.
+        seconds: how long the instruments publish.
+        commands: as `Lab`.
+    """
+    from .analysis import analyse
+
+    require_java()
+    shutil.rmtree(directory, ignore_errors=True)
+    folder, journal = directory / "run", directory / "journal"
+    folder.mkdir(parents=True)
+    os.environ.setdefault("PZC_KEY", secrets.token_hex(16))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    with Lab(folder, seconds, commands) as lab:
+        try:
+            told = run_lab(lab, journal)
+        except LabFailure as exc:
+            lab.say(f"FAILED: {exc}")
+            return 1
+        results = analyse(journal, os.environ["PZC_KEY"], told, directory, lab.say)
+        if results.statistics is not None:
+            print(f"\n{format_statistics(results.statistics)}")
+        print(f"\n{format_checks(results.checks)}\n")
+        lab.say(f"report: {directory / 'index.html'}")
+        lab.say("every check held" if results.ok else "FAILED: see the checks above")
+        return 0 if results.ok else 1
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="A lab in one command.")
+    parser.add_argument("--report", type=Path, default=ROOT / "demo-report", help="directory of the report")
+    parser.add_argument("--seconds", type=float, default=15.0, help="how long the instruments publish")
+    args = parser.parse_args(argv)
+    try:
+        return run(args.report.resolve(), args.seconds)
+    except KeyboardInterrupt:
+        print("\nstopped; no process is left behind", flush=True)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""What a journal looks like: names of its files, columns of its rows and of every table.
+
+Each schema is a pyarrow schema; `ddl` says the same to Spark. Times are UTC microseconds. Columns
+of the notifications table come from the verified frames; only ``recorder, offset, received_at,
+name, content_ref`` are what the recorder wrote. So an edited journal cannot move a value to another
+agent or topic.
+
+Values stand in the first column that fits: ``value_bool``, ``value_long`` (64-bit integers),
+``value_double``, ``value_string``, else ``value_json``. None is the JSON text ``null``. In
+``value_json`` floats are written with ``repr`` and read back identically; not-a-number is ``NaN``,
+which ``from_json`` reads, and for which ``get_json_object`` answers NULL.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..protocol.errors import JournalError
+from . import missing
+
+try:
+    import pyarrow as pa
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+FRAMES = ("header", "serializer", "content", "msgid", "signature")
+"""Names of the columns that hold frames 0 to 4."""
+
+_SEGMENT = re.compile(r"segment-(?P<recorder>.+)-(?P<offset>\d+)\.parquet")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+_ORIGIN = [
+    pa.field("recorder", pa.string()),
+    pa.field("offset", pa.int64()),
+    pa.field("received_at", TIMESTAMP),
+]
+_FRAME_FIELDS = [pa.field(name, pa.binary()) for name in FRAMES]
+
+JOURNAL = pa.schema(
+    [
+        *_FRAME_FIELDS,
+        *_ORIGIN,
+        pa.field("publisher", pa.string()),
+        pa.field("name", pa.string()),
+        pa.field("epoch", pa.int64()),
+        pa.field("topic", pa.string()),
+        pa.field("sequence", pa.int64()),
+        pa.field("sent_at", TIMESTAMP),
+        pa.field("key_id", pa.string()),
+        pa.field("content_ref", pa.string()),
+    ],
+    metadata={"pzc.journal": "1"},
+)
+"""One row per notification as recorded. ``content_ref`` is the SHA-256 (hex) of a content that is
+kept under ``blobs/`` and whose ``content`` column is empty; else null."""
+
+NOTIFICATIONS = pa.schema(
+    [
+        *_ORIGIN,
+        pa.field("publisher", pa.string()),
+        pa.field("name", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("key", pa.string()),
+        pa.field("epoch", pa.int64()),
+        pa.field("sequence", pa.int64()),
+        pa.field("message_id", pa.string()),
+        pa.field("sent_at", TIMESTAMP),
+        pa.field("dialect", pa.string()),
+        pa.field("key_id", pa.string()),
+        pa.field("user", pa.string()),
+        pa.field("value_double", pa.float64()),
+        pa.field("value_long", pa.int64()),
+        pa.field("value_bool", pa.bool_()),
+        pa.field("value_string", pa.string()),
+        pa.field("value_json", pa.string()),
+        pa.field("dtype", pa.string()),
+        pa.field("shape", pa.list_(pa.int64())),
+        pa.field("min", pa.float64()),
+        pa.field("max", pa.float64()),
+        pa.field("mean", pa.float64()),
+        pa.field("std", pa.float64()),
+        pa.field("digest", pa.string()),
+        pa.field("content_ref", pa.string()),
+    ]
+)
+"""One row per verified notification. ``sequence`` and ``sent_at`` are null for PZC00, which has
+neither; ``key`` is what the notification is about within its topic, null when it has none;
+``key_id`` and ``user`` (name of that key) are null when unsigned. ``digest`` is the SHA-256 (hex) of the
+array's bytes in C order; ``std`` is the population's."""
+
+QUARANTINE = pa.schema(
+    [
+        *_ORIGIN,
+        pa.field("publisher", pa.string()),
+        pa.field("name", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("epoch", pa.int64()),
+        pa.field("sequence", pa.int64()),
+        pa.field("error", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("content_ref", pa.string()),
+        *_FRAME_FIELDS,
+    ]
+)
+"""One row per journal row that failed: what the journal claims about it, the error's class, the
+reason, and the frames as recorded, so that it can be judged again."""
+
+GAPS = pa.schema(
+    [
+        pa.field("publisher", pa.string()),
+        pa.field("name", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("epoch", pa.int64()),
+        pa.field("first_missing", pa.int64()),
+        pa.field("last_missing", pa.int64()),
+        pa.field("count", pa.int64()),
+    ]
+)
+"""One row per range of sequence numbers that is absent from the notifications table."""
+
+STATISTICS = pa.schema(
+    [
+        pa.field("publisher", pa.string()),
+        pa.field("name", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("epochs", pa.int64()),
+        pa.field("count", pa.int64()),
+        pa.field("missing", pa.int64()),
+        pa.field("first_sent", TIMESTAMP),
+        pa.field("last_sent", TIMESTAMP),
+        pa.field("rate_hz", pa.float64()),
+        pa.field("age_min_ms", pa.float64()),
+        pa.field("age_mean_ms", pa.float64()),
+        pa.field("age_max_ms", pa.float64()),
+        pa.field("age_p99_ms", pa.float64()),
+        pa.field("values", pa.int64()),
+        pa.field("min", pa.float64()),
+        pa.field("max", pa.float64()),
+        pa.field("mean", pa.float64()),
+        pa.field("std", pa.float64()),
+    ]
+)
+"""One row per publisher and topic. ``values`` counts the numbers behind min, max, mean and
+(population) std; NaN is not one. Age is received minus sent, in milliseconds."""
+
+DECODED = pa.schema(
+    [
+        *NOTIFICATIONS,
+        pa.field("error", pa.string()),
+        pa.field("reason", pa.string()),
+        *_FRAME_FIELDS,
+    ]
+)
+"""What the decoder yields: notifications (``error`` null) and quarantined rows in one stream."""
+
+_SQL = {
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    TIMESTAMP: "TIMESTAMP",
+    pa.list_(pa.int64()): "ARRAY<BIGINT>",
+}
+
+
+def ddl(schema: pa.Schema) -> str:
+    """The schema as Spark DDL, for ``read.schema``, ``mapInArrow`` and ``StructType.fromDDL``."""
+    return ", ".join(f"`{field.name}` {_SQL[field.type]}" for field in schema)
+
+
+def segment_name(recorder: str, first: int) -> str:
+    """File name of the segment that starts at offset ``first``."""
+    return f"segment-{recorder}-{first:016d}.parquet"
+
+
+def segments(directory: str | Path, recorder: str | None = None) -> list[tuple[int, Path]]:
+    """Finished segments with their first offsets, of one recorder or of all, by recorder and offset.
+
+    Raises:
+        JournalError: when the directory cannot be listed.
+    """
+    found: list[tuple[str, int, Path]] = []
+    try:
+        for path in Path(directory).iterdir():
+            match = _SEGMENT.fullmatch(path.name)
+            if match and recorder in (None, match["recorder"]):
+                found.append((match["recorder"], int(match["offset"]), path))
+    except OSError as exc:
+        raise JournalError(f"no journal at {directory}: {exc.strerror}") from exc
+    return [(first, path) for _, first, path in sorted(found)]
+
+
+def blob_path(directory: str | Path, digest: str) -> Path:
+    """Where a content is kept; ``digest`` is its SHA-256 in hex, the ``content_ref`` of its row.
+
+    Raises:
+        JournalError: when ``digest`` is not one, so that no edited row can point elsewhere.
+    """
+    if not _DIGEST.fullmatch(digest):
+        raise JournalError(f"content_ref {digest[:80]!r} is not a SHA-256 in hex")
+    return Path(directory) / "blobs" / digest[:2] / digest

@@ -1,0 +1,164 @@
+"""The error tree. Every class is also the builtin that a Python user would catch.
+
+::
+
+    PzcError
+    ├── ConfigError (ValueError)            a setting, variable or argument cannot be used
+    ├── ProtocolError (ValueError)          bytes that break the wire format
+    │   ├── LocalProtocolError              this side tried to send something impossible
+    │   └── RemoteProtocolError             the other side sent it
+    │       ├── FrameError                  wrong number, size or form of frames
+    │       ├── VersionError                a dialect this side does not accept
+    │       ├── SignatureError (PermissionError)  missing, wrong or foreign signature
+    │       ├── StaleMessage                outside the freshness window
+    │       ├── ReplayedMessage             seen before
+    │       ├── SerializerRefused (PermissionError)  a serializer this side does not accept
+    │       └── DecodeError                 verified content that cannot be decoded
+    ├── SerializeError (TypeError)          content that the chosen serializer cannot express
+    ├── BindError (OSError)                 an endpoint cannot be bound
+    ├── PeerLost (ConnectionError)          the peer is gone, restarted or unreachable
+    ├── UnknownName (LookupError)           no agent of that name is known
+    ├── AgentClosed (RuntimeError)          used after stop, or in a forked child
+    ├── CallTimeout (TimeoutError)          no reply within the timeout
+    ├── SubscriptionClosed (RuntimeError)   the subscription has ended
+    ├── ReceiveTimeout (TimeoutError)       no notification within the timeout
+    ├── Refused (PermissionError)           the peer understood and said no
+    │   ├── RoleRefused                     the key's role does not allow the action
+    │   ├── InstantiateRefused              class not on the server's list
+    │   └── PolicyRefused                   the publisher does not offer this policy
+    ├── MemberRefused (AttributeError)      private or unexposed member
+    ├── RemoteError (RuntimeError)          a remote exception that cannot be rebuilt here
+    ├── JournalError (OSError)              a journal that cannot be written or read
+    └── MissingRequirement (ImportError)    an optional package or program is not installed
+
+``Local…`` means your call was wrong, ``Remote…`` that theirs was (the split follows h11).
+"""
+
+from __future__ import annotations
+
+
+class PzcError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ConfigError(PzcError, ValueError):
+    """A setting cannot be used; the text says where it stands and what was expected."""
+
+
+class ProtocolError(PzcError, ValueError):
+    """Bytes or arguments that break the wire format."""
+
+
+class LocalProtocolError(ProtocolError):
+    """This side tried to send something that the wire cannot express."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The other side sent something that the wire does not allow."""
+
+
+class FrameError(RemoteProtocolError):
+    """Wrong number, size or form of frames."""
+
+
+class VersionError(RemoteProtocolError):
+    """A dialect that this side does not accept."""
+
+
+class SignatureError(RemoteProtocolError, PermissionError):
+    """Missing, wrong or foreign signature; nothing of the message was decoded."""
+
+
+class StaleMessage(RemoteProtocolError):
+    """Message time outside the freshness window (default ±30 s)."""
+
+
+class ReplayedMessage(RemoteProtocolError):
+    """A message that this receiver has already accepted once."""
+
+
+class SerializerRefused(RemoteProtocolError, PermissionError):
+    """A serializer, or a class inside a pickle, that the receiver does not accept."""
+
+
+class DecodeError(RemoteProtocolError):
+    """Verified content that its serializer cannot decode."""
+
+
+class SerializeError(PzcError, TypeError):
+    """Content that the chosen serializer cannot express."""
+
+
+class BindError(PzcError, OSError):
+    """An endpoint cannot be bound; the text names the endpoint and the reason."""
+
+
+class PeerLost(PzcError, ConnectionError):
+    """The peer is gone, was restarted, or cannot be reached."""
+
+
+class UnknownName(PzcError, LookupError):
+    """No agent of that name is known."""
+
+
+class AgentClosed(PzcError, RuntimeError):
+    """The agent was stopped, or belongs to the parent of this forked process."""
+
+
+class CallTimeout(PzcError, TimeoutError):
+    """No reply came within the timeout; the call may or may not have run."""
+
+
+class SubscriptionClosed(PzcError, RuntimeError):
+    """The subscription has ended; no more notifications will come."""
+
+
+class ReceiveTimeout(PzcError, TimeoutError):
+    """No notification came within the timeout."""
+
+
+class Refused(PzcError, PermissionError):
+    """The peer understood the request and said no."""
+
+
+class RoleRefused(Refused):
+    """The role of the signing key does not allow the action."""
+
+
+class MemberRefused(PzcError, AttributeError):
+    """The member is private or not exposed by the server."""
+
+
+class InstantiateRefused(Refused):
+    """The class is not on the list that the server was started with."""
+
+
+class PolicyRefused(Refused):
+    """The publisher does not offer the requested policy."""
+
+
+class RemoteError(PzcError, RuntimeError):
+    """A remote exception that cannot be rebuilt here.
+
+    Attributes:
+        type_name: qualified name of the remote exception class.
+        text: its text.
+        remote_traceback: the remote traceback as one string, possibly empty.
+    """
+
+    def __init__(self, type_name: str, text: str, remote_traceback: str = "") -> None:
+        super().__init__(f"{type_name}: {text}")
+        self.type_name = type_name
+        self.text = text
+        self.remote_traceback = remote_traceback
+
+    def __reduce__(self) -> tuple[type[RemoteError], tuple[str, str, str]]:
+        return type(self), (self.type_name, self.text, self.remote_traceback)
+
+
+class JournalError(PzcError, OSError):
+    """A journal cannot be written or read."""
+
+
+class MissingRequirement(PzcError, ImportError):
+    """An optional package or program is not installed; the text says how to get it."""

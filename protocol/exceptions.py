@@ -1,0 +1,132 @@
+"""Which exceptions may be rebuilt from bytes nobody signed, how, and their form without pickle."""
+
+from __future__ import annotations
+
+import binascii
+import builtins
+import concurrent.futures
+import decimal
+import json
+import queue
+import struct
+from typing import cast
+
+from . import errors
+from .errors import DecodeError, RemoteError
+
+
+def _standard() -> dict[str, type[Exception]]:
+    found: list[type[Exception]] = [
+        concurrent.futures.CancelledError,
+        concurrent.futures.InvalidStateError,
+        concurrent.futures.BrokenExecutor,
+        json.JSONDecodeError,
+        struct.error,
+        binascii.Error,
+        queue.Empty,
+        queue.Full,
+        decimal.InvalidOperation,
+        decimal.DivisionByZero,
+    ]
+    for module in (builtins, errors):
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Exception):
+                found.append(value)
+    return {qualified(cls): cls for cls in found}
+
+
+def qualified(cls: type) -> str:
+    """Return ``module.qualname`` of a class."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def build(cls: type[Exception], args: tuple[object, ...]) -> Exception:
+    """Return ``cls(*args)`` for arguments that came from the wire.
+
+    Raises:
+        DecodeError: arguments that no pickled exception has, or that the class does not take.
+    """
+    # Some constructors turn an argument into a tuple; a range of 1e10 must not get that far.
+    if any(type(arg) is range for arg in args):
+        raise DecodeError(f"a range cannot be an argument of {cls.__name__}")
+    try:
+        return cls(*args)
+    except Exception as error:
+        raise DecodeError(f"{cls.__name__} cannot be rebuilt: {type(error).__name__}") from error
+
+
+def set_state(error: Exception, state: object) -> None:
+    """Set the instance attributes that a pickled exception carries.
+
+    Raises:
+        DecodeError: not a dict of plain attribute names, or a name that is a method or special.
+    """
+    if type(state) is not dict:
+        raise DecodeError("the state of an exception must be a dict")
+    for name, value in cast("dict[object, object]", state).items():
+        if type(name) is not str:
+            raise DecodeError("the name of an attribute must be a string")
+        if not _settable(error, name, value):
+            raise DecodeError(f"attribute {name[:40]!r} of {type(error).__name__} cannot be set")
+        setattr(error, name, value)
+
+
+def _settable(error: Exception, name: str, value: object) -> bool:
+    if name == "__notes__":
+        return type(value) is list and all(type(note) is str for note in cast("list[object]", value))
+    # `args` would turn its value into a tuple, whatever its size.
+    return not name.startswith("__") and name != "args" and not callable(getattr(type(error), name, None))
+
+
+def to_portable(error: Exception) -> dict[str, object]:
+    """Return the exception as plain data: ``type``, ``text``, ``args`` and ``state``.
+
+    Arguments that are not plain become their ``repr``.
+    """
+    name = qualified(type(error))
+    args: tuple[object, ...] = error.args
+    if REBUILT.get(name) is type(error):
+        args = cast("tuple[type, tuple[object, ...]]", error.__reduce__())[1]
+    state = {key: _plain(value) for key, value in vars(error).items() if _settable(error, key, value)}
+    return {
+        "type": name,
+        "text": str(error),
+        "args": [_plain(arg) for arg in args],
+        "state": state,
+    }
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, (bool, int, float, str, bytes, Exception)):
+        return value
+    if type(value) in (list, tuple):
+        return [_plain(item) for item in cast("list[object]", value)]
+    return repr(value)
+
+
+def from_portable(form: object) -> Exception:
+    """Return the exception that :func:`to_portable` described.
+
+    A class that is not in the table gives a :class:`RemoteError` with its name and text.
+
+    Raises:
+        DecodeError: the form is malformed.
+    """
+    if not isinstance(form, dict):
+        raise DecodeError("an exception must be an object")
+    fields = cast("dict[str, object]", form)
+    name, text, args, state = (fields.get(key) for key in ("type", "text", "args", "state"))
+    if not (
+        isinstance(name, str) and isinstance(text, str) and isinstance(args, list) and isinstance(state, dict)
+    ):
+        raise DecodeError("malformed exception")
+    cls = REBUILT.get(name)
+    if cls is None:
+        return RemoteError(name, text)
+    error = build(cls, tuple(cast("list[object]", args)))
+    set_state(error, cast("dict[str, object]", state))
+    return error
+
+
+REBUILT: dict[str, type[Exception]] = _standard()
+"""Exceptions that come back as themselves, by qualified name; ``register_class`` adds to it."""

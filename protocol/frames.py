@@ -1,0 +1,170 @@
+"""The five frames and the two header layouts, as bytes.
+
+::
+
+    frame        PZC00 (original Pizco)           PZC01
+    0 header     PZC00+<sender>+<topic>           PZC01+<agent id>+<topic>+<sequence>+<key>
+    1 serializer pickle | pickleN | json          also msgpack | buffers | registered names
+    2 content    bytes                            bytes
+    3 message id urn:uuid:...                     urn:uuid:... (UUIDv8, see ids.py)
+    4 signature  HMAC-SHA1 or empty               suite byte, tag, key id (see signing.py)
+
+A PZC01 header says by itself what the message is: a *reply* carries its own 32 hex digits in
+the sequence field (frame 3 echoes the request's id), a *request* has no topic, everything else
+is a *notification* whose sequence is a decimal number. The ``+`` behind the topic makes a
+subscription to one exact topic possible. The key of a notification is mostly empty, and percent
+coded. A topic may contain ``+`` in both dialects; a sender may not.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from .errors import FrameError, LocalProtocolError, VersionError
+
+PZC00 = "PZC00"
+PZC01 = "PZC01"
+DIALECTS = (PZC01, PZC00)
+
+MAX_HEADER = 2048
+MAX_SERIALIZER = 32
+MAX_MSGID = 128
+MAX_SIGNATURE = 512
+MAX_CONTENT = 1 << 30
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_SEQUENCE = 10**18 - 1
+
+_SEQUENCE = re.compile(r"0|[1-9][0-9]{0,17}")
+_OWN_ID = re.compile(r"[0-9a-f]{32}")
+_NAMES = ("header", "serializer", "content", "message id", "signature")
+
+
+class Kind(enum.IntEnum):
+    """What a message is for; authenticated, so that no kind can pass for another."""
+
+    REQUEST = 1
+    REPLY = 2
+    NOTIFICATION = 3
+
+
+class Header(NamedTuple):
+    """A parsed header.
+
+    ``sequence`` is the topic's number of a notification, else 0; ``own_id`` the 32 hex digits
+    of a reply's own id, else empty; ``key`` what the notification is about, mostly empty. ``kind``
+    is None for PZC00, whose header does not tell.
+    """
+
+    dialect: str
+    sender: str
+    topic: str
+    sequence: int
+    own_id: str
+    key: str
+    kind: Kind | None
+
+
+def check_frames(frames: Sequence[Buffer], max_content: int = MAX_CONTENT) -> None:
+    """Refuse anything but five frames of sane sizes.
+
+    Raises:
+        FrameError: naming the frame, its size and the limit in bytes.
+    """
+    if len(frames) != 5:
+        raise FrameError(f"wrong number of frames: expected 5, received {len(frames)}")
+    limits = (MAX_HEADER, MAX_SERIALIZER, max_content, MAX_MSGID, MAX_SIGNATURE)
+    for name, frame, limit in zip(_NAMES, frames, limits, strict=True):
+        if len(frame) > limit:
+            raise FrameError(f"{name} frame has {len(frame)} bytes, the limit is {limit}")
+
+
+def text(name: str, frame: Buffer) -> str:
+    """Decode a text frame.
+
+    Raises:
+        FrameError: when the bytes are not UTF-8.
+    """
+    try:
+        return str(frame, "utf-8")
+    except UnicodeDecodeError as exc:
+        raise FrameError(f"{name} frame is not UTF-8: {exc.reason} at byte {exc.start}") from None
+
+
+def format_header(dialect: str, sender: str, topic: str, sequence: int | str = 0, key: str = "") -> bytes:
+    """Frame 0; ``sequence`` (number, or a reply's own id) and ``key`` are written by PZC01 only.
+
+    Raises:
+        LocalProtocolError: for a sender with ``+``, a sequence that is negative or over 18 digits, or
+            a header over 2048 bytes.
+    """
+    if "+" in sender:
+        raise LocalProtocolError(f"a sender may not contain '+': {sender!r}")
+    if isinstance(sequence, int) and not 0 <= sequence <= MAX_SEQUENCE:
+        raise LocalProtocolError(f"sequence {sequence} is not between 0 and {MAX_SEQUENCE}")
+    try:
+        full = f"{PZC00}+{sender}+{topic}" if dialect == PZC00 else f"{PZC01}+{sender}+{topic}+{sequence}+"
+        header = (full + quote(key, safe="")).encode() if key and dialect == PZC01 else full.encode()
+    except UnicodeEncodeError as exc:
+        raise LocalProtocolError(f"sender, topic or key cannot be written as UTF-8: {exc.reason}") from None
+    if len(header) > MAX_HEADER:
+        raise LocalProtocolError(
+            f"header has {len(header)} bytes, the limit is {MAX_HEADER}; shorten the topic"
+        )
+    return header
+
+
+def topic_filter(dialect: str, sender: str, topic: str) -> bytes:
+    """Bytes for a SUB socket: PZC01 up to the topic's closing ``+``, PZC00 the whole header.
+
+    Raises:
+        LocalProtocolError: as `format_header`.
+    """
+    header = format_header(dialect, sender, topic)
+    return header if dialect == PZC00 else header.removesuffix(b"0+")
+
+
+def parse_header(frame: Buffer) -> Header:
+    """Split frame 0.
+
+    Raises:
+        VersionError: for any other dialect, naming what came and what is spoken here.
+        FrameError: for a header of the right dialect and the wrong form.
+    """
+    start = bytes(frame[:6])
+    if start == b"PZC01+":
+        return _parse_01(text("header", frame))
+    if start == b"PZC00+":
+        return _parse_00(text("header", frame))
+    raise VersionError(
+        f"unknown dialect {start[:5]!r}: this side speaks {', '.join(DIALECTS)}; "
+        "update the side whose version is older"
+    )
+
+
+def _parse_00(header: str) -> Header:
+    parts = header.split("+", 2)
+    if len(parts) != 3:
+        raise FrameError(f"a PZC00 header needs sender and topic, received {header!r}")
+    return Header(PZC00, parts[1], parts[2], 0, "", "", None)
+
+
+def _parse_01(header: str) -> Header:
+    sender, plus, rest = header[6:].partition("+")
+    rest, plus_key, key = rest.rpartition("+")
+    topic, plus_sequence, sequence = rest.rpartition("+")
+    if not (plus and plus_key and plus_sequence):
+        raise FrameError(
+            f"a PZC01 header needs sender, topic, sequence and a closing '+', received {header!r}"
+        )
+    if _OWN_ID.fullmatch(sequence):
+        return Header(PZC01, sender, topic, 0, sequence, "", Kind.REPLY)
+    if not _SEQUENCE.fullmatch(sequence):
+        raise FrameError(f"the sequence {sequence!r} is neither a number nor a reply's id")
+    kind = Kind.NOTIFICATION if topic else Kind.REQUEST
+    return Header(PZC01, sender, topic, int(sequence), "", unquote(key), kind)

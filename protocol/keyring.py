@@ -1,0 +1,197 @@
+"""Signing keys: a secret, what HKDF derives from it, a name and a role.
+
+On the wire a key is known by its *key id*, eight hex digits derived from the secret, so that two
+machines with the same ``PZC_KEY`` agree without further settings. A keyring gives keys names and
+roles; name and role belong to the receiver's file, never to what a message claims.
+
+Keyring file (TOML)::
+
+    active = "alice"            # the key this side signs with; may be left out with one key
+
+    [keys.alice]
+    secret = "a long random text"
+    role = "operator"           # observer | operator | admin; operator when left out
+"""
+
+from __future__ import annotations
+
+import enum
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from .errors import ConfigError
+
+
+class Role(enum.IntEnum):
+    """What the holder of a key may do; each role includes the ones before it."""
+
+    OBSERVER = 1
+    """Read and subscribe."""
+    OPERATOR = 2
+    """Also set and call."""
+    ADMIN = 3
+    """Also instantiate and stop."""
+
+
+class Key:
+    """One shared secret.
+
+    Args:
+        secret: what both sides know; any non-empty text or bytes.
+        name: the proven identity shown in logs; default the key id.
+        role: what its holder may do, default admin.
+
+    Raises:
+        ConfigError: for an empty secret, or one that is not UTF-8.
+    """
+
+    def __init__(self, secret: str | bytes, name: str = "", role: Role = Role.ADMIN) -> None:
+        self.secret = _as_bytes(secret) if isinstance(secret, str) else secret
+        if not self.secret:
+            raise ConfigError("a signing key may not be empty")
+        self.role = role
+        self.key_id = self._derive(b"key id", length=4).hex()
+        self.name = name or self.key_id
+        self._aead_of = lru_cache(1024)(self._make_aead)
+
+    def __repr__(self) -> str:
+        return f"<Key {self.name} {self.key_id} {self.role.name.lower()}>"
+
+    def __reduce__(self) -> tuple[type[Key], tuple[bytes, str, Role]]:
+        return Key, (self.secret, self.name, self.role)
+
+    def _derive(self, purpose: bytes, length: int = 32) -> bytes:
+        hkdf = HKDF(algorithm=hashes.SHA256(), length=length, salt=b"PZC01", info=purpose)
+        return hkdf.derive(self.secret)
+
+    @cached_property
+    def hmac_key(self) -> bytes:
+        """32 bytes for HMAC-SHA256."""
+        return self._derive(b"hmac-sha256")
+
+    def cipher_key(self, purpose: str, sender: str, epoch: int) -> bytes:
+        """32 bytes for AES of one sender and epoch: no two senders share a nonce space."""
+        return self._derive(b"%s %d %s" % (purpose.encode(), epoch, sender.encode()))
+
+    def aead(self, purpose: str, sender: str, epoch: int) -> AESGCM:
+        """Cached AES-GCM object for `cipher_key`."""
+        return self._aead_of(purpose, sender, epoch)
+
+    def _make_aead(self, purpose: str, sender: str, epoch: int) -> AESGCM:
+        return AESGCM(self.cipher_key(purpose, sender, epoch))
+
+
+class Keyring:
+    """Keys by key id, and the one this side signs with.
+
+    Args:
+        keys: all keys that are accepted.
+        active: the key to sign with; default the only one.
+
+    Raises:
+        ConfigError: without keys, or with two keys of one id.
+    """
+
+    def __init__(self, keys: Iterable[Key], active: Key | None = None) -> None:
+        self._keys: dict[str, Key] = {}
+        for key in keys:
+            other = self._keys.setdefault(key.key_id, key)
+            if other is not key:
+                raise ConfigError(
+                    f"keys {other.name} and {key.name} have one key id: their secrets are equal"
+                )
+        if active is None:
+            if len(self._keys) != 1:
+                raise ConfigError(f"a keyring of {len(self._keys)} keys must say which one is active")
+            active = next(iter(self._keys.values()))
+        self._keys.setdefault(active.key_id, active)
+        self.active = self._keys[active.key_id]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys.values())
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def find(self, key_id: str) -> Key | None:
+        """The key of that id, or None."""
+        return self._keys.get(key_id)
+
+    @classmethod
+    def from_key(cls, secret: str | bytes, role: Role = Role.ADMIN) -> Keyring:
+        """A keyring of one key, as ``PZC_KEY`` gives it."""
+        return cls([Key(secret, role=role)])
+
+    @classmethod
+    def load(cls, path: str | Path) -> Keyring:
+        """Read a keyring file.
+
+        Raises:
+            ConfigError: when it cannot be read or is not a keyring; names file and entry.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as exc:
+            raise ConfigError(f"keyring {path} cannot be read: {exc.strerror}") from exc
+        except UnicodeDecodeError:
+            raise ConfigError(f"keyring {path} is not UTF-8") from None
+        return cls.parse(text, where=str(path))
+
+    @classmethod
+    def parse(cls, toml: str, where: str = "keyring") -> Keyring:
+        """Read a keyring from TOML text; ``where`` names it in errors.
+
+        Raises:
+            ConfigError: as `load`.
+        """
+        try:
+            table = tomllib.loads(toml)
+        except tomllib.TOMLDecodeError as exc:
+            raise ConfigError(f"{where} is not TOML: {exc}") from exc
+        _refuse_unknown(table, ("active", "keys"), where)
+        entries = table.get("keys")
+        if not isinstance(entries, dict) or not entries:
+            raise ConfigError(f"{where} has no [keys.NAME] table")
+        named = cast("dict[str, Any]", entries)
+        keys = {name: _key(name, entry, where) for name, entry in named.items()}
+        wanted = table.get("active")
+        if wanted is not None and (not isinstance(wanted, str) or wanted not in keys):
+            raise ConfigError(f"{where}: active = {wanted!r} is none of its keys: {', '.join(keys)}")
+        try:
+            return cls(keys.values(), None if wanted is None else keys[wanted])
+        except ConfigError as exc:
+            raise ConfigError(f"{where}: {exc}") from exc
+
+
+def _as_bytes(secret: str) -> bytes:
+    try:
+        return secret.encode()
+    except UnicodeEncodeError:
+        # Not chained: that error carries the secret.
+        raise ConfigError("a signing key is not UTF-8") from None
+
+
+def _refuse_unknown(table: Mapping[str, object], known: tuple[str, ...], where: str) -> None:
+    unknown = [name for name in table if name not in known]
+    if unknown:
+        raise ConfigError(f"{where} has the unknown entry {unknown[0]!r}, expected {' or '.join(known)}")
+
+
+def _key(name: str, entry: object, where: str) -> Key:
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{where}: keys.{name} is not a table")
+    fields = cast("dict[str, object]", entry)
+    _refuse_unknown(fields, ("secret", "role"), f"{where}: keys.{name}")
+    secret, role = fields.get("secret"), fields.get("role", "operator")
+    if not isinstance(secret, str) or not secret:
+        raise ConfigError(f"{where}: keys.{name} needs a secret")
+    if not isinstance(role, str) or role.upper() not in Role.__members__:
+        raise ConfigError(f"{where}: keys.{name} has role {role!r}, expected observer, operator or admin")
+    return Key(secret, name, Role[role.upper()])

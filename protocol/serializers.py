@@ -1,0 +1,347 @@
+"""Named serializers: content to bytes and back, with a registry for more.
+
+Names on the wire: ``pickle`` (highest protocol), ``pickle0`` … ``pickle5``, ``json``, ``msgpack``,
+``buffers``, and what :func:`register` added. A *family* is what allow-lists speak about: ``pickle3``
+belongs to ``pickle``.
+
+======== ===================================== ============================================
+family   what comes back                       unsigned content
+======== ===================================== ============================================
+pickle   the object                            restricted unpickler
+buffers  the object; arrays read-only, in place restricted unpickler
+json     tuples as lists, keys as str          safe as it is
+msgpack  tuples as lists                       safe as it is
+======== ===================================== ============================================
+
+The byte layout of a ``buffers`` frame is described in :mod:`.buffers`.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+
+from . import arrays, buffers, portable
+from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
+from .unpickle import restricted_loads
+
+SAFE: frozenset[str] = frozenset({"json", "msgpack"})
+"""Built-in families that never unpickle."""
+
+Data = bytes | bytearray | memoryview
+Encoder = Callable[[object], bytes | bytearray]
+Decoder = Callable[[Data, bool], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Serializer:
+    family: str
+    encode: Encoder
+    decode: Decoder
+    safe: bool
+
+
+def encode(name: str, content: object) -> bytes | bytearray:
+    """Return ``content`` as the bytes of frame 2.
+
+    Args:
+        name: serializer name.
+        content: what to send.
+
+    Raises:
+        LocalProtocolError: no serializer has that name.
+        SerializeError: the serializer cannot express the content.
+    """
+    serializer = _SERIALIZERS.get(name)
+    if serializer is None:
+        raise _unknown(name)
+    try:
+        return serializer.encode(content)
+    except SerializeError:
+        raise
+    except Exception as error:
+        raise SerializeError(f"{name} cannot express this content: {_reason(error)}") from error
+
+
+def decode(name: str, data: Data, *, trusted: bool) -> Any:
+    """Return the content that ``data`` holds.
+
+    Args:
+        name: serializer name, as received.
+        data: frame 2.
+        trusted: whether a known key signed the message. If not, the pickle families use the restricted
+            unpickler, and a registered serializer must have been registered as safe.
+
+    Raises:
+        SerializerRefused: unknown name, a serializer that needs a signature, or a class that the
+            restricted unpickler refuses.
+        DecodeError: anything else that is wrong with the data.
+    """
+    serializer = _SERIALIZERS.get(name)
+    if serializer is None:
+        raise SerializerRefused(f"unknown serializer {name[:40]!r}")
+    try:
+        return serializer.decode(data, trusted)
+    except (DecodeError, SerializerRefused):
+        raise
+    except Exception as error:
+        raise DecodeError(
+            f"{name} content of {len(data)} bytes cannot be decoded: {_reason(error)}"
+        ) from error
+
+
+def validate(name: str) -> None:
+    """Raise :class:`LocalProtocolError` when no serializer is called ``name``."""
+    if name not in _SERIALIZERS:
+        raise _unknown(name)
+
+
+def family(name: str) -> str:
+    """Return the family of a name: ``pickle3`` gives ``pickle``; an unknown name gives itself."""
+    serializer = _SERIALIZERS.get(name)
+    return name if serializer is None else serializer.family
+
+
+def default_accept(serializer_name: str) -> frozenset[str]:
+    """Return the families that a receiver accepts when it was not told: only safe ones if its own is safe.
+
+    Raises:
+        LocalProtocolError: no serializer has that name.
+    """
+    validate(serializer_name)
+    only_safe = _SERIALIZERS[serializer_name].safe
+    return frozenset(entry.family for entry in _SERIALIZERS.values() if entry.safe or not only_safe)
+
+
+def register(
+    name: str,
+    encode: Callable[[object], bytes | bytearray],
+    decode: Callable[[Data], object],
+    *,
+    safe: bool = False,
+) -> None:
+    """Add a serializer for this process; both sides of a conversation need it.
+
+    Args:
+        name: lower-case letters, digits, ``_``, ``-``, ``.``; at most 32; not a ``pickle…`` name.
+        encode: content to bytes.
+        decode: bytes to content.
+        safe: True promises that ``decode`` runs no code that the bytes choose. Otherwise unsigned
+            messages with this serializer are refused.
+
+    Raises:
+        ConfigError: the name is malformed or taken.
+    """
+    if not re.fullmatch(r"[a-z0-9_.-]{1,32}", name) or re.fullmatch(r"pickle\d*", name):
+        raise ConfigError(f"{name!r} cannot be the name of a serializer")
+    if name in _SERIALIZERS:
+        raise ConfigError(f"a serializer called {name!r} exists already")
+
+    def checked(data: Data, trusted: bool) -> object:
+        if not (safe or trusted):
+            raise SerializerRefused(f"serializer {name!r} is only accepted in signed messages")
+        return decode(data)
+
+    _SERIALIZERS[name] = _Serializer(name, encode, checked, safe)
+
+
+def _unknown(name: str) -> LocalProtocolError:
+    known = ", ".join(sorted(_SERIALIZERS))
+    return LocalProtocolError(f"no serializer is called {name!r}; known are {known}")
+
+
+def _reason(error: Exception) -> str:
+    # The text of a foreign exception is foreign code: it may fail or be huge.
+    try:
+        text = str(error)
+    except Exception:
+        text = "no text"
+    return f"{type(error).__name__}: {text[:200]}"
+
+
+# --- pickle ------------------------------------------------------------------------------------------
+
+
+class _Source:
+    """File-like view that hands the C unpickler everything at once and learns where it stopped.
+
+    ``pickle.loads`` ignores what follows the pickle; the unpickler of a file reports, through its last
+    ``read``, exactly how many bytes it consumed.
+    """
+
+    __slots__ = ("_data", "position")
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self.position = 0
+
+    def peek(self, _size: int) -> memoryview:
+        return self._data[self.position :]
+
+    def read(self, size: int) -> memoryview:
+        start = self.position
+        self.position = start + size
+        return self._data[start : start + size]
+
+    def readline(self) -> bytes:
+        raise EOFError("truncated line")
+
+
+def _check_end(source: _Source, data: memoryview) -> None:
+    if source.position != len(data):
+        raise DecodeError(f"{len(data) - source.position} bytes after the end of the pickle")
+
+
+def _decode_pickle(data: Data, trusted: bool) -> object:
+    if not trusted:
+        return restricted_loads(data)
+    whole = memoryview(data)
+    source: Any = _Source(whole)
+    content = pickle.Unpickler(source).load()
+    _check_end(source, whole)
+    return content
+
+
+def _pickle_encoder(protocol: int) -> Encoder:
+    return lambda content: pickle.dumps(content, protocol)
+
+
+# --- buffers -----------------------------------------------------------------------------------------
+
+
+def _decode_buffers(data: Data, trusted: bool) -> object:
+    body, views = buffers.split(data)
+    if not trusted:
+        return restricted_loads(body, views)
+    source: Any = _Source(body)
+    unused = iter(views)
+    content = pickle.Unpickler(source, buffers=unused).load()
+    _check_end(source, body)
+    if next(unused, None) is not None:
+        raise DecodeError("more buffers than the pickle refers to")
+    return content
+
+
+# --- json --------------------------------------------------------------------------------------------
+
+_MARK = portable.TAG.encode("ascii")
+
+
+def _encode_json(content: object) -> bytes:
+    text = _JSON.encode(content)
+    if portable.TAG in text:
+        text = _JSON.encode(portable.escape(content))
+    return text.encode("utf-8")
+
+
+def _json_default(value: object) -> object:
+    kind, payload = portable.to_plain(value)
+    if kind == "bytes":
+        return {portable.TAG: kind, "value": portable.to_base64(cast(bytes, payload))}
+    return {portable.TAG: kind, "value": portable.escape(payload)}
+
+
+def _json_object(value: dict[str, object]) -> object:
+    kind = value.get(portable.TAG)
+    if kind is None:
+        return value
+    if not isinstance(kind, str) or len(value) != 2 or "value" not in value:
+        raise DecodeError("malformed tagged object")
+    return portable.from_plain(
+        kind, portable.from_base64(value["value"]) if kind == "bytes" else value["value"]
+    )
+
+
+def _decode_json(data: Data, _trusted: bool) -> object:
+    raw = bytes(data)
+    return json.loads(raw, object_hook=_json_object) if _MARK in raw else json.loads(raw)
+
+
+_JSON = json.JSONEncoder(default=_json_default)
+
+
+# --- msgpack -----------------------------------------------------------------------------------------
+
+_EXTENSION = 1
+_ARRAY = 2
+_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
+
+
+def _encode_msgpack(content: object) -> bytes:
+    prepared = _prepare(content)
+    try:
+        return _MSGPACK.encode(prepared)
+    except OverflowError:
+        return _MSGPACK.encode(_prepare(portable.widen(content)))
+
+
+def _prepare(value: object) -> object:
+    """Replace what msgspec would encode lossily, or not at all, by extensions; plain parts are not copied."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is list or kind is tuple:
+        items = cast("list[object]", value)
+        return value if _SCALARS.issuperset(map(type, items)) else [_prepare(item) for item in items]
+    if kind is dict:
+        table = cast("dict[object, object]", value)
+        if not _SCALARS.issuperset(map(type, table)):
+            return _prepare(portable.pairs(table))
+        if _SCALARS.issuperset(map(type, table.values())):
+            return value
+        return {key: _prepare(item) for key, item in table.items()}
+    base = portable.plain_base(value)
+    if base is not None:
+        return _prepare(base)
+    if type(value) is np.ndarray and not value.dtype.hasobject:
+        return msgspec.msgpack.Ext(_ARRAY, _array_bytes(value))
+    tag, payload = portable.to_plain(value)
+    return msgspec.msgpack.Ext(_EXTENSION, _encode_msgpack([tag, payload]))
+
+
+def _array_bytes(array: arrays.Array) -> bytearray:
+    header, raw = arrays.pack(array)
+    packed = _MSGPACK.encode(header)
+    return bytearray().join((struct.pack("<I", len(packed)), packed, raw))
+
+
+def _read_array(data: memoryview) -> object:
+    (size,) = struct.unpack_from("<I", data)
+    return arrays.unpack(_UNMSGPACK.decode(data[4 : 4 + size]), data[4 + size :].toreadonly())
+
+
+def _extension(code: int, data: memoryview) -> object:
+    if code == _ARRAY:
+        return _read_array(data)
+    if code != _EXTENSION:
+        raise DecodeError(f"unknown msgpack extension {code}")
+    pair: object = _UNMSGPACK.decode(data)
+    parts = cast("list[object]", pair) if isinstance(pair, list) else []
+    if len(parts) != 2 or not isinstance(parts[0], str):
+        raise DecodeError("malformed msgpack extension")
+    return portable.from_plain(parts[0], parts[1])
+
+
+def _decode_msgpack(data: Data, _trusted: bool) -> object:
+    return _UNMSGPACK.decode(data)
+
+
+_MSGPACK = msgspec.msgpack.Encoder()
+_UNMSGPACK = msgspec.msgpack.Decoder(ext_hook=_extension)
+
+
+_SERIALIZERS: dict[str, _Serializer] = {
+    "pickle": _Serializer("pickle", _pickle_encoder(pickle.HIGHEST_PROTOCOL), _decode_pickle, safe=False),
+    **{f"pickle{n}": _Serializer("pickle", _pickle_encoder(n), _decode_pickle, safe=False) for n in range(6)},
+    "json": _Serializer("json", _encode_json, _decode_json, safe=True),
+    "msgpack": _Serializer("msgpack", _encode_msgpack, _decode_msgpack, safe=True),
+    "buffers": _Serializer("buffers", buffers.encode, _decode_buffers, safe=False),
+}

@@ -1,0 +1,301 @@
+"""What an unsigned pickle may name, and how each name is built from arguments that nobody vouches for.
+
+Every rule takes the running machine (for its budget) and the argument tuple, checks types exactly, and builds
+with public constructors only. A class without a rule may be mentioned but not called.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime as dt
+import decimal
+import enum
+import fractions
+import pathlib
+import re
+import uuid
+from collections.abc import Collection
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from . import exceptions, unpickle_numpy
+from .errors import ConfigError, DecodeError, SerializerRefused
+from .unpickle_base import Args, Draft, Meter, Name, Rule, expect
+
+C = TypeVar("C", bound=type)
+
+_MAX_DIGITS = 4300
+_RATIO = re.compile(r"-?\d{1,4300}(/\d{1,4300})?")
+
+
+def register_class(cls: C) -> C:
+    """Allow instances of ``cls`` in unsigned pickles; usable as a decorator.
+
+    The constructor, ``__setstate__`` and ``__hash__`` of the class then run on arguments that anybody on the
+    network can choose: register data classes, not classes that touch files or devices.
+
+    Args:
+        cls: a class that is importable by its module and qualified name. An exception class is from then on
+            also rebuilt from json and msgpack.
+
+    Raises:
+        ConfigError: not a class, or one made inside a function.
+    """
+    if not isinstance(cast(object, cls), type) or "<locals>" in cls.__qualname__:
+        raise ConfigError(f"{cls!r} is not a class that a pickle can name")
+    REGISTERED[cls.__module__, cls.__qualname__] = cls
+    if issubclass(cls, Exception):
+        exceptions.REBUILT[exceptions.qualified(cls)] = cls
+    return cls
+
+
+def find(module: str, name: str) -> object:
+    """Return what a pickle may name so: a class or a :class:`Name`. Only exact names are looked up.
+
+    Raises:
+        SerializerRefused: nothing of that name is allowed.
+    """
+    module = _OLD_MODULES.get(module, module)
+    name = _OLD_NAMES.get((module, name), name)
+    found = _ALLOWED.get((module, name)) or REGISTERED.get((module, name))
+    if found is None:
+        found = exceptions.REBUILT.get(f"{module}.{name}")
+    if found is None:
+        raise SerializerRefused(
+            f"an unsigned pickle may not contain {module[:80]}.{name[:80]}; "
+            "sign messages with a key, or allow the class with register_class"
+        )
+    return found
+
+
+_NONE = type(None)
+
+
+def _encode(_meter: Meter, args: Args) -> object:
+    expect(args, str, str)
+    text, encoding = cast("tuple[str, str]", args)
+    if encoding not in ("latin1", "latin-1"):
+        raise DecodeError("only latin1 is used inside pickles")
+    return text.encode("latin-1")
+
+
+def _bytes(_meter: Meter, args: Args) -> object:
+    if args:
+        expect(args, bytes)
+        return args[0]
+    return b""
+
+
+def _bytearray(meter: Meter, args: Args) -> object:
+    if len(args) == 2:
+        args = (_encode(meter, args),)
+    if args:
+        expect(args, (bytes, bytearray))
+    return bytearray(*cast("tuple[bytes, ...]", args))
+
+
+def _complex(_meter: Meter, args: Args) -> object:
+    expect(args, float, float)
+    return complex(*cast("tuple[float, float]", args))
+
+
+def _range(_meter: Meter, args: Args) -> object:
+    expect(args, int, int, int)
+    return range(*cast("tuple[int, int, int]", args))
+
+
+def _slice(_meter: Meter, args: Args) -> object:
+    simple = (_NONE, int, float, str)
+    expect(args, simple, simple, simple)
+    return slice(*args)
+
+
+def _collection(kind: type) -> Rule:
+    def build(meter: Meter, args: Args) -> object:
+        if args:
+            expect(args, (list, tuple, set, frozenset))
+            meter.check_keys(cast("Collection[object]", args[0]))
+        return kind(*args)
+
+    return build
+
+
+def _empty_only(kind: type) -> Rule:
+    def build(_meter: Meter, args: Args) -> object:
+        expect(args)
+        return kind()
+
+    return build
+
+
+def _counter(meter: Meter, args: Args) -> object:
+    counter: collections.Counter[object] = collections.Counter()
+    if args:
+        expect(args, dict)
+        meter.check_keys(cast("dict[object, object]", args[0]))
+        for key, count in cast("dict[object, int]", args[0]).items():
+            counter[key] = count
+    return counter
+
+
+def _deque(_meter: Meter, args: Args) -> object:
+    if not args:
+        return collections.deque[object]()
+    if len(args) == 1:
+        args = (args[0], None)
+    expect(args, (list, tuple), (_NONE, int))
+    return collections.deque(*cast("tuple[list[object], int | None]", args))
+
+
+def _defaultdict(_meter: Meter, args: Args) -> object:
+    factory = args[0] if args else None
+    if len(args) > 1 or not (factory is None or any(factory is kind for kind in _FACTORIES)):
+        raise SerializerRefused("an unsigned pickle may only contain a defaultdict of plain types")
+    return collections.defaultdict[object, object](cast("type | None", factory))
+
+
+def _decimal(_meter: Meter, args: Args) -> object:
+    expect(args, str)
+    if len(cast(str, args[0])) > _MAX_DIGITS:
+        raise DecodeError("a Decimal has too many digits")
+    return decimal.Decimal(cast(str, args[0]))
+
+
+def _fraction(_meter: Meter, args: Args) -> object:
+    if len(args) == 2:
+        expect(args, int, int)
+        return fractions.Fraction(*cast("tuple[int, int]", args))
+    expect(args, str)
+    # Fraction("1e999999999") would compute the power.
+    if not _RATIO.fullmatch(cast(str, args[0])):
+        raise DecodeError("malformed Fraction")
+    return fractions.Fraction(cast(str, args[0]))
+
+
+def _path(kind: type[pathlib.PurePath]) -> Rule:
+    def build(_meter: Meter, args: Args) -> object:
+        expect(args, *(str for _ in args))
+        return kind(*cast("tuple[str, ...]", args))
+
+    return build
+
+
+def _datetime(kind: type) -> Rule:
+    allowed = (bytes, str, int, _NONE, dt.timezone, dt.timedelta)
+
+    def build(_meter: Meter, args: Args) -> object:
+        expect(args, *(allowed for _ in args))
+        return kind(*args)
+
+    return build
+
+
+def uuid_draft() -> Draft:
+    """Return a UUID that waits for its state."""
+    return Draft(_finish_uuid)
+
+
+def _finish_uuid(_meter: Meter, state: object) -> object:
+    value = cast("dict[object, object]", state).get("int") if type(state) is dict else None
+    if type(value) is not int:
+        raise DecodeError("malformed UUID")
+    return uuid.UUID(int=value)
+
+
+def _reconstructor(meter: Meter, args: Args) -> object:
+    if len(args) == 3 and args[0] is uuid.UUID and args[1] is object:
+        return uuid_draft()
+    if len(args) != 3 or not is_registered(args[0]) or not isinstance(args[1], type) or args[1] not in _BASES:
+        raise SerializerRefused("an unsigned pickle may only rebuild registered classes")
+    cls: Any = args[0]
+    base: Any = args[1]
+    state = args[2]
+    if base is object:
+        return object.__new__(cls)
+    # As copyreg does: a base gets its state twice, for immutable and for mutable bases.
+    expect((state,), base)
+    built: object = base.__new__(cls, state)
+    if base.__init__ is not object.__init__:
+        base.__init__(built, state)
+    return built
+
+
+def _getattr(_meter: Meter, args: Args) -> object:
+    if len(args) == 2 and is_registered(args[0]) and issubclass(cast(type, args[0]), enum.Enum):
+        member = cast("type[enum.Enum]", args[0]).__members__.get(cast(str, args[1]))
+        if member is not None:
+            return member
+    raise SerializerRefused("an unsigned pickle may use getattr for members of registered enums only")
+
+
+def is_registered(value: object) -> bool:
+    """Return whether ``value`` is a class that the application registered."""
+    return isinstance(value, type) and REGISTERED.get((value.__module__, value.__qualname__)) is value
+
+
+REGISTERED: dict[tuple[str, str], type] = {}
+
+_FACTORIES = (bool, int, float, complex, str, bytes, list, tuple, dict, set)
+_BASES = (object, int, float, str, bytes, list, tuple, dict, set)
+_OLD_MODULES = {
+    "__builtin__": "builtins",
+    "exceptions": "builtins",
+    "copy_reg": "copyreg",
+    "Queue": "_queue",
+    "numpy.core.multiarray": "numpy._core.multiarray",
+    "numpy.core.numeric": "numpy._core.numeric",
+}
+_OLD_NAMES = {
+    ("builtins", "xrange"): "range",
+    ("builtins", "unicode"): "str",
+    ("builtins", "long"): "int",
+    ("builtins", "StandardError"): "Exception",
+    ("builtins", "EnvironmentError"): "OSError",
+    ("builtins", "IOError"): "OSError",
+    ("builtins", "WindowsError"): "OSError",
+}
+
+RULES: dict[type, Rule] = {
+    bytes: _bytes,
+    bytearray: _bytearray,
+    complex: _complex,
+    range: _range,
+    slice: _slice,
+    set: _collection(set),
+    frozenset: _collection(frozenset),
+    list: _empty_only(list),
+    dict: _empty_only(dict),
+    collections.OrderedDict: _empty_only(collections.OrderedDict),
+    collections.Counter: _counter,
+    collections.deque: _deque,
+    collections.defaultdict: _defaultdict,
+    decimal.Decimal: _decimal,
+    fractions.Fraction: _fraction,
+    pathlib.PurePath: _path(pathlib.PurePath),
+    pathlib.PurePosixPath: _path(pathlib.PurePosixPath),
+    pathlib.PureWindowsPath: _path(pathlib.PureWindowsPath),
+    dt.datetime: _datetime(dt.datetime),
+    dt.date: _datetime(dt.date),
+    dt.time: _datetime(dt.time),
+    dt.timedelta: _datetime(dt.timedelta),
+    dt.timezone: _datetime(dt.timezone),
+    np.dtype: unpickle_numpy.dtype,
+}
+"""Classes that an unsigned pickle may call."""
+
+_MENTIONED = (object, bool, int, float, str, tuple, np.ndarray, uuid.UUID, *set(np.sctypeDict.values()))
+_ALLOWED: dict[tuple[str, str], object] = {
+    **{(cls.__module__, cls.__qualname__): cls for cls in (*RULES, *_MENTIONED)},
+    **{
+        (module, name): Name(f"{module}.{name}", rule)
+        for module, name, rule in (
+            ("_codecs", "encode", _encode),
+            ("copyreg", "_reconstructor", _reconstructor),
+            ("builtins", "getattr", _getattr),
+            ("numpy._core.multiarray", "_reconstruct", unpickle_numpy.reconstruct),
+            ("numpy._core.multiarray", "scalar", unpickle_numpy.scalar),
+            ("numpy._core.numeric", "_frombuffer", unpickle_numpy.from_buffer),
+        )
+    },
+}

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import gc
+import logging
+import queue
+import threading
+import weakref
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from pzc import AgentClosed
+from pzc.agents.dispatch import Executor
+
+from tests.agents.notifying import TIMEOUT, run_threads
+
+
+@pytest.fixture
+def executor() -> Iterator[Executor]:
+    made = Executor("pzc-test", bound=10)
+    yield made
+    made.close()
+
+
+class Gate:
+    """A function that says when it started and waits to be let through."""
+
+    def __init__(self) -> None:
+        self.entered, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        self.entered.set()
+        assert self.opened.wait(TIMEOUT)
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    made = Gate()
+    yield made
+    made.opened.set()
+
+
+def _fail() -> None:
+    raise ValueError("a function failed")
+
+
+def test_functions_run_in_the_order_in_which_they_came(executor: Executor, gate: Gate) -> None:
+    order: queue.SimpleQueue[int] = queue.SimpleQueue()
+    executor.submit(gate)
+    for number in range(9):
+        executor.submit(partial(order.put, number))
+    gate.opened.set()
+    assert [order.get(timeout=TIMEOUT) for _ in range(9)] == list(range(9))
+
+
+def test_no_thread_is_started_before_there_is_work(executor: Executor) -> None:
+    before = threading.active_count()
+    assert not executor.in_thread()
+    assert threading.active_count() == before
+
+
+def test_functions_run_one_at_a_time_in_one_thread() -> None:
+    executor, names = Executor("pzc-test"), []
+    inside = threading.Lock()
+    overlaps: list[int] = []
+
+    def work() -> None:
+        if not inside.acquire(blocking=False):
+            overlaps.append(1)
+            return
+        names.append(threading.get_ident())
+        inside.release()
+
+    run_threads(*[lambda: [executor.submit(work) for _ in range(500)]] * 4)
+    done = threading.Event()
+    executor.submit(done.set)
+    assert done.wait(TIMEOUT)
+    executor.close()
+    assert not overlaps
+    assert len(names) == 2_000
+    assert len(set(names)) == 1
+
+
+def test_a_full_queue_refuses_and_counts(executor: Executor, gate: Gate) -> None:
+    executor.submit(gate)
+    assert gate.entered.wait(TIMEOUT)
+    assert all(executor.submit(_fail) for _ in range(10))
+    assert not executor.submit(_fail)
+    assert not executor.submit(_fail)
+    assert (len(executor), executor.refused) == (10, 2)
+
+
+def test_a_function_that_raises_is_logged_and_counted_and_the_next_one_runs(
+    executor: Executor, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = threading.Event()
+    with caplog.at_level(logging.ERROR, "pzc.dispatch"):
+        executor.submit(_fail)
+        executor.submit(done.set)
+        assert done.wait(TIMEOUT)
+    assert executor.errors == 1
+    assert [record.name for record in caplog.records] == ["pzc.dispatch"]
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_even_an_exit_ends_one_function_only(executor: Executor, error: type[BaseException]) -> None:
+    done = threading.Event()
+
+    def leave() -> None:
+        raise error
+
+    executor.submit(leave)
+    executor.submit(done.set)
+    assert done.wait(TIMEOUT)
+    assert executor.errors == 1
+
+
+def test_the_executor_knows_its_own_thread(executor: Executor) -> None:
+    answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    executor.submit(lambda: answers.put(executor.in_thread()))
+    assert answers.get(timeout=TIMEOUT)
+    assert not executor.in_thread()
+
+
+def test_a_function_may_submit_another(executor: Executor) -> None:
+    done = threading.Event()
+    executor.submit(lambda: executor.submit(done.set))
+    assert done.wait(TIMEOUT)
+
+
+def test_after_close_nothing_is_accepted(executor: Executor) -> None:
+    executor.close()
+    with pytest.raises(AgentClosed, match="pzc-test is closed"):
+        executor.submit(_fail)
+
+
+def test_close_forgets_what_is_waiting(executor: Executor, gate: Gate) -> None:
+    ran = threading.Event()
+    executor.submit(gate)
+    executor.submit(ran.set)
+    assert gate.entered.wait(TIMEOUT)
+    closing = threading.Thread(target=executor.close)
+    closing.start()
+    while not executor._closed:
+        executor._changed.acquire()
+        executor._changed.release()
+    gate.opened.set()
+    closing.join(TIMEOUT)
+    assert not ran.is_set()
+
+
+def test_close_waits_for_the_function_that_runs(executor: Executor, gate: Gate) -> None:
+    executor.submit(gate)
+    assert gate.entered.wait(TIMEOUT)
+    assert not executor.close(timeout=0.01)
+    gate.opened.set()
+    assert executor.close(timeout=TIMEOUT)
+
+
+def test_close_from_inside_does_not_wait_for_itself(executor: Executor) -> None:
+    answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    executor.submit(lambda: answers.put(executor.close()))
+    assert answers.get(timeout=TIMEOUT)
+
+
+def test_close_without_a_thread_and_close_again_are_harmless(executor: Executor) -> None:
+    assert executor.close()
+    assert executor.close()
+
+
+def test_a_function_that_has_run_is_not_kept(executor: Executor) -> None:
+    class Large:
+        def work(self) -> None:
+            done.set()
+
+    done, large = threading.Event(), Large()
+    gone = threading.Event()
+    weakref.finalize(large, gone.set)
+    executor.submit(large.work)
+    assert done.wait(TIMEOUT)
+    del large
+    gc.collect()
+    assert gone.wait(TIMEOUT)

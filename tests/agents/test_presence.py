@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pzc import (
+    Agent,
+    Gap,
+    Protocol,
+)
+from pzc.agents import control, presence, wire
+
+from tests.agents.notifying import (
+    KEY,
+    TIMEOUT,
+    Elsewhere,
+    in_place_of,
+)
+
+
+@pytest.fixture
+def reader() -> Iterator[Agent]:
+    with Agent(protocol=Protocol(KEY)) as made:
+        yield made
+
+
+@pytest.fixture
+def publisher() -> Iterator[Agent]:
+    with Agent(protocol=Protocol(KEY)) as made:
+        yield made
+
+
+def test_lost_is_told_once_and_only_to_its_subscriptions(
+    publisher: Agent, reader: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "LOST_AFTER", 0.05)
+    told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    with Agent(protocol=Protocol(KEY)) as doomed:
+        for agent, topic in ((doomed, "a"), (doomed, "b"), (publisher, "c")):
+            subscription = reader.subscribe(agent.rep_endpoint, topic)
+            subscription.on_lost = lambda reason, topic=topic: told.put((topic, reason))
+    reason = f"{doomed.rep_endpoint} has been unreachable for 0.05 s"
+    assert sorted(told.get(timeout=TIMEOUT) for _ in range(2)) == [("a", reason), ("b", reason)]
+    publisher.publish("c", "here")
+    assert subscription.recv(TIMEOUT).content == "here"
+    assert told.empty()
+
+
+def test_a_publisher_that_comes_back_in_time_is_not_lost(reader: Agent) -> None:
+    told: list[object] = []
+    changes: queue.SimpleQueue[None] = queue.SimpleQueue()
+    with Agent(protocol=Protocol(KEY)) as publisher:
+        publisher.on_subscribers = lambda: changes.put(None)
+
+        def wait_until_heard(dialects: tuple[str, ...]) -> None:
+            while publisher._publisher.dialects_of("t") != dialects:
+                changes.get(timeout=TIMEOUT)
+
+        subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        subscription.on_lost = told.append
+        publisher.publish("t", "before")
+        assert subscription.recv(TIMEOUT).content == "before"
+        publisher.loop.run(lambda: publisher._publisher._socket.unbind(publisher.pub_endpoint))
+        wait_until_heard(())
+        publisher.publish("t", "meanwhile")
+        publisher.loop.run(lambda: publisher._publisher._socket.bind(publisher.pub_endpoint))
+        wait_until_heard(("PZC01",))
+        publisher.publish("t", "after")
+        assert subscription.recv(TIMEOUT).content == "after"
+    assert subscription.gaps == [Gap(publisher.epoch, 2, 2)]
+    assert told == []
+
+
+def test_a_restart_is_one_gap_however_the_publisher_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host name, too: the reconnection is told by its address."""
+    gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    with Agent(protocol=Protocol(KEY)) as reader:
+        first = Elsewhere(protocol=Protocol(KEY))
+        rep, pub = first.rep_endpoint, first.pub_endpoint
+        named = pub.replace("127.0.0.1", "localhost")
+        first.advertised = named
+        subscription = reader.subscribe(rep, "t")
+        subscription.on_gap = gaps.put
+        first.publish("t", 1)
+        assert subscription.recv(TIMEOUT).content == 1
+        first.stop()
+        with in_place_of(first, Elsewhere, rep, pub, protocol=Protocol(KEY)) as second:
+            second.advertised = named
+            assert second.wait_for_subscribers("t", 1, TIMEOUT)
+            gap = gaps.get(timeout=TIMEOUT)
+            assert gap == Gap(second.epoch, 0, 0, restarted=True)
+            second.publish("t", 2)
+            assert subscription.recv(TIMEOUT).content == 2
+            assert subscription.publisher == second.agent_id
+            assert reader.unsubscribe(rep, "t") == 1
+        assert subscription.gaps == [gap]
+
+
+def test_subscriptions_follow_a_publisher_to_another_pub_endpoint(reader: Agent) -> None:
+    gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    first = Agent(protocol=Protocol(KEY))
+    rep = first.rep_endpoint
+    subscriptions = [reader.subscribe(rep, topic) for topic in ("t", "t", "*")]
+    for subscription in subscriptions:
+        subscription.on_gap = gaps.put
+    first.stop()
+    with in_place_of(first, Agent, rep, protocol=Protocol(KEY)) as second:
+        assert second.pub_endpoint != first.pub_endpoint
+        for _ in subscriptions:
+            assert gaps.get(timeout=TIMEOUT).restarted
+        assert second.wait_for_subscribers("t", 1, TIMEOUT)
+        second.publish("t", "here")
+        assert [s.recv(TIMEOUT).content for s in subscriptions] == ["here"] * 3
+        for subscription in subscriptions:
+            subscription.close()
+        reader.loop.run(lambda: None)
+        assert not reader._subscriber._placed
+        assert not reader._subscriber._presence._watched
+
+
+def test_a_subscription_made_after_a_restart_and_one_from_before_both_receive(reader: Agent) -> None:
+    gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    first = Agent(protocol=Protocol(KEY))
+    rep, pub = first.rep_endpoint, first.pub_endpoint
+    before = reader.subscribe(rep, "t")
+    before.on_gap = gaps.put
+    first.stop()
+    with in_place_of(first, Agent, rep, pub, protocol=Protocol(KEY)) as second:
+        assert gaps.get(timeout=TIMEOUT).restarted
+        after = reader.subscribe(rep, "t")
+        second.publish("t", "both")
+        assert before.recv(TIMEOUT).content == after.recv(TIMEOUT).content == "both"
+
+
+def test_two_sources_at_one_endpoint_are_merged_and_none_is_forgotten(reader: Agent) -> None:
+    """The order of events when a new subscription is quicker than the news of the restart."""
+    first = Agent(protocol=Protocol(KEY))
+    rep, pub = first.rep_endpoint, first.pub_endpoint
+    held = threading.Event()
+    meet = reader._subscriber._presence._meet
+
+    def later(endpoint: str) -> None:
+        assert held.wait(TIMEOUT)
+        meet(endpoint)
+
+    reader._subscriber._presence._meet = later
+    before = reader.subscribe(rep, "t")
+    first.stop()
+    with in_place_of(first, Agent, rep, pub, protocol=Protocol(KEY)) as second:
+        reader._requester.peers.forget(rep)
+        after = reader.subscribe(rep, "t")
+        gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+        before.on_gap = gaps.put
+        held.set()
+        assert gaps.get(timeout=TIMEOUT).restarted
+        reader.loop.run(lambda: None)
+        second.publish("t", "both")
+        assert before.recv(TIMEOUT).content == after.recv(TIMEOUT).content == "both"
+        assert after.gaps == []
+
+
+def test_a_clock_that_was_set_is_measured_again_and_delivery_goes_on(
+    reader: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Agent(protocol=Protocol(KEY)) as publisher:
+        subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        real = wire.now_ms
+        ahead = 3_600_000
+
+        class Ahead(Protocol):
+            def new_id(self) -> str:
+                return self._ids.next_hex(real() + ahead)
+
+        publisher.protocol.__class__ = Ahead
+        monkeypatch.setattr(control, "now_ms", lambda: real() + ahead)
+        publisher.publish("t", "too new to be true")
+        measured = threading.Event()
+        moved = reader._subscriber.moved
+
+        def tell(endpoint: str, peer: Any) -> None:
+            moved(endpoint, peer)
+            if abs(peer.offset_ms - ahead) < 60_000:
+                measured.set()
+
+        monkeypatch.setattr(reader._subscriber, "moved", tell)
+        publisher.publish("t", "again")
+        assert measured.wait(TIMEOUT)
+        publisher.publish("t", "believed")
+        assert subscription.recv(TIMEOUT).content == "believed"
+        assert subscription.dropped == 2
+        assert reader.counters["clock_jumps"] >= 1

@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pzc import (
+    Gap,
+    Notification,
+    Policy,
+    PolicyRefused,
+    ReceiveTimeout,
+    Subscription,
+    block,
+    drop,
+    latest,
+    mailbox,
+)
+from pzc.agents import subscription as module
+from pzc.agents.dispatch import Executor
+
+from tests.agents.notifying import TIMEOUT, Inbox, balance, run_threads
+
+EPOCH = 7
+
+
+def note(number: int, content: Any = None, *, key: str = "", topic: str = "t") -> Notification:
+    return Notification("p", "name", topic, key, number, EPOCH, 1.0, 2.0, content)
+
+
+class Blocked(Inbox):
+    """A callback that waits at the first notification until the test opens it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self, notification: Notification) -> None:
+        self.entered.set()
+        assert self.opened.wait(TIMEOUT)
+        super().__call__(notification)
+
+
+@pytest.fixture
+def executor() -> Iterator[Executor]:
+    made = Executor("pzc-test")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def blocked() -> Iterator[Blocked]:
+    made = Blocked()
+    yield made
+    made.opened.set()
+
+
+Make = Callable[..., Subscription]
+
+
+@pytest.fixture
+def make(executor: Executor) -> Iterator[Make]:
+    made: list[Subscription] = []
+
+    def subscription(
+        callback: Callable[[Notification], object] | None = None,
+        policy: Policy | None = None,
+        key: str | None = None,
+        thread: Executor = executor,
+        on_close: Callable[[Subscription], None] = lambda _: None,
+        topic: str = "t",
+    ) -> Subscription:
+        made.append(Subscription("p", topic, callback, policy or drop(), key, thread, on_close))
+        return made[-1]
+
+    yield subscription
+    for each in made:
+        each.close()
+
+
+def finish(executor: Executor) -> None:
+    """Wait until everything that was submitted so far has run."""
+    done = threading.Event()
+    executor.submit(done.set)
+    assert done.wait(TIMEOUT)
+
+
+def feed(subscription: Subscription, first: int, last: int) -> None:
+    for number in range(first, last + 1):
+        if subscription.observe("t", EPOCH, number)[0]:
+            subscription.deliver(note(number, number))
+
+
+@pytest.mark.parametrize("policy", [block(), mailbox()])
+def test_a_policy_that_broadcast_cannot_keep_is_refused(make: Make, policy: Policy) -> None:
+    with pytest.raises(PolicyRefused, match=policy.name):
+        make(policy=policy)
+
+
+def test_drop_keeps_the_first_unread_ones(make: Make) -> None:
+    subscription = make(policy=drop(3))
+    feed(subscription, 1, 10)
+    assert [subscription.recv(0).content for _ in range(3)] == [1, 2, 3]
+    assert (subscription.received, subscription.dropped, subscription.pending) == (3, 7, 0)
+
+
+def test_latest_keeps_the_newest_unread_ones(make: Make) -> None:
+    subscription = make(policy=latest(2))
+    feed(subscription, 1, 10)
+    assert [subscription.recv(0).content for _ in range(2)] == [9, 10]
+    assert (subscription.received, subscription.dropped, subscription.pending) == (2, 8, 0)
+
+
+def test_recv_in_vain_is_a_timeout(make: Make) -> None:
+    with pytest.raises(ReceiveTimeout, match="no notification of t within 0 s"):
+        make().recv(0)
+
+
+def test_recv_gives_a_content_of_its_own(make: Make) -> None:
+    subscription, content = make(), {"values": [1, 2]}
+    subscription.deliver(note(1, content))
+    own = subscription.recv(0)
+    own.content["values"].append(3)
+    assert content == {"values": [1, 2]}
+    assert (own.sequence, own.sent_at, own.received_at) == (1, 1.0, 2.0)
+
+
+def test_recv_gives_a_writable_copy_of_a_read_only_array(make: Make) -> None:
+    array = np.arange(4)
+    array.setflags(write=False)
+    subscription = make()
+    subscription.deliver(note(1, array))
+    own = subscription.recv(0).content
+    own[0] = 9
+    assert (own[0], array[0]) == (9, 0)
+
+
+def test_recv_zero_copy_gives_the_shared_object(make: Make) -> None:
+    one, other, content = make(), make(), [1]
+    for subscription in (one, other):
+        subscription.deliver(note(1, content))
+    with one.recv_zero_copy(0) as first, other.recv_zero_copy(0) as second:
+        assert first.content is second.content is content
+
+
+def test_a_waiting_recv_is_woken_by_a_notification(make: Make) -> None:
+    subscription, got = make(), queue.SimpleQueue[Notification]()
+    run_threads(lambda: got.put(subscription.recv(TIMEOUT)), lambda: subscription.deliver(note(1, "woken")))
+    assert got.get(timeout=TIMEOUT).content == "woken"
+
+
+def test_many_readers_share_the_notifications(make: Make) -> None:
+    subscription, got = make(policy=drop(10_000)), queue.SimpleQueue[int]()
+
+    def read() -> None:
+        for _ in range(250):
+            got.put(subscription.recv(TIMEOUT).content)
+
+    run_threads(lambda: feed(subscription, 1, 2_000), *[read] * 8)
+    assert sorted(got.get(timeout=TIMEOUT) for _ in range(2_000)) == list(range(1, 2_001))
+
+
+def test_only_notifications_with_the_key_are_delivered(make: Make) -> None:
+    subscription = make(key="b")
+    for number, key in enumerate(["a", "b", "", "b"], 1):
+        subscription.deliver(note(number, number, key=key))
+    assert [subscription.recv(0).content for _ in range(2)] == [2, 4]
+    assert balance(subscription) == 2
+
+
+def test_the_empty_key_is_a_key(make: Make) -> None:
+    subscription = make(key="")
+    subscription.deliver(note(1, "with", key="a"))
+    subscription.deliver(note(2, "without"))
+    assert subscription.recv(0).content == "without"
+
+
+def test_a_gap_is_counted_kept_and_told(make: Make) -> None:
+    told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    subscription = make()
+    subscription.on_gap = told.put
+    feed(subscription, 1, 3)
+    feed(subscription, 6, 6)
+    gap = Gap(EPOCH, 4, 5)
+    assert told.get(timeout=TIMEOUT) == gap
+    assert (subscription.gaps, subscription.dropped) == ([gap], 2)
+
+
+def test_only_the_last_thousand_gaps_are_kept(make: Make) -> None:
+    subscription = make(policy=latest(1))
+    for number in range(2, 2_400, 2):
+        feed(subscription, number, number)
+    assert len(subscription.gaps) == 1_000
+    assert subscription.gaps[-1].last == 2_397
+    assert balance(subscription) == 2_398 - 1
+
+
+def test_a_loss_right_behind_the_confirmation_is_a_gap(make: Make) -> None:
+    subscription = make()
+    subscription.begin(EPOCH, {"t": 10})
+    feed(subscription, 12, 12)
+    assert subscription.gaps == [Gap(EPOCH, 11, 11)]
+
+
+def test_what_was_published_before_the_confirmation_is_no_part_of_it(make: Make) -> None:
+    subscription = make()
+    subscription.begin(EPOCH, {"t": 10})
+    feed(subscription, 5, 6)
+    feed(subscription, 9, 11)
+    assert (subscription.gaps, balance(subscription)) == ([], 1)
+    assert subscription.recv(0).content == 11
+
+
+def test_notifications_that_overtake_the_confirmation_are_sorted_out_by_it(make: Make) -> None:
+    got = Inbox()
+    subscription = make(got)
+    subscription.hold()
+    feed(subscription, 8, 11)
+    feed(subscription, 13, 13)
+    assert balance(subscription) == 0
+    subscription.begin(EPOCH, {"t": 10})
+    feed(subscription, 14, 14)
+    assert got.contents(3) == [11, 13, 14]
+    assert subscription.gaps == [Gap(EPOCH, 12, 12)]
+
+
+def test_what_arrives_before_the_confirmation_is_bounded_and_counted(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_EARLY", 3)
+    subscription = make()
+    subscription.hold()
+    feed(subscription, 1, 5)
+    subscription.begin(EPOCH, {"t": 0})
+    feed(subscription, 6, 6)
+    assert subscription.gaps == [Gap(EPOCH, 4, 5)]
+    assert balance(subscription) == 6
+
+
+def test_a_restart_before_the_confirmation_is_no_gap(make: Make) -> None:
+    subscription = make()
+    subscription.hold()
+    feed(subscription, 1, 5)
+    subscription.restart("p2", 8)
+    subscription.begin(8, {"t": 2})
+    assert subscription.observe("t", 8, 3) == (True, None)
+    assert (subscription.gaps, balance(subscription)) == ([], 0)
+
+
+def test_a_subscription_to_all_follows_each_topic_from_the_confirmation_on(make: Make) -> None:
+    subscription = make(topic="*")
+    subscription.begin(EPOCH, {"a": 4})
+    assert subscription.observe("a", EPOCH, 5) == (True, None)
+    assert subscription.observe("new", EPOCH, 3) == (True, Gap(EPOCH, 1, 2))
+    assert subscription.observe("a", EPOCH, 5) == (False, None)
+
+
+def test_a_restart_is_one_gap_of_unknown_size(make: Make) -> None:
+    subscription = make()
+    feed(subscription, 1, 5)
+    subscription.restart("p2", 8)
+    assert subscription.observe("t", 8, 3) == (True, None)
+    assert subscription.gaps == [Gap(8, 0, 0, restarted=True)]
+    assert (subscription.publisher, subscription.dropped) == ("p2", 0)
+
+
+@given(
+    arrivals=st.lists(st.tuples(st.integers(1, 40), st.integers(0, 2)), max_size=80),
+    policy=st.sampled_from([drop(1), drop(7), latest(1), latest(5), drop(1000)]),
+    reads=st.sets(st.integers(0, 80)),
+)
+def test_whatever_the_network_does_every_publication_is_accounted_for(
+    arrivals: list[tuple[int, int]], policy: Policy, reads: set[int]
+) -> None:
+    """Numbers 1 to 41 are published; any of them arrives late, twice, or never; the last one arrives."""
+    executor = Executor("pzc-test")
+    subscription = Subscription("p", "t", None, policy, None, executor, lambda _: None)
+    subscription.begin(EPOCH, {"t": 0})
+    seen: list[int] = []
+    for turn, (number, repeats) in enumerate(arrivals):
+        for _ in range(repeats):
+            feed(subscription, number, number)
+        if turn in reads and subscription.pending:
+            seen.append(subscription.recv(0).content)
+    feed(subscription, 41, 41)
+    assert balance(subscription) == 41
+    while subscription.pending:
+        seen.append(subscription.recv(0).content)
+    assert seen == sorted(set(seen))
+    subscription.close()
+    assert subscription.received + subscription.dropped == 41
+
+
+def test_iteration_gives_each_notification_and_ends_with_the_subscription(make: Make) -> None:
+    subscription, seen = make(), queue.SimpleQueue[int]()
+
+    def read() -> None:
+        for notification in subscription:
+            seen.put(notification.content)
+        seen.put(-1)
+
+    def write() -> None:
+        feed(subscription, 1, 3)
+        assert [seen.get(timeout=TIMEOUT) for _ in range(3)] == [1, 2, 3]
+        subscription.close()
+        assert seen.get(timeout=TIMEOUT) == -1
+
+    run_threads(read, write)
+
+
+def test_next_takes_one(make: Make) -> None:
+    subscription = make()
+    feed(subscription, 1, 2)
+    assert next(subscription).content == 1
+    assert next(subscription).content == 2
+
+
+def test_the_representation_says_what_and_how_much(make: Make) -> None:
+    subscription = make()
+    feed(subscription, 1, 2)
+    subscription.recv(0)
+    assert repr(subscription) == "<Subscription t of p: 1 received, 0 dropped>"
+    subscription.close()
+    assert repr(subscription) == "<Subscription t of p: closed>"

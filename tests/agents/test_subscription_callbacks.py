@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pzc import (
+    Gap,
+    Notification,
+    Policy,
+    Subscription,
+    SubscriptionClosed,
+    drop,
+    latest,
+)
+from pzc.agents.dispatch import Executor
+
+from tests.agents.notifying import TIMEOUT, Inbox, balance, run_threads
+
+EPOCH = 7
+
+
+def note(number: int, content: Any = None, *, key: str = "", topic: str = "t") -> Notification:
+    return Notification("p", "name", topic, key, number, EPOCH, 1.0, 2.0, content)
+
+
+class Blocked(Inbox):
+    """A callback that waits at the first notification until the test opens it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self, notification: Notification) -> None:
+        self.entered.set()
+        assert self.opened.wait(TIMEOUT)
+        super().__call__(notification)
+
+
+@pytest.fixture
+def executor() -> Iterator[Executor]:
+    made = Executor("pzc-test")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def blocked() -> Iterator[Blocked]:
+    made = Blocked()
+    yield made
+    made.opened.set()
+
+
+Make = Callable[..., Subscription]
+
+
+@pytest.fixture
+def make(executor: Executor) -> Iterator[Make]:
+    made: list[Subscription] = []
+
+    def subscription(
+        callback: Callable[[Notification], object] | None = None,
+        policy: Policy | None = None,
+        key: str | None = None,
+        thread: Executor = executor,
+        on_close: Callable[[Subscription], None] = lambda _: None,
+        topic: str = "t",
+    ) -> Subscription:
+        made.append(Subscription("p", topic, callback, policy or drop(), key, thread, on_close))
+        return made[-1]
+
+    yield subscription
+    for each in made:
+        each.close()
+
+
+def finish(executor: Executor) -> None:
+    """Wait until everything that was submitted so far has run."""
+    done = threading.Event()
+    executor.submit(done.set)
+    assert done.wait(TIMEOUT)
+
+
+def feed(subscription: Subscription, first: int, last: int) -> None:
+    for number in range(first, last + 1):
+        if subscription.observe("t", EPOCH, number)[0]:
+            subscription.deliver(note(number, number))
+
+
+def test_a_blocked_callback_and_drop_count_exactly(make: Make, executor: Executor, blocked: Blocked) -> None:
+    subscription = make(blocked, drop(5))
+    feed(subscription, 1, 1)
+    assert blocked.entered.wait(TIMEOUT)
+    feed(subscription, 2, 100)
+    assert (subscription.received, subscription.dropped, subscription.pending) == (1, 94, 5)
+    blocked.opened.set()
+    assert blocked.contents(6) == [1, 2, 3, 4, 5, 6]
+    assert (subscription.received, subscription.dropped, subscription.pending) == (6, 94, 0)
+
+
+def test_a_blocked_callback_and_latest_count_exactly(make: Make, blocked: Blocked) -> None:
+    subscription = make(blocked, latest(2))
+    feed(subscription, 1, 1)
+    assert blocked.entered.wait(TIMEOUT)
+    feed(subscription, 2, 100)
+    assert (subscription.received, subscription.dropped, subscription.pending) == (1, 97, 2)
+    blocked.opened.set()
+    assert blocked.contents(3) == [1, 99, 100]
+
+
+def test_close_drops_and_counts_the_unread_ones(make: Make) -> None:
+    subscription = make()
+    feed(subscription, 1, 10)
+    subscription.recv(0)
+    subscription.close()
+    assert (subscription.received, subscription.dropped, subscription.pending) == (1, 9, 0)
+    with pytest.raises(SubscriptionClosed):
+        subscription.recv(0)
+
+
+def test_after_close_nothing_is_taken_and_nothing_counted(make: Make) -> None:
+    subscription = make()
+    subscription.close()
+    feed(subscription, 1, 5)
+    subscription.report_gap(Gap(EPOCH, 6, 9))
+    assert balance(subscription) == 0
+    assert subscription.gaps == []
+
+
+def test_close_wakes_a_waiting_reader(make: Make) -> None:
+    subscription = make()
+
+    def read() -> None:
+        with pytest.raises(SubscriptionClosed):
+            subscription.recv(TIMEOUT)
+
+    run_threads(read, read, subscription.close)
+
+
+def test_close_is_told_once(make: Make) -> None:
+    told: list[Subscription] = []
+    subscription = make(on_close=told.append)
+    subscription.close()
+    subscription.close()
+    assert told == [subscription]
+    assert subscription.closed
+
+
+def test_a_subscription_is_closed_by_its_context(make: Make) -> None:
+    with make() as subscription:
+        assert not subscription.closed
+    assert subscription.closed
+
+
+def test_close_from_inside_the_callback_does_not_wait_for_itself(make: Make, executor: Executor) -> None:
+    seen: list[int] = []
+    fed = threading.Event()
+
+    def callback(notification: Notification) -> None:
+        assert fed.wait(TIMEOUT)
+        subscription.close()
+        seen.append(notification.sequence)
+
+    subscription = make(callback)
+    feed(subscription, 1, 5)
+    fed.set()
+    finish(executor)
+    finish(executor)
+    assert seen == [1]
+    assert (subscription.received, subscription.dropped) == (1, 4)
+
+
+def test_close_waits_for_the_callback_that_is_running(make: Make, blocked: Blocked) -> None:
+    subscription = make(blocked)
+    feed(subscription, 1, 1)
+    assert blocked.entered.wait(TIMEOUT)
+    closed = threading.Event()
+    thread = threading.Thread(target=lambda: (subscription.close(), closed.set()))
+    thread.start()
+    with pytest.raises(SubscriptionClosed):
+        subscription.recv(TIMEOUT)
+    assert not closed.is_set()
+    blocked.opened.set()
+    assert closed.wait(TIMEOUT)
+    thread.join(TIMEOUT)
+    assert blocked.queue.qsize() == 1
+
+
+def test_a_second_close_waits_for_the_running_callback_as_well(make: Make, blocked: Blocked) -> None:
+    subscription = make(blocked)
+    feed(subscription, 1, 1)
+    assert blocked.entered.wait(TIMEOUT)
+    subscription.end()
+    finished: queue.SimpleQueue[int] = queue.SimpleQueue()
+    thread = threading.Thread(target=lambda: (subscription.close(), finished.put(blocked.queue.qsize())))
+    thread.start()
+    blocked.opened.set()
+    assert finished.get(timeout=TIMEOUT) == 1
+    thread.join(TIMEOUT)
+
+
+def test_after_close_returned_no_callback_starts(make: Make, executor: Executor) -> None:
+    for _ in range(300):
+        closed, late = threading.Event(), threading.Event()
+
+        def callback(_: Notification, closed: threading.Event = closed, late: threading.Event = late) -> None:
+            if closed.is_set():
+                late.set()
+
+        subscription = make(callback)
+        subscription.on_gap = callback  # pyright: ignore[reportAttributeAccessIssue]
+
+        def end(subscription: Subscription = subscription, closed: threading.Event = closed) -> None:
+            subscription.close()
+            closed.set()
+
+        run_threads(
+            lambda subscription=subscription: [feed(subscription, n, n) for n in range(1, 40, 2)], end
+        )
+        finish(executor)
+        assert not late.is_set()
+
+
+def test_a_raising_callback_is_logged_and_counted_and_delivery_goes_on(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    got = Inbox()
+
+    def callback(notification: Notification) -> None:
+        got(notification)
+        if notification.sequence % 2:
+            raise ValueError("odd")
+
+    subscription = make(callback)
+    with caplog.at_level(logging.ERROR, "pzc.subscription"):
+        feed(subscription, 1, 5)
+        assert got.contents(5) == [1, 2, 3, 4, 5]
+        finish(subscription._executor)
+    assert subscription.callback_errors == 3
+    assert [record.getMessage() for record in caplog.records] == ["callback of topic t failed"] * 3
+
+
+def test_a_callback_that_exits_ends_nothing_but_itself(make: Make) -> None:
+    got = Inbox()
+
+    def callback(notification: Notification) -> None:
+        got(notification)
+        raise SystemExit
+
+    feed(make(callback), 1, 3)
+    assert got.contents(3) == [1, 2, 3]
+
+
+def test_subscriptions_take_turns(make: Make, executor: Executor) -> None:
+    order: queue.SimpleQueue[str] = queue.SimpleQueue()
+    gate = threading.Event()
+    executor.submit(lambda: gate.wait(TIMEOUT))
+    for name in "ab":
+        subscription = make(lambda _, name=name: order.put(name))
+        feed(subscription, 1, 3)
+    gate.set()
+    assert [order.get(timeout=TIMEOUT) for _ in range(6)] == ["a", "b"] * 3
+
+
+def test_a_full_executor_delays_a_callback_and_does_not_end_it(make: Make) -> None:
+    small, got, gate = Executor("pzc-small", bound=1), Inbox(), threading.Event()
+    entered = threading.Event()
+    try:
+        subscription = make(got, thread=small)
+
+        def wait() -> None:
+            entered.set()
+            gate.wait(TIMEOUT)
+
+        small.submit(wait)
+        assert entered.wait(TIMEOUT)
+        small.submit(lambda: None)
+        feed(subscription, 1, 1)
+        assert small.refused == 1
+        gate.set()
+        finish_small = threading.Event()
+        while not small.submit(finish_small.set):
+            pass
+        assert finish_small.wait(TIMEOUT)
+        feed(subscription, 2, 2)
+        assert got.contents(2) == [1, 2]
+    finally:
+        gate.set()
+        small.close()
+
+
+def test_a_closed_executor_harms_no_other_subscription(make: Make) -> None:
+    gone, got = Executor("pzc-gone"), Inbox()
+    gone.close()
+    orphan, other = make(Inbox(), thread=gone), make(got)
+    for subscription in (orphan, other):
+        feed(subscription, 1, 1)
+        subscription.on_gap = lambda gap: None
+        subscription.report_gap(Gap(EPOCH, 2, 2))
+    assert got.contents(1) == [1]
+    assert balance(orphan) == 2
+
+
+def test_a_loss_is_told_once(make: Make, executor: Executor) -> None:
+    told: queue.SimpleQueue[str] = queue.SimpleQueue()
+    subscription = make()
+    subscription.on_lost = told.put
+    subscription.report_lost("gone")
+    subscription.report_lost("gone again")
+    assert told.get(timeout=TIMEOUT) == "gone"
+    finish(executor)
+    assert told.empty()
+
+
+def test_no_gap_and_no_loss_is_told_after_close(make: Make, executor: Executor) -> None:
+    told: list[object] = []
+    gate = threading.Event()
+    executor.submit(lambda: gate.wait(TIMEOUT))
+    subscription = make()
+    subscription.on_gap = subscription.on_lost = told.append
+    subscription.report_gap(Gap(EPOCH, 1, 1))
+    subscription.report_lost("gone")
+    subscription.close()
+    gate.set()
+    finish(executor)
+    assert told == []

@@ -1,0 +1,186 @@
+"""What every test gets: examples that can be imported, settings of its own, and a watch for leaks.
+
+After each test, threads, file descriptors and child processes must be back to what they were before it;
+the same holds for each module, so that its fixtures are watched as well. For process-wide machinery such as
+Spark's JVM, ``@pytest.mark.allow_leaks("reason")`` exempts a test, and ``pytestmark`` a module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib.util
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+import psutil
+import pytest
+import zmq
+from hypothesis import settings
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parent.parent
+IMPORTABLE = ("benchmarks", "examples", "tests")
+DEVICES = {"/dev/null", "/dev/random", "/dev/urandom"}
+DESCRIPTORS = "/proc/self/fd"
+
+# A shared machine may stop a test at any moment, so an example has no deadline.
+settings.register_profile("pzc", deadline=None)
+settings.register_profile("pzc-ci", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.load_profile("pzc-ci" if os.environ.get("CI") else "pzc")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--installed", action="store_true", help="refuse to test a pzc outside site-packages")
+    parser.addini("leak_wait", default="5", help="seconds that a test's leftovers may take to go away")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _clear_settings()
+    _make_importable(config)
+    place = _place_of_pzc()
+    if config.getoption("--installed") and Path(sysconfig.get_path("purelib")) not in place.parents:
+        raise pytest.UsageError(f"--installed: pzc was imported from {place}, not from site-packages")
+
+
+def pytest_report_header() -> str:
+    return f"pzc: {_place_of_pzc()}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what starts a JVM last, and skip it where there is no Java."""
+    items.sort(key=lambda item: item.get_closest_marker("java") is not None)
+    if not items or items[-1].get_closest_marker("java") is None:
+        return
+    from pzc.pipeline.session import require_java
+    from pzc.protocol.errors import MissingRequirement
+
+    try:
+        require_java()
+    except MissingRequirement as exc:
+        for item in items:
+            if item.get_closest_marker("java"):
+                item.add_marker(pytest.mark.skip(reason=str(exc)))
+
+
+def _place_of_pzc() -> Path:
+    spec = importlib.util.find_spec("pzc")
+    if spec is None or spec.origin is None:
+        raise pytest.UsageError(
+            "pzc is not installed here; `make test` does that, or: pip install --editable ."
+        )
+    return Path(spec.origin)
+
+
+def _make_importable(config: pytest.Config) -> None:
+    """Make three folders importable here and in child processes, and nothing else of the root.
+
+    With the root itself on the path, every layer would be importable under a second name.
+    """
+    shelf = tempfile.mkdtemp(prefix="pzc-tests-")
+    config.add_cleanup(lambda: shutil.rmtree(shelf, ignore_errors=True))
+    for name in IMPORTABLE:
+        package = Path(shelf, name, "__init__.py")
+        package.parent.mkdir()
+        package.write_text(f"__path__ = [{str(ROOT / name)!r}]\n", encoding="utf-8")
+    sys.path.insert(0, shelf)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [shelf, os.environ.get("PYTHONPATH")]))
+
+
+def _clear_settings() -> None:
+    for name in [name for name in os.environ if name.startswith("PZC_")]:
+        del os.environ[name]
+    os.environ["PZC_IP"] = "127.0.0.1"
+
+
+@pytest.fixture(autouse=True)
+def _own_settings() -> Iterator[None]:
+    """No ``PZC_…`` variable of the caller or of an earlier test; loopback only."""
+    _clear_settings()
+    yield
+    _clear_settings()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _process_wide_machinery() -> None:
+    """Start what a process starts once and keeps, so that no test is blamed for it."""
+    resource_tracker.ensure_running()
+    zmq.Frame(b"starts the thread that frees zero-copy frames", copy=False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _module_leaks(request: pytest.FixtureRequest, _process_wide_machinery: None) -> Iterator[Counter[object]]:
+    before = _census()
+    yield before
+    _report(request.node, _leaked(request, before))
+
+
+@pytest.fixture(autouse=True)
+def _leaks(request: pytest.FixtureRequest, _module_leaks: Counter[object]) -> Iterator[None]:
+    before = _census()
+    yield
+    left = _leaked(request, before)
+    _module_leaks.update(left)  # told once, not again at the end of the module
+    _report(request.node, left)
+
+
+def _census() -> Counter[object]:
+    found: Counter[object] = Counter(threading.enumerate())
+    found.update(psutil.Process().children(recursive=True))
+    found.update(_descriptors())
+    return found
+
+
+def _descriptors() -> Iterator[str]:
+    """Targets such as ``socket:[4711]`` or ``anon_inode:[eventfd]``; only Linux tells them."""
+    for number in os.listdir(DESCRIPTORS) if os.path.isdir(DESCRIPTORS) else ():
+        with contextlib.suppress(FileNotFoundError):  # the one that listed the directory
+            target = os.readlink(f"{DESCRIPTORS}/{number}")
+            if target not in DEVICES:
+                yield target
+
+
+def _leaked(request: pytest.FixtureRequest, before: Counter[object]) -> Counter[object]:
+    allowed = request.node.get_closest_marker("allow_leaks") is not None
+    deadline = time.monotonic() + (0 if allowed else float(request.config.getini("leak_wait")))
+    pause = threading.Event()
+    while (left := _census() - before) and time.monotonic() < deadline:
+        gc.collect()
+        pause.wait(0.02)
+    return left
+
+
+def _report(node: pytest.Item | pytest.Collector, left: Counter[object]) -> None:
+    marker = node.get_closest_marker("allow_leaks")
+    if marker is not None:
+        if not (marker.args and isinstance(marker.args[0], str) and marker.args[0].strip()):
+            pytest.fail(
+                "allow_leaks needs a reason: @pytest.mark.allow_leaks('Spark keeps its JVM')", pytrace=False
+            )
+    elif left:
+        lines = "\n".join(f"  {count} x {_describe(thing)}" for thing, count in left.items())
+        pytest.fail(f"{node.nodeid} left behind:\n{lines}", pytrace=False)
+
+
+def _describe(thing: object) -> str:
+    if isinstance(thing, threading.Thread):
+        frame = sys._current_frames().get(thread) if (thread := thing.ident) else None
+        stack = "".join(traceback.format_stack(frame)) if frame else "    (it has just ended)"
+        return f"thread {thing.name!r}{' (daemon)' if thing.daemon else ''} at\n{stack.rstrip()}"
+    if isinstance(thing, psutil.Process):
+        try:
+            return f"child process {thing.pid} ({thing.status()}): {' '.join(thing.cmdline())}"
+        except psutil.NoSuchProcess:
+            return f"child process {thing.pid} (it has just ended)"
+    return f"file descriptor of {thing}"

@@ -1,0 +1,120 @@
+"""Parsing, help, and what becomes of errors, in this process."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pytest
+
+from pzc.console import main as console
+from pzc.console.output import OutputClosed
+from pzc.protocol.errors import CallTimeout
+
+COMMANDS = ("serve", "info", "get", "set", "call", "ping", "watch", "keygen", "version")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        console.main([command, "--help"])
+    assert ended.value.code == 0
+    assert f"example:\n  {'export PZC_KEY=$(pzc keygen)' if command == 'keygen' else f'pzc {command}'}" in (
+        capsys.readouterr().out
+    )
+
+
+def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        console.main(["--help"])
+    out = capsys.readouterr().out
+    assert [name for name in COMMANDS if f"\n    {name} " not in out] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["get"],
+        ["get", "psu.voltage", "--tiemout", "3"],
+        ["get", "psu.voltage", "--time", "3"],
+        ["get", "psu.voltage", "--timeout", "-1"],
+        ["get", "psu.voltage", "--timeout", "nan"],
+        ["get", "psu.voltage", "more"],
+        ["watch", "psu.x", "--count", "0"],
+        ["call", "psu.f", "--unknown", "3"],
+        ["keygen", "--role", "king"],
+    ],
+)
+def test_a_command_line_that_cannot_be_parsed_is_status_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        console.main(arguments)
+    assert ended.value.code == 2
+    assert "error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "free"),
+    [
+        (["1", "--json", "2", "k=3"], ["1", "2", "k=3"]),
+        (["--json", "1", "2"], ["1", "2"]),
+        (["-1", "-1e-3", "--json", "-5.", "-2"], ["-1", " -1e-3", " -5.", "-2"]),
+        (["--json", "--", "-x", "--json"], ["-x", "--json"]),
+    ],
+)
+def test_arguments_of_a_method_may_stand_before_and_behind_options(
+    arguments: list[str], free: list[str]
+) -> None:
+    args = console.parse(["call", "psu.f", *arguments])
+    assert (args.arguments, args.json) == (free, True)
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "version"], ["version", "--debug"]])
+def test_debug_may_stand_on_either_side_of_the_command(arguments: list[str]) -> None:
+    assert console.parse(arguments).debug
+
+
+def _fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch, *options: str) -> int:
+    def run(args: argparse.Namespace) -> int:
+        raise error
+
+    def parse(argv: Any) -> argparse.Namespace:
+        return argparse.Namespace(run=run, command="test", debug="--debug" in options)
+
+    monkeypatch.setattr(console, "parse", parse)
+    return console.main([])
+
+
+def test_an_error_is_one_line_with_class_and_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = CallTimeout("two\nlines \x1b[2J")
+    error.add_note("Remote traceback")
+    assert _fail_with(error, monkeypatch) == 1
+    assert capsys.readouterr().err == "pzc: CallTimeout: two\\nlines \\x1b[2J\n"
+
+
+def test_debug_shows_notes_and_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = CallTimeout("late")
+    error.add_note("Remote traceback of psu")
+    assert _fail_with(error, monkeypatch, "--debug") == 1
+    err = capsys.readouterr().err
+    assert "Traceback (most recent call last)" in err
+    assert "Remote traceback of psu" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(KeyboardInterrupt(), 130), (OutputClosed(), 141), (BrokenPipeError("theirs"), 1)]
+)
+def test_exit_statuses(error: BaseException, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _fail_with(error, monkeypatch) == status
+
+
+def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    _fail_with(KeyboardInterrupt(), monkeypatch)
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,20 @@
+"""The demo's camera with one wrong pixel in frame 5, made before signing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from examples.lab import camera, station
+
+
+class WrongPixel(camera.Camera):
+    def frame(self, index: int) -> Any:
+        image = super().frame(index).copy()
+        if index == 5:
+            image[100, 200] ^= 1
+        return image
+
+
+if __name__ == "__main__":
+    camera.Camera = WrongPixel  # type: ignore[misc]
+    station.main()

@@ -1,0 +1,153 @@
+"""Signed notifications as an agent makes them, journals that hold them, and one Spark session."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pzc.pipeline.journal import Journal, JournalRow
+from pzc.pipeline.schema import segments
+from pzc.protocol.codec import Codec
+from pzc.protocol.ids import MessageIds
+from pzc.protocol.keyring import Keyring
+from pzc.testing import FakeClock
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+START = 1_700_000_000_000
+
+
+class Sender:
+    """An agent reduced to what a recorder sees of it; each notification is sent 10 ms after the last."""
+
+    def __init__(
+        self, name: str = "psu", secret: str | None = "lab", epoch: int = 7, start: int = START, **codec: Any
+    ) -> None:
+        self.name, self.epoch, self.now = name, epoch, start
+        self.agent_id = name.encode().hex().rjust(32, "0")
+        keyring = Keyring.from_key(secret) if secret else None
+        self.codec = Codec(keyring, **{"serializer": "msgpack", **codec})
+        self.ids = MessageIds(epoch)
+
+    def frames(self, topic: str, content: object, sequence: int = 0, **options: Any) -> list[bytes]:
+        made = self.codec.encode(
+            self.agent_id, topic, content, msgid=self.ids.next_urn(self.now), sequence=sequence, **options
+        )
+        return [bytes(frame) for frame in made]
+
+    def row(
+        self, topic: str, content: object, sequence: int = 0, age: float = 0.002, **options: Any
+    ) -> JournalRow:
+        self.now += 10
+        frames = self.frames(topic, content, sequence, **options)
+        sent = self.now / 1000
+        return JournalRow(frames, self.agent_id, topic, sequence, sent + age, self.name, self.epoch, sent)
+
+    def rows(self, topic: str, contents: Iterable[object], first: int = 0) -> list[JournalRow]:
+        return [self.row(topic, content, i) for i, content in enumerate(contents, first)]
+
+
+@pytest.fixture(scope="session")
+def make_sender() -> type[Sender]:
+    return Sender
+
+
+@pytest.fixture
+def sender() -> Sender:
+    return Sender()
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Callable[..., Path]:
+    """Write rows as one segment of the test's journal and give its directory."""
+
+    def write(rows: Iterable[JournalRow], recorder: str = "recorder") -> Path:
+        directory = tmp_path / "journal"
+        with Journal(directory, recorder=recorder) as journal:
+            for row in rows:
+                journal.append(row)
+        return directory
+
+    return write
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def small_files() -> Iterator[Callable[[int | None], None]]:
+    """Let the kernel refuse files above a size, as a full disk does; None lifts the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(size: int | None) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
+
+    yield limit
+    limit(None)
+
+
+def a_row(sequence: int = 0, content: bytes | memoryview = b"\x01", **fields: Any) -> JournalRow:
+    frames = (b"PZC01+a+t+%d+" % sequence, b"msgpack", content, b"urn:uuid:x", b"\x00")
+    return JournalRow(frames, "a", "t", sequence, 1_700_000_000.25)._replace(**fields)
+
+
+def written(directory: Path, recorder: str | None = None) -> list[dict[str, Any]]:
+    return [row for _, path in segments(directory, recorder) for row in pq.read_table(path).to_pylist()]
+
+
+def sequences(directory: Path) -> list[object]:
+    return [row["sequence"] for row in written(directory)]
+
+
+def visible(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir() if not path.name.startswith("."))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One session for the whole run: a start takes seconds."""
+    from pzc.pipeline.session import spark_session
+
+    session = spark_session("pzc-tests", "local[2]")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def decoded(spark: SparkSession, record: Callable[..., Path]) -> Callable[..., DataFrame]:
+    """Journal some rows, then verify and decode them in Spark."""
+    from pzc.pipeline import jobs
+    from pzc.pipeline.decode import make_decoder
+
+    def run(rows: list[JournalRow], **options: Any) -> DataFrame:
+        journal = record(rows)
+        decoder = make_decoder("lab", journal=journal, **options)
+        return jobs.verify_and_decode(jobs.read_journal(spark, journal), decoder)
+
+    return run
+
+
+@pytest.fixture
+def notifications(decoded: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    """The same, down to deduplicated notifications."""
+    from pzc.pipeline import jobs
+
+    return lambda rows: jobs.deduplicate(jobs.notifications(decoded(rows)))
+
+
+def facts(frame: DataFrame, *columns: str) -> list[Any]:
+    """Values of one column, or tuples of several, in order."""
+    rows = sorted(map(tuple, frame.select(*columns).collect()), key=str)
+    return [row[0] for row in rows] if len(columns) == 1 else rows
+
+
+def damage_content(frames: list[bytes]) -> None:
+    frames[2] = frames[2][:-1] + bytes([frames[2][-1] ^ 1])

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pzc.pipeline.decode import Value, as_value, to_json
+
+
+def json_of(content: object) -> Any:
+    return json.loads(str(as_value(content).value_json))
+
+
+# --- values -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (3.25, Value(value_double=3.25)),
+        (math.inf, Value(value_double=math.inf)),
+        (np.float32(0.1), Value(value_double=float(np.float32(0.1)))),
+        (7, Value(value_long=7)),
+        (-(1 << 63), Value(value_long=-(1 << 63))),
+        (1 << 63, Value(value_json="9223372036854775808")),
+        (np.uint64(1 << 63), Value(value_json="9223372036854775808")),
+        (np.int8(-3), Value(value_long=-3)),
+        (True, Value(value_bool=True)),
+        (np.False_, Value(value_bool=False)),
+        ("größer", Value(value_string="größer")),
+        ("\ud800", Value(value_json='"\\ud800"')),
+        (None, Value(value_json="null")),
+        ((1, 2.5, None), Value(value_json="[1, 2.5, null]")),
+        ({"a": [1, {"b": "c"}]}, Value(value_json='{"a": [1, {"b": "c"}]}')),
+        (b"\x00\xff", Value(value_json='{"bytes": "AP8="}')),
+        (1 + 2j, Value(value_json='{"complex": [1.0, 2.0]}')),
+        (set("hgfedcba"), Value(value_json='{"set": ["a", "b", "c", "d", "e", "f", "g", "h"]}')),
+        (
+            [np.longdouble(0.5), np.float32(0.1), np.uint8(3)],
+            Value(value_json="[0.5, 0.10000000149011612, 3]"),
+        ),
+        (Decimal("1.10"), Value(value_json='{"decimal": "1.10"}')),
+        (datetime.date(2024, 2, 29), Value(value_json='"2024-02-29"')),
+        (datetime.timedelta(1, 2, 3), Value(value_json='{"timedelta": [1, 2, 3]}')),
+        (uuid.UUID(int=1), Value(value_json='"00000000-0000-0000-0000-000000000001"')),
+        (KeyError("x"), Value(value_json='{"exception": ["KeyError", "\'x\'"]}')),
+        ({1: 2}, Value(value_json='{"1": 2}')),
+        ({(1, 2): "x"}, Value(value_json='{"dict": [[[1, 2], "x"]]}')),
+        (
+            [{b"k": {(1,): 0.5}}],
+            Value(value_json='[{"dict": [[{"bytes": "aw=="}, {"dict": [[[1], 0.5]]}]]}]'),
+        ),
+    ],
+    ids=repr,
+)
+def test_a_content_stands_in_the_first_column_that_fits(content: object, expected: Value) -> None:
+    assert as_value(content) == expected
+
+
+def test_not_a_number_is_a_double_and_none_is_not() -> None:
+    assert str(as_value(math.nan).value_double) == "nan"
+    assert as_value(None).value_double is None
+
+
+def test_not_a_number_and_none_are_kept_apart_inside_a_content() -> None:
+    found = json_of({"a": math.nan, "b": None})
+    assert math.isnan(found["a"])
+    assert found["b"] is None
+
+
+def test_an_object_that_is_no_plain_data_is_refused() -> None:
+    with pytest.raises(TypeError, match="no plain data"):
+        as_value({"x": object()})
+
+
+@given(st.floats(allow_nan=False))
+def test_a_float_inside_a_content_comes_back_identical(number: float) -> None:
+    (found,) = json_of([number])
+    assert found.hex() == number.hex()
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(PLAIN)
+def test_plain_data_reads_back_from_json_as_it_was(content: object) -> None:
+    text, array = to_json(content)
+    assert json.loads(text) == content
+    assert array is None
+
+
+# --- arrays -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["u1", "<u2", ">i4", "i8", "f2", "f4", "<f8", "?"])
+def test_an_array_is_summarised_as_numpy_does(dtype: str) -> None:
+    array = (
+        np.arange(24).reshape(2, 3, 4) % 7 > 3 if dtype == "?" else np.arange(24).reshape(2, 3, 4)
+    ).astype(dtype)
+    wide = array.astype(float)
+    found = as_value(array)
+    assert (found.dtype, found.shape) == (str(array.dtype), [2, 3, 4])
+    assert (found.min, found.max, found.mean, found.std) == (wide.min(), wide.max(), wide.mean(), wide.std())
+
+
+def test_the_digest_is_that_of_the_bytes_in_c_order() -> None:
+    array = np.arange(12.0).reshape(3, 4)
+    assert as_value(np.asfortranarray(array)).digest == hashlib.sha256(array.tobytes()).hexdigest()
+
+
+def test_one_changed_pixel_changes_the_digest() -> None:
+    array = np.zeros((8, 8), np.uint16)
+    before = as_value(array).digest
+    array[3, 4] = 1
+    assert as_value(array).digest != before
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.array([], dtype=float), np.array(["a"]), np.array([1j]), np.array(["2024-01-01"], "M8[D]")],
+    ids=["empty", "text", "complex", "dates"],
+)
+def test_an_array_without_an_order_has_no_statistics(array: np.ndarray) -> None:
+    found = as_value(array)
+    assert (found.min, found.max, found.mean, found.std) == (None, None, None, None)
+    assert found.digest == hashlib.sha256(array.tobytes()).hexdigest()
+
+
+def test_an_array_of_objects_has_no_digest() -> None:
+    assert as_value(np.array([None, "x"], dtype=object)).digest is None
+
+
+def test_an_array_of_no_dimensions_is_an_array() -> None:
+    assert as_value(np.array(2.5))._replace(digest=None) == Value(
+        dtype="float64", shape=[], min=2.5, max=2.5, mean=2.5, std=0.0
+    )
+
+
+def test_an_array_in_a_dictionary_is_summarised_beside_its_json() -> None:
+    found = as_value({"index": 3, "image": np.array([[1, 3]], np.uint16)})
+    assert found.value_json == '{"index": 3, "image": {"ndarray": ["uint16", [1, 2]]}}'
+    assert (found.dtype, found.shape, found.mean) == ("uint16", [1, 2], 2.0)
+
+
+def test_of_several_arrays_the_first_is_summarised() -> None:
+    found = as_value({"a": [np.array([5])], "b": np.array([7])})
+    assert found.max == 5.0
+    assert json.loads(str(found.value_json))["b"] == {"ndarray": ["int64", [1]]}

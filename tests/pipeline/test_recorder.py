@@ -1,0 +1,106 @@
+"""The recorder with real agents: what is published is in the journal, and what is not is counted."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from pzc import Agent, PeerLost, Protocol
+from pzc.pipeline.recorder import Recorder
+from pzc.pipeline.schema import FRAMES, segments
+from pzc.protocol.codec import Codec
+from pzc.protocol.frames import Kind
+from pzc.protocol.keyring import Keyring
+
+
+@pytest.fixture
+def instrument() -> Iterator[Agent]:
+    with Agent(name="scope", protocol=Protocol("lab")) as agent:
+        yield agent
+
+
+def rows_of(directory: Path) -> list[dict[str, object]]:
+    return [row for _, path in segments(directory) for row in pq.read_table(path).to_pylist()]
+
+
+def test_every_notification_is_in_the_journal_in_order(tmp_path: Path, instrument: Agent) -> None:
+    with Recorder(tmp_path, [instrument.rep_endpoint], protocol=Protocol("lab")) as recorder:
+        for value in range(500):
+            instrument.publish("level", value)
+        assert recorder.drain()
+    rows = rows_of(tmp_path)
+    assert [row["sequence"] for row in rows] == list(range(1, 501))
+    assert {(row["name"], row["topic"], row["publisher"]) for row in rows} == {
+        ("scope", "level", instrument.agent_id)
+    }
+
+
+def test_a_recorded_signature_can_be_checked_again(tmp_path: Path, instrument: Agent) -> None:
+    with Recorder(tmp_path, [instrument.rep_endpoint], protocol=Protocol("lab")) as recorder:
+        instrument.publish("level", {"value": 1.5})
+        assert recorder.drain()
+    (row,) = rows_of(tmp_path)
+    codec = Codec(Keyring.from_key("lab"))
+    envelope = codec.open([row[name] for name in FRAMES], kind=Kind.NOTIFICATION)  # type: ignore[misc]
+    assert codec.content(envelope) == {"value": 1.5}
+    assert row["key_id"] == envelope.key_id
+
+
+def test_a_large_content_becomes_a_blob(tmp_path: Path, instrument: Agent) -> None:
+    with Recorder(tmp_path, [instrument.rep_endpoint], protocol=Protocol("lab")) as recorder:
+        instrument.publish("frame", np.zeros(2_000_000, "u1"))
+        assert recorder.drain()
+    (row,) = rows_of(tmp_path)
+    assert row["content"] == b""
+    assert len(list((tmp_path / "blobs").rglob("[0-9a-f]*[0-9a-f]"))) >= 1
+
+
+def test_several_agents_and_topics_are_recorded_together(tmp_path: Path, instrument: Agent) -> None:
+    with Agent(name="second", protocol=Protocol("lab")) as second:
+        publishers = [instrument.rep_endpoint, second.rep_endpoint]
+        with Recorder(tmp_path, publishers, protocol=Protocol("lab")) as recorder:
+            instrument.publish("a", 1)
+            instrument.publish("b", 2)
+            second.publish("a", 3)
+            assert recorder.drain()
+    assert {(row["name"], row["topic"]) for row in rows_of(tmp_path)} == {
+        ("scope", "a"),
+        ("scope", "b"),
+        ("second", "a"),
+    }
+
+
+def test_a_publisher_that_cannot_be_reached_leaves_nothing_open(tmp_path: Path) -> None:
+    with Agent(protocol=Protocol("lab")) as gone:
+        endpoint = gone.rep_endpoint
+    with pytest.raises(PeerLost, match="cannot be reached"):
+        Recorder(tmp_path, [endpoint], protocol=Protocol("lab"))
+    with Agent(protocol=Protocol("lab")) as present:
+        Recorder(tmp_path, [present.rep_endpoint], protocol=Protocol("lab")).close()
+
+
+def test_what_the_disk_refuses_is_counted(tmp_path: Path, instrument: Agent) -> None:
+    home = tmp_path / "journal"
+    recorder = Recorder(
+        home, [instrument.rep_endpoint], protocol=Protocol("lab"), max_bytes=1, max_pending=4000
+    )
+    try:
+        shutil.rmtree(home)
+        home.write_text("a file where the journal was")
+        for value in range(50):
+            instrument.publish("level", value)
+        recorder.drain()
+        statistics = recorder.statistics()
+        assert statistics["refused_by_journal"] > 0
+        assert statistics["recorded"] + statistics["refused_by_journal"] == 50
+        assert statistics["durable"] == 0
+    finally:
+        home.unlink()
+        home.mkdir()
+        recorder.close()
+    assert len(rows_of(home)) == statistics["recorded"]

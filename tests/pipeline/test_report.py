@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import base64
+import datetime
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pzc.pipeline.report import (
+    Check,
+    Results,
+    format_checks,
+    format_statistics,
+    format_table,
+    show,
+    write_report,
+)
+
+pytestmark = pytest.mark.allow_leaks("matplotlib keeps its font files open")
+
+GOOD = Check("all frames arrived", 200, 200, True)
+BAD = Check("monthly means equal pandas", 0.0, 0.25, False)
+HOSTILE = '<script>alert("x")</script>&'
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def statistics() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "publisher": ["a1", "b2"],
+            "name": ["psu", HOSTILE],
+            "topic": ["voltage_changed", "frame"],
+            "epochs": [1, 1],
+            "count": [40, 200],
+            "missing": [0, 3],
+            "first_sent": pd.to_datetime(["2024-01-01", "2024-01-01"], utc=True),
+            "last_sent": pd.to_datetime(["2024-01-02", "2024-01-02"], utc=True),
+            "rate_hz": [4.0, None],
+            "age_min_ms": [0.5, 1.0],
+            "age_mean_ms": [1.25, 2.0],
+            "age_max_ms": [9.0, 3.0],
+            "age_p99_ms": [8.0, 2.9],
+            "values": [40, 0],
+            "min": [0.0, None],
+            "max": [3.3, None],
+            "mean": [1.5, None],
+            "std": [1.1, None],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def results(statistics: pd.DataFrame) -> Results:
+    seconds = pd.date_range("2024-01-01", periods=50, freq="100ms", tz="UTC")
+    weeks = pd.date_range("1990-01-06", periods=400, freq="7D")
+    ppm = 350 + np.arange(400) / 50
+    ppm[7] = np.nan
+    months = pd.Series(ppm, weeks).resample("MS").mean().reset_index()
+    return Results(
+        checks=[GOOD],
+        statistics=statistics,
+        co2=pd.DataFrame({"date": weeks, "co2": ppm}),
+        monthly=months.set_axis(["month", "mean"], axis=1),
+        host=pd.DataFrame(
+            {"cpu [%]": np.linspace(0, 90, 50), "load": 1.0, "memory [%]": 40.0}, index=seconds
+        ),
+        supply=pd.DataFrame({"set [V]": np.linspace(0, 3.3, 50)}, index=seconds),
+        camera=np.arange(64, dtype=np.uint16).reshape(8, 8),
+        facts={"machine": HOSTILE},
+    )
+
+
+def page(directory: Path, results: Results, **options: str) -> Page:
+    return Page(write_report(directory, results, **options).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory, results: Results) -> Page:
+    """One page for all tests that only look at it."""
+    return page(tmp_path_factory.mktemp("report"), results, title="Ramp & roll")
+
+
+# --- the page ---------------------------------------------------------------------------------------
+
+
+def test_the_page_holds_every_plot(full: Page) -> None:
+    kinds = [str(image["src"]).partition(",")[0] for image in full.all("img")]
+    vector, pixels = "data:image/svg+xml;base64", "data:image/png;base64"
+    assert kinds == [vector, vector, vector, pixels, vector, vector]
+
+
+def test_the_plots_are_whole_images(full: Page) -> None:
+    images = [base64.b64decode(str(image["src"]).partition(",")[2]) for image in full.all("img")]
+    ends = [image.rstrip()[-8:] for image in images]
+    assert [b"</svg>" in end or end == b"IEND\xaeB`\x82" for end in ends] == [True] * 6
+
+
+def test_every_plot_says_in_words_what_it_shows(full: Page) -> None:
+    alts = [str(image["alt"]) for image in full.all("img")]
+    assert "400 readings, 1 of them missing, from 350.0 to 358.0 ppm" in alts[0]
+    assert "cpu [%] from 0 to 90" in alts[1]
+    assert "set [V] from 0 to 3.3" in alts[2]
+    assert "8 rows and 8 columns, uint16, from 0 to 63" in alts[3]
+    assert "voltage_changed: rate 4 Hz" in alts[4]
+    assert "voltage_changed: mean 1.25 ms, p99 8 ms" in alts[5]
+
+
+def test_the_page_loads_nothing(full: Page) -> None:
+    addresses = [a[name] for _, a in full.tags for name in ("src", "href") if name in a]
+    assert all(str(address).startswith("data:") for address in addresses)
+    assert not {"script", "link", "iframe"} & {tag for tag, _ in full.tags}
+
+
+def test_the_page_is_one_file(tmp_path: Path) -> None:
+    write_report(tmp_path, Results())
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+
+
+def test_the_page_tells_its_language_title_and_encoding(full: Page) -> None:
+    assert full.all("html") == [{"lang": "en"}]
+    assert {"charset": "utf-8"} in full.all("meta")
+    assert "Ramp & roll" in full.text
+
+
+def test_tables_have_captions_and_headings_for_columns(full: Page) -> None:
+    assert len(full.all("caption")) == len(full.all("table")) == 2
+    assert all(heading["scope"] == "col" for heading in full.all("th"))
+
+
+def test_text_from_the_network_is_escaped(tmp_path: Path, results: Results) -> None:
+    failed = pd.DataFrame({"name": [HOSTILE], "topic": ["t"], "error": ["E"], "reason": [HOSTILE]})
+    hostile = replace(results, quarantine=failed, checks=[Check(HOSTILE, HOSTILE, HOSTILE, True)])
+    text = write_report(tmp_path, hostile, title=HOSTILE).read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") >= 8
+
+
+def test_an_attribute_cannot_be_left_by_a_quote(tmp_path: Path, statistics: pd.DataFrame) -> None:
+    hostile = Results(statistics=statistics.assign(topic='x" onerror="alert(1)'))
+    assert all(set(image) == {"src", "alt"} for image in page(tmp_path, hostile).all("img"))
+
+
+def test_the_same_results_give_the_same_page(tmp_path: Path, results: Results) -> None:
+    first = write_report(tmp_path / "a", results).read_bytes()
+    assert write_report(tmp_path / "b", results).read_bytes() == first
+
+
+def test_a_new_report_replaces_the_old_one(tmp_path: Path) -> None:
+    write_report(tmp_path, Results(), title="first")
+    assert "first" not in page(tmp_path, Results(), title="second").text
+
+
+# --- the verdict ------------------------------------------------------------------------------------
+
+
+def test_checks_that_all_hold_are_a_good_report(tmp_path: Path) -> None:
+    results = Results(checks=[GOOD, GOOD])
+    assert results.ok
+    assert "all checks passed" in page(tmp_path, results).text
+
+
+def test_one_failed_check_is_a_bad_report(tmp_path: Path) -> None:
+    results = Results(checks=[GOOD, BAD])
+    assert not results.ok
+    assert "1 of 2 checks failed" in page(tmp_path, results).text
+
+
+def test_a_report_without_checks_is_not_a_good_one(tmp_path: Path) -> None:
+    assert not Results().ok
+    assert "no checks were made" in page(tmp_path, Results()).text
+
+
+def test_a_failed_check_shows_what_was_expected_and_what_came(tmp_path: Path) -> None:
+    text = page(tmp_path, Results(checks=[BAD])).text
+    assert "monthly means equal pandas00.25✗ failed" in text
+
+
+# --- what is absent ---------------------------------------------------------------------------------
+
+
+def test_an_empty_report_says_of_each_part_that_it_is_absent(tmp_path: Path) -> None:
+    found = page(tmp_path, Results())
+    assert found.text.count("Not recorded.") == 4
+    assert found.text.count("No notifications.") == 3
+    assert found.all("img") == []
+
+
+def test_missing_sequence_numbers_are_listed(tmp_path: Path) -> None:
+    gaps = pd.DataFrame(
+        {"name": ["psu"], "topic": ["v"], "first_missing": [17], "last_missing": [19], "count": [3]}
+    )
+    assert "psu" in page(tmp_path, Results(gaps=gaps)).text
+    assert "Nothing is missing." in page(tmp_path, Results(gaps=gaps.head(0))).text
+
+
+def test_quarantined_rows_are_counted_by_reason(tmp_path: Path) -> None:
+    columns = {
+        "name": ["psu"] * 3,
+        "topic": ["v"] * 3,
+        "error": ["E"] * 3,
+        "reason": ["keys differ", "bent", "bent"],
+    }
+    assert re.search(r"bent2.*keys differ1", page(tmp_path, Results(quarantine=pd.DataFrame(columns))).text)
+
+
+def test_a_topic_without_rate_shows_a_dash(tmp_path: Path, statistics: pd.DataFrame) -> None:
+    rows = re.findall(
+        r"<tr>(.*?)</tr>", write_report(tmp_path, Results(statistics=statistics)).read_text("utf-8")
+    )
+    assert '<td class="n">-</td>' in rows[-1]
+
+
+def test_constant_and_missing_readings_can_be_plotted(tmp_path: Path) -> None:
+    seconds = pd.date_range("2024-01-01", periods=3, freq="s")
+    nothing = pd.DataFrame({"rate [B/s]": [np.nan] * 3, "flat [V]": [1.0] * 3}, index=seconds)
+    dates = pd.DataFrame({"date": ["2001-01-06"], "co2": [np.nan]})
+    months = pd.DataFrame({"month": [datetime.date(2001, 1, 1)], "mean": [None]})
+    found = page(tmp_path, Results(host=nothing, co2=dates, monthly=months))
+    assert len(found.all("img")) == 2
+
+
+# --- for a terminal ---------------------------------------------------------------------------------
+
+
+def test_a_table_for_a_terminal_is_aligned() -> None:
+    text = format_table(("topic", "count"), [("voltage", 7), ("t", 1234)], title="Topics")
+    assert text.splitlines() == [
+        "Topics",
+        "topic    count",
+        "───────  ─────",
+        "voltage      7",
+        "t         1234",
+    ]
+
+
+def test_a_table_without_rows_has_its_headings() -> None:
+    assert format_table(("a", "b"), []).splitlines()[0] == "a  b"
+
+
+def test_a_reason_of_several_lines_stays_in_its_row() -> None:
+    assert len(format_table(("a",), [("one\ntwo",)]).splitlines()) == 3
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    assert "\x1b" not in format_table(("a",), [("\x1b[31mred\x07",)])
+
+
+def test_checks_are_shown_with_their_result() -> None:
+    lines = format_checks([GOOD, BAD]).splitlines()
+    assert [line.split()[-1] for line in lines] == ["result", lines[1].split()[-1], "ok", "FAILED"]
+
+
+def test_statistics_are_shown_for_a_terminal(statistics: pd.DataFrame) -> None:
+    lines = format_statistics(statistics).splitlines()
+    assert lines[0].split()[:2] == ["agent", "topic"]
+    assert lines[2].split()[:5] == ["psu", "voltage_changed", "1", "40", "0"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (float("nan"), "-"),
+        (pd.NaT, "-"),
+        (0.1 + 0.2, "0.3"),
+        (np.float64(1234567.0), "1.23457e+06"),
+        (12, "12"),
+        (pd.Timestamp("2024-01-02 03:04:05.6", tz="UTC"), "2024-01-02 03:04:05"),
+    ],
+)
+def test_a_cell_is_short_and_readable(value: object, text: str) -> None:
+    assert show(value) == text
