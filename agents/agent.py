@@ -333,8 +333,10 @@ class Agent:
 
     def _meet_again(self, endpoint: str) -> None:
         self._requester.peers.forget(endpoint)
-        peer = self._requester.peer(endpoint, time.monotonic() + 5.0)
-        self._subscriber.moved(endpoint, peer)
+        deadline = time.monotonic() + 5.0
+        peer = self._requester.peer(endpoint, deadline)
+        for topic, mark in self._subscriber.moved(endpoint, peer):
+            self._confirm(peer, topic, mark, deadline)
 
     def _stop_from_loop(self) -> None:
         threading.Thread(target=self.stop, name="pzc-stop", daemon=True).start()

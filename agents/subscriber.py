@@ -158,7 +158,7 @@ class Subscriber:
 
     def _begin(self, mark: str, epoch: int, lasts: dict[str, int]) -> None:
         subscription = self._marked.get(mark)
-        if subscription is not None:
+        if subscription is not None and subscription.held:
             subscription.begin(epoch, lasts)
 
     def _set_filters(self, peer: Peer, topic: str, mark: str) -> None:
@@ -325,12 +325,16 @@ class Subscriber:
             for subscription in source.everyone():
                 subscription.report_lost(reason)
 
-    def moved(self, endpoint: str, peer: Peer) -> None:
-        """The agent behind a REP endpoint answered a new handshake as ``peer``; any thread but I/O."""
-        self._presence.learn(peer.pub_endpoint)
-        self._loop.run(partial(self._moved, endpoint, peer))
+    def moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
+        """The agent behind a REP endpoint answered a new handshake as ``peer``; any thread but I/O.
 
-    def _moved(self, endpoint: str, peer: Peer) -> None:
+        Returns:
+            Topic and mark of each of its subscriptions that is to be confirmed now.
+        """
+        self._presence.learn(peer.pub_endpoint)
+        return self._loop.run(partial(self._moved, endpoint, peer))
+
+    def _moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
         for source in [s for s in self._sources.values() if s.peer.endpoint == endpoint]:
             known = source.peer
             if (known.agent_id, known.pub_endpoint) == (peer.agent_id, peer.pub_endpoint):
@@ -338,6 +342,9 @@ class Subscriber:
                 continue
             target = self._sources.get(peer.agent_id) if known.agent_id != peer.agent_id else None
             self._move(source, target or _Source(peer))
+        now = self._sources.get(peer.agent_id)
+        held = [s for s in now.everyone() if s.held] if now is not None else []
+        return [(subscription.topic, self._placed[subscription][1]) for subscription in held]
 
     def _move(self, source: _Source, target: _Source) -> None:
         everyone = source.everyone()
@@ -349,6 +356,8 @@ class Subscriber:
             self._remove_filters(before, subscription.topic, mark)
             self._route(target, subscription, mark)
             subscription.restart(target.peer.agent_id, target.peer.epoch)
+            if target.peer.dialect != PZC01:
+                subscription.begin(target.peer.epoch, {})  # an original confirms nothing
 
     def close(self) -> None:
         """End every subscription and close the socket; I/O thread."""

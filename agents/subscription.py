@@ -102,6 +102,7 @@ class Subscription:
         self._sequences: dict[str, Sequence] = {}
         self._begun: tuple[int, Mapping[str, int]] | None = None
         self._early: list[Notification] | None = None
+        self._restarted: int | None = None
         self._changed = threading.Condition()
         self._running = threading.RLock()
         self._wakers: list[Callable[[], object]] = []
@@ -137,6 +138,11 @@ class Subscription:
         """True after `close` or the agent's stop."""
         return self._closed
 
+    @property
+    def held(self) -> bool:
+        """True until the publisher has confirmed."""
+        return self._early is not None
+
     def hold(self) -> None:
         """Keep what arrives, at most `MAX_EARLY`, until `begin` tells what counts; I/O thread."""
         self._early = []
@@ -148,6 +154,9 @@ class Subscription:
         """
         self._begun = epoch, lasts
         early, self._early = self._early or [], None
+        if self._restarted is not None:
+            self.report_gap(Gap(self._restarted, 0, 0, restarted=True))
+            self._restarted = None
         for notification in early:
             if self.observe(notification.topic, notification.epoch, notification.sequence)[0]:
                 self.deliver(notification)
@@ -175,13 +184,16 @@ class Subscription:
         return new, gap
 
     def restart(self, publisher: str, epoch: int) -> None:
-        """Another agent has taken the publisher's place, numbering anew; I/O thread."""
+        """Another agent has taken the publisher's place, numbering anew; I/O thread.
+
+        The gap is reported when that one has confirmed: from then on nothing is lost unseen.
+        """
         self.publisher = publisher
         self._sequences.clear()
         self._begun = None
-        if self._early is not None:
-            self._early.clear()
-        self.report_gap(Gap(epoch, 0, 0, restarted=True))
+        if self._early is None or self._restarted is not None:
+            self._restarted = epoch
+        self.hold()
 
     def deliver(self, notification: Notification) -> None:
         """Take a notification from the I/O thread; never blocks."""

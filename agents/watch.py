@@ -66,22 +66,24 @@ class Watch:
         return bool(event & _CLOSED)
 
     def close(self) -> None:
-        """Close the socket after what was sent; its address is free when this returns."""
+        """Close the socket after what was sent; its address is free when this returns.
+
+        Unbinding would free it as well, and drop what connections over tcp and ipc have not sent yet.
+        """
         self._loop.unregister(self._monitor)
         self._loop.unregister(self._socket)
-        self._socket.setsockopt(zmq.LINGER, LINGER_MS)
-        self._unbind()
-        self._socket.disable_monitor()
-        self._monitor.close(0)
-        self._socket.close()
-
-    def _unbind(self) -> None:
-        try:
+        inproc = self._endpoint.startswith("inproc://")
+        if inproc:
             self._socket.unbind(self._endpoint)
-        except zmq.ZMQError as exc:
-            logger.info("%s could not be given back: %s", self._endpoint, exc)
-            return
+        self._socket.close(LINGER_MS)
+        if not inproc:
+            self._wait_until_free()
+        self._monitor.close(0)
+
+    def _wait_until_free(self) -> None:
         deadline = time.monotonic() + RELEASE_TIMEOUT
-        free = self._endpoint.startswith("inproc://")
+        free = False
         while not free and (left := deadline - time.monotonic()) > 0:
             free = bool(self._monitor.poll(math.ceil(left * 1000))) and self._take()
+        if not free:
+            logger.info("%s was not given back in time", self._endpoint)

@@ -280,7 +280,9 @@ class Middle:
 
 
 def counts(agent: Agent) -> dict[str, int]:
-    """What an agent counted."""
+    """What an agent counted, once its I/O thread has finished what it was doing."""
+    if not agent.join(0):
+        agent.loop.run(lambda: None)
     return agent.statistics()["counts"]
 
 

@@ -84,10 +84,10 @@ class Counted:
 
     def wait_for(self, name: str, count: int) -> None:
         def reached() -> bool:
-            return counts(self._agent).get(name, 0) >= count
+            return self._agent.counters[name] >= count
 
         with self._changed:
-            assert self._changed.wait_for(reached, TIMEOUT), counts(self._agent)
+            assert self._changed.wait_for(reached, TIMEOUT), self._agent.counters.as_dict()
 
 
 @pytest.mark.parametrize("port", ["rep", "pub"])

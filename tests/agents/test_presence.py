@@ -181,10 +181,11 @@ def test_a_clock_that_was_set_is_measured_again_and_delivery_goes_on(
         measured = threading.Event()
         moved = reader._subscriber.moved
 
-        def tell(endpoint: str, peer: Any) -> None:
-            moved(endpoint, peer)
+        def tell(endpoint: str, peer: Any) -> Any:
+            held = moved(endpoint, peer)
             if abs(peer.offset_ms - ahead) < 60_000:
                 measured.set()
+            return held
 
         monkeypatch.setattr(reader._subscriber, "moved", tell)
         publisher.publish("t", "again")

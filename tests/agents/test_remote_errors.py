@@ -182,7 +182,7 @@ def test_unsigned_it_becomes_a_remote_error_unless_the_class_is_registered() -> 
             register_class(RangeError)
             assert type(failure_of(target, proxy, RangeError("r"))) is RangeError
         finally:
-            REGISTERED.clear()
+            del REGISTERED[RangeError.__module__, RangeError.__qualname__]
             from pzc.protocol import exceptions
 
             del exceptions.REBUILT[exceptions.qualified(RangeError)]

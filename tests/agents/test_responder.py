@@ -244,7 +244,7 @@ def test_a_reply_whose_sender_has_gone_is_counted() -> None:
 def test_a_message_without_envelope_is_counted_and_dropped() -> None:
     with Agent() as agent, RawPeer(agent.rep_endpoint, zmq.DEALER) as peer:
         peer.socket.send_multipart([b"a", b"b"])
-        still_answers(agent)
+        peer.ask([b"", *request_for(agent, 7)])
         assert counts(agent)["requests_without_envelope"] == 1
 
 

@@ -263,6 +263,16 @@ def test_stopping_the_server_lets_its_signals_go_while_subscribers_remain() -> N
         assert (source.changed.slots, source.other.slots) == ([], [])
 
 
+def test_a_subscriber_that_comes_while_the_server_lets_go_does_not_connect_it_again() -> None:
+    source = Source()
+    with Server(source) as server, proxied(server.rep_endpoint) as proxy:
+        proxy.changed.connect(Collected())
+        assert source.changed.connected.wait(TIMEOUT)
+        server._let_go()
+        server.loop.run(server.on_subscribers)
+        assert source.changed.slots == []
+
+
 def test_a_signal_that_cannot_be_connected_costs_the_others_nothing() -> None:
     class Mixed(Source):
         def __init__(self) -> None:

@@ -265,6 +265,8 @@ def test_a_restart_is_one_gap_of_unknown_size(make: Make) -> None:
     subscription = make()
     feed(subscription, 1, 5)
     subscription.restart("p2", 8)
+    assert subscription.gaps == []
+    subscription.begin(8, {"t": 2})
     assert subscription.observe("t", 8, 3) == (True, None)
     assert subscription.gaps == [Gap(8, 0, 0, restarted=True)]
     assert (subscription.publisher, subscription.dropped) == ("p2", 0)
