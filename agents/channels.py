@@ -35,8 +35,8 @@ class Channel:
         self._socket.connect(endpoint)
 
     def connected(self) -> bool:
-        """False when its peer has gone: a new channel connects sooner."""
-        return self._socket.poll(0, zmq.POLLOUT) != 0
+        """False when its peer has gone (a new channel connects sooner), or sent what nobody asked for."""
+        return self._socket.poll(0, zmq.POLLIN | zmq.POLLOUT) == zmq.POLLOUT
 
     def send(self, frames: Sequence[Buffer], deadline: float, closed: threading.Event) -> None:
         """Send once the peer is connected.

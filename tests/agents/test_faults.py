@@ -200,7 +200,8 @@ def test_a_man_in_the_middle_cannot_have_a_call_executed_twice(dialect: str) -> 
             with suppress(ProtocolError, CallTimeout):
                 count()
             active.clear()
-            assert proxy.label == "gate"  # it waits behind every copy in the lane
+            with proxied(middle.endpoint, timeout=TIMEOUT, protocol=Protocol(KEY, "json")) as other:
+                assert other.label == "gate"  # it waits behind every copy in the lane
             assert gate.calls == 1, alter.__name__
 
 
