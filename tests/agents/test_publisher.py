@@ -365,7 +365,7 @@ def test_a_filter_hidden_in_a_message_of_several_frames_is_no_filter(
 def test_ten_thousand_foreign_filters_do_not_hide_a_subscriber(publisher: Watched, reader: Agent) -> None:
     with BareSubscriber(publisher.pub_endpoint) as peer:
         peer.send(*(b"\1PZC01+%d" % number for number in range(10_000)), b"\1end")
-        subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", timeout=TIMEOUT)
         publisher.wait_until(lambda: publisher._publisher._filters.matches(b"end"))
         publisher.publish("t", "heard")
         assert subscription.recv(TIMEOUT).content == "heard"
