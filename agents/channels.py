@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 
 import zmq
+from zmq.utils.monitor import recv_monitor_message
 
 from ..protocol.errors import AgentClosed, CallTimeout, PeerLost
 from ..protocol.frames import Buffer
@@ -26,57 +27,76 @@ _SLICE_MS = 200
 
 
 class Channel:
-    """One DEALER socket speaking the REQ envelope to one endpoint."""
+    """One DEALER socket speaking the REQ envelope to one endpoint.
+
+    libzmq's IMMEDIATE, which never queues for a peer that is away, is not used: it also drops a reply
+    that arrived just before its connection ended. What is queued goes with the channel, at the latest
+    when the call ends; the socket's monitor tells whether anybody was there.
+    """
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> None:
         self.endpoint = endpoint
         self._socket = new_socket(context, zmq.DEALER)
-        self._socket.setsockopt(zmq.IMMEDIATE, 1)
-        self._socket.connect(endpoint)
+        self._monitor = self._socket.get_monitor_socket(
+            zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        )
+        self._there = endpoint.startswith("inproc://")  # which tells nothing
+        self._met = self._there
+        try:
+            self._socket.connect(endpoint)
+        except BaseException:
+            self.close()
+            raise
 
     def connected(self) -> bool:
         """False when its peer has gone (a new channel connects sooner), or sent what nobody asked for."""
-        return self._socket.poll(0, zmq.POLLIN | zmq.POLLOUT) == zmq.POLLOUT
+        return self._is_there() and not self._socket.poll(0, zmq.POLLIN)
 
-    def send(self, frames: Sequence[Buffer], deadline: float, closed: threading.Event) -> None:
-        """Send once the peer is connected.
+    def _is_there(self) -> bool:
+        while self._monitor.poll(0):
+            self._there = recv_monitor_message(self._monitor)["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED
+            self._met = self._met or self._there
+        return self._there
+
+    def send(self, frames: Sequence[Buffer]) -> None:
+        """Send now, or as soon as the peer is connected.
 
         Raises:
-            PeerLost: when it is not by the deadline (monotonic seconds).
-            AgentClosed: when the agent was stopped meanwhile.
+            PeerLost: when it cannot be sent at all.
         """
         try:
             self._socket.send_multipart((b"", *frames), zmq.NOBLOCK)
-            return
-        except zmq.Again:
-            pass
-        if not self._wait(zmq.POLLOUT, deadline, closed):
-            raise PeerLost(f"{self.endpoint} cannot be reached: nobody answers there; is the agent running?")
-        self._socket.send_multipart((b"", *frames), zmq.NOBLOCK)
+        except zmq.Again as exc:
+            raise self._lost() from exc
 
     def receive(self, deadline: float, closed: threading.Event) -> list[bytes]:
         """The next five frames.
 
         Raises:
-            CallTimeout: when none came by the deadline (monotonic seconds).
+            PeerLost: when none came by the deadline (monotonic seconds), and nobody is there.
+            CallTimeout: when none came, and somebody is.
             AgentClosed: when the agent was stopped meanwhile.
         """
-        if not self._wait(zmq.POLLIN, deadline, closed):
-            raise CallTimeout(f"no reply from {self.endpoint} in time; the call may or may not have run")
-        frames = self._socket.recv_multipart(zmq.NOBLOCK)
-        return frames[1:] if frames and not frames[0] else frames
-
-    def _wait(self, event: int, deadline: float, closed: threading.Event) -> bool:
         while not closed.is_set():
             left = (deadline - time.monotonic()) * 1000
             if left <= 0:
-                return False
-            if self._socket.poll(math.ceil(min(left, _SLICE_MS)), event):
-                return True
+                if not self._is_there():
+                    raise self._lost()
+                raise CallTimeout(f"no reply from {self.endpoint} in time; the call may or may not have run")
+            if self._socket.poll(math.ceil(min(left, _SLICE_MS)), zmq.POLLIN):
+                frames = self._socket.recv_multipart(zmq.NOBLOCK)
+                return frames[1:] if frames and not frames[0] else frames
         raise AgentClosed("the agent was stopped while a call was waiting")
+
+    def _lost(self) -> PeerLost:
+        if self._met:
+            return PeerLost(f"{self.endpoint} was lost during the call, which may or may not have run")
+        return PeerLost(f"{self.endpoint} cannot be reached: nobody answers there; is the agent running?")
 
     def close(self) -> None:
         """Close the socket; what was not sent is forgotten."""
+        self._socket.disable_monitor()
+        self._monitor.close(0)
         self._socket.close(0)
 
 

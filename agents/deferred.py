@@ -24,7 +24,7 @@ import zmq
 
 from ..protocol.codec import Envelope
 from ..protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
-from ..protocol.frames import Buffer
+from ..protocol.frames import PZC00, Buffer
 from .counters import Counters
 from .endpoints import new_socket
 from .loop import Loop, Timer
@@ -122,8 +122,10 @@ class Deferred:
 
     def _open(self, peer: Peer) -> zmq.Socket[bytes]:
         socket = new_socket(self._loop.context, zmq.DEALER)
-        # Without it, a request to a peer that is gone would run whenever that one comes back.
-        socket.setsockopt(zmq.IMMEDIATE, 1)
+        if peer.dialect == PZC00:
+            # Else a request to a peer that is gone would run whenever one comes back there. Over PZC01
+            # its address under the signature prevents that, and IMMEDIATE can cost a reply.
+            socket.setsockopt(zmq.IMMEDIATE, 1)
         socket.connect(peer.endpoint)
         self._loop.register(socket, partial(self._on_readable, peer, socket))
         return socket

@@ -167,7 +167,7 @@ class Requester:
         channel = self.channels.take(peer.endpoint)
         clean = False
         try:
-            channel.send(frames, deadline, self.channels.closed)
+            channel.send(frames)
             while True:
                 envelope = self.open_reply(peer, channel.receive(deadline, self.channels.closed))
                 if self._answers(envelope, peer, msgid):

@@ -80,8 +80,9 @@ def test_an_agent_that_was_restarted_at_its_endpoint_is_asked_again(tmp_path: Pa
             with Agent(rep, pub) as agent:
                 rep = agent.rep_endpoint
                 assert client.request(rep, 7, TIMEOUT) == 7
-                peer = client.peer(rep)
-                assert client.exchange_later(peer, 8, TIMEOUT).result(TIMEOUT).content == 8
+                if transport == "inproc":  # for the others see the tests of faults
+                    peer = client.peer(rep)
+                    assert client.exchange_later(peer, 8, TIMEOUT).result(TIMEOUT).content == 8
             wait_until_noticed(client, rep)
 
 

@@ -48,7 +48,7 @@ def soon(seconds: float = TIMEOUT) -> float:
 
 
 def exchange(channel: Channel, server: zmq.Socket[bytes]) -> list[bytes]:
-    channel.send(FRAMES, soon(), threading.Event())
+    channel.send(FRAMES)
     assert server.poll(int(TIMEOUT * 1000))
     server.send_multipart(server.recv_multipart()[::-1])
     return channel.receive(soon(), threading.Event())
@@ -80,7 +80,7 @@ def test_a_channel_whose_reply_never_came_is_never_used_again(
     pool: Channels, server: zmq.Socket[bytes]
 ) -> None:
     first = pool.take(endpoint_of(server))
-    first.send(FRAMES, soon(), threading.Event())
+    first.send(FRAMES)
     with pytest.raises(CallTimeout):
         first.receive(soon(0.01), threading.Event())
     pool.discard(first)
@@ -110,16 +110,42 @@ def test_nobody_there_is_peer_lost_and_nothing_is_left_to_be_sent_later(
         reserved.bind(("127.0.0.1", 0))
         endpoint = f"tcp://127.0.0.1:{reserved.getsockname()[1]}"
         channel = pool.take(endpoint)
+        channel.send(FRAMES)
         with pytest.raises(PeerLost, match="nobody answers there"):
-            channel.send(FRAMES, soon(0.05), threading.Event())
+            channel.receive(soon(0.05), threading.Event())
         pool.discard(channel)
     with context.socket(zmq.REP) as late:
         late.bind(endpoint)
         fresh = pool.take(endpoint)
-        fresh.send([b"new"] * 5, soon(), threading.Event())
+        fresh.send([b"new"] * 5)
         assert late.poll(int(TIMEOUT * 1000))
         assert late.recv_multipart() == [b"new"] * 5
         pool.discard(fresh)
+
+
+def test_a_peer_that_went_during_the_call_is_lost(pool: Channels, server: zmq.Socket[bytes]) -> None:
+    channel = pool.take(endpoint_of(server))
+    channel.send(FRAMES)
+    assert server.poll(int(TIMEOUT * 1000))
+    server.close(0)
+    with pytest.raises(PeerLost, match="lost during the call, which may or may not have run"):
+        channel.receive(soon(0.5), threading.Event())
+    pool.discard(channel)
+
+
+def test_a_reply_of_a_peer_that_goes_at_once_is_not_lost(
+    pool: Channels, context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
+    for _ in range(50):
+        server = context.socket(zmq.REP)
+        server.bind("tcp://127.0.0.1:*")
+        channel = pool.take(endpoint_of(server))
+        channel.send(FRAMES)
+        assert server.poll(int(TIMEOUT * 1000))
+        server.send_multipart(server.recv_multipart())
+        server.close(1000)
+        assert channel.receive(soon(), threading.Event()) == FRAMES
+        pool.discard(channel)
 
 
 def test_an_idle_channel_whose_peer_was_replaced_over_inproc_is_not_used(
@@ -153,7 +179,7 @@ def test_close_ends_a_waiting_call_with_agent_closed(
     def call() -> None:
         channel = pool.take(endpoint_of(server))
         try:
-            channel.send(FRAMES, soon(), pool.closed)
+            channel.send(FRAMES)
             waiting.set()
             channel.receive(soon(), pool.closed)
         except AgentClosed as exc:
