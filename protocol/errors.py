@@ -20,10 +20,13 @@
     ├── UnknownName (LookupError)           no agent of that name is known
     ├── AgentClosed (RuntimeError)          used after stop, or in a forked child
     ├── CallTimeout (TimeoutError)          no reply within the timeout
+    ├── CallCancelled (RuntimeError)        the caller, or an admin, cancelled the call
     ├── SubscriptionClosed (RuntimeError)   the subscription has ended
     ├── ReceiveTimeout (TimeoutError)       no notification within the timeout
     ├── Refused (PermissionError)           the peer understood and said no
     │   ├── RoleRefused                     the key's role does not allow the action
+    │   ├── LockedBy                        somebody else holds the lock of the instrument
+    │   ├── LockLost                        the lock that this call relied on is no longer held
     │   ├── InstantiateRefused              class not on the server's list
     │   └── PolicyRefused                   the publisher does not offer this policy
     ├── MemberRefused (AttributeError)      private or unexposed member
@@ -94,7 +97,13 @@ class BindError(PzcError, OSError):
 
 
 class PeerLost(PzcError, ConnectionError):
-    """The peer is gone, was restarted, or cannot be reached."""
+    """The peer is gone, was restarted, or cannot be reached.
+
+    Attributes:
+        call_id: of the call that was lost, for `pzc.attach`; empty when none was sent.
+    """
+
+    call_id = ""
 
 
 class UnknownName(PzcError, LookupError):
@@ -106,7 +115,17 @@ class AgentClosed(PzcError, RuntimeError):
 
 
 class CallTimeout(PzcError, TimeoutError):
-    """No reply came within the timeout; the call may or may not have run."""
+    """No reply came within the timeout; the call may or may not have run.
+
+    Attributes:
+        call_id: for `pzc.attach`; empty when the call was never sent.
+    """
+
+    call_id = ""
+
+
+class CallCancelled(PzcError, RuntimeError):
+    """The call was cancelled before it started, or while it ran and saw it."""
 
 
 class SubscriptionClosed(PzcError, RuntimeError):
@@ -123,6 +142,32 @@ class Refused(PzcError, PermissionError):
 
 class RoleRefused(Refused):
     """The role of the signing key does not allow the action."""
+
+
+class LockedBy(Refused):
+    """Somebody else holds the lock of the instrument.
+
+    Attributes:
+        owner: proven name of the holder's key and its agent, such as ``alice (agent 3f2a90c1)``.
+        since: when the lock was taken, in Unix seconds.
+        reason: what the holder said, possibly empty.
+    """
+
+    def __init__(self, owner: str, since: float = 0.0, reason: str = "") -> None:
+        why = f" ({reason})" if reason else ""
+        super().__init__(
+            f"locked by {owner} since {since:.0f} (Unix seconds){why}; wait for it, or take over as admin"
+        )
+        self.owner = owner
+        self.since = since
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[LockedBy], tuple[str, float, str]]:
+        return type(self), (self.owner, self.since, self.reason)
+
+
+class LockLost(Refused):
+    """The lock that this call relied on expired, was taken over, or went with a restart."""
 
 
 class MemberRefused(PzcError, AttributeError):

@@ -1,0 +1,153 @@
+"""Holders: which agents hold something here, and since when nothing was heard of them.
+
+What an agent may hold: the lock, streams, waiting requests, queued calls. Whatever it holds must be
+released once it is dead, so an agent is known here from its first thing to its last::
+
+    agent      event                   then               returned
+    unknown    hold(now)               known, heard now   ticket
+               touch                   unknown            -
+    known      touch(now)              heard now          -
+               hold(now)               heard as before    ticket, or Refused when it holds too much
+               drop of its last thing  unknown            True
+               gone                    unknown            all that it held, oldest first
+    any        drop of another ticket  as before          False
+
+A client that holds something says so several times a second (``alive``); each of its messages is a `touch`.
+`hold` is none: a call that was queued may begin to hold something long after its caller died.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from ..protocol.errors import Refused
+
+MAX_THINGS = 10_000
+MAX_AGENTS = 10_000
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Generic[R]):
+    """One thing that an agent holds.
+
+    Attributes:
+        ticket: what `Holders.hold` returned.
+        what: for people, such as ``lock`` or ``stream``.
+        release: whatever the caller needs to release it.
+    """
+
+    ticket: int
+    what: str
+    release: R
+
+
+@dataclass(slots=True)
+class _Agent(Generic[R]):
+    heard: float
+    things: dict[int, Held[R]] = field(default_factory=dict[int, Held[R]])
+
+
+class Holders(Generic[R]):
+    """Keeps what each agent holds; see the table in the module's docstring. Its length counts the things.
+
+    Args:
+        max_things: most things that one agent holds.
+        max_agents: most agents that hold something at a time.
+    """
+
+    def __init__(self, *, max_things: int = MAX_THINGS, max_agents: int = MAX_AGENTS) -> None:
+        self.max_things = max_things
+        self.max_agents = max_agents
+        self._agents: OrderedDict[str, _Agent[R]] = OrderedDict()  # longest silent first
+        self._agent_of: dict[int, str] = {}
+        self._last_ticket = 0
+        self._now = float("-inf")
+
+    def __len__(self) -> int:
+        return len(self._agent_of)
+
+    def touch(self, agent: str, now: float) -> None:
+        """Note a sign of life, at ``now`` in monotonic seconds; costs nothing for one that holds nothing."""
+        known = self._agents.get(agent)
+        if known is not None:
+            known.heard = self._advance(now)
+            self._agents.move_to_end(agent)
+
+    def hold(self, agent: str, what: str, release: R, now: float) -> int:
+        """Note that an agent holds something.
+
+        Args:
+            agent: agent id.
+            what: for people, such as ``lock`` or ``stream``.
+            release: whatever the caller needs to release it; comes back from `gone`.
+            now: monotonic seconds; from here on it is silent, unless it was known before.
+
+        Returns:
+            The ticket for `drop`, never used twice.
+
+        Raises:
+            Refused: when the agent holds ``max_things``, or ``max_agents`` others hold something.
+        """
+        known = self._agents.get(agent)
+        if known is None:
+            if len(self._agents) >= self.max_agents:
+                raise Refused(
+                    f"no room for a {what}: {self.max_agents} agents hold something here; try again later"
+                )
+            known = self._agents[agent] = _Agent(self._advance(now))
+        elif len(known.things) >= self.max_things:
+            raise Refused(
+                f"no room for a {what}: agent {agent} holds {self.max_things} things here already; "
+                "wait for some, or release them"
+            )
+        self._last_ticket = ticket = self._last_ticket + 1
+        known.things[ticket] = Held(ticket, what, release)
+        self._agent_of[ticket] = agent
+        return ticket
+
+    def drop(self, ticket: int) -> bool:
+        """Forget one thing; False when it was dropped before, or its agent was taken for dead."""
+        agent = self._agent_of.pop(ticket, None)
+        if agent is None:
+            return False
+        things = self._agents[agent].things
+        del things[ticket]
+        if not things:
+            del self._agents[agent]
+        return True
+
+    def gone(self, agent: str) -> list[Held[R]]:
+        """Forget a dead agent; returns what to release, oldest first."""
+        known = self._agents.pop(agent, None)
+        if known is None:
+            return []
+        for ticket in known.things:
+            del self._agent_of[ticket]
+        return list(known.things.values())
+
+    def silent(self, now: float, limit: float) -> list[str]:
+        """Agents that hold something and were not heard of for ``limit`` seconds, longest silent first."""
+        late: list[str] = []
+        for agent, known in self._agents.items():
+            if known.heard + limit > now:
+                break
+            late.append(agent)
+        return late
+
+    def holding(self, agent: str) -> bool:
+        """Whether the agent holds anything."""
+        return agent in self._agents
+
+    def next_due(self, limit: float) -> float | None:
+        """When the next agent will have been silent for ``limit`` seconds; None while nothing is held."""
+        first = next(iter(self._agents.values()), None)
+        return None if first is None else first.heard + limit
+
+    def _advance(self, now: float) -> float:
+        # A time read before another thread's keeps the agents ordered by silence.
+        self._now = max(self._now, now)
+        return self._now

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from pzc.delivery.holders import Held, Holders
+from pzc.protocol.errors import Refused
+
+
+def test_an_agent_is_known_from_its_first_thing_to_its_last() -> None:
+    holders: Holders[str] = Holders()
+    first = holders.hold("a", "lock", "unlock", 0)
+    second = holders.hold("a", "stream", "close", 1)
+    assert (holders.holding("a"), len(holders)) == (True, 2)
+    holders.drop(first)
+    assert holders.holding("a")
+    holders.drop(second)
+    assert (holders.holding("a"), len(holders)) == (False, 0)
+
+
+def test_a_dead_agent_leaves_what_to_release_oldest_first() -> None:
+    holders: Holders[str] = Holders()
+    first = holders.hold("a", "lock", "unlock", 0)
+    holders.hold("b", "lock", "unlock b", 0)
+    second = holders.hold("a", "stream", "close", 1)
+    assert holders.gone("a") == [Held(first, "lock", "unlock"), Held(second, "stream", "close")]
+    assert (holders.holding("a"), holders.holding("b"), len(holders)) == (False, True, 1)
+
+
+def test_a_dead_agent_leaves_nothing_twice() -> None:
+    holders: Holders[str] = Holders()
+    ticket = holders.hold("a", "lock", "unlock", 0)
+    holders.gone("a")
+    assert holders.gone("a") == []
+    assert not holders.drop(ticket)
+
+
+def test_a_thing_is_dropped_once() -> None:
+    holders: Holders[str] = Holders()
+    ticket = holders.hold("a", "lock", "unlock", 0)
+    assert holders.drop(ticket)
+    assert not holders.drop(ticket)
+
+
+def test_an_agent_that_holds_something_is_silent_from_the_limit_on() -> None:
+    holders: Holders[str] = Holders()
+    holders.hold("a", "lock", "unlock", 1)
+    assert holders.next_due(0.75) == 1.75
+    assert holders.silent(1.5, 0.75) == []
+    assert holders.silent(1.75, 0.75) == ["a"]
+
+
+def test_a_sign_of_life_ends_the_silence() -> None:
+    holders: Holders[str] = Holders()
+    holders.hold("a", "lock", "unlock", 1)
+    holders.touch("a", 2)
+    assert holders.silent(2.5, 0.75) == []
+
+
+def test_holding_more_is_no_sign_of_life() -> None:
+    holders: Holders[str] = Holders()
+    holders.hold("a", "queued call", "remove", 1)
+    holders.hold("a", "stream", "close", 2)
+    assert holders.silent(2, 0.75) == ["a"]
+
+
+def test_an_agent_that_holds_nothing_is_never_silent() -> None:
+    holders: Holders[str] = Holders()
+    holders.touch("a", 1)
+    assert (holders.silent(100, 1), holders.next_due(1)) == ([], None)
+
+
+def test_the_longest_silent_agent_comes_first() -> None:
+    holders: Holders[str] = Holders()
+    for now, agent in enumerate("abc"):
+        holders.hold(agent, "lock", "unlock", now)
+    holders.touch("a", 3)
+    assert holders.silent(10, 1) == ["b", "c", "a"]
+    assert holders.next_due(1) == 2
+
+
+def test_a_time_read_before_another_threads_makes_nobody_silent_too_soon() -> None:
+    holders: Holders[str] = Holders()
+    holders.hold("a", "lock", "unlock", 5)
+    holders.touch("a", 3)
+    assert holders.next_due(1) == 6
+
+
+def test_an_agent_that_holds_too_much_is_refused() -> None:
+    holders: Holders[str] = Holders(max_things=2)
+    tickets = [holders.hold("a", "stream", "close", 0) for _ in range(2)]
+    with pytest.raises(Refused, match="agent a holds 2 things here already"):
+        holders.hold("a", "stream", "close", 0)
+    assert len(holders) == 2
+    holders.drop(tickets[0])
+    holders.hold("a", "stream", "close", 0)
+
+
+def test_too_many_agents_are_refused_and_leave_no_trace() -> None:
+    holders: Holders[str] = Holders(max_agents=1)
+    holders.hold("a", "stream", "close", 0)
+    with pytest.raises(Refused, match="1 agents hold something"):
+        holders.hold("b", "stream", "close", 0)
+    assert not holders.holding("b")
+    holders.hold("a", "stream", "close", 0)
+
+
+@given(now=st.floats(0, 1e9), limit=st.floats(0.01, 1e6))
+def test_whoever_is_due_is_silent_when_it_is_due(now: float, limit: float) -> None:
+    holders: Holders[str] = Holders()
+    holders.hold("a", "lock", "unlock", now)
+    due = holders.next_due(limit)
+    assert due is not None
+    assert holders.silent(due, limit) == ["a"]
+
+
+AGENT = st.sampled_from("abcd")
+LIMIT = 1.0
+
+
+class Server(RuleBasedStateMachine):
+    """A server whose clients hold, drop, fall silent and die, against a list of all that is held."""
+
+    @initialize()
+    def start(self) -> None:
+        self.holders: Holders[int] = Holders(max_things=3, max_agents=3)
+        self.now = 0.0
+        self.held: list[tuple[int, str]] = []  # ticket, agent; the ticket is what to release as well
+        self.heard: dict[str, float] = {}
+        self.used = 0
+
+    def of(self, agent: str) -> list[int]:
+        return [ticket for ticket, other in self.held if other == agent]
+
+    @rule(quarters=st.integers(0, 8))
+    def time_passes(self, quarters: int) -> None:
+        self.now += quarters / 4
+
+    @rule(agent=AGENT)
+    def touch(self, agent: str) -> None:
+        self.holders.touch(agent, self.now)
+        if self.of(agent):
+            self.heard[agent] = self.now
+
+    @rule(agent=AGENT)
+    def hold(self, agent: str) -> None:
+        before = len(self.of(agent))
+        others = {other for _, other in self.held}
+        if before == 3 or (not before and len(others) == 3):
+            with pytest.raises(Refused):
+                self.holders.hold(agent, "stream", 0, self.now)
+            return
+        ticket = self.holders.hold(agent, "stream", self.used + 1, self.now)
+        assert ticket > self.used
+        self.used = ticket
+        self.held.append((ticket, agent))
+        if not before:
+            self.heard[agent] = self.now
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def drop(self, data: st.DataObject) -> None:
+        entry = data.draw(st.sampled_from(self.held))
+        self.held.remove(entry)
+        assert self.holders.drop(entry[0])
+        assert not self.holders.drop(entry[0])
+
+    @rule(agent=AGENT)
+    def die(self, agent: str) -> None:
+        tickets = self.of(agent)
+        assert self.holders.gone(agent) == [Held(ticket, "stream", ticket) for ticket in tickets]
+        self.held = [(ticket, other) for ticket, other in self.held if other != agent]
+        assert not [ticket for ticket in tickets if self.holders.drop(ticket)]
+
+    @rule()
+    def the_silent_ones_are_given_up(self) -> None:
+        for agent in self.holders.silent(self.now, LIMIT):
+            self.die(agent)
+        due = self.holders.next_due(LIMIT)
+        assert due is None or due > self.now
+
+    @invariant()
+    def the_silent_ones_are_those_that_hold_something_and_were_not_heard(self) -> None:
+        holding = {agent for _, agent in self.held}
+        silent = self.holders.silent(self.now, LIMIT)
+        assert set(silent) == {agent for agent in holding if self.heard[agent] + LIMIT <= self.now}
+        assert len(silent) == len(set(silent))
+        assert [self.heard[agent] for agent in silent] == sorted(self.heard[agent] for agent in silent)
+        assert self.holders.next_due(LIMIT) == min(
+            (self.heard[agent] + LIMIT for agent in holding), default=None
+        )
+
+    @invariant()
+    def what_is_held_is_what_was_taken_and_not_given_back(self) -> None:
+        assert len(self.holders) == len(self.held)
+        assert {agent for agent in "abcd" if self.holders.holding(agent)} == {agent for _, agent in self.held}
+
+
+TestServer = Server.TestCase
+TestServer.settings = settings(max_examples=150, stateful_step_count=40)
