@@ -1,12 +1,12 @@
 """Channels: DEALER sockets in the REQ role, one user at a time.
 
-A call checks a channel out, sends and waits on it in its own thread, and returns it; so replies
-cannot be stolen, and a timeout costs that one socket, never the peer's other calls. This is the
-fast path that DESIGN allows: whoever has the channel holds its lock.
+A call sends and waits on its channel in its own thread. Over tcp this is the fast path: whoever has
+taken the channel out of the pool (see `lines`) is alone with it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -15,24 +15,31 @@ from collections.abc import Sequence
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from ..protocol.errors import AgentClosed, CallTimeout, PeerLost
+from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PeerLost
 from ..protocol.frames import Buffer
 from .endpoints import new_socket
+from .transport import plain_memory
 
-MAX_IDLE = 8
-"""Idle channels kept per peer."""
+_SLICE_MS = 100
+"""A waiting call looks at most this many milliseconds later whether its agent was stopped, its peer lost."""
 
-_SLICE_MS = 200
-"""A waiting call looks at most this many milliseconds later whether its agent was stopped."""
+_WITHOUT_COPY = 1 << 16
+"""Contents from this many bytes on go to and come from libzmq without a copy."""
+
+# Plain numbers: to combine the members of the enumeration takes longer than to send.
+_NOW, _MORE, _RCVMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE), int(zmq.RCVMORE)
 
 
 class Channel:
-    """One DEALER socket speaking the REQ envelope to one endpoint.
+    """One DEALER socket speaking the REQ envelope to one endpoint; a `Transport` for one thread.
 
     libzmq's IMMEDIATE, which never queues for a peer that is away, is not used: it also drops a reply
     that arrived just before its connection ended. What is queued goes with the channel, at the latest
-    when the call ends; the socket's monitor tells whether anybody was there.
+    when the call ends; the socket's monitor tells whether anybody was there, and whether the connection
+    broke during the call.
     """
+
+    referred = False
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> None:
         self.endpoint = endpoint
@@ -42,132 +49,127 @@ class Channel:
         )
         self._there = endpoint.startswith("inproc://")  # which tells nothing
         self._met = self._there
+        self._broke = self._open = False
+        self._wait_ms = -1
+        self._polled = [(self._socket, zmq.POLLIN), (self._monitor, zmq.POLLIN)]
         try:
             self._socket.connect(endpoint)
-        except BaseException:
-            self.close()
-            raise
+            self._open = True
+        finally:
+            if not self._open:
+                self._release()
 
-    def connected(self) -> bool:
-        """False when its peer has gone (a new channel connects sooner), or sent what nobody asked for."""
-        return self._is_there() and not self._socket.poll(0, zmq.POLLIN)
-
-    def _is_there(self) -> bool:
-        while self._monitor.poll(0):
-            self._there = recv_monitor_message(self._monitor)["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED
-            self._met = self._met or self._there
-        return self._there
-
-    def send(self, frames: Sequence[Buffer]) -> None:
-        """Send now, or as soon as the peer is connected.
+    def send(self, frames: Sequence[Buffer], deadline: float) -> None:
+        """Send now, or as soon as the peer is connected; a large content must not be changed until it went.
 
         Raises:
-            PeerLost: when it cannot be sent at all.
+            LocalProtocolError: when they are not five.
+            PeerLost, CallTimeout: when too much waits for the peer until the deadline (monotonic seconds).
+            AgentClosed: after `close`.
         """
-        try:
-            self._socket.send_multipart((b"", *frames), zmq.NOBLOCK)
-        except zmq.Again as exc:
-            raise self._lost() from exc
+        if len(frames) != 5:
+            raise LocalProtocolError(f"a message has 5 frames, not {len(frames)}")
+        if not self._open:
+            raise AgentClosed(f"the channel to {self.endpoint} was closed here")
+        self._broke = False
+        send, (header, serializer, content, msgid, signature) = self._socket.send, frames
+        while True:
+            try:
+                send(b"", _MORE)  # after the first part has its place, so have the others
+                break
+            except zmq.Again:
+                self._await_room(deadline)
+        send(header, _MORE)
+        send(serializer, _MORE)
+        if len(content) < _WITHOUT_COPY:
+            send(content, _MORE)
+        else:
+            send(content, _MORE, copy=False)
+        send(msgid, _MORE)
+        send(signature, _NOW)
 
-    def receive(self, deadline: float, closed: threading.Event) -> list[bytes]:
-        """The next five frames.
+    def _await_room(self, deadline: float) -> None:
+        left = (deadline - time.monotonic()) * 1000
+        if left <= 0:
+            self._look()
+            if not self._there:
+                raise self._lost()
+            raise CallTimeout(f"{self.endpoint} takes no more messages; this one was not sent")
+        self._socket.poll(math.ceil(min(left, _SLICE_MS)), zmq.POLLOUT)
+
+    def receive(self, deadline: float, closed: threading.Event) -> list[Buffer]:
+        """The next message: five frames, unless the other side sent another number of them.
 
         Raises:
-            PeerLost: when none came by the deadline (monotonic seconds), and nobody is there.
-            CallTimeout: when none came, and somebody is.
-            AgentClosed: when the agent was stopped meanwhile.
+            PeerLost: when the connection broke since the last `send`, or nobody was there by the deadline
+                (monotonic seconds); a reply that had arrived is returned all the same.
+            CallTimeout: when none came, and somebody is there.
+            AgentClosed: when ``closed`` was set meanwhile, or after `close`.
         """
-        while not closed.is_set():
+        while self._open and not closed.is_set():
             left = (deadline - time.monotonic()) * 1000
+            wait = _SLICE_MS if left >= _SLICE_MS else max(0, math.ceil(left))
+            if wait != self._wait_ms:
+                self._socket.setsockopt(zmq.RCVTIMEO, wait)
+                self._wait_ms = wait
+            try:
+                return self._read(0)
+            except zmq.Again:
+                self._look()
+            if self._broke or (left <= 0 and not self._there):
+                try:  # what arrived before the news of its sender's end
+                    return self._read(_NOW)
+                except zmq.Again:
+                    raise self._lost() from None
             if left <= 0:
-                if not self._is_there():
-                    raise self._lost()
                 raise CallTimeout(f"no reply from {self.endpoint} in time; the call may or may not have run")
-            if self._socket.poll(math.ceil(min(left, _SLICE_MS)), zmq.POLLIN):
-                frames = self._socket.recv_multipart(zmq.NOBLOCK)
-                return frames[1:] if frames and not frames[0] else frames
         raise AgentClosed("the agent was stopped while a call was waiting")
+
+    def _read(self, flags: int) -> list[Buffer]:
+        receive = self._socket.recv
+        parts: list[Buffer] = [receive(flags)]  # the delimiter of the envelope
+        with contextlib.suppress(zmq.Again):  # fewer parts than a message has; whoever reads it will say so
+            parts += (receive(_NOW), receive(_NOW))
+            content = receive(_NOW, copy=False)
+            parts.append(content.bytes if len(content) < _WITHOUT_COPY else content.buffer)
+            parts += (receive(_NOW), receive(_NOW))
+            while self._socket.get(_RCVMORE):
+                parts.append(receive(_NOW))
+        return parts if parts[0] else parts[1:]
+
+    def _look(self) -> None:
+        """Take in what the monitor has told."""
+        while self._monitor.poll(0):
+            there = recv_monitor_message(self._monitor)["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED
+            self._broke = self._broke or (self._there and not there)
+            self._there = there
+            self._met = self._met or there
 
     def _lost(self) -> PeerLost:
         if self._met:
             return PeerLost(f"{self.endpoint} was lost during the call, which may or may not have run")
         return PeerLost(f"{self.endpoint} cannot be reached: nobody answers there; is the agent running?")
 
+    def allocate(self, size: int) -> bytearray | memoryview:
+        """Plain memory; `send` hands it to libzmq without a copy when it is large."""
+        return plain_memory(size)
+
+    def idle(self) -> bool:
+        """False when its peer has gone (a new channel connects sooner), or sent what nobody asked for."""
+        if not self._open:
+            return False
+        if zmq.zmq_poll(self._polled, 0):
+            self._look()
+            return self._there and not self._socket.poll(0, zmq.POLLIN)
+        return self._there
+
     def close(self) -> None:
         """Close the socket; what was not sent is forgotten."""
+        if self._open:
+            self._open = False
+            self._release()
+
+    def _release(self) -> None:
         self._socket.disable_monitor()
         self._monitor.close(0)
         self._socket.close(0)
-
-
-class Channels:
-    """All channels of one agent, safe from any thread."""
-
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
-        self._context = context
-        self._idle: dict[str, list[Channel]] = {}
-        self._changed = threading.Condition()
-        self._in_use = 0
-        self.closed = threading.Event()
-
-    def take(self, endpoint: str) -> Channel:
-        """An idle or new channel; give it back with `give` or `discard`.
-
-        Raises:
-            AgentClosed: after `close`.
-        """
-        with self._changed:
-            if self.closed.is_set():
-                raise AgentClosed("the agent was stopped")
-            self._in_use += 1
-            idle = self._idle.get(endpoint, [])
-            while idle:
-                channel = idle.pop()
-                if channel.connected():
-                    return channel
-                channel.close()
-        try:
-            return Channel(self._context, endpoint)
-        except BaseException:
-            self._returned()
-            raise
-
-    def give(self, channel: Channel) -> None:
-        """Return a channel on which nothing is outstanding."""
-        with self._changed:
-            idle = self._idle.setdefault(channel.endpoint, [])
-            # Over inproc nothing tells that the peer was replaced, and a new channel costs little.
-            lasting = not channel.endpoint.startswith("inproc://")
-            keep = lasting and len(idle) < MAX_IDLE and not self.closed.is_set()
-            if keep:
-                idle.append(channel)
-        if not keep:
-            channel.close()
-        self._returned()
-
-    def discard(self, channel: Channel) -> None:
-        """Close a channel whose reply never came."""
-        channel.close()
-        self._returned()
-
-    def forget(self, endpoint: str) -> None:
-        """Close the idle channels of an endpoint."""
-        with self._changed:
-            idle = self._idle.pop(endpoint, [])
-        for channel in idle:
-            channel.close()
-
-    def _returned(self) -> None:
-        with self._changed:
-            self._in_use -= 1
-            self._changed.notify_all()
-
-    def close(self, timeout: float = 2.0) -> None:
-        """Refuse new calls, end waiting ones with AgentClosed, close every socket."""
-        self.closed.set()
-        with self._changed:
-            self._changed.wait_for(lambda: self._in_use == 0, timeout)
-            idle, self._idle = self._idle, {}
-        for channels in idle.values():
-            for channel in channels:
-                channel.close()

@@ -40,20 +40,6 @@ RETRY_AFTER = 1.0
 """Seconds until a publisher that did not answer is asked again."""
 
 
-def keep_alive(socket: zmq.Socket[bytes]) -> None:
-    """Notice a vanished host by TCP's own means, before the socket connects or binds.
-
-    libzmq's heartbeats end the whole process when a peer breaks off while so much of it waits here
-    that reading has stopped (``Assertion failed: !_io_error``, seen with 4.3.5).
-    """
-    socket.setsockopt(zmq.HEARTBEAT_IVL, 0)
-    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
-    socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 2)
-    socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, 1)
-    socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, 2)
-    socket.setsockopt(zmq.TCP_MAXRT, 4000)
-
-
 class Presence:
     """Watches the connections of one SUB socket. I/O thread only, except `learn`.
 

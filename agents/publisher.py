@@ -22,7 +22,6 @@ from .counters import Counters
 from .endpoints import bind, new_socket
 from .filters import ANY, MARK_TOPIC, Filters
 from .loop import Loop
-from .presence import keep_alive
 from .watch import Watch
 from .wire import Protocol
 
@@ -65,7 +64,6 @@ class Publisher:
         self._on_filters = on_filters
         self.rep_endpoint = ""
         self._socket = new_socket(loop.context, zmq.XPUB)
-        keep_alive(self._socket)
         self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         # Else a filter hidden behind the first part of a message would be set without being told.
         self._socket.setsockopt(zmq.ONLY_FIRST_SUBSCRIBE, 1)

@@ -179,7 +179,6 @@ class Subscriber:
     def _open(self) -> zmq.Socket[bytes]:
         if self._socket is None:
             self._socket = new_socket(self._loop.context, zmq.SUB)
-            presence.keep_alive(self._socket)
             self._presence.open(self._socket)
             self._loop.register(self._socket, self._on_readable)
         return self._socket

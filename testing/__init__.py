@@ -1,5 +1,6 @@
 """Helpers for tests of code that uses pzc. No layer imports them."""
 
 from .clock import FakeClock
+from .memory import memory_pair
 
-__all__ = ["FakeClock"]
+__all__ = ["FakeClock", "memory_pair"]

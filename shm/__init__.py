@@ -1,0 +1,1 @@
+"""Shared memory: blocks, and who may use them when."""

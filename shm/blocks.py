@@ -1,0 +1,108 @@
+"""Blocks: memory that one process writes and others see without a copy.
+
+A block is a Linux ``memfd``: it has no name, so nothing is left behind by whoever is killed. Its size is
+sealed, because a mapping of a file that shrinks is a SIGBUS for its reader, and its pages are reserved up
+front, because one that cannot be had later is a SIGBUS for its writer. Only the process that created a
+block can write to it; where the kernel knows ``F_SEAL_FUTURE_WRITE`` (5.1) it sees to that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import sys
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+
+_SEAL_FUTURE_WRITE = 0x10  # Python names it from 3.13 on
+_LINUX = sys.platform == "linux"
+
+
+def available() -> bool:
+    """True where blocks can be made: on Linux."""
+    return _LINUX and hasattr(os, "memfd_create")
+
+
+class Block:
+    """Shared memory that this process writes; see `create`.
+
+    Attributes:
+        fd: descriptor to hand to readers; -1 after `close`.
+        size: bytes.
+        address: where the buffer begins in this process.
+        buffer: all of it, writable; gone after `close`.
+    """
+
+    __slots__ = ("address", "buffer", "fd", "size")
+
+    def __init__(self, fd: int, buffer: memoryview) -> None:
+        self.fd = fd
+        self.size = buffer.nbytes
+        self.address = address_of(buffer)
+        self.buffer = buffer
+
+    @classmethod
+    def create(cls, size: int) -> Block:
+        """A block of ``size`` bytes, all zero, every page of it reserved.
+
+        Raises:
+            OSError: when the memory, or a descriptor, cannot be had.
+        """
+        fd = os.memfd_create("pzc", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.posix_fallocate(fd, 0, size)
+            mapping = mmap.mmap(fd, size)
+            for seal in (fcntl.F_SEAL_SHRINK, fcntl.F_SEAL_GROW, _SEAL_FUTURE_WRITE, fcntl.F_SEAL_SEAL):
+                with contextlib.suppress(OSError):  # an older kernel lacks one
+                    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seal)
+            return cls(fd, memoryview(mapping))
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def close(self) -> None:
+        """Close the descriptor; the memory goes with the last view of it, here and elsewhere."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+            self.buffer = memoryview(b"")
+
+
+def address_of(buffer: bytes | bytearray | memoryview) -> int:
+    """Where a contiguous buffer begins in this process."""
+    address: int = np.frombuffer(buffer, np.uint8).__array_interface__["data"][0]
+    return address
+
+
+def map_private(fd: int, size: int, on_release: Callable[[], object]) -> memoryview:
+    """Map the first ``size`` bytes of a block, copy-on-write: what is written to the view nobody else sees.
+
+    Args:
+        fd: of somebody's block; it stays open, and is not needed any longer.
+        size: bytes to map, at least 1.
+        on_release: called exactly once, when the last view of the mapping is gone (slices, arrays made
+            of them); in any thread and at any moment, so it may take no lock. Not called at exit.
+
+    Raises:
+        ValueError: when the descriptor is of no sealed block, or of a smaller one.
+        OSError: when it cannot be mapped here.
+    """
+    try:
+        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except OSError:
+        seals = 0
+    if not seals & fcntl.F_SEAL_SHRINK:
+        raise ValueError(
+            "the descriptor is of no block whose size is sealed: it could shrink under its reader"
+        )
+    status = os.fstat(fd)
+    if not 0 < size <= status.st_size or status.st_blocks * 512 < size:
+        reserved = status.st_blocks * 512
+        raise ValueError(f"{size} bytes are not in a block of {status.st_size}, {reserved} of them reserved")
+    mapping = mmap.mmap(fd, size, access=mmap.ACCESS_COPY)
+    weakref.finalize(mapping, on_release).atexit = False
+    return memoryview(mapping)
