@@ -9,14 +9,16 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
+from ..protocol.buffers import Allocate
 from ..protocol.codec import Codec, Envelope
 from ..protocol.errors import ConfigError, LocalProtocolError, ProtocolError
 from ..protocol.frames import MAX_MSGID, PZC00, PZC01, Buffer, Kind, topic_filter
-from ..protocol.ids import EPOCH_BITS, MessageIds, as_urn
+from ..protocol.ids import EPOCH_BITS, MessageIds, Stamp
 from ..protocol.keyring import Keyring
+from ..protocol.signing import Suite
 from ..protocol.window import ReplayWindow, SeenSignatures
 from .settings import SEALED, Settings, load
 
@@ -124,25 +126,54 @@ class Protocol:
         """Draw a new epoch and counter start, so that no nonce of the old one can come back."""
         self._ids = MessageIds(secrets.randbits(EPOCH_BITS), secrets.randbits(40))
 
-    def new_id(self) -> str:
-        """A fresh message id as 32 hex digits."""
-        return self._ids.next_hex(now_ms())
+    def counter(self) -> Callable[[], int]:
+        """The source of this epoch's counters; whoever takes one makes the id with it."""
+        return self._ids.count
+
+    def new_stamp(self) -> Stamp:
+        """The stamp of a fresh message id."""
+        return self._ids.next(now_ms())
 
     def encode(
-        self, sender: str, topic: str, content: object, *, reply_to: str | None = None, **options: Any
+        self,
+        sender: str,
+        topic: str,
+        content: object,
+        *,
+        reply_to: str | None = None,
+        sequence: int = 0,
+        key: str = "",
+        receiver: str = "",
+        dialect: str | None = None,
+        serializer: str | None = None,
+        suite: Suite | str | None = None,
+        allocate: Allocate | None = None,
+        arrays: bool = False,
+        proved: Callable[[Buffer], bool] | None = None,
     ) -> list[Buffer]:
-        """Five frames; ``reply_to`` is the request's id, ``options`` are those of `Codec.encode`.
+        """Five frames; ``reply_to`` is the request's id, the other options are those of `Codec.encode`.
 
         Raises:
             SerializeError: when the serializer cannot express the content.
             LocalProtocolError: when the wire cannot carry it.
         """
-        own = self.new_id()
-        if reply_to is None:
-            return self.codec.encode(sender, topic, content, msgid=as_urn(own), **options)
-        if (options.get("dialect") or self.codec.dialect) == PZC00:
-            return self.codec.encode(sender, topic, content, msgid=reply_to, **options)
-        return self.codec.encode(sender, topic, content, msgid=reply_to, own_id=own, **options)
+        # Named one by one, because collecting options in a dictionary costs as much as signing.
+        return self.codec.encode(
+            sender,
+            topic,
+            content,
+            msgid=reply_to,
+            stamp=self.new_stamp(),
+            sequence=sequence,
+            key=key,
+            receiver=receiver,
+            dialect=dialect,
+            serializer=serializer,
+            suite=suite,
+            allocate=allocate,
+            arrays=arrays,
+            proved=proved,
+        )
 
     def open(
         self,
@@ -154,6 +185,7 @@ class Protocol:
         offset_ms: int = 0,
         window: ReplayWindow | None = None,
         seen: SeenSignatures | None = None,
+        by_reference: bool = False,
     ) -> Envelope:
         """Verify five frames now; arguments and errors as `Codec.open`."""
         return self.codec.open(
@@ -164,11 +196,12 @@ class Protocol:
             offset_ms=offset_ms,
             window=window,
             seen=seen,
+            by_reference=by_reference,
         )
 
-    def content(self, envelope: Envelope) -> Any:
-        """Decode a verified message; errors as `Codec.content`."""
-        return self.codec.content(envelope)
+    def content(self, envelope: Envelope, *, writable: bool = False) -> Any:
+        """Decode a verified message; arguments and errors as `Codec.content`."""
+        return self.codec.content(envelope, writable=writable)
 
     def format(
         self,

@@ -11,7 +11,8 @@ Pickle 5 with its buffers beside it, in one frame, integers little-endian::
     ...              each buffer, at the next multiple of 64 from the frame start, zeros between
 
 The frame ends with the last byte of the last buffer (of the pickle when there is none). Encoding copies
-every buffer once; decoding copies none: arrays are read-only views that keep the frame alive.
+every buffer once; decoding copies none: arrays are views that keep the frame alive, and read-only where
+it is.
 """
 
 from __future__ import annotations
@@ -19,9 +20,18 @@ from __future__ import annotations
 import io
 import pickle
 import struct
+from collections.abc import Callable, Sequence
 from typing import cast
 
+import numpy as np
+
 from .errors import DecodeError
+
+Allocate = Callable[[int], "bytearray | memoryview"]
+"""Gives memory of at least that many bytes, which may hold anything."""
+
+LARGE = 1 << 16
+"""Buffers of together more than this many bytes are worth a frame of their own making."""
 
 _MAGIC = b"PZB1"
 _ALIGNMENT = 64
@@ -42,43 +52,83 @@ def _aligned(offset: int) -> int:
     return -(-offset // _ALIGNMENT) * _ALIGNMENT
 
 
-def encode(content: object) -> bytearray:
+def encode(content: object, allocate: Allocate | None = None) -> memoryview:
     """Return content as one frame; every contiguous array and large bytes object is copied once.
+
+    Args:
+        content: what to send.
+        allocate: gives the memory that the frame begins in; default new memory.
 
     Whatever pickle raises for content that it cannot express passes through.
     """
     found: list[pickle.PickleBuffer] = []
     sink = _Chunks()
     pickle.Pickler(cast(io.BytesIO, sink), 5, buffer_callback=found.append).dump(content)
-    views = [buffer.raw() for buffer in found]
-    lengths = [view.nbytes for view in views]
-    start = _HEAD.size + 8 * len(views)
-    pickled = sum(map(len, sink.chunks))
-    end = start + pickled
-    for length in lengths:
-        end = _aligned(end) + length
-    frame = bytearray(end)
-    _HEAD.pack_into(frame, 0, _MAGIC, len(views), pickled)
-    struct.pack_into(f"<{len(views)}Q", frame, _HEAD.size, *lengths)
-    target = memoryview(frame)
-    offset = start
-    for chunk in sink.chunks:
-        target[offset : offset + len(chunk)] = chunk
-        offset += len(chunk)
+    return _write(sink.chunks, [buffer.raw() for buffer in found], allocate)
+
+
+def encode_large(content: object, allocate: Allocate | None = None) -> tuple[bytes | memoryview, bool]:
+    """Return content as a plain pickle and False; or, when its buffers need it, as `encode` does and True."""
+    outside = _Outside()
+    pickled = pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
+    return (_write([pickled], outside, allocate), True) if outside else (pickled, False)
+
+
+def encode_small(content: object) -> bytes | None:
+    """Return content as a plain pickle, or None when its buffers do not fit in."""
+    outside = _Outside()
+    pickled = pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
+    return None if outside else pickled
+
+
+class _Outside(list[memoryview]):
+    """The buffers that do not fit into the pickle: the first ones go inside, up to `LARGE` bytes together."""
+
+    seen = 0
+
+    def __call__(self, buffer: pickle.PickleBuffer) -> bool:
+        view = buffer.raw()
+        self.seen += view.nbytes
+        if self.seen > LARGE:
+            self.append(view)
+        return self.seen <= LARGE
+
+
+def _new_memory(size: int) -> memoryview:
+    # Unlike bytearray, this does not write zeros first.
+    return np.empty(size, np.uint8).data
+
+
+def _write(
+    pickled: Sequence[bytes | bytearray | memoryview],
+    views: Sequence[memoryview],
+    allocate: Allocate | None,
+) -> memoryview:
+    length = sum(map(len, pickled))
+    head = struct.pack(f"<4sIQ{len(views)}Q", _MAGIC, len(views), length, *(view.nbytes for view in views))
+    end = len(head) + length
     for view in views:
-        offset = _aligned(offset)
-        target[offset : offset + view.nbytes] = view
-        offset += view.nbytes
+        end = _aligned(end) + view.nbytes
+    frame = memoryview((allocate or _new_memory)(end)).cast("B")[:end]
+    offset = 0
+    for part in (head, *pickled):
+        frame[offset : offset + len(part)] = part
+        offset += len(part)
+    for view in views:
+        start = _aligned(offset)
+        frame[offset:start] = bytes(start - offset)
+        offset = start + view.nbytes
+        frame[start:offset] = view
     return frame
 
 
 def split(data: bytes | bytearray | memoryview) -> tuple[memoryview, list[memoryview]]:
-    """Return the pickle and its buffers as read-only views.
+    """Return the pickle and its buffers as views, read-only ones where the data is.
 
     Raises:
         DecodeError: magic, count, length, padding or total size do not fit together.
     """
-    frame = memoryview(data).cast("B").toreadonly()
+    frame = memoryview(data).cast("B")
     if len(frame) < _HEAD.size:
         raise DecodeError(f"a frame of {len(frame)} bytes is too short for 'buffers'")
     magic, count, pickled = cast("tuple[bytes, int, int]", _HEAD.unpack_from(frame))

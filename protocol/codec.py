@@ -7,12 +7,14 @@ decoded before it is verified. Time comes in as an argument; the codec knows no 
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
-from . import ids, serializers, signing
+from . import ids, original, serializers, signing
+from .buffers import Allocate
+from .correspondence import Incoming, Kept, Outgoing
+from .envelope import Envelope
 from .errors import (
     ConfigError,
     FrameError,
@@ -25,76 +27,33 @@ from .errors import (
 from .frames import (
     DIALECTS,
     MAX_CONTENT,
+    OWN_ID_SIZE,
     PZC00,
     PZC01,
     Buffer,
     Header,
     Kind,
     check_frames,
-    format_header,
+    close_header,
+    format_msgid,
+    open_header,
     parse_header,
+    read_key,
+    read_sequence,
+    split_01,
     text,
 )
 from .ids import Stamp
 from .keyring import Key, Keyring
-from .signing import SUITES, Sealer, Suite
+from .signing import KEY_ID_SIZE, SUITES, Suite
 from .window import ReplayWindow, SeenSignatures
 
 FRESH_MS = 30_000
 """A message may be this many milliseconds older or newer than the receiver's clock."""
 
-_PLAIN_TAG_IN_00 = 20
-
-
-@dataclass(slots=True)
-class Envelope:
-    """A verified, not yet decoded message.
-
-    Attributes:
-        dialect: ``PZC00`` or ``PZC01``.
-        kind: what it is for.
-        sender: agent id (PZC01) or REP endpoint (PZC00).
-        topic: empty for requests and replies.
-        sequence: the topic's number, 0 when there is none.
-        key: what a notification is about within its topic, mostly empty.
-        msgid: ``urn:uuid:`` that correlates request and reply.
-        stamp: the sender's own time, counter and epoch; None for PZC00.
-        signer: the key that signed it; None for an unsigned message.
-        serializer: name from frame 1.
-        content: frame 2, decrypted, not decoded.
-    """
-
-    dialect: str
-    kind: Kind
-    sender: str
-    topic: str
-    sequence: int
-    key: str
-    msgid: str
-    stamp: Stamp | None
-    signer: Key | None
-    serializer: str
-    content: Buffer
-
-    @property
-    def signed(self) -> bool:
-        """True when a known key signed the message."""
-        return self.signer is not None
-
-    @property
-    def epoch(self) -> int:
-        """The sender's epoch, 0 for PZC00."""
-        return self.stamp.epoch if self.stamp else 0
-
-    @property
-    def sent_ms(self) -> int | None:
-        """The sender's Unix time in milliseconds; None for PZC00."""
-        return self.stamp.ms if self.stamp else None
-
-    @property
-    def key_id(self) -> str:
-        """Key id of the signing key, empty when unsigned."""
-        return self.signer.key_id if self.signer else ""
+# Enum members are looked up by Python code in some versions.
+_REQUEST, _REPLY, _NOTIFICATION = Kind
+_NONE, _HMAC, _GMAC, _GCM = Suite
 
 
 class Codec:
@@ -107,8 +66,8 @@ class Codec:
         accept: dialects that are opened.
         accept_serializers: names or families that are opened; default all, or only the ones that
             never unpickle when ``serializer`` is one of these.
-        suite: ``hmac-sha256``, ``aes256-gmac`` or ``aes256-gcm``; default HMAC-SHA256, and GMAC
-            for contents above 64 KiB.
+        suite: ``hmac-sha256``, ``aes256-gmac`` or ``aes256-gcm`` for everything this side sends; default
+            as `encode` is told.
         accept_suites: suites that are opened; default all.
         max_content: limit of frame 2 in bytes.
 
@@ -142,6 +101,17 @@ class Codec:
             else frozenset(_family(name) for name in accept_serializers)
         )
         self.max_content = max_content
+        self._outgoing: Kept[Outgoing] = Kept()
+        self._incoming: Kept[Incoming] = Kept()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is kept belongs to this codec's keys: a copy works it out again.
+        return {**self.__dict__, "_outgoing": Kept(), "_incoming": Kept()}
+
+    @property
+    def suites(self) -> list[str]:
+        """Names of the suites that are opened; empty without keys."""
+        return [] if self.keyring is None else [name for name in SUITES if SUITES[name] in self.accept_suites]
 
     def encode(
         self,
@@ -149,15 +119,23 @@ class Codec:
         topic: str,
         content: object,
         *,
-        msgid: str,
+        msgid: str | None = None,
         own_id: str = "",
+        stamp: Stamp | None = None,
         sequence: int = 0,
         key: str = "",
         receiver: str = "",
         dialect: str | None = None,
         serializer: str | None = None,
+        suite: Suite | str | None = None,
+        allocate: Allocate | None = None,
+        arrays: bool = False,
+        proved: Callable[[Buffer], bool] | None = None,
     ) -> list[Buffer]:
         """Five frames.
+
+        The suite is this codec's; else the one given; else HMAC-SHA256, which every receiver opens,
+        and GMAC for contents above 64 KiB that are addressed to nobody in particular.
 
         Args:
             sender: agent id, or REP endpoint for PZC00.
@@ -165,43 +143,87 @@ class Codec:
             content: anything the serializer can express.
             msgid: own fresh id, or the request's when replying.
             own_id: 32 hex digits of an own fresh id; given exactly when ``msgid`` is not one.
+            stamp: an own fresh stamp, from which the own id is written; instead of ``own_id``, and of
+                ``msgid`` when not replying.
             sequence: number within the topic.
             key: what the notification is about within its topic; not written by PZC00.
             receiver: agent id of the receiver; empty for notifications and the handshake.
             dialect: default the codec's.
             serializer: default the codec's.
+            suite: what the receiver has announced that it opens.
+            allocate: gives memory for a ``buffers`` content, of at least the size it is called with in
+                bytes; frame 2 is the beginning of it. Not called for other serializers, nor for
+                encrypted contents. Default new memory.
+            arrays: the receiver opens ``buffers``: arrays of together more than 64 KiB are sent in
+                it when the serializer is ``pickle``.
+            proved: tells whether the transport itself proves a content, which is signed by its length
+                only then; the receiver must be told so by the transport (``by_reference`` of `open`).
 
         Raises:
             SerializeError: when the serializer cannot express the content.
             LocalProtocolError: when the wire cannot carry it.
+            ConfigError: for an unknown suite.
         """
         name = serializer or self.serializer
-        body: Buffer = serializers.encode(name, content)
-        if len(body) > self.max_content:
-            raise LocalProtocolError(f"content has {len(body)} bytes, the limit is {self.max_content}")
-        dialect = dialect or self.dialect
-        header = format_header(dialect, sender, topic, own_id or sequence, key)
-        msgid_frame, name_frame = _msgid_frame(msgid), name.encode()
-        if dialect == PZC00:
-            return self._encode_00(header, name_frame, body, msgid_frame)
-        kind = Kind.REPLY if own_id else Kind.NOTIFICATION if topic else Kind.REQUEST
-        stamp = _own_stamp(own_id, msgid)
-        if self.keyring is None:
-            return [header, name_frame, body, msgid_frame, b"\0" + receiver.encode()]
-        signer = self.keyring.active
-        suite = self.suite or (Suite.AES256_GMAC if len(body) > signing.LARGE else Suite.HMAC_SHA256)
-        bound = signing.covered(
-            kind, suite, signer.key_id, receiver, (header, name_frame, msgid_frame), len(body)
-        )
-        tag, body = Sealer(signer, suite, sender, stamp, bound).seal(body)
-        return [header, name_frame, body, msgid_frame, bytes((suite,)) + tag + signer.key_id.encode()]
+        chosen = self.suite or suite
+        if allocate is not None and self.keyring is not None and chosen in (_GCM, "aes256-gcm"):
+            allocate = None
+        if arrays and name == "pickle":
+            name, body = serializers.encode_arrays(content, allocate)
+        else:
+            body = serializers.encode(name, content, allocate)
+        size = len(body)
+        if size > self.max_content:
+            raise LocalProtocolError(f"content has {size} bytes, the limit is {self.max_content}")
+        if (dialect or self.dialect) == PZC00:
+            if msgid is None:
+                msgid = stamp.urn() if stamp else ""
+            return original.encode(self.keyring, sender, topic, name, body, msgid)
+        if stamp is None:
+            msgid = msgid or ""
+            msgid_frame, stamp = format_msgid(msgid), _own_stamp(own_id, msgid)
+        elif msgid is None:
+            msgid_frame = stamp.urn_frame()
+        else:
+            msgid_frame, own_id = format_msgid(msgid), stamp.hex()
+        if not chosen:
+            chosen = _GMAC if size > signing.LARGE and not receiver else _HMAC
+        shared = (sender, topic, name, receiver, chosen, not own_id, None if own_id or topic else sequence)
+        outgoing = self._outgoing.get(shared)
+        if outgoing is None:
+            outgoing = self._address(*shared, stamp.epoch)
+            self._outgoing.keep(shared, outgoing)
+        sealer = outgoing.sealer
+        if sealer.epoch != stamp.epoch:
+            sealer = outgoing.sealer = outgoing.sealer_of(stamp.epoch)
+        header = outgoing.header
+        if key or not header:
+            header = close_header(outgoing.opening, own_id or sequence, key)
+        if size > signing.LARGE and proved is not None and proved(body):
+            tag, _ = sealer.seal(stamp, header, outgoing.serializer, msgid_frame, signing.Reference(size))
+        else:
+            tag, body = sealer.seal(stamp, header, outgoing.serializer, msgid_frame, body)
+        return [header, outgoing.serializer, body, msgid_frame, tag.join(sealer.mark)]
 
-    def _encode_00(self, header: bytes, name: bytes, body: Buffer, msgid: bytes) -> list[Buffer]:
-        if self.keyring is None:
-            return [header, name, body, msgid, b""]
-        if not ids.is_urn(msgid.decode()):
-            raise LocalProtocolError(f"a signed PZC00 message needs a urn:uuid: as id, not {msgid!r}")
-        return [header, name, body, msgid, signing.sign_00(self.keyring.active, (header, name, body, msgid))]
+    def _address(
+        self,
+        sender: str,
+        topic: str,
+        name: str,
+        receiver: str,
+        suite: Suite | str,
+        own: bool,
+        sequence: int | None,
+        epoch: int,
+    ) -> Outgoing:
+        if isinstance(suite, str):
+            suite = SUITES[_known("suite", (suite,), SUITES)[0]]
+        kind = _REPLY if not own else _NOTIFICATION if topic else _REQUEST
+        signer = self.keyring.active if self.keyring is not None else None
+        sealer_of = partial(signing.sealer, signer, suite, kind, sender, receiver)
+        opening = open_header(PZC01, sender, topic)
+        header = b"" if sequence is None else close_header(opening, sequence, "")
+        return Outgoing(opening, header, name.encode(), sealer_of, sealer_of(epoch))
 
     def open(
         self,
@@ -213,6 +235,7 @@ class Codec:
         offset_ms: int = 0,
         window: ReplayWindow | None = None,
         seen: SeenSignatures | None = None,
+        by_reference: bool = False,
     ) -> Envelope:
         """Verify five frames; nothing is decoded.
 
@@ -225,116 +248,127 @@ class Codec:
             offset_ms: sender's clock minus this clock, as the handshake measured it.
             window: replay memory for PZC01; None leaves it unjudged.
             seen: replay memory for signed PZC00.
+            by_reference: the content came by a way that only its sender can write to.
 
         Raises:
             FrameError, VersionError, SignatureError, StaleMessage, ReplayedMessage,
             SerializerRefused: in this order of checks.
         """
         check_frames(frames, self.max_content)
-        header = parse_header(frames[0])
-        if header.dialect not in self.accept:
-            raise VersionError(f"{header.dialect} is not accepted here, only {', '.join(self.accept)}")
-        if header.dialect == PZC00:
-            envelope = self._open_00(header, frames, kind or Kind.REQUEST)
-            if seen is not None and envelope.signer:
-                seen.admit(bytes(frames[4]))
+        header, name, content, msgid_frame, proof = frames
+        if not (type(header) is bytes and type(name) is bytes and type(proof) is bytes):
+            header, name, proof = bytes(header), bytes(name), bytes(proof)
+        if not header.startswith(b"PZC01+"):
+            return self._open_00(frames, kind or _REQUEST, seen)
+        opening, sequence, about = split_01(header)
+        replies = len(sequence) == OWN_ID_SIZE
+        shared = (opening, replies, name, proof[:1], len(proof), proof[-KEY_ID_SIZE:], receiver, kind)
+        known = self._incoming.get(shared)
+        incoming = known or self._meet(header, name, proof, receiver, kind)
+        msgid = text("message id", msgid_frame)
+        if replies:
+            number, about, stamp = 0, b"", ids.parse_hex(text("header", sequence))
         else:
-            envelope = self._open_01(header, frames, kind, receiver)
-            _judge_time(envelope, now_ms, offset_ms, window)
-        if serializers.family(envelope.serializer) not in self.accept_serializers:
-            raise SerializerRefused(
-                f"serializer {envelope.serializer!r} is not accepted here, "
-                f"only {', '.join(sorted(self.accept_serializers))}"
-            )
-        return envelope
+            number, stamp = read_sequence(sequence), ids.parse_urn(msgid)
+        sealer = incoming.sealer
+        if sealer is None or sealer.epoch != stamp.epoch:
+            sealer = incoming.sealer_of(stamp.epoch)
+        tag = proof[1 : incoming.tag_end]
+        if by_reference:
+            sealer.open(stamp, header, name, msgid_frame, signing.Reference(len(content)), tag)
+        else:
+            content = sealer.open(stamp, header, name, msgid_frame, content, tag)
+        if known is None:
+            self._incoming.keep(shared, incoming)
+        incoming.sealer = sealer
+        if incoming.signer is not None:
+            if now_ms is not None and not -FRESH_MS <= now_ms + offset_ms - stamp.ms <= FRESH_MS:
+                raise _stale(now_ms + offset_ms - stamp.ms)
+            if window is not None:
+                window.admit(incoming.signer.key_id, incoming.sender, stamp)
+        if not incoming.accepted:
+            raise self._refused(incoming.serializer)
+        return Envelope(
+            PZC01, incoming.kind, incoming.sender, incoming.topic, number, read_key(about) if about else "",
+            msgid, stamp, incoming.signer, incoming.serializer, content,
+        )  # fmt: skip
 
-    def content(self, envelope: Envelope) -> Any:
+    def content(self, envelope: Envelope, *, writable: bool = False) -> Any:
         """Decode a verified message; an unsigned pickle goes through the restricted unpickler.
+
+        Args:
+            envelope: from `open`.
+            writable: True gives writable arrays in place when a ``buffers`` content was received in
+                writable memory, which nobody else may use then; otherwise they are read-only.
 
         Raises:
             DecodeError: when the serializer cannot read it.
             SerializerRefused: for a class that an unsigned pickle may not name.
         """
-        return serializers.decode(envelope.serializer, envelope.content, trusted=envelope.signed)
+        return serializers.decode(
+            envelope.serializer, envelope.content, trusted=envelope.signer is not None, writable=writable
+        )
 
-    def _open_00(self, header: Header, frames: Sequence[Buffer], kind: Kind) -> Envelope:
-        name, msgid = text("serializer", frames[1]), text("message id", frames[3])
-        key = None
-        if self.keyring is not None:
-            if not ids.is_urn(msgid):
-                raise FrameError(f"message id {msgid[:60]!r} is not a canonical urn:uuid:")
-            key = self._key_00(frames)
-        elif len(frames[4]) not in (0, _PLAIN_TAG_IN_00):
-            raise FrameError(f"a PZC00 signature has 0 or 20 bytes, received {len(frames[4])}")
-        return Envelope(PZC00, kind, header.sender, header.topic, 0, "", msgid, None, key, name, frames[2])
-
-    def _key_00(self, frames: Sequence[Buffer]) -> Key:
-        signature = bytes(frames[4])
-        if not signature:
-            raise SignatureError("the message is not signed and this agent requires a signature")
-        signed = (frames[0], frames[1], frames[2], frames[3])
-        for key in self.keyring or ():
-            if hmac.compare_digest(signing.sign_00(key, signed), signature):
-                return key
-        raise SignatureError("the signature does not match: keys differ, or the message was altered")
-
-    def _open_01(
-        self, header: Header, frames: Sequence[Buffer], kind: Kind | None, receiver: str
-    ) -> Envelope:
+    def _meet(
+        self, header_frame: bytes, name_frame: bytes, proof: bytes, receiver: str, kind: Kind | None
+    ) -> Incoming:
+        header = self._header(header_frame)
         if header.kind is None or (kind is not None and header.kind is not kind):
             raise FrameError(f"expected a {kind.name.lower() if kind else 'message'}, received another kind")
-        name, msgid = text("serializer", frames[1]), text("message id", frames[3])
-        signature = signing.split(frames[4])
-        key, content = None, frames[2]
-        if signature.suite is Suite.NONE or self.keyring is None:
-            stamp = self._open_unsigned(header, msgid, signature, receiver)
-        else:
-            key = self._key_01(signature)
-            stamp = ids.parse_hex(header.own_id) if header.own_id else ids.parse_urn(msgid)
-            bound = signing.covered(
-                header.kind,
-                signature.suite,
-                key.key_id,
-                receiver,
-                (frames[0], frames[1], frames[3]),
-                len(content),
-            )
-            content = Sealer(key, signature.suite, header.sender, stamp, bound).open(signature.tag, content)
-        return Envelope(
-            PZC01, header.kind, header.sender, header.topic, header.sequence, header.key,
-            msgid, stamp, key, name, content,
-        )  # fmt: skip
+        name = text("serializer", name_frame)
+        signature = signing.split(proof)
+        signer = self._signer_01(signature)
+        sealer_of = partial(signing.sealer, signer, signature.suite, header.kind, header.sender, receiver)
+        return Incoming(
+            header.kind,
+            header.sender,
+            header.topic,
+            name,
+            serializers.family(name) in self.accept_serializers,
+            signer,
+            1 + len(signature.tag) if signer else len(proof),
+            sealer_of,
+            None,
+        )
 
-    def _open_unsigned(
-        self, header: Header, msgid: str, signature: signing.Signature, receiver: str
-    ) -> Stamp:
-        if self.keyring is not None:
+    def _header(self, frame: bytes) -> Header:
+        header = parse_header(frame)
+        if header.dialect not in self.accept:
+            raise VersionError(f"{header.dialect} is not accepted here, only {', '.join(self.accept)}")
+        return header
+
+    def _signer_01(self, signature: signing.Signature) -> Key | None:
+        if self.keyring is None:
+            if signature.suite is not _NONE:
+                raise SignatureError(
+                    "the message is signed and this agent has no key: set PZC_KEY to the peer's"
+                )
+            return None
+        if signature.suite is _NONE:
             raise SignatureError("the message is not signed and this agent requires a signature")
-        if signature.suite is not Suite.NONE:
-            raise SignatureError("the message is signed and this agent has no key: set PZC_KEY to the peer's")
-        if not hmac.compare_digest(signature.rest.encode(), receiver.encode()):
-            raise SignatureError("the message is addressed to another agent")
-        return ids.parse_hex(header.own_id) if header.own_id else ids.parse_urn(msgid)
-
-    def _key_01(self, signature: signing.Signature) -> Key:
-        key = self.keyring.find(signature.rest) if self.keyring else None
+        key = self.keyring.find(signature.rest)
         if key is None:
             raise SignatureError(f"signed with the unknown key {signature.rest[:16]!r}: keys differ")
         if signature.suite not in self.accept_suites:
             raise SignatureError(f"suite {signature.suite.name} is not accepted here")
         return key
 
+    def _open_00(self, frames: Sequence[Buffer], kind: Kind, seen: SeenSignatures | None) -> Envelope:
+        envelope = original.open_frames(self.keyring, self._header(bytes(frames[0])), frames, kind)
+        if seen is not None and envelope.signer is not None:
+            seen.admit(bytes(frames[4]))
+        if serializers.family(envelope.serializer) not in self.accept_serializers:
+            raise self._refused(envelope.serializer)
+        return envelope
+
+    def _refused(self, name: str) -> SerializerRefused:
+        accepted = ", ".join(sorted(self.accept_serializers))
+        return SerializerRefused(f"serializer {name!r} is not accepted here, only {accepted}")
+
 
 def _family(name: str) -> str:
     serializers.validate(name)
     return serializers.family(name)
-
-
-def _msgid_frame(msgid: str) -> bytes:
-    try:
-        return msgid.encode()
-    except UnicodeEncodeError as exc:
-        raise LocalProtocolError(f"message id cannot be written as UTF-8: {exc.reason}") from None
 
 
 def _own_stamp(own_id: str, msgid: str) -> Stamp:
@@ -344,19 +378,11 @@ def _own_stamp(own_id: str, msgid: str) -> Stamp:
         raise LocalProtocolError(f"a message needs an id of its sender's own: {exc}") from None
 
 
-def _judge_time(envelope: Envelope, now_ms: int | None, offset_ms: int, window: ReplayWindow | None) -> None:
-    stamp = envelope.stamp
-    if stamp is None or envelope.signer is None:
-        return
-    if now_ms is not None and abs(now_ms + offset_ms - stamp.ms) > FRESH_MS:
-        late = (now_ms + offset_ms - stamp.ms) / 1000
-        side = "old" if late > 0 else "ahead"
-        raise StaleMessage(
-            f"message is {abs(late):.1f} s {side}, the limit is {FRESH_MS // 1000} s; "
-            "compare the clocks of both machines"
-        )
-    if window is not None:
-        window.admit(envelope.key_id, envelope.sender, stamp)
+def _stale(late_ms: int) -> StaleMessage:
+    return StaleMessage(
+        f"message is {abs(late_ms) / 1000:.1f} s {'old' if late_ms > 0 else 'ahead'}, "
+        f"the limit is {FRESH_MS // 1000} s; compare the clocks of both machines"
+    )
 
 
 def _known(what: str, names: tuple[str, ...], known: Iterable[str]) -> tuple[str, ...]:

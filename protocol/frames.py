@@ -25,6 +25,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from .errors import FrameError, LocalProtocolError, VersionError
+from .ids import Stamp, parse_hex
 
 PZC00 = "PZC00"
 PZC01 = "PZC01"
@@ -40,8 +41,10 @@ Buffer = bytes | bytearray | memoryview
 
 MAX_SEQUENCE = 10**18 - 1
 
-_SEQUENCE = re.compile(r"0|[1-9][0-9]{0,17}")
-_OWN_ID = re.compile(r"[0-9a-f]{32}")
+OWN_ID_SIZE = 32
+"""Digits of a reply's own id, and of no sequence."""
+
+_is_sequence = re.compile(rb"0|[1-9][0-9]{0,17}").fullmatch
 _NAMES = ("header", "serializer", "content", "message id", "signature")
 
 
@@ -56,16 +59,16 @@ class Kind(enum.IntEnum):
 class Header(NamedTuple):
     """A parsed header.
 
-    ``sequence`` is the topic's number of a notification, else 0; ``own_id`` the 32 hex digits
-    of a reply's own id, else empty; ``key`` what the notification is about, mostly empty. ``kind``
-    is None for PZC00, whose header does not tell.
+    ``sequence`` is the topic's number of a notification; ``own`` the stamp of a reply's own id,
+    else None; ``key`` what the notification is about, mostly empty. ``kind`` is None for PZC00,
+    whose header does not tell.
     """
 
     dialect: str
     sender: str
     topic: str
     sequence: int
-    own_id: str
+    own: Stamp | None
     key: str
     kind: Kind | None
 
@@ -78,10 +81,24 @@ def check_frames(frames: Sequence[Buffer], max_content: int = MAX_CONTENT) -> No
     """
     if len(frames) != 5:
         raise FrameError(f"wrong number of frames: expected 5, received {len(frames)}")
-    limits = (MAX_HEADER, MAX_SERIALIZER, max_content, MAX_MSGID, MAX_SIGNATURE)
-    for name, frame, limit in zip(_NAMES, frames, limits, strict=True):
-        if len(frame) > limit:
-            raise FrameError(f"{name} frame has {len(frame)} bytes, the limit is {limit}")
+    header, serializer, content, msgid, signature = frames
+    if (
+        len(header) > MAX_HEADER
+        or len(serializer) > MAX_SERIALIZER
+        or len(content) > max_content
+        or len(msgid) > MAX_MSGID
+        or len(signature) > MAX_SIGNATURE
+    ):
+        raise _too_large(frames, (MAX_HEADER, MAX_SERIALIZER, max_content, MAX_MSGID, MAX_SIGNATURE))
+
+
+def _too_large(frames: Sequence[Buffer], limits: tuple[int, ...]) -> FrameError:
+    name, size, limit = next(
+        (name, len(frame), limit)
+        for name, frame, limit in zip(_NAMES, frames, limits, strict=True)
+        if len(frame) > limit
+    )
+    return FrameError(f"{name} frame has {size} bytes, the limit is {limit}")
 
 
 def text(name: str, frame: Buffer) -> str:
@@ -103,20 +120,58 @@ def format_header(dialect: str, sender: str, topic: str, sequence: int | str = 0
         LocalProtocolError: for a sender with ``+``, a sequence that is negative or over 18 digits, or
             a header over 2048 bytes.
     """
-    if "+" in sender:
-        raise LocalProtocolError(f"a sender may not contain '+': {sender!r}")
+    header = open_header(dialect, sender, topic)
+    return header if dialect == PZC00 else close_header(header, sequence, key)
+
+
+def close_header(opening: bytes, sequence: int | str, key: str) -> bytes:
+    """Complete the opening of a PZC01 header; arguments and errors as `format_header`."""
     if isinstance(sequence, int) and not 0 <= sequence <= MAX_SEQUENCE:
         raise LocalProtocolError(f"sequence {sequence} is not between 0 and {MAX_SEQUENCE}")
-    try:
-        full = f"{PZC00}+{sender}+{topic}" if dialect == PZC00 else f"{PZC01}+{sender}+{topic}+{sequence}+"
-        header = (full + quote(key, safe="")).encode() if key and dialect == PZC01 else full.encode()
-    except UnicodeEncodeError as exc:
-        raise LocalProtocolError(f"sender, topic or key cannot be written as UTF-8: {exc.reason}") from None
+    header = opening + f"{sequence}+{_quoted(key) if key else ''}".encode()
     if len(header) > MAX_HEADER:
-        raise LocalProtocolError(
-            f"header has {len(header)} bytes, the limit is {MAX_HEADER}; shorten the topic"
-        )
+        raise _too_long(header)
     return header
+
+
+def open_header(dialect: str, sender: str, topic: str) -> bytes:
+    """All of a header that messages of one sender and topic share; errors as `format_header`."""
+    if "+" in sender:
+        raise LocalProtocolError(f"a sender may not contain '+': {sender!r}")
+    try:
+        opening = (f"{PZC00}+{sender}+{topic}" if dialect == PZC00 else f"{PZC01}+{sender}+{topic}+").encode()
+    except UnicodeEncodeError as exc:
+        raise _not_utf8(exc) from None
+    if len(opening) > MAX_HEADER:
+        raise _too_long(opening)
+    return opening
+
+
+def format_msgid(msgid: str) -> bytes:
+    """Frame 3.
+
+    Raises:
+        LocalProtocolError: when UTF-8 cannot hold it.
+    """
+    try:
+        return msgid.encode()
+    except UnicodeEncodeError as exc:
+        raise LocalProtocolError(f"message id cannot be written as UTF-8: {exc.reason}") from None
+
+
+def _quoted(key: str) -> str:
+    try:
+        return quote(key, safe="")
+    except UnicodeEncodeError as exc:
+        raise _not_utf8(exc) from None
+
+
+def _not_utf8(error: UnicodeEncodeError) -> LocalProtocolError:
+    return LocalProtocolError(f"sender, topic or key cannot be written as UTF-8: {error.reason}")
+
+
+def _too_long(header: bytes) -> LocalProtocolError:
+    return LocalProtocolError(f"header has {len(header)} bytes, the limit is {MAX_HEADER}; shorten the topic")
 
 
 def topic_filter(dialect: str, sender: str, topic: str) -> bytes:
@@ -136,13 +191,13 @@ def parse_header(frame: Buffer) -> Header:
         VersionError: for any other dialect, naming what came and what is spoken here.
         FrameError: for a header of the right dialect and the wrong form.
     """
-    start = bytes(frame[:6])
-    if start == b"PZC01+":
-        return _parse_01(text("header", frame))
-    if start == b"PZC00+":
-        return _parse_00(text("header", frame))
+    raw = bytes(frame)
+    if raw.startswith(b"PZC01+"):
+        return _parse_01(raw)
+    if raw.startswith(b"PZC00+"):
+        return _parse_00(text("header", raw))
     raise VersionError(
-        f"unknown dialect {start[:5]!r}: this side speaks {', '.join(DIALECTS)}; "
+        f"unknown dialect {raw[:5]!r}: this side speaks {', '.join(DIALECTS)}; "
         "update the side whose version is older"
     )
 
@@ -151,20 +206,55 @@ def _parse_00(header: str) -> Header:
     parts = header.split("+", 2)
     if len(parts) != 3:
         raise FrameError(f"a PZC00 header needs sender and topic, received {header!r}")
-    return Header(PZC00, parts[1], parts[2], 0, "", "", None)
+    return Header(PZC00, parts[1], parts[2], 0, None, "", None)
 
 
-def _parse_01(header: str) -> Header:
-    sender, plus, rest = header[6:].partition("+")
-    rest, plus_key, key = rest.rpartition("+")
-    topic, plus_sequence, sequence = rest.rpartition("+")
-    if not (plus and plus_key and plus_sequence):
-        raise FrameError(
-            f"a PZC01 header needs sender, topic, sequence and a closing '+', received {header!r}"
-        )
-    if _OWN_ID.fullmatch(sequence):
-        return Header(PZC01, sender, topic, 0, sequence, "", Kind.REPLY)
-    if not _SEQUENCE.fullmatch(sequence):
-        raise FrameError(f"the sequence {sequence!r} is neither a number nor a reply's id")
+def _parse_01(raw: bytes) -> Header:
+    opening, sequence, key = split_01(raw)
+    sender, plus, topic = text("header", opening)[6:].partition("+")
+    if not plus:
+        raise _malformed(raw)
+    about = read_key(key)
+    if len(sequence) == OWN_ID_SIZE:
+        own = parse_hex(text("header", sequence))
+        return Header(PZC01, sender, topic, 0, own, "", Kind.REPLY)
     kind = Kind.NOTIFICATION if topic else Kind.REQUEST
-    return Header(PZC01, sender, topic, int(sequence), "", unquote(key), kind)
+    return Header(PZC01, sender, topic, read_sequence(sequence), None, about, kind)
+
+
+def split_01(raw: bytes) -> list[bytes]:
+    """Opening, sequence (or a reply's own id of `OWN_ID_SIZE` bytes) and key of a PZC01 header.
+
+    Raises:
+        FrameError: for a header of another form.
+    """
+    parts = raw.rsplit(b"+", 2)
+    if len(parts) != 3:
+        raise _malformed(raw)
+    return parts
+
+
+def read_sequence(sequence: bytes) -> int:
+    """The number in a header.
+
+    Raises:
+        FrameError: when it is none, or has over 18 digits.
+    """
+    if sequence == b"0":
+        return 0
+    if not _is_sequence(sequence):
+        raise FrameError(f"the sequence {sequence!r} is neither a number nor a reply's id")
+    return int(sequence)
+
+
+def read_key(key: bytes) -> str:
+    """The key in a header.
+
+    Raises:
+        FrameError: when the bytes are not UTF-8.
+    """
+    return unquote(text("header", key)) if key else ""
+
+
+def _malformed(header: bytes) -> FrameError:
+    return FrameError(f"a PZC01 header needs sender, topic, sequence and a closing '+', received {header!r}")

@@ -17,7 +17,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import NamedTuple, NoReturn
+import struct
+from binascii import hexlify
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn, cast
 
 from .errors import FrameError, LocalProtocolError
 
@@ -25,11 +28,18 @@ TIME_BITS = 48
 COUNTER_BITS = 42
 EPOCH_BITS = 32
 
-_FIXED = (8 << 76) | (2 << 62)
-_FIXED_MASK = (15 << 76) | (3 << 62)
 _LOW = (1 << 30) - 1
-_HEX = re.compile(r"[0-9a-f]{32}")
-_URN = re.compile(r"urn:uuid:([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{12})")
+_VERSION = 8 << 12
+_VARIANT = 2 << 30
+_is_own_hex = re.compile(r"[0-9a-f]{12}8[0-9a-f]{3}[89ab][0-9a-f]{15}").fullmatch
+_is_own_urn = re.compile(
+    r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+).fullmatch
+_is_hex = re.compile(r"[0-9a-f]{32}").fullmatch
+_is_urn = re.compile(r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
+_layout = struct.Struct(">QII")
+_pack, _unpack = _layout.pack, _layout.unpack
+_groups = struct.Struct("8s4s4s4s12s").unpack
 
 
 class Stamp(NamedTuple):
@@ -41,7 +51,27 @@ class Stamp(NamedTuple):
 
     def nonce(self) -> bytes:
         """The 12 bytes that may be used once under a key derived for (sender, epoch)."""
-        return (((self.ms << COUNTER_BITS) | self.counter) << 6).to_bytes(12, "big")
+        return ((self.ms << COUNTER_BITS | self.counter) << 6).to_bytes(12, "big")
+
+    def hex(self) -> str:
+        """The id as 32 hex digits."""
+        return self._packed().hex()
+
+    def urn(self) -> str:
+        """The id as ``urn:uuid:``."""
+        return self.urn_frame().decode()
+
+    def urn_frame(self) -> bytes:
+        """The id as ``urn:uuid:``, for frame 3."""
+        return b"urn:uuid:%b-%b-%b-%b-%b" % _groups(hexlify(self._packed()))
+
+    def _packed(self) -> bytes:
+        counter = self.counter
+        return _pack(self.ms << 16 | _VERSION | counter >> 30, _VARIANT | counter & _LOW, self.epoch)
+
+
+# A named tuple's own constructor is Python code, and takes twice as long.
+_new_stamp = cast("Callable[[type[Stamp], tuple[int, int, int]], Stamp]", tuple.__new__)
 
 
 class MessageIds:
@@ -56,14 +86,15 @@ class MessageIds:
         if not 0 <= epoch < 1 << EPOCH_BITS or not 0 <= first < 1 << (COUNTER_BITS - 1):
             raise LocalProtocolError(f"epoch {epoch} or first counter {first} out of range")
         self.epoch = epoch
-        self._tail = _FIXED | epoch
         self._counter = itertools.count(first)
+        self.count = self._counter.__next__
+        """The next counter; whoever takes one makes the id with it, in this epoch."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a source of message ids cannot be copied: both copies would give the same ids")
 
-    def next_hex(self, now_ms: int) -> str:
-        """32 hex digits of a new id; ``now_ms`` is Unix time in milliseconds.
+    def next(self, now_ms: int) -> Stamp:
+        """The stamp of a new id; ``now_ms`` is Unix time in milliseconds.
 
         Raises:
             LocalProtocolError: for a time before 1970 or beyond 48 bits.
@@ -72,22 +103,20 @@ class MessageIds:
             raise LocalProtocolError(
                 f"this machine's clock shows {now_ms} ms since 1970, which no id can carry"
             )
-        counter = next(self._counter)
-        return f"{now_ms << 80 | (counter >> 30) << 64 | (counter & _LOW) << 32 | self._tail:032x}"
+        return _new_stamp(Stamp, (now_ms, next(self._counter), self.epoch))
+
+    def next_hex(self, now_ms: int) -> str:
+        """A new id as 32 hex digits; errors as `next`."""
+        return self.next(now_ms).hex()
 
     def next_urn(self, now_ms: int) -> str:
-        """A new id as ``urn:uuid:``."""
-        return as_urn(self.next_hex(now_ms))
-
-
-def as_urn(digits: str) -> str:
-    """``urn:uuid:`` form of 32 hex digits."""
-    return f"urn:uuid:{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        """A new id as ``urn:uuid:``; errors as `next`."""
+        return self.next(now_ms).urn()
 
 
 def is_urn(msgid: str) -> bool:
     """True for a canonical ``urn:uuid:`` of any UUID version."""
-    return _URN.fullmatch(msgid) is not None
+    return _is_urn(msgid) is not None
 
 
 def parse_hex(digits: str) -> Stamp:
@@ -96,13 +125,12 @@ def parse_hex(digits: str) -> Stamp:
     Raises:
         FrameError: when it is not one of our UUIDv8.
     """
-    if _HEX.fullmatch(digits) is None:
-        raise FrameError(f"{digits[:60]!r} is not 32 hex digits")
-    value = int(digits, 16)
-    if value & _FIXED_MASK != _FIXED:
+    if _is_own_hex(digits) is None:
+        if _is_hex(digits) is None:
+            raise FrameError(f"{digits[:60]!r} is not 32 hex digits")
         raise FrameError(f"{digits} is not a message id of this protocol (UUIDv8)")
-    counter = ((value >> 64) & 0xFFF) << 30 | (value >> 32) & _LOW
-    return Stamp(value >> 80, counter, value & 0xFFFFFFFF)
+    time, low, epoch = _unpack(bytes.fromhex(digits))
+    return _new_stamp(Stamp, (time >> 16, (time & 0xFFF) << 30 | low & _LOW, epoch))
 
 
 def parse_urn(msgid: str) -> Stamp:
@@ -111,7 +139,9 @@ def parse_urn(msgid: str) -> Stamp:
     Raises:
         FrameError: when it is not a canonical UUIDv8 urn.
     """
-    found = _URN.fullmatch(msgid)
-    if found is None:
-        raise FrameError(f"message id {msgid[:60]!r} is not a canonical urn:uuid:")
-    return parse_hex("".join(found.groups()))
+    if _is_own_urn(msgid) is None:
+        if _is_urn(msgid) is None:
+            raise FrameError(f"message id {msgid[:60]!r} is not a canonical urn:uuid:")
+        raise FrameError(f"{msgid} is not a message id of this protocol (UUIDv8)")
+    time, low, epoch = _unpack(bytes.fromhex(msgid[9:].replace("-", "")))
+    return _new_stamp(Stamp, (time >> 16, (time & 0xFFF) << 30 | low & _LOW, epoch))

@@ -8,7 +8,7 @@ belongs to ``pickle``.
 family   what comes back                       unsigned content
 ======== ===================================== ============================================
 pickle   the object                            restricted unpickler
-buffers  the object; arrays read-only, in place restricted unpickler
+buffers  the object; arrays in place            restricted unpickler
 json     tuples as lists, keys as str          safe as it is
 msgpack  tuples as lists                       safe as it is
 ======== ===================================== ============================================
@@ -29,16 +29,17 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from . import arrays, buffers, portable
+from . import arrays, buffers, pickles, portable
+from .buffers import Allocate
 from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
+from .pickles import Data
 from .unpickle import restricted_loads
 
 SAFE: frozenset[str] = frozenset({"json", "msgpack"})
 """Built-in families that never unpickle."""
 
-Data = bytes | bytearray | memoryview
-Encoder = Callable[[object], bytes | bytearray]
-Decoder = Callable[[Data, bool], object]
+Encoder = Callable[[object, Allocate | None], Data]
+Decoder = Callable[[Data, bool, bool], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +50,64 @@ class _Serializer:
     safe: bool
 
 
-def encode(name: str, content: object) -> bytes | bytearray:
+def encode(name: str, content: object, allocate: Allocate | None = None) -> Data:
     """Return ``content`` as the bytes of frame 2.
 
     Args:
         name: serializer name.
         content: what to send.
+        allocate: gives ``buffers`` the memory to write to, of at least that many bytes; default new memory.
+            The other serializers make bytes of their own.
 
     Raises:
         LocalProtocolError: no serializer has that name.
-        SerializeError: the serializer cannot express the content.
+        SerializeError: the serializer cannot express the content, or the memory is too small.
     """
     serializer = _SERIALIZERS.get(name)
     if serializer is None:
         raise _unknown(name)
     try:
-        return serializer.encode(content)
+        return serializer.encode(content, allocate)
     except SerializeError:
         raise
     except Exception as error:
         raise SerializeError(f"{name} cannot express this content: {_reason(error)}") from error
 
 
-def decode(name: str, data: Data, *, trusted: bool) -> Any:
+def encode_arrays(content: object, allocate: Allocate | None = None) -> tuple[str, Data]:
+    """Return the better one of two serializers, and ``content`` in it, pickled once.
+
+    It is ``buffers`` for arrays of together more than 64 KiB, else ``pickle``. Arguments and errors as
+    `encode`.
+    """
+    try:
+        body, large = buffers.encode_large(content, allocate)
+    except Exception as error:
+        raise SerializeError(f"pickle cannot express this content: {_reason(error)}") from error
+    return "buffers" if large else "pickle", body
+
+
+def encode_small(content: object) -> bytes | None:
+    """As `encode_arrays`, or None when that would be ``buffers``; no array was copied then.
+
+    Raises:
+        SerializeError: as `encode`.
+    """
+    try:
+        return buffers.encode_small(content)
+    except Exception as error:
+        raise SerializeError(f"pickle cannot express this content: {_reason(error)}") from error
+
+
+def encode_pickle(content: object) -> bytes:
+    """As `encode` for ``pickle``."""
+    try:
+        return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        raise SerializeError(f"pickle cannot express this content: {_reason(error)}") from error
+
+
+def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> Any:
     """Return the content that ``data`` holds.
 
     Args:
@@ -79,6 +115,8 @@ def decode(name: str, data: Data, *, trusted: bool) -> Any:
         data: frame 2.
         trusted: whether a known key signed the message. If not, the pickle families use the restricted
             unpickler, and a registered serializer must have been registered as safe.
+        writable: True gives writable arrays in place when ``buffers`` content lies in writable memory, which
+            nobody else may use then; otherwise they are read-only.
 
     Raises:
         SerializerRefused: unknown name, a serializer that needs a signature, or a class that the
@@ -89,7 +127,7 @@ def decode(name: str, data: Data, *, trusted: bool) -> Any:
     if serializer is None:
         raise SerializerRefused(f"unknown serializer {name[:40]!r}")
     try:
-        return serializer.decode(data, trusted)
+        return serializer.decode(data, trusted, writable)
     except (DecodeError, SerializerRefused):
         raise
     except Exception as error:
@@ -145,12 +183,12 @@ def register(
     if name in _SERIALIZERS:
         raise ConfigError(f"a serializer called {name!r} exists already")
 
-    def checked(data: Data, trusted: bool) -> object:
+    def checked(data: Data, trusted: bool, _writable: bool) -> object:
         if not (safe or trusted):
             raise SerializerRefused(f"serializer {name!r} is only accepted in signed messages")
         return decode(data)
 
-    _SERIALIZERS[name] = _Serializer(name, encode, checked, safe)
+    _SERIALIZERS[name] = _Serializer(name, lambda content, _allocate: encode(content), checked, safe)
 
 
 def _unknown(name: str) -> LocalProtocolError:
@@ -170,64 +208,20 @@ def _reason(error: Exception) -> str:
 # --- pickle ------------------------------------------------------------------------------------------
 
 
-class _Source:
-    """File-like view that hands the C unpickler everything at once and learns where it stopped.
-
-    ``pickle.loads`` ignores what follows the pickle; the unpickler of a file reports, through its last
-    ``read``, exactly how many bytes it consumed.
-    """
-
-    __slots__ = ("_data", "position")
-
-    def __init__(self, data: memoryview) -> None:
-        self._data = data
-        self.position = 0
-
-    def peek(self, _size: int) -> memoryview:
-        return self._data[self.position :]
-
-    def read(self, size: int) -> memoryview:
-        start = self.position
-        self.position = start + size
-        return self._data[start : start + size]
-
-    def readline(self) -> bytes:
-        raise EOFError("truncated line")
-
-
-def _check_end(source: _Source, data: memoryview) -> None:
-    if source.position != len(data):
-        raise DecodeError(f"{len(data) - source.position} bytes after the end of the pickle")
-
-
-def _decode_pickle(data: Data, trusted: bool) -> object:
-    if not trusted:
-        return restricted_loads(data)
-    whole = memoryview(data)
-    source: Any = _Source(whole)
-    content = pickle.Unpickler(source).load()
-    _check_end(source, whole)
-    return content
+def _decode_pickle(data: Data, trusted: bool, _writable: bool) -> object:
+    return pickles.load(data) if trusted else restricted_loads(data)
 
 
 def _pickle_encoder(protocol: int) -> Encoder:
-    return lambda content: pickle.dumps(content, protocol)
+    return lambda content, _allocate: pickle.dumps(content, protocol)
 
 
 # --- buffers -----------------------------------------------------------------------------------------
 
 
-def _decode_buffers(data: Data, trusted: bool) -> object:
-    body, views = buffers.split(data)
-    if not trusted:
-        return restricted_loads(body, views)
-    source: Any = _Source(body)
-    unused = iter(views)
-    content = pickle.Unpickler(source, buffers=unused).load()
-    _check_end(source, body)
-    if next(unused, None) is not None:
-        raise DecodeError("more buffers than the pickle refers to")
-    return content
+def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:
+    body, views = buffers.split(data if writable else memoryview(data).toreadonly())
+    return pickles.load_exactly(body, views) if trusted else restricted_loads(body, views)
 
 
 # --- json --------------------------------------------------------------------------------------------
@@ -235,7 +229,7 @@ def _decode_buffers(data: Data, trusted: bool) -> object:
 _MARK = portable.TAG.encode("ascii")
 
 
-def _encode_json(content: object) -> bytes:
+def _encode_json(content: object, _allocate: Allocate | None) -> bytes:
     text = _JSON.encode(content)
     if portable.TAG in text:
         text = _JSON.encode(portable.escape(content))
@@ -260,7 +254,7 @@ def _json_object(value: dict[str, object]) -> object:
     )
 
 
-def _decode_json(data: Data, _trusted: bool) -> object:
+def _decode_json(data: Data, _trusted: bool, _writable: bool) -> object:
     raw = bytes(data)
     return json.loads(raw, object_hook=_json_object) if _MARK in raw else json.loads(raw)
 
@@ -275,7 +269,7 @@ _ARRAY = 2
 _SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 
 
-def _encode_msgpack(content: object) -> bytes:
+def _encode_msgpack(content: object, _allocate: Allocate | None = None) -> bytes:
     prepared = _prepare(content)
     try:
         return _MSGPACK.encode(prepared)
@@ -330,7 +324,7 @@ def _extension(code: int, data: memoryview) -> object:
     return portable.from_plain(parts[0], parts[1])
 
 
-def _decode_msgpack(data: Data, _trusted: bool) -> object:
+def _decode_msgpack(data: Data, _trusted: bool, _writable: bool) -> object:
     return _UNMSGPACK.decode(data)
 
 

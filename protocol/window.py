@@ -38,13 +38,15 @@ class _Sender:
         self.floor = -1
 
     def admit(self, stamp: Stamp, depth: int) -> bool:
-        counter = stamp.counter
-        if counter <= self.floor or counter in self.current or counter in self.previous:
+        ms, counter, current = stamp.ms, stamp.counter, self.current
+        if counter <= self.floor or counter in current or counter in self.previous:
             return False
-        self.newest_ms = max(self.newest_ms, stamp.ms)
-        if len(self.current) >= depth or self.newest_ms - self.started_ms > HORIZON_MS:
+        if ms > self.newest_ms:
+            self.newest_ms = ms
+        if len(current) >= depth or self.newest_ms - self.started_ms > HORIZON_MS:
             self._turn()
-        self.current.add(counter)
+            current = self.current
+        current.add(counter)
         return True
 
     def _turn(self) -> None:
@@ -65,6 +67,7 @@ class ReplayWindow:
         self._max_senders = max_senders
         self._depth = depth
         self._senders: OrderedDict[tuple[str, str, int], _Sender] = OrderedDict()
+        self._latest: tuple[tuple[str, str, int], _Sender] | None = None
 
     def __len__(self) -> int:
         return len(self._senders)
@@ -81,6 +84,14 @@ class ReplayWindow:
             ReplayedMessage: when it was accepted before, or is older than the window remembers.
         """
         key = (key_id, sender, stamp.epoch)
+        latest = self._latest
+        state = latest[1] if latest is not None and latest[0] == key else self._state(key, stamp)
+        if not state.admit(stamp, self._depth):
+            raise ReplayedMessage(
+                f"message {stamp.counter} of {sender} was already accepted once; it is not run again"
+            )
+
+    def _state(self, key: tuple[str, str, int], stamp: Stamp) -> _Sender:
         state = self._senders.get(key)
         if state is None:
             state = self._senders[key] = _Sender(stamp.ms)
@@ -88,10 +99,8 @@ class ReplayWindow:
                 self._senders.popitem(last=False)
         else:
             self._senders.move_to_end(key)
-        if not state.admit(stamp, self._depth):
-            raise ReplayedMessage(
-                f"message {stamp.counter} of {sender} was already accepted once; it is not run again"
-            )
+        self._latest = (key, state)
+        return state
 
 
 class SeenSignatures:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc.protocol.errors import FrameError, LocalProtocolError
-from pzc.protocol.ids import MessageIds, Stamp, as_urn, is_urn, parse_hex, parse_urn
+from pzc.protocol.ids import MessageIds, Stamp, is_urn, parse_hex, parse_urn
 
 NOW = 1_700_000_000_000
 times = st.integers(0, 2**48 - 1)
@@ -32,6 +32,32 @@ def test_an_id_is_a_uuid_of_version_8_in_canonical_form(ms: int, counter: int, e
     urn = MessageIds(epoch, counter).next_urn(ms)
     value = uuid.UUID(urn)
     assert (value.version, value.variant, value.urn) == (8, uuid.RFC_4122, urn)
+
+
+@given(any_stamps)
+def test_a_stamp_is_read_back_from_both_of_its_texts(stamp: Stamp) -> None:
+    assert parse_hex(stamp.hex()) == parse_urn(stamp.urn()) == stamp
+    assert stamp.urn() == stamp.urn_frame().decode() == uuid.UUID(stamp.hex()).urn
+
+
+@given(times, counters, epochs)
+def test_stamps_and_texts_come_from_one_count(ms: int, counter: int, epoch: int) -> None:
+    ids = MessageIds(epoch, counter)
+    drawn = [ids.next(ms), parse_hex(ids.next_hex(ms)), parse_urn(ids.next_urn(ms))]
+    assert drawn == [Stamp(ms, counter + step, epoch) for step in range(3)]
+
+
+@given(any_stamps, st.integers(0, 44), st.characters(max_codepoint=0x2FF))
+def test_a_urn_with_one_other_character_is_refused_or_another_id(
+    stamp: Stamp, place: int, letter: str
+) -> None:
+    urn = stamp.urn()
+    changed = urn[:place] + letter + urn[place + 1 :]
+    try:
+        found = parse_urn(changed)
+    except FrameError:
+        return
+    assert found.urn() == changed
 
 
 def test_an_id_holds_its_parts_where_the_table_says() -> None:
@@ -95,6 +121,7 @@ def test_a_source_of_ids_cannot_be_copied(duplicate: Callable[[object], object])
 
 
 GOOD = MessageIds(1).next_hex(NOW)
+URN = uuid.UUID(GOOD).urn
 
 
 @pytest.mark.parametrize(
@@ -124,10 +151,10 @@ def test_other_digits_are_no_id(digits: str) -> None:
     [
         "",
         GOOD,
-        as_urn(GOOD)[1:],
-        as_urn(GOOD) + "\n",
-        as_urn(GOOD).upper(),
-        as_urn(GOOD).replace("-", ""),
+        URN[1:],
+        URN + "\n",
+        URN.upper(),
+        URN.replace("-", ""),
         "urn:uuid:",
     ],
 )

@@ -19,7 +19,7 @@ from pzc.protocol.errors import FrameError, ProtocolError, SignatureError
 from pzc.protocol.frames import Kind
 from pzc.protocol.ids import MessageIds, Stamp
 from pzc.protocol.keyring import Key, Keyring
-from pzc.protocol.signing import LARGE, SUITES, Sealer, Suite, covered, sign_00, split
+from pzc.protocol.signing import LARGE, SUITES, Sealer, Suite, covered, parties, sealer, sign_00, split
 
 NOW = 1_700_000_000_000
 KEY = Key("lab-secret")
@@ -113,6 +113,16 @@ def moved(frames: list[bytes]) -> Iterator[list[bytes]]:
 @every
 def test_bytes_moved_across_a_frame_boundary_are_rejected(case: Case) -> None:
     assert not accepted(case, moved(case.frames))
+
+
+@signed
+def test_a_receiver_that_knows_the_sender_already_rejects_what_was_changed(case: Case) -> None:
+    case.open(case.frames)
+    frames, tag = case.frames, case.frames[4]
+    longer = ([*frames[:4], tag[:cut] + b"x" + tag[cut:]] for cut in range(len(tag) + 1))
+    shorter = ([*frames[:4], tag[:cut] + tag[cut + 1 :]] for cut in range(len(tag)))
+    assert not accepted(case, itertools.chain(flipped(frames), moved(frames), longer, shorter))
+    assert case.open(case.frames) == ("get", "x")
 
 
 @given(st.data())
@@ -257,74 +267,92 @@ pieces = st.tuples(
 )
 
 
+def all_covered(
+    kind: Kind, suite: Suite, key_id: str, receiver: str, frames: tuple[bytes, bytes, bytes], length: int
+) -> bytes:
+    return covered(parties(kind, suite, key_id, receiver), *frames, length)
+
+
 @given(pieces, pieces)
 def test_two_messages_are_covered_by_the_same_bytes_only_if_they_are_equal(one: Any, other: Any) -> None:
-    assert (covered(*one) == covered(*other)) == (one == other)
+    assert (all_covered(*one) == all_covered(*other)) == (one == other)
 
 
 def test_the_covered_bytes_are_laid_out_as_documented() -> None:
     lengths = b"PZC01" + struct.pack(">BBHHIIIQ", 2, 1, 8, 3, 6, 4, 2, 99)
-    found = covered(Kind.REPLY, Suite.HMAC_SHA256, "0a1b2c3d", "é1", (b"header", b"json", b"id"), 99)
+    found = all_covered(Kind.REPLY, Suite.HMAC_SHA256, "0a1b2c3d", "é1", (b"header", b"json", b"id"), 99)
     assert found == lengths + "0a1b2c3dé1headerjsonid".encode()
 
 
 STAMP = Stamp(NOW, 3, 7)
+FRAMES = (b"header", b"json", b"id")
 sizes = pytest.mark.parametrize("size", [0, 1, LARGE, LARGE + 1, 3 * LARGE])
+every_suite = pytest.mark.parametrize("suite", [Suite.HMAC_SHA256, Suite.AES256_GMAC, Suite.AES256_GCM])
+
+
+def new_sealer(suite: Suite, key: Key = KEY, sender: str = AGENT, epoch: int = 7) -> Sealer:
+    return sealer(key, suite, Kind.REQUEST, sender, PEER, epoch)
+
+
+def before(suite: Suite, length: int) -> bytes:
+    return all_covered(Kind.REQUEST, suite, KEY.key_id, PEER, FRAMES, length)
 
 
 @sizes
 def test_hmac_is_over_covered_bytes_and_content(size: int) -> None:
     content = bytes(size)
-    tag, sent = Sealer(KEY, Suite.HMAC_SHA256, AGENT, STAMP, b"covered").seal(content)
-    assert (tag, sent) == (hmac.digest(KEY.hmac_key, b"covered" + content, hashlib.sha256), content)
+    tag, sent = new_sealer(Suite.HMAC_SHA256).seal(STAMP, *FRAMES, content)
+    expected = hmac.digest(KEY.hmac_key, before(Suite.HMAC_SHA256, size) + content, hashlib.sha256)
+    assert (tag, sent) == (expected, content)
 
 
 @sizes
 def test_gmac_is_the_tag_of_an_empty_text(size: int) -> None:
     content = bytes(size)
-    tag, sent = Sealer(KEY, Suite.AES256_GMAC, AGENT, STAMP, b"covered").seal(content)
+    tag, sent = new_sealer(Suite.AES256_GMAC).seal(STAMP, *FRAMES, content)
     aead = AESGCM(KEY.cipher_key("aes256-gmac", AGENT, 7))
-    assert (tag, sent) == (aead.encrypt(STAMP.nonce(), b"", b"covered" + content), content)
+    expected = aead.encrypt(STAMP.nonce(), b"", before(Suite.AES256_GMAC, size) + content)
+    assert (tag, sent) == (expected, content)
 
 
 @sizes
 def test_gcm_encrypts_the_content(size: int) -> None:
     content = bytes(size)
-    tag, sent = Sealer(KEY, Suite.AES256_GCM, AGENT, STAMP, b"covered").seal(content)
+    tag, sent = new_sealer(Suite.AES256_GCM).seal(STAMP, *FRAMES, content)
     aead = AESGCM(KEY.cipher_key("aes256-gcm", AGENT, 7))
-    assert bytes(sent) + tag == aead.encrypt(STAMP.nonce(), content, b"covered")
+    assert bytes(sent) + tag == aead.encrypt(STAMP.nonce(), content, before(Suite.AES256_GCM, size))
 
 
 @given(st.binary(max_size=200), st.sampled_from([bytes, bytearray, memoryview]))
-@pytest.mark.parametrize("suite", [Suite.HMAC_SHA256, Suite.AES256_GMAC, Suite.AES256_GCM])
+@every_suite
 def test_what_was_sealed_opens_whatever_buffer_holds_it(suite: Suite, content: bytes, buffer: Any) -> None:
-    sealer = Sealer(KEY, suite, AGENT, STAMP, b"covered")
-    tag, sent = sealer.seal(buffer(content))
-    assert sealer.open(tag, buffer(bytes(sent))) == content
+    tag, sent = new_sealer(suite).seal(STAMP, *FRAMES, buffer(content))
+    assert new_sealer(suite).open(STAMP, *FRAMES, buffer(bytes(sent)), tag) == content
 
 
 @sizes
-@pytest.mark.parametrize("suite", [Suite.HMAC_SHA256, Suite.AES256_GMAC, Suite.AES256_GCM])
+@every_suite
 @pytest.mark.parametrize(
     "change",
     [
         {"key": Key("other")},
         {"sender": PEER},
-        {"stamp": STAMP._replace(epoch=8)},
+        {"epoch": 8},
         {"stamp": STAMP._replace(counter=4)},
-        {"covered": b"coverec"},
+        {"frames": (b"heades", b"json", b"id")},
     ],
-    ids=["key", "sender", "epoch", "counter", "covered"],
+    ids=["key", "sender", "epoch", "counter", "header"],
 )
 def test_a_tag_holds_for_one_key_sender_stamp_and_header(
     suite: Suite, change: dict[str, Any], size: int
 ) -> None:
-    if suite is Suite.HMAC_SHA256 and change.keys() & {"sender", "stamp"}:
-        change = {"covered": b"covered" + AGENT.encode()}  # HMAC knows both from the covered header only
-    sealer = Sealer(KEY, suite, AGENT, STAMP, b"covered")
-    tag, sent = sealer.seal(bytes(size))
+    if suite is Suite.HMAC_SHA256 and change.keys() & {"sender", "epoch", "stamp"}:
+        change = {"frames": (b"header", b"json", b"ie")}  # HMAC knows all three from the frames only
+    tag, sent = new_sealer(suite).seal(STAMP, *FRAMES, bytes(size))
+    stamp, (header, name, msgid) = change.get("stamp", STAMP), change.get("frames", FRAMES)
+    other = {what: value for what, value in change.items() if what not in ("stamp", "frames")}
     with pytest.raises(SignatureError):
-        sealer._replace(**change).open(tag, sent)
+        new_sealer(suite, **other).open(stamp, header, name, msgid, sent, tag)
 
 
 def test_pzc00_is_signed_as_by_the_original() -> None:
