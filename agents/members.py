@@ -18,10 +18,12 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import sys
 from collections.abc import Callable, Collection, Mapping, MutableMapping, MutableSequence
-from typing import Any, cast
+from typing import Any
 
 from ..protocol.errors import MemberRefused
+from .described import describe
 
 logger = logging.getLogger("pzc.members")
 
@@ -41,6 +43,10 @@ ITEM_METHODS: Mapping[str, Callable[..., Any]] = {
     "copy": lambda items: items.copy(),
 }
 """What a peer may do with an ``items`` member, and nothing else."""
+
+
+_MAX_USABLE = 1000
+"""Names that are remembered as usable."""
 
 
 def kind_of(value: object) -> str:
@@ -63,6 +69,7 @@ class Members:
     def __init__(self, target: object, expose: Collection[str] | None = None) -> None:
         self._target = target
         self._expose = None if expose is None else frozenset(expose)
+        self._usable: dict[str, str] = {}
 
     def check(self, name: object) -> str:
         """The name, when a peer may use it.
@@ -70,12 +77,17 @@ class Members:
         Raises:
             MemberRefused: when it is private, not exposed, or no name at all.
         """
+        if type(name) is str and (known := self._usable.get(name)) is not None:
+            return known
         if not isinstance(name, str) or not name.isidentifier():
             raise MemberRefused(f"{name!r:.100} is not the name of a member")
         if name.startswith("_"):
             raise MemberRefused(f"{name!r} is private: members that begin with '_' are never served")
         if self._expose is not None and name not in self._expose:
             raise MemberRefused(f"{name!r} is not exposed by this server")
+        if len(self._usable) < _MAX_USABLE:
+            name = sys.intern(name)  # attributes of an interned name are found much faster
+            self._usable[name] = name
         return name
 
     def kind(self, name: str) -> str:
@@ -160,33 +172,20 @@ class Members:
             return None
 
     def table(self) -> dict[str, dict[str, Any]]:
-        """Kind, signature and documentation of every served member."""
+        """What there is to tell of every served member, in text; see `described`."""
         found = {name: self._kind_or_none(name) for name in self.names()}
         return {name: self._describe(name, kind) for name, kind in found.items() if kind is not None}
 
     def _describe(self, name: str, kind: str) -> dict[str, Any]:
-        entry: dict[str, Any] = {"kind": kind}
-        static = inspect.getattr_static(self._target, name)
-        source = getattr(self._target, name) if kind == "method" else static
-        if kind in ("method", "property"):
-            entry["doc"] = inspect.getdoc(source) or ""
-        if kind == "method":
-            entry["signature"] = _signature(source)
-        if kind == "property":
-            settable = hasattr(type(static), "__set__")
-            entry["writable"] = static.fset is not None if isinstance(static, property) else settable
-        return entry
+        try:
+            return describe(self._target, name, kind)
+        except Exception as exc:  # a member that cannot be described is still there
+            logger.debug("member %s cannot be described: %r", name, exc)
+            return {"kind": kind}
 
 
 def _has_items(value: object) -> bool:
     return hasattr(type(value), "__getitem__") and not isinstance(value, type)
-
-
-def _signature(function: Callable[..., Any]) -> str:
-    try:
-        return str(inspect.signature(function))
-    except (TypeError, ValueError):
-        return "(...)"
 
 
 def options_of(options: object) -> dict[str, Any]:
@@ -197,4 +196,4 @@ def options_of(options: object) -> dict[str, Any]:
     """
     if not isinstance(options, dict):
         raise MemberRefused(f"options must be a mapping, not {type(options).__name__}")
-    return cast("dict[str, Any]", options)
+    return options

@@ -20,11 +20,11 @@ import traceback
 from collections.abc import Sequence
 
 from .. import __version__
-from . import keys, members, serve, watch
+from . import keys, members, serve, stubs, watch
 from .output import OutputClosed, describe, say
 from .targets import UsageError, is_negative_literal, shield
 
-GROUPS = (serve, members, watch, keys)
+GROUPS = (serve, members, watch, stubs, keys)
 
 FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 

@@ -113,9 +113,12 @@ def test_the_table_lists_every_public_member_and_nothing_moves(stage: Stage, mem
 def test_the_table_tells_signature_documentation_and_who_may_write(members: Members) -> None:
     table = members.table()
     assert table["move"] == {
-        "kind": "method", "doc": "Move the stage.", "signature": "(to: 'float', *, fast: 'bool' = False) -> 'float'"
+        "kind": "method", "doc": "Move the stage.", "signature": "(to: float, *, fast: bool = False) -> float",
+        "returns": "float",
     }  # fmt: skip
-    assert table["position"] == {"kind": "property", "doc": "Where it is, in mm.", "writable": True}
+    assert table["position"] == {
+        "kind": "property", "doc": "Where it is, in mm.", "writable": True, "type": "float"
+    }  # fmt: skip
     assert (table["serial"]["writable"], table["both"]["writable"], table["moves"]["writable"]) == (
         False,
         True,

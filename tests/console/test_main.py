@@ -11,7 +11,7 @@ from pzc.console import main as console
 from pzc.console.output import OutputClosed
 from pzc.protocol.errors import CallTimeout
 
-COMMANDS = ("serve", "info", "get", "set", "call", "ping", "watch", "keygen", "version")
+COMMANDS = ("serve", "info", "get", "set", "call", "ping", "watch", "keygen", "stubs", "version")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

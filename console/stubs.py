@@ -1,0 +1,42 @@
+"""``pzc stubs``: what an editor is to know of a remote instrument."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..agents.proxy import Proxy, close
+from ..agents.stubs import stubs
+from .options import Commands, add_agent, add_command, add_json, add_timeout
+from .output import write, write_json
+from .targets import UsageError
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the command of this module."""
+    parser = add_command(
+        commands, "stubs", run_stubs, "write a stub file, so that an editor knows a remote instrument",
+        "pzc stubs psu --output psu.pyi",
+    )  # fmt: skip
+    add_agent(parser)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write a file; default print the stub")
+    add_timeout(parser)
+    add_json(parser)
+
+
+def run_stubs(args: argparse.Namespace) -> int:
+    """``pzc stubs``."""
+    if args.output is not None and args.json:
+        raise UsageError("--json prints the stub and --output writes it: give one of them")
+    proxy = Proxy(args.agent, timeout=args.timeout)
+    try:
+        text = stubs(proxy)
+    finally:
+        close(proxy)
+    if args.output is not None:
+        args.output.write_text(text, encoding="utf-8")
+    elif args.json:
+        write_json({"stub": text})
+    else:
+        write(text.rstrip("\n"))
+    return 0

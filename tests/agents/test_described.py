@@ -1,0 +1,271 @@
+"""What a server tells of members; annotations of this module are evaluated where they are written."""
+
+import datetime
+import enum
+import functools
+import json
+import pickle
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NewType, Optional, TypeVar, Union
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from pzc import Signal
+from pzc.agents.described import Texts
+from pzc.agents.members import Members
+
+T = TypeVar("T")
+Number = TypeVar("Number", bound=float)
+Volts = NewType("Volts", float)
+Readings = list[float] | None
+Nested = dict[str, "Nested"]
+
+
+class Range(enum.Enum):
+    LOW = 1
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+ODD, UNPRINTABLE, MANY = object(), Unprintable(), range(10**30)
+
+
+def _marked(function: Any) -> Any:
+    function._pzc_idempotent = True
+    return function
+
+
+class Scope:
+    """An oscilloscope."""
+
+    label = "scope"
+    gain: ClassVar[float | None] = None
+    channels: dict[str, "Range"]
+
+    def __init__(self) -> None:
+        self.channels = {}
+        self.history = [1]
+        self.now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+        self.triggered = Signal()
+        self.triggered.__doc__ = "When it triggers."
+        self.armed = Signal()
+        self.touched = 0
+
+    @property
+    def level(self) -> "np.float64":
+        """Trigger level in volts."""
+        self.touched += 1
+        return np.float64(0)
+
+    @functools.cached_property
+    def serial(self) -> str:
+        self.touched += 1
+        return "s"
+
+    def read(self, count: int, *, at: datetime.datetime | None = None) -> npt.NDArray[np.float64]:
+        """Read samples."""
+        return np.zeros(count)
+
+    def frames(self) -> Iterator[int]:
+        yield 1
+
+    async def settle(self) -> None: ...
+
+    async def watch(self) -> AsyncIterator[int]:
+        yield 1
+
+    @_marked
+    def status(self) -> dict[str, int]:
+        return {}
+
+    def bare(self, a, b=None): ...
+
+    def defaults(self, low=Range.LOW, where=Path("/x"), odd=ODD, unprintable=UNPRINTABLE, kind=int, many=MANY):  # fmt: skip
+        ...
+
+    def postponed(self, many, to, when, unknown): ...
+
+    postponed.__annotations__ |= {
+        "many": "Readings", "to": "npt.ArrayLike", "when": "list['Range']", "unknown": "Missing",
+        "return": "Optional[int]",
+    }  # fmt: skip
+
+    def strange(self, a, b, c, d): ...
+
+    strange.__annotations__ |= {
+        "a": "some words", "b": "int, str", "c": "int # text", "d": "dict[str,\n int]", "return": "x y",
+    }  # fmt: skip
+
+    later = functools.partialmethod(read, 3)
+
+
+@pytest.fixture
+def scope() -> Scope:
+    return Scope()
+
+
+@pytest.fixture
+def table(scope: Scope) -> dict[str, dict[str, Any]]:
+    return Members(scope).table()
+
+
+def test_no_property_is_run(scope: Scope, table: dict[str, dict[str, Any]]) -> None:
+    assert set(table) == {name for name in dir(Scope()) if not name.startswith("_")}
+    assert scope.touched == 0
+
+
+def test_the_table_is_told_alike_by_every_serializer(table: dict[str, dict[str, Any]]) -> None:
+    assert json.loads(json.dumps(table)) == table
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(table)) == table
+    assert pickle.loads(pickle.dumps(table)) == table
+
+
+def test_a_method_tells_signature_and_return_type(table: dict[str, dict[str, Any]]) -> None:
+    array = "numpy.ndarray[typing.Any, numpy.dtype[numpy.float64]]"
+    shape = table["read"]["returns"].removeprefix("numpy.ndarray[").partition(", numpy.dtype")[0]
+    assert table["read"] == {
+        "kind": "method",
+        "doc": "Read samples.",
+        "signature": f"(count: int, *, at: datetime.datetime | None = None) -> {array}".replace(
+            "typing.Any", shape
+        ),
+        "returns": array.replace("typing.Any", shape),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "marks"),
+    [
+        ("read", set()), ("frames", {"stream"}), ("settle", {"async"}), ("watch", {"stream", "async"}),
+        ("status", {"idempotent"}),
+    ],
+)  # fmt: skip
+def test_a_method_tells_how_it_is_called(
+    name: str, marks: set[str], table: dict[str, dict[str, Any]]
+) -> None:
+    told = {mark for mark in ("stream", "async", "idempotent") if mark in table[name]}
+    assert told == marks
+    assert all(table[name][mark] is True for mark in marks)
+
+
+def test_what_is_not_annotated_is_not_told(table: dict[str, dict[str, Any]]) -> None:
+    assert table["bare"] == {"kind": "method", "doc": "", "signature": "(a, b=None)"}
+
+
+def test_a_partial_method_has_the_arguments_that_are_left(table: dict[str, dict[str, Any]]) -> None:
+    assert table["later"]["signature"].startswith("(*, at: datetime.datetime | None = None) -> ")
+
+
+def test_a_default_that_no_expression_shows_is_three_dots(table: dict[str, dict[str, Any]]) -> None:
+    here = __name__
+    path = type(Path("/x")).__name__
+    assert table["defaults"]["signature"] == (
+        f"(low={here}.Range.LOW, where={path}('/x'), odd=..., unprintable=..., kind=int, "
+        f"many=range(0, {10**30}))"
+    )
+
+
+def test_postponed_annotations_stay_as_written_and_their_names_are_explained(
+    table: dict[str, dict[str, Any]],
+) -> None:
+    about = table["postponed"]
+    assert about["signature"] == (
+        "(many: Readings, to: npt.ArrayLike, when: list['Range'], unknown: Missing) -> Optional[int]"
+    )
+    assert about["names"] == {
+        "Readings": "list[float] | None", "npt": "numpy.typing", "Range": f"{__name__}.Range",
+        "Optional": "typing.Optional",
+    }  # fmt: skip
+
+
+def test_an_annotation_that_is_no_expression_cannot_spoil_the_signature(
+    table: dict[str, dict[str, Any]],
+) -> None:
+    assert (
+        table["strange"]["signature"]
+        == "(a: 'some words', b: (int, str), c: int, d: dict[str, int]) -> 'x y'"
+    )
+
+
+def test_a_property_tells_the_type_that_its_getter_returns(table: dict[str, dict[str, Any]]) -> None:
+    assert table["level"] == {
+        "kind": "property", "doc": "Trigger level in volts.", "writable": False, "type": "np.float64",
+        "names": {"np": "numpy"},
+    }  # fmt: skip
+    assert table["serial"]["type"] == "str"
+
+
+def test_a_value_tells_its_annotation_or_else_the_type_that_it_has(table: dict[str, dict[str, Any]]) -> None:
+    assert table["label"] == {"kind": "value", "type": "str"}
+    assert table["gain"] == {"kind": "value", "type": "float | None"}
+    assert table["now"] == {"kind": "value", "type": "datetime.datetime"}
+
+
+def test_a_collection_tells_what_it_is(table: dict[str, dict[str, Any]]) -> None:
+    assert table["history"] == {"kind": "items", "type": "list"}
+    assert table["channels"] == {
+        "kind": "items", "mapping": True, "type": "dict[str, Range]", "names": {"Range": f"{__name__}.Range"}
+    }  # fmt: skip
+
+
+def test_a_signal_tells_documentation_of_its_own_only(table: dict[str, dict[str, Any]]) -> None:
+    assert table["triggered"] == {"kind": "signal", "doc": "When it triggers."}
+    assert table["armed"] == {"kind": "signal"}
+
+
+def test_documentation_is_text_that_every_serializer_takes() -> None:
+    def odd() -> None: ...
+
+    odd.__doc__ = "half a pair: \ud800"
+    holder = type("Holder", (), {"odd": staticmethod(odd)})()
+    assert Members(holder).table()["odd"]["doc"] == "half a pair: \\ud800"
+
+
+def test_a_member_that_cannot_be_described_is_told_by_its_kind() -> None:
+    class Hostile:
+        def __call__(self) -> None: ...
+
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("go away")
+
+    class Bad:
+        __signature__ = 3
+
+        def __call__(self) -> None: ...
+
+    holder = type("Holder", (), {"hostile": Hostile(), "bad": Bad(), "good": 1})()
+    table = Members(holder).table()
+    assert table["bad"]["signature"] == "(...)"
+    assert table["good"] == {"kind": "value", "type": "int"}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        (int, "int"), (None, "None"), (type(None), "None"), (Any, "typing.Any"), (list, "list"),
+        (list[int], "list[int]"), (dict[str, list[Path]], f"dict[str, list[{Path.__module__}.Path]]"),
+        (int | None, "int | None"), (Optional[int], "int | None"), (Union[int, str], "int | str"),  # noqa: UP007, UP045
+        (Callable[[int], str], "collections.abc.Callable[[int], str]"), (tuple[int, ...], "tuple[int, ...]"),
+        (Callable[..., Any], "collections.abc.Callable[..., typing.Any]"),
+        (Literal["a", 1, None], "typing.Literal['a', 1, None]"), (Literal[Range.LOW], "typing.Any"),
+        (Annotated[int, "volts"], "int"), (Volts, "float"), (T, "typing.Any"), (list.__class_getitem__(Number), "list[float]"),
+        (Future[int], "concurrent.futures.Future[int]"), (np.float64, "numpy.float64"), (Range, f"{__name__}.Range"),
+        (type[int], "type[int]"), (3, "typing.Any"), ("later", "later"), (list["Range"], "list[Range]"),
+    ],
+)  # fmt: skip
+def test_a_type_is_told_by_its_public_name(annotation: object, text: str) -> None:
+    assert Texts({}).of(annotation) == text
+
+
+def test_an_alias_that_contains_itself_is_told_once() -> None:
+    texts = Texts(globals())
+    assert texts.of("Nested") == "Nested"
+    assert texts.names == {"Nested": "dict[str, Nested]"}

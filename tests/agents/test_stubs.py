@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import ast
+import inspect
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pzc.agents.stubs import stub_text
+from pzc.agents.typing_helpers import remote_method
+
+HOSTILE = [
+    "import os",
+    "os.system('x')",
+    '"""',
+    "'''",
+    "\\",
+    "\n",
+    "\r\n    ",
+    "#",
+    "):",
+    "\u2028",
+    "\ud800",
+    "__",
+    "[",
+    "(",
+]
+NAMES = st.one_of(
+    st.text(max_size=8), st.sampled_from(["m", "class", "_x", "ﬁ", "float", "property", "a.b", "x\n"])
+)
+TEXTS = st.one_of(
+    st.text(max_size=20), st.lists(st.sampled_from([*HOSTILE, "a", "int", ",", " "]), max_size=8).map("".join)
+)
+SIGNATURES = st.one_of(
+    TEXTS, TEXTS.map("({})".format), TEXTS.map("(a={}, b=1)".format), TEXTS.map("(a: {}) -> int".format),
+    TEXTS.map("() -> {}".format), TEXTS.map("() -> list[{}]".format),
+)  # fmt: skip
+ENTRIES = st.fixed_dictionaries(
+    {"kind": st.sampled_from(["method", "property", "signal", "items", "value", "remote", "?"])},
+    optional={
+        "signature": SIGNATURES, "type": TEXTS, "doc": TEXTS, "names": st.dictionaries(TEXTS, TEXTS, max_size=2),
+        "stream": st.booleans(), "mapping": st.booleans(), "writable": st.booleans(),
+    },
+)  # fmt: skip
+
+
+def _class(text: str) -> ast.ClassDef:
+    (found,) = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    return found
+
+
+def _members(text: str) -> dict[str, list[ast.FunctionDef]]:
+    members: dict[str, list[ast.FunctionDef]] = {}
+    for node in _class(text).body:
+        if isinstance(node, ast.FunctionDef):
+            members.setdefault(node.name, []).append(node)
+    return members
+
+
+def _written(entry: dict[str, Any], name: str = "m") -> str:
+    """The last definition of a member, without its decorators and body."""
+    function = _members(stub_text("Psu", {name: entry}))[name][-1]
+    function.decorator_list, function.body = [], [ast.Expr(ast.Constant(...))]
+    return ast.unparse(function).partition("\n")[0].removeprefix(f"def {name}").removesuffix(":")
+
+
+def _method(signature: object, **about: Any) -> str:
+    return _written({"kind": "method", "signature": signature, **about})
+
+
+ANY_CALL = "(self, *args: _typing.Any, **kwargs: _typing.Any) -> _typing.Any"
+
+
+@pytest.mark.parametrize(
+    ("signature", "written"),
+    [
+        ("(volts: float, steps: int = 10) -> None", "(self, volts: float, steps: int=10) -> None"),
+        ("(a, /, b: str, *c: int, d: bool = False, **e: str) -> list[int]",
+         "(self, a: _typing.Any, /, b: str, *c: int, d: bool=False, **e: str) -> list[int]"),
+        ("()", "(self) -> _typing.Any"),
+        ("(self, x: int)", "(_self, self: _typing.Any, x: int) -> _typing.Any"),
+        ("(a: int = None)", "(self, a: int | None=None) -> _typing.Any"),
+        ("(a: int | None = None)", "(self, a: int | None=None) -> _typing.Any"),
+        ("(a: float = 3, b: int = 'x', c: float = inf, d: float = 1e999)",
+         "(self, a: float=3, b: int=..., c: float=..., d: float=...) -> _typing.Any"),
+        ("(a=-5, b=[1], c=Path('/'), d=...)",
+         "(self, a: _typing.Any=-5, b: _typing.Any=..., c: _typing.Any=..., d: _typing.Any=...) -> _typing.Any"),
+    ],
+)  # fmt: skip
+def test_a_method_keeps_its_signature(signature: str, written: str) -> None:
+    assert _method(signature) == written
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        None, 3, "", "(...)", "(a, a) -> int", "(__a) -> int", "(): ...\nimport os\ndef f() -> int", "(a): import os; (b",
+        "(a=" + "-" * 3000 + "1) -> int", "(x=0x" + "f" * 3000 + ") -> int", "(a: '\ud800') -> int",
+    ],
+)  # fmt: skip
+def test_an_odd_signature_becomes_any_call(signature: object) -> None:
+    assert _method(signature) == ANY_CALL
+
+
+@pytest.mark.parametrize(
+    ("returns", "items"),
+    [
+        ("Iterator[int]", "int"), ("collections.abc.Generator[float, None, str]", "float"),
+        ("typing.AsyncIterator[int]", "int"), ("Iterator", "_typing.Any"), ("Iterator[()]", "_typing.Any"),
+        ("list[int]", "_typing.Any"),
+    ],
+)  # fmt: skip
+def test_a_generator_gives_an_iterator_of_its_items(returns: str, items: str) -> None:
+    assert _method(f"() -> {returns}", stream=True) == f"(self) -> _remote.RemoteIterator[{items}]"
+
+
+def test_only_what_may_be_set_has_a_setter() -> None:
+    table = {
+        "read": {"kind": "property", "type": "int", "writable": False},
+        "both": {"kind": "property", "type": "int", "writable": True},
+        "value": {"kind": "value", "type": "int"},
+        "changed": {"kind": "signal"},
+        "points": {"kind": "items", "type": "list[int]"},
+    }
+    definitions = {name: len(found) for name, found in _members(stub_text("Psu", table)).items()}
+    assert definitions.items() >= {"read": 1, "both": 2, "value": 2, "changed": 1, "points": 2}.items()
+
+
+def test_a_value_that_is_not_set_yet_may_become_anything() -> None:
+    assert _written({"kind": "value", "type": "None"}) == "(self, value: _typing.Any) -> None"
+
+
+@pytest.mark.parametrize(
+    ("entry", "written"),
+    [
+        ({"type": "dict[str, int]", "mapping": True}, "_remote.RemoteMapping[str, int]"),
+        (
+            {"type": "collections.UserDict", "mapping": True},
+            "_remote.RemoteMapping[_typing.Any, _typing.Any]",
+        ),
+        ({"type": "list[int]"}, "_remote.RemoteSequence[int]"),
+        ({"type": "mylab.Points"}, "_remote.RemoteSequence[_typing.Any]"),
+    ],
+)
+def test_a_collection_tells_its_items(entry: dict[str, Any], written: str) -> None:
+    getter = _members(stub_text("Psu", {"m": {"kind": "items", **entry}}))["m"][0]
+    assert getter.returns is not None
+    assert ast.unparse(getter.returns) == written
+
+
+def test_documentation_is_that_of_the_member() -> None:
+    doc = "First.\n\n    Indented \"\"\" and ''' and \\ here.\n"
+    (getter,) = _members(stub_text("Psu", {"m": {"kind": "property", "doc": doc}}))["m"]
+    assert ast.get_docstring(getter) == inspect.cleandoc(doc)
+
+
+def test_a_member_that_hides_a_builtin_does_not_change_the_types() -> None:
+    table = {name: {"kind": "method", "signature": "(a: list[int]) -> int"} for name in ("list", "int")}
+    function = _members(stub_text("Psu", table))["int"][0]
+    assert ast.unparse(function.args) == "self, a: _builtins.list[_builtins.int]"
+
+
+@pytest.mark.parametrize("name", ["class", "None", "_x", "__init__", "a b", "a.b", "ﬁ", "x\n", "", "1x"])
+def test_a_name_that_cannot_stand_behind_a_dot_is_left_out(name: str) -> None:
+    table: dict[str, Any] = {name: {"kind": "value"}, "good": {"kind": "value"}, "odd": 3}
+    assert set(_members(stub_text("Psu", table))) == {"good", "__enter__", "__getattr__", "__setattr__"}
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("PowerSupply", "PowerSupply"), ("class", "RemoteClass"), ("", "Remote"), ("_Private", "Private"), ("2x", "Remote2x"),
+        ("a): import os", "a___import_os"), ("Größe", "Größe"), ("None", "RemoteNone"),
+    ],
+)  # fmt: skip
+def test_the_class_has_a_name_that_a_class_can_have(name: str, written: str) -> None:
+    assert _class(stub_text(name, {})).name == written
+
+
+def test_an_original_server_tells_names_only() -> None:
+    members = _members(stub_text("RemoteObject", {"ramp": {"kind": "remote"}}))
+    assert set(members) == {"ramp", "__enter__"}
+    assert members["ramp"][0].returns is not None
+    assert ast.unparse(members["ramp"][0].returns) == "_pzc.RemoteAttribute"
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(NAMES, st.dictionaries(NAMES, ENTRIES, max_size=3), TEXTS)
+def test_nothing_that_a_server_tells_becomes_code(name: str, table: dict[str, Any], doc: str) -> None:
+    text = stub_text(name, table, doc)
+    text.encode("utf-8")
+    module = ast.parse(text)
+    assert all(isinstance(node, ast.Import | ast.ClassDef) for node in module.body)
+    modules = {
+        alias.name.partition(".")[0]
+        for node in module.body
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    assert modules <= {"builtins", "typing", "collections", "pzc", "numpy"}
+    documentation, *members = _class(text).body
+    assert isinstance(documentation, ast.Expr)
+    assert isinstance(documentation.value, ast.Constant)
+    for member in members:
+        assert isinstance(member, ast.FunctionDef)
+        (body,) = member.body
+        assert isinstance(body, ast.Expr)
+        assert isinstance(body.value, ast.Constant)
+        assert member.name in table or member.name in ("__enter__", "__getattr__", "__setattr__")
+    forbidden = (ast.Call, ast.Lambda, ast.NamedExpr, ast.JoinedStr, ast.Await, ast.Yield, ast.comprehension)
+    assert not any(isinstance(node, forbidden) for node in ast.walk(module))
+
+
+def test_the_decorator_of_stubs_refuses_to_run() -> None:
+    with pytest.raises(TypeError, match=r"describes .*ramp in a stub file"):
+
+        @remote_method
+        def ramp(self: object) -> None: ...

@@ -1,0 +1,167 @@
+"""A type checker's view of a served instrument, and what the proxy itself tells."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import pzc
+from pzc import Signal
+from pzc.agents.stubs import stubs
+
+from tests.agents.calling import served
+
+
+class Scope:
+    """What the stub of the last tests is written of."""
+
+    settings: dict[str, float]
+
+    def __init__(self) -> None:
+        self.settings = {"slew": 0.5}
+        self.label = "bench"
+        self.triggered = Signal()
+
+    @property
+    def level(self) -> float:
+        """Trigger level in volts."""
+        return 0.0
+
+    @level.setter
+    def level(self, value: float) -> None: ...
+
+    @property
+    def serial(self) -> str:
+        return "4711"
+
+    def trace(self, count: int, /, start: int = 0, *, average: bool = False) -> npt.NDArray[np.float64]:
+        """The last samples."""
+        return np.zeros(count)
+
+    def frames(self, count: int = 3) -> Iterator[int]:
+        yield from range(count)
+
+
+RIGHT = """
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, assert_type, cast
+
+import numpy as np
+import numpy.typing as npt
+import pzc
+
+if TYPE_CHECKING:
+    from scope import Scope
+
+with cast("Scope", pzc.Proxy("scope")) as scope:
+    assert_type(scope.level, float)
+    scope.level = 3.3
+    assert_type(scope.label, str)
+    assert_type(scope.trace(3, average=True), npt.NDArray[np.float64])
+    assert_type(scope.trace.options(timeout=5, idempotent=True)(3, start=1), npt.NDArray[np.float64])
+    future: Future[npt.NDArray[np.float64]] = scope.trace.future(3)
+    assert_type(scope.trace.oneway(3), None)
+    assert_type(scope.trace.__doc__, str | None)
+    for frame in scope.frames():
+        assert_type(frame, int)
+    with scope.frames(4) as frames:
+        frames.close()
+    scope.triggered.connect(print, pzc.latest())
+    scope.triggered.emit(1)
+    assert_type(scope.settings["slew"], float)
+    assert_type(scope.settings.get("slew"), float | None)
+    scope.settings["slew"] = 1.5
+    scope.settings = {"slew": 2.0}
+    assert_type([key for key in scope.settings], list[str])
+    pzc.close(scope)
+
+annotated: Scope = pzc.Proxy("scope")  # type: ignore[assignment]
+"""
+
+WRONG = """
+from typing import cast
+
+import pzc
+from scope import Scope
+
+scope = cast(Scope, pzc.Proxy("scope"))
+scope.levle
+scope.levle = 3
+scope.level = "high"
+scope.serial = "x"
+scope.triggered = None
+scope.trace("3")
+scope.trace(count=3)
+scope.trace(3, 0, True)
+scope.trace.future()
+scope.trace.options(retries=3)
+scope.frames(step=3)
+scope.settings["slew"] = "fast"
+scope.settings[3]
+"""
+
+
+def _checked(folder: Path, name: str, text: str) -> dict[str, Any]:
+    """What basedpyright says of a program beside the stub of a served `Scope`."""
+    with served(Scope()) as (_, proxy):
+        (folder / "scope.pyi").write_text(stubs(proxy), encoding="utf-8")
+    (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    # A link: a type checker cannot follow the import hook of an editable install.
+    types = folder / "types"
+    types.mkdir()
+    (types / "pzc").symlink_to(Path(pzc.__file__).parent)
+    options = {
+        "venvPath": str(Path(sysconfig.get_path("data")).parent), "venv": Path(sysconfig.get_path("data")).name,
+        "extraPaths": [str(types)], "typeCheckingMode": "standard", "pythonVersion": "3.11",
+        "include": [f"{name}.py", "scope.pyi"],
+    }  # fmt: skip
+    (folder / "pyrightconfig.json").write_text(json.dumps(options), encoding="utf-8")
+    program = Path(sysconfig.get_path("scripts"), "basedpyright")
+    result = subprocess.run(
+        [program, "--outputjson", "--level", "error", "--project", folder],
+        cwd=folder, capture_output=True, text=True, check=False, timeout=170,
+    )  # fmt: skip
+    return json.loads(result.stdout)
+
+
+@pytest.mark.timeout(180)
+def test_a_type_checker_accepts_the_stub_and_a_program_that_uses_it_well(tmp_path: Path) -> None:
+    told = _checked(tmp_path, "right", RIGHT)
+    assert told["summary"]["filesAnalyzed"] == 2
+    assert told["generalDiagnostics"] == []
+
+
+@pytest.mark.timeout(180)
+def test_a_type_checker_finds_every_misuse_of_the_instrument(tmp_path: Path) -> None:
+    told = _checked(tmp_path, "wrong", WRONG)
+    lines = {diagnostic["range"]["start"]["line"] for diagnostic in told["generalDiagnostics"]}
+    first = WRONG.splitlines().index("scope.levle")
+    assert lines == set(range(first, len(WRONG.splitlines())))
+
+
+def test_the_stub_has_the_name_and_the_members_of_what_is_served() -> None:
+    with served(Scope()) as (server, proxy):
+        (found,) = [node for node in ast.parse(stubs(proxy)).body if isinstance(node, ast.ClassDef)]
+        assert (found.name, ast.get_docstring(found)) == (
+            "Scope",
+            f"Scope as {server.rep_endpoint} serves it.",
+        )
+
+
+def test_a_remote_method_has_the_signature_of_the_real_one() -> None:
+    with served(Scope()) as (_, proxy):
+        assert str(inspect.signature(proxy.trace)) == (
+            "(count: int, /, start: int = 0, *, average: bool = False) -> npt.NDArray[np.float64]"
+        )

@@ -1,0 +1,47 @@
+"""``pzc stubs`` against a real server, without and with a key."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from pzc.console.main import main
+
+from tests.console.command import Console
+
+
+def test_the_stub_is_printed(either: Console) -> None:
+    outcome = either("stubs", "psu")
+    assert (outcome.status, outcome.err) == (0, "")
+    classes = [node for node in ast.parse(outcome.out).body if isinstance(node, ast.ClassDef)]
+    assert [node.name for node in classes] == ["Supply"]
+    members = [node.name for node in classes[0].body if isinstance(node, ast.FunctionDef)]
+    assert {"voltage", "trace", "settings", "changed", "resource"} <= set(members)
+
+
+def test_the_file_holds_what_would_be_printed(bench: Console) -> None:
+    outcome = bench("stubs", "psu", "--output", "psu.pyi")
+    assert (outcome.status, outcome.out, outcome.err) == (0, "", "")
+    assert (bench.folder / "psu.pyi").read_text(encoding="utf-8") == bench("stubs", "psu").out
+
+
+def test_the_stub_as_json(bench: Console) -> None:
+    assert bench("stubs", "psu", "--json").json == {"stub": bench("stubs", "psu").out}
+
+
+def test_a_file_that_cannot_be_written_is_status_1(bench: Console) -> None:
+    outcome = bench("stubs", "psu", "--output", "no/such/folder.pyi")
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err.startswith("pzc: FileNotFoundError: ")
+
+
+def test_printing_and_writing_at_once_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stubs", "psu", "--output", "psu.pyi", "--json"]) == 2
+    assert capsys.readouterr().err.startswith("pzc: stubs: --json prints the stub and --output writes it")
+
+
+def test_the_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["stubs", "--help"])
+    assert "example:\n  pzc stubs psu --output psu.pyi" in capsys.readouterr().out
