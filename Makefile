@@ -14,12 +14,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test check format wheel-test clean java python
+.PHONY: help demo bench test check format wheel-test clean java python
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo         the lab demo: four instruments, a recorder, Spark, a report (needs Java 17)"
+	@echo "make bench        how fast calls are beside other libraries (six minutes)"
 	@echo "make test         the tests (those of the pipeline need Java 17)"
 	@echo "make check        format, lint, types, layer contracts"
 	@echo "make format       rewrite the code in the project's format"
@@ -72,6 +73,12 @@ $(STAMP): pyproject.toml | python
 demo: java $(STAMP)
 	@echo "==> the lab demo; Ctrl-C ends it at any time"
 	@$(BIN)/python -m examples.lab.demo $(ARGS)
+
+bench: $(STAMP)
+	@echo "==> installing what pzc is compared with"
+	@$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@echo "==> calls, beside other libraries; best on an idle machine"
+	@$(BIN)/python -m benchmarks.calls $(ARGS)
 
 test: $(STAMP)
 	@$(java_works) || { echo; echo "!!! THE PIPELINE TESTS ARE SKIPPED"; $(say_java); echo; } >&2

@@ -1,0 +1,104 @@
+"""The call benchmark runs, tells what it must, and judges rightly; how fast anything is plays no part."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import tables
+from benchmarks.call_cases import CASES, Bar, Contender, Effort
+from benchmarks.children import Child, ChildFailure
+from benchmarks.rounds import Outcome, environment, run_case
+
+ROOT = Path(__file__).resolve().parents[2]
+TINY = Effort(calls=5, seconds=0.05, batches=1, echoes=1, pings=5, busy=0.5)
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.calls", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50, check=False)
+
+
+def test_a_run_prints_the_machine_and_a_row_for_each_way_of_placing_processes(tmp_path: Path) -> None:
+    values = tmp_path / "values.json"
+    done = bench("--quick", "--rounds", "1", "--only", "add-inproc", "--markdown", "--json", str(values))
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"\d{4}-\d\d-\d\d, .* cores, .*Python 3", done.stdout)
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| `add(1, 2)`, same process")]
+    assert len(rows) == done.stdout.count("| case ") == len(json.loads(values.read_text())["outcomes"])
+    assert all(re.search(r"\| ≤ 5 µs +\| (yes|\*\*no\*\*) +\|$", row) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("key", "contenders"),
+    [
+        ("add-tcp", ("ours", "zmq")),
+        ("eight-clients", ("ours", "managers")),
+        ("in-flight", ("ours",)),
+        ("echo-unix", ("ours", "raw")),
+        ("ping-while-busy", ("ours",)),
+    ],
+)
+def test_everybody_has_a_turn_in_every_round(key: str, contenders: tuple[str, ...]) -> None:
+    case = next(case for case in CASES if case.key == key)
+    taking_part = {name: case.contenders[name] for name in contenders}
+    case = replace(case, contenders=taking_part, clients=min(case.clients, 2))
+    outcome = run_case(case, TINY, 2, None)
+    assert not outcome.failures
+    assert {*outcome.values} == {*contenders}
+    assert all(len(values) == 2 and min(values) > 0 for values in outcome.values.values())
+
+
+def test_a_library_that_is_not_installed_is_named_and_left_out() -> None:
+    rival = Contender("nobody", "pyro5", "pyro5", needs="no_such_library")
+    case = replace(CASES[0], contenders={"ours": rival})
+    outcome = run_case(case, TINY, 1, None)
+    assert outcome.absent == ["ours"]
+    assert "nobody: not installed" in tables.summary(case, outcome)
+
+
+def test_a_page_is_not_rewritten_by_a_part_of_a_run() -> None:
+    done = bench("--quick", "--update-docs")
+    assert done.returncode == 2
+    assert "whole runs" in done.stderr
+
+
+def test_the_page_has_a_part_for_each_table() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    for name in ("calls", "profile"):
+        assert page.index(f"<!-- {name}: begin -->") < page.index(f"<!-- {name}: end -->")
+
+
+def test_only_the_marked_part_of_a_page_is_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- calls: begin -->\nold\n<!-- calls: end -->\nafter\n")
+    tables.replace_part(page, "calls", "new")
+    assert page.read_text() == "before\n<!-- calls: begin -->\nnew\n<!-- calls: end -->\nafter\n"
+
+
+@pytest.mark.parametrize(
+    ("bar", "met"),
+    [
+        (Bar("ours", "rival", 1.0), True),
+        (Bar("ours", "rival", 0.4), False),
+        (Bar("ours", "rival", 1.0, at_least=True), False),
+        (Bar("ours", "", 3.0), True),
+        (Bar("ours", "rival"), None),
+        (Bar("ours", "absent", 1.0), None),
+    ],
+)
+def test_a_bar_is_judged_by_the_median_of_ratios_within_a_round(bar: Bar, met: bool | None) -> None:
+    values = {"ours": [2.0, 9.0, 3.0], "rival": [4.0, 6.0, 6.0]}
+    assert tables.verdict(bar, Outcome("add-unix", pinned=True, values=values)) is met
+
+
+def test_a_child_that_cannot_start_tells_why(tmp_path: Path) -> None:
+    with Child("call_servers", "no-such-kind", str(tmp_path), environment=environment("k", {})) as child:
+        with pytest.raises(ChildFailure, match="no-such-kind"):
+            child.receive(30.0)
