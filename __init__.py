@@ -4,11 +4,20 @@
 instrument as if it were local.
 """
 
+from . import aio
 from .agents.agent import Agent
+from .agents.attach import attach
 from .agents.attributes import RemoteAttribute
+from .agents.batches import batch
+from .agents.calls import cancelled
+from .agents.futures import CallFuture
+from .agents.locking import lock
+from .agents.marks import idempotent
 from .agents.proxy import Proxy, close
 from .agents.server import Server
 from .agents.signals import Signal
+from .agents.streams import RemoteStream
+from .agents.stubs import stubs
 from .agents.subscription import Notification, Subscription
 from .agents.wire import Protocol
 from .delivery.policies import Policy, block, drop, latest, mailbox
@@ -16,6 +25,7 @@ from .delivery.sequences import Gap
 from .protocol.errors import (
     AgentClosed,
     BindError,
+    CallCancelled,
     CallTimeout,
     ConfigError,
     DecodeError,
@@ -23,6 +33,8 @@ from .protocol.errors import (
     InstantiateRefused,
     JournalError,
     LocalProtocolError,
+    LockedBy,
+    LockLost,
     MemberRefused,
     MissingRequirement,
     PeerLost,
@@ -49,11 +61,13 @@ from .protocol.unpickle import register_class
 __version__ = "0.1.0"
 
 __all__ = [
-    "Agent", "AgentClosed", "BindError", "CallTimeout", "ConfigError", "DecodeError", "FrameError", "Gap",
-    "InstantiateRefused", "JournalError", "Key", "Keyring", "LocalProtocolError", "MemberRefused",
-    "MissingRequirement", "Notification", "PeerLost", "Policy", "PolicyRefused", "Protocol", "ProtocolError",
-    "Proxy", "PzcError", "ReceiveTimeout", "Refused", "RemoteAttribute", "RemoteError", "RemoteProtocolError",
+    "Agent", "AgentClosed", "BindError", "CallCancelled", "CallFuture", "CallTimeout", "ConfigError",
+    "DecodeError", "FrameError", "Gap", "InstantiateRefused", "JournalError", "Key", "Keyring",
+    "LocalProtocolError", "LockLost", "LockedBy", "MemberRefused", "MissingRequirement", "Notification",
+    "PeerLost", "Policy", "PolicyRefused", "Protocol", "ProtocolError", "Proxy", "PzcError",
+    "ReceiveTimeout", "Refused", "RemoteAttribute", "RemoteError", "RemoteProtocolError", "RemoteStream",
     "ReplayedMessage", "Role", "RoleRefused", "SerializeError", "SerializerRefused", "Server", "Signal",
     "SignatureError", "StaleMessage", "Subscription", "SubscriptionClosed", "UnknownName", "VersionError",
-    "block", "close", "drop", "latest", "mailbox", "register_class",
+    "aio", "attach", "batch", "block", "cancelled", "close", "drop", "idempotent", "latest", "lock",
+    "mailbox", "register_class", "stubs",
 ]  # fmt: skip

@@ -21,24 +21,25 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+from ..delivery.locks import Changed
 from ..delivery.policies import Policy, drop
 from ..discovery.static import parse_peers, resolve
-from ..protocol.errors import AgentClosed, CallTimeout
-from ..protocol.frames import PZC01
+from ..protocol.errors import AgentClosed
 from ..protocol.keyring import Role
 from . import endpoints, loop
-from .control import Control
+from .answering import Answering
 from .counters import Counters
 from .deferred import Deferred
 from .dispatch import Executor
 from .endpoints import RANDOM_TCP
-from .lane import Lane, authorize
+from .keeper import Keeper
 from .peers import Peer
 from .publisher import Publisher
-from .requests import Reply, Requester
-from .responder import Request, Responder
+from .quickway import QuickWay
+from .reply import Reply
+from .requests import Requester
 from .settings import load
-from .subscriber import Subscriber
+from .subscribing import Subscribing
 from .subscription import Callback, Subscription
 from .wire import Protocol
 
@@ -59,6 +60,10 @@ class Agent:
         BindError: naming the endpoint and the reason.
         ConfigError: for an endpoint or setting that cannot be used.
     """
+
+    _concurrency = 1
+    _affine = False
+    _reads_while_locked = False
 
     def __init__(
         self,
@@ -87,36 +92,33 @@ class Agent:
 
     def _open(self, rep_endpoint: str, pub_endpoint: str) -> None:
         owner, protocol, counters = self.loop, self.protocol, self.counters
-        self._responder = Responder(owner, rep_endpoint, protocol, self.agent_id, counters, self._handle)
+        answering = self._answering = Answering(
+            owner, rep_endpoint, protocol, self.agent_id, self.name, counters,
+            concurrency=self._concurrency, affine=self._affine, reads_while_locked=self._reads_while_locked,
+            role_needed=self.role_needed, on_request=self.on_request, on_lock_change=self._on_lock_change,
+        )  # fmt: skip
         try:
             self._publisher = Publisher(
                 owner, pub_endpoint, protocol, self.agent_id, counters, self._on_filters
             )
         except BaseException:
-            self._responder.close()
+            answering.abandon()
             raise
         self._publisher.rep_endpoint = self.rep_endpoint
         _running.add(self)
-        self._control = Control(
-            owner, self._responder, self._publisher, self.describe, authorize, self._stop_from_loop
-        )
-        self._control.words["statistics"] = lambda request, _: self._responder.reply(
+        self._control = answering.attach_control(self._publisher, self.describe, self._stop_from_loop)
+        self._control.words["statistics"] = lambda request, _: answering.replies.reply(
             request, self.statistics()
-        )
-        self._lane = Lane(
-            self.name, protocol, self._responder, self._control.answer, self.role_needed, self.on_request
         )
         self._requester = Requester(owner.context, protocol, self.agent_id, self.rep_endpoint, counters)
         self._deferred = Deferred(owner, self._requester, counters)
-        self._subscriber = Subscriber(owner, protocol, counters, self._meet_again)
+        self.keeper = Keeper(owner, self.exchange_later)
+        self._subscribing = Subscribing(owner, protocol, counters, self._requester)
         if not protocol.signed:
             endpoints.warn_unsigned(self.rep_endpoint)
         self._prepare()
-        owner.run(self._responder.start)
+        owner.run(answering.start)
         owner.run(self._publisher.start)
-
-    def _handle(self, request: Request) -> None:
-        self._lane.handle(request)
 
     def _prepare(self) -> None:
         """What a subclass makes before the first request can come."""
@@ -134,7 +136,7 @@ class Agent:
     @property
     def rep_endpoint(self) -> str:
         """Where it answers, with the real port."""
-        return self._responder.endpoint
+        return self._answering.responder.endpoint
 
     @property
     def pub_endpoint(self) -> str:
@@ -178,12 +180,37 @@ class Agent:
         """
         return self.exchange(recipient, content, timeout).content
 
-    def exchange(self, recipient: str, content: object, timeout: float) -> Reply:
-        """As `request`; the answer with its serializer and whether it was signed."""
+    def exchange(
+        self,
+        recipient: str,
+        content: object,
+        timeout: float,
+        *,
+        transport: str = "auto",
+        idempotent: bool = False,
+    ) -> Reply:
+        """As `request`; the answer with its serializer and whether it was signed.
+
+        Args:
+            recipient: as `request`.
+            content: as `request`.
+            timeout: as `request`.
+            transport: ``auto``, ``unix`` or ``tcp``.
+            idempotent: send it again, with back-off, when the peer was lost: it may then run twice.
+        """
         self._check_usable()
         if self.loop.in_thread():
             raise AgentClosed("a request from the I/O thread would wait for itself")
-        return self._requester.request(self.resolve(recipient), content, timeout)
+        return self._requester.request(self.resolve(recipient), content, timeout, transport, idempotent)
+
+    def quick_way(self, peer: Peer, kind: str) -> QuickWay:
+        """The shortest way to a peer over ``unix`` or ``tcp``, for what can take it."""
+        return self._requester.quick_way(peer, kind)
+
+    def send(self, recipient: str, content: object, timeout: float, *, transport: str = "auto") -> None:
+        """Send a request that says of itself that it wants no answer; errors as `request`."""
+        self._check_usable()
+        self._requester.send(self.resolve(recipient), content, timeout, transport)
 
     def exchange_later(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
         """As `exchange`, to a known peer, without waiting."""
@@ -261,41 +288,14 @@ class Agent:
             CallTimeout, PeerLost, SignatureError, UnknownName: as `request`.
         """
         self._check_usable()
-        deadline = time.monotonic() + timeout
-        peer = self._requester.peer(self.resolve(publisher), deadline)
-        thread = executor or self._callbacks
-        subscription = Subscription(
-            peer.agent_id, topic, callback, policy or drop(), key, thread, self._subscriber.remove, raw
-        )
-        mark = self._subscriber.add(peer, subscription)
-        try:
-            if peer.dialect == PZC01:
-                self._confirm(peer, topic, mark, deadline)
-        except BaseException:
-            subscription.close()
-            raise
-        return subscription
-
-    def _confirm(self, peer: Peer, topic: str, mark: str, deadline: float) -> None:
-        content = {"pzc": "placed", "mark": mark, "topic": topic}
-        while True:
-            left = deadline - time.monotonic()
-            answer = self._requester.request(peer.endpoint, content, max(left, 0.001)).content
-            if answer.get("placed"):
-                self._subscriber.confirmed(peer, topic, mark, answer["epoch"], answer["last"])
-                return
-            if left <= 0:
-                raise CallTimeout(f"{peer.endpoint} never saw the subscription at {peer.pub_endpoint}")
+        return self._subscribing.subscribe(
+            self.resolve(publisher), topic, callback, policy or drop(), key, raw, timeout,
+            executor or self._callbacks,
+        )  # fmt: skip
 
     def unsubscribe(self, publisher: str, topic: str) -> int:
         """Close this agent's subscriptions to a topic; returns how many there were."""
-        peer = self.peer(publisher)
-        found = [
-            s for s in self._subscriber.subscriptions() if s.publisher == peer.agent_id and s.topic == topic
-        ]
-        for subscription in found:
-            subscription.close()
-        return len(found)
+        return self._subscribing.unsubscribe(self.peer(publisher).agent_id, topic)
 
     def wait_for_subscribers(self, topic: str, n: int = 1, timeout: float = 5.0) -> bool:
         """Wait until ``n`` agents subscribe to a topic of this one; False after ``timeout`` seconds."""
@@ -305,13 +305,10 @@ class Agent:
         """What this agent saw: counts by name, topics, subscriptions."""
         return {
             "counts": self.counters.as_dict(),
+            "calls": self._answering.statistics(),
             "topics": self._publisher.statistics(),
-            "subscriptions": [
-                {"topic": s.topic, "publisher": s.publisher, "received": s.received, "dropped": s.dropped,
-                 "pending": s.pending, "gaps": len(s.gaps)}
-                for s in self._subscriber.subscriptions()
-            ],
-        }  # fmt: skip
+            "subscriptions": self._subscribing.statistics(),
+        }
 
     def describe(self) -> dict[str, Any]:
         """What the handshake tells every peer."""
@@ -321,22 +318,22 @@ class Agent:
             "rep_endpoint": self.rep_endpoint, "pub_endpoint": self.pub_endpoint,
             "host": socket.gethostname(), "pid": self._pid,
             "dialects": list(codec.accept), "serializers": sorted(codec.accept_serializers),
-            "signed": self.protocol.signed,
+            "signed": self.protocol.signed, "suites": codec.suites,
+            "lane": self._answering.fast.name, "lock": self._answering.holding.describe(),
         }  # fmt: skip
 
+    def _on_lock_change(self, change: Changed) -> None:
+        by = "" if change.by is None or change.by == change.owner else f" by {change.by.label}"
+        logger.info("%r: the lock of %s was %s%s", self, change.owner.label, change.kind, by)
+
     def _on_filters(self) -> None:
-        self.on_subscribers()
-        self._control.on_filters()
+        try:
+            self.on_subscribers()
+        finally:
+            self._control.on_filters()
 
     def on_subscribers(self) -> None:
         """The set of subscribed topics changed; override it. Runs in the I/O thread."""
-
-    def _meet_again(self, endpoint: str) -> None:
-        self._requester.peers.forget(endpoint)
-        deadline = time.monotonic() + 5.0
-        peer = self._requester.peer(endpoint, deadline)
-        for topic, mark in self._subscriber.moved(endpoint, peer):
-            self._confirm(peer, topic, mark, deadline)
 
     def _stop_from_loop(self) -> None:
         threading.Thread(target=self.stop, name="pzc-stop", daemon=True).start()
@@ -349,7 +346,7 @@ class Agent:
         """
         if self._pid != os.getpid():
             return
-        if self._lane.in_thread() or self.loop.in_thread():
+        if self._answering.in_call() or self.loop.in_thread():
             self._stop_from_loop()
         elif self._stopping.acquire(blocking=False):
             self._end()
@@ -358,12 +355,13 @@ class Agent:
         run = self.loop.run
         for step in (
             self._let_go,
-            self._close_subscriptions,
-            self._requester.channels.close,
-            self._lane.close,
-            partial(run, self._responder.close),
+            self._subscribing.close,
+            self.keeper.close,
+            self._requester.lines.close,
+            partial(self._answering.finish_calls, self._after_calls),
+            partial(run, self._answering.close),
             partial(run, self._publisher.close),
-            partial(run, self._subscriber.close),
+            partial(run, self._subscribing.close_socket),
             partial(run, self._deferred.close),
             self._callbacks.close,
             partial(loop.release, self.loop),
@@ -378,9 +376,8 @@ class Agent:
     def _let_go(self) -> None:
         """Give back what a subclass holds of others; the sockets are still open."""
 
-    def _close_subscriptions(self) -> None:
-        for subscription in self._subscriber.subscriptions():
-            subscription.close()
+    def _after_calls(self) -> None:
+        """Cancel what a subclass can of the calls that still run, and give back what they used."""
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until the agent was stopped; False after ``timeout`` seconds."""

@@ -1,19 +1,22 @@
-"""Control: requests that are answered at once, in the I/O thread, whatever the lane is doing.
+"""Control: requests that are answered at once, whatever the lane is doing, in the thread that got them.
 
 ::
 
     content                  answer                              without the receiver's id
-    'info'                   both endpoints                      allowed
+    'info'                   both endpoints, lock, fast lane     allowed
     'ping'                   'pong'                              allowed
     'stop'                   'stopping', then the agent stops    refused
     {"pzc": "hello", ...}    who this agent is, and its time     allowed
     {"pzc": "placed", ...}   once the PUB socket holds the mark  refused
     {"pzc": "statistics"}    what this agent saw                 refused
+    {"pzc": "future", ...}   what a call was answered            refused
+    {"pzc": "cancel", ...}   whether a call was still there      refused
     {"pzc": word, ...}       by whoever added the word           refused
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -21,12 +24,18 @@ from typing import Any
 from ..protocol.frames import PZC01
 from ..protocol.keyring import Role
 from . import messages
+from .calls import Calls
+from .execution import authorize
 from .loop import Loop
 from .publisher import Publisher
-from .responder import Request, Responder
+from .replies import Replies, Request
+from .responder import Responder
+from .results import Results
 from .wire import now_ms
 
-Word = Callable[[Request, dict[str, Any]], None]
+logger = logging.getLogger("pzc.control")
+
+Word = Callable[[Request, dict[str, Any]], object]
 
 PLACED_TIMEOUT = 2.0
 """Seconds that a publisher waits for a subscriber's filter before it answers 'not yet'."""
@@ -36,14 +45,16 @@ STOP_DELAY = 0.1
 
 
 class Control:
-    """Answers control requests of one agent. I/O thread only.
+    """Answers control requests of one agent; any thread.
 
     Args:
-        loop: for timers.
-        responder: sends the answers.
+        loop: for timers, and for what only the I/O thread may touch.
+        responder: keeps the nonces of the handshake.
+        replies: sends the answers.
+        calls: that run or wait.
+        results: that are kept.
         publisher: whose marks are waited for.
         describe: what the handshake tells.
-        authorize: raises RoleRefused when a request's key may not do what needs the role.
         stop: called `STOP_DELAY` seconds after a 'stop' request.
     """
 
@@ -51,19 +62,27 @@ class Control:
         self,
         loop: Loop,
         responder: Responder,
+        replies: Replies,
+        calls: Calls,
+        results: Results,
         publisher: Publisher,
         describe: Callable[[], dict[str, Any]],
-        authorize: Callable[[Request, Role], None],
         stop: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._responder = responder
+        self._replies = replies
+        self._calls = calls
+        self._results = results
         self._publisher = publisher
         self._describe = describe
-        self._authorize = authorize
         self._stop = stop
         self._unplaced: list[tuple[Request, str, str]] = []
-        self.words: dict[str, Word] = {"placed": self._placed}
+        self.words: dict[str, Word] = {
+            "placed": lambda request, content: loop.call(partial(self._placed, request, content)),
+            "future": self._future,
+            "cancel": self._cancel,
+        }
 
     def answer(self, request: Request, content: Any) -> bool:
         """Answer a control request; False for any other content.
@@ -71,17 +90,18 @@ class Control:
         Raises:
             RoleRefused: when the key may not stop this agent.
         """
+        if type(content) is tuple:
+            return False
         word = messages.control(content) if request.envelope.dialect == PZC01 else None
         if word == "hello":
-            self._hello(request, content)
+            self._loop.call(partial(self._hello, request, content))
         elif messages.is_word(content, "info"):
-            endpoints = {"rep_endpoint": self._responder.endpoint, "pub_endpoint": self._publisher.endpoint}
-            self._responder.reply(request, endpoints)
+            self._replies.reply(request, self._info(request))
         elif messages.is_word(content, "ping"):
-            self._responder.reply(request, "pong")
+            self._replies.reply(request, "pong")
         elif messages.is_word(content, "stop") and not request.handshake:
-            self._authorize(request, Role.ADMIN)
-            self._responder.reply(request, "stopping")
+            authorize(request.envelope.signer, Role.ADMIN)
+            self._replies.reply(request, "stopping")
             self._loop.call_later(STOP_DELAY, self._stop)
         elif word in self.words and not request.handshake:
             self.words[word](request, content)
@@ -89,13 +109,38 @@ class Control:
             return False
         return True
 
+    def _info(self, request: Request) -> dict[str, Any]:
+        about = self._describe()
+        told = ("rep_endpoint", "pub_endpoint")
+        if request.envelope.dialect == PZC01:
+            told += ("name", "lane", "lock")
+        return {key: about[key] for key in told}
+
+    def _future(self, request: Request, content: dict[str, Any]) -> None:
+        call_id = str(content.get("id"))
+        call = self._calls.find(call_id)
+        running = call is not None and call.caller.key == request.caller.key
+        reply = partial(self._replies.reply, request)
+        self._results.ask(call_id, request.caller, running, reply)
+
+    def _cancel(self, request: Request, content: dict[str, Any]) -> None:
+        call, caller = self._calls.find(str(content.get("id"))), request.caller
+        if call is None:
+            state = "unknown"
+        else:
+            if call.caller.key != caller.key:
+                authorize(caller.key, Role.ADMIN)
+            state = self._calls.cancel(call)
+            logger.info("call %s was cancelled by agent %s: %s", call.id, caller.agent, state)
+        self._replies.reply(request, {"pzc": "cancel", "state": state})
+
     def _hello(self, request: Request, content: dict[str, Any]) -> None:
         nonces, stamp = self._responder.nonces, request.envelope.stamp
         if stamp is not None:
             nonces.take(content.get("answer"), request.envelope.sender, stamp.ms)
         challenge = str(content.get("challenge", ""))[:64]
         answer = {"pzc": "hello", "challenge": challenge, "nonce": nonces.give(), "time_ms": now_ms()}
-        self._responder.reply(request, {**self._describe(), **answer})
+        self._replies.reply(request, {**self._describe(), **answer})
 
     def _placed(self, request: Request, content: dict[str, Any]) -> None:
         entry = (request, str(content.get("mark")), str(content.get("topic")))
@@ -107,11 +152,11 @@ class Control:
     def _give_up(self, entry: tuple[Request, str, str]) -> None:
         if entry in self._unplaced:
             self._unplaced.remove(entry)
-            self._responder.reply(entry[0], {"pzc": "placed", "placed": False})
+            self._replies.reply(entry[0], {"pzc": "placed", "placed": False})
 
     def on_filters(self) -> None:
         """Answer whoever waits for a mark that has arrived."""
         for entry in [e for e in self._unplaced if self._publisher.has_mark(e[1])]:
             self._unplaced.remove(entry)
             answer = {"epoch": self._describe()["epoch"], "last": self._publisher.last_at(entry[1])}
-            self._responder.reply(entry[0], {"pzc": "placed", "placed": True, **answer})
+            self._replies.reply(entry[0], {"pzc": "placed", "placed": True, **answer})

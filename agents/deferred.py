@@ -5,7 +5,7 @@
     state       event                                        next
     unsent      peer connected, at the latest by deadline    waiting
     waiting     reply                                        done
-    waiting     refusal by an agent that replaced the peer   unsent, once, after a handshake
+    waiting     refusal by an agent that replaced the peer   unsent, after a handshake
     any         deadline (CallTimeout), agent stopped        done
 """
 
@@ -29,7 +29,8 @@ from .counters import Counters
 from .endpoints import new_socket
 from .loop import Loop, Timer
 from .peers import Peer
-from .requests import Reply, Requester, accepted
+from .reply import Reply, accepted
+from .requests import Requester
 
 MAX_PENDING = 10_000
 """Deferred requests of one agent that may be unanswered."""
@@ -89,6 +90,7 @@ class Deferred:
         """
         frames, msgid = self._requester.encode(peer, content)
         future: Future[Reply] = Future()
+        future.__dict__["msgid"] = msgid
         now = time.monotonic()
         entry = _Pending(peer, content, future, now, now + timeout, frames, msgid)
         self._loop.call(partial(self._guarded, entry, self._begin))
@@ -183,7 +185,7 @@ class Deferred:
 
     def _finish(self, envelope: Envelope, entry: _Pending) -> None:
         reply = self._requester.read_reply(entry.peer, envelope)
-        if reply.refusal is None or entry.repeated:
+        if reply.refusal is None or (entry.repeated and reply.sender == entry.peer.agent_id):
             accepted(reply)
             self._drop(entry)
             _settle(entry.future, result=reply)

@@ -1,13 +1,14 @@
-"""Executor: one thread that runs functions one at a time in arrival order.
+"""Executor: threads that run functions in arrival order.
 
-Lanes and callback delivery are both made of it. The queue is bounded: a full one refuses, it
-never grows. The thread starts with the first function and ends at `close`.
+Callback delivery is made of it, and the workers of a lane. The queue is bounded: a full one
+refuses, it never grows. A thread starts when a function finds none idle, and ends at `close`.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -20,19 +21,22 @@ CLOSE_TIMEOUT = 2.0
 
 
 class Executor:
-    """Runs functions in one daemon thread.
+    """Runs functions in daemon threads; with one thread, one at a time.
 
     Args:
-        name: of the thread.
+        name: of the threads.
         bound: most functions waiting.
+        threads: most threads.
     """
 
-    def __init__(self, name: str, bound: int = 100_000) -> None:
+    def __init__(self, name: str, bound: int = 100_000, threads: int = 1) -> None:
         self._name = name
         self._bound = bound
+        self._most = threads
         self._waiting: deque[Callable[[], object]] = deque()
         self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
         self._closed = False
         self.refused = 0
         self.errors = 0
@@ -53,15 +57,16 @@ class Executor:
                 self.refused += 1
                 return False
             self._waiting.append(function)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+            if self._idle < len(self._waiting) and len(self._threads) < self._most:
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
             else:
                 self._changed.notify()
             return True
 
     def abandon(self) -> list[Callable[[], object]]:
-        """Take back what is waiting; nothing more is accepted and the thread ends after its function."""
+        """Take back what is waiting; nothing more is accepted and each thread ends after its function."""
         with self._changed:
             self._closed = True
             waiting = list(self._waiting)
@@ -70,26 +75,26 @@ class Executor:
         return waiting
 
     def in_thread(self) -> bool:
-        """True when the caller is the executor's thread."""
-        return threading.current_thread() is self._thread
+        """True when the caller is one of the executor's threads."""
+        return threading.current_thread() in self._threads
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> bool:
-        """Forget what is waiting and end the thread; False when a function still runs."""
-        with self._changed:
-            self._closed = True
-            self._waiting.clear()
-            self._changed.notify_all()
-            thread = self._thread
-        if thread is None or self.in_thread():
+        """Forget what is waiting and end the threads; False when a function still runs."""
+        self.abandon()
+        if self.in_thread():
             return True
-        thread.join(timeout)
-        return not thread.is_alive()
+        deadline = time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _run(self) -> None:
         while True:
             with self._changed:
+                self._idle += 1
                 while not self._waiting and not self._closed:
                     self._changed.wait()
+                self._idle -= 1
                 if self._closed:
                     return
                 function = self._waiting.popleft()

@@ -4,12 +4,15 @@
 
     state      event                 next
     absent     first acquire()       running (thread and ZMQ context exist)
-    running    last release()        stopping (thread joined, context ended) → absent
+    running    `TAKE_OVER` seconds   running, led by the thread that stood by; the old one ends with
+               in one `run_apart`    the function that held it up
+    running    last release()        stopping (threads joined, context ended) → absent
     any        fork in the child     absent (the parent's loop stays the parent's)
 
 Other threads reach a socket only by `call`, which queues a function and wakes the thread; on a loop
 that has ended, or is the parent's, it does nothing. A handler that raises is logged and counted; it
-never ends the loop.
+never ends the loop. Functions of users that promise to be quick may run in the I/O thread too, by
+`run_apart`: when one breaks its promise, another thread takes the sockets over.
 """
 
 from __future__ import annotations
@@ -38,13 +41,19 @@ T = TypeVar("T")
 STOP_TIMEOUT = 5.0
 """Seconds to wait for the thread to finish its last work."""
 
+TAKE_OVER = 0.01
+"""Seconds in one `run_apart` function after which another thread becomes the I/O thread."""
+
+_STAND_BY = 0.1
+"""Seconds without `run_apart` after which the thread that stands by goes to sleep."""
+
 
 class Timer:
     """A function due at a time; `cancel` before that and it never runs."""
 
     __slots__ = ("cancelled", "due", "function")
 
-    def __init__(self, due: float, function: Callable[[], None]) -> None:
+    def __init__(self, due: float, function: Callable[[], object]) -> None:
         self.due = due
         self.function = function
         self.cancelled = False
@@ -71,7 +80,7 @@ class Loop:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self._calls: deque[Callable[[], None]] = deque()
+        self._calls: deque[Callable[[], object]] = deque()
         self._awake = False
         self._pid = os.getpid()
         self._ended = False
@@ -80,15 +89,22 @@ class Loop:
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._running = True
+        self._apart: deque[tuple[Callable[[], object], Callable[[], object]]] = deque()
+        self._apart_since = 0.0
+        self._apart_count = 0
+        self._lead = threading.Lock()
+        self._watched = False
+        self._watch = threading.Event()
+        self._stand_by: threading.Thread | None = None
         self._poller.register(self._wake_read, zmq.POLLIN)
         self._thread = threading.Thread(target=self._run, name="pzc-io", daemon=True)
         self._thread.start()
 
     def in_thread(self) -> bool:
-        """True when the caller is the I/O thread."""
-        return threading.current_thread() is self._thread
+        """True when the caller is the I/O thread and may touch its sockets."""
+        return threading.current_thread() is self._thread and not self._apart_since
 
-    def call(self, function: Callable[[], None]) -> None:
+    def call(self, function: Callable[[], object]) -> None:
         """Run ``function`` soon in the I/O thread; safe from any thread, never blocks."""
         self._calls.append(function)
         if not self._awake:
@@ -130,7 +146,68 @@ class Loop:
                 raise CallTimeout(f"the I/O thread did not answer within {timeout} s") from None
             raise
 
-    def call_later(self, delay: float, function: Callable[[], None]) -> Timer:
+    def run_apart(self, work: Callable[[], object], finish: Callable[[], object]) -> None:
+        """Run ``work`` soon in the I/O thread's time, then ``finish`` in the I/O thread; I/O thread only.
+
+        ``work`` may be slow after all, and may wait for the I/O thread: `in_thread` is False for it,
+        and after `TAKE_OVER` seconds another thread is the I/O thread.
+        """
+        self._apart.append((work, finish))
+
+    def _run_all_apart(self) -> bool:
+        """False when another thread leads now."""
+        while self._apart:
+            work, finish = self._apart.popleft()
+            self._apart_count += 1
+            self._apart_since = time.monotonic()
+            if not self._watched:
+                self._call_the_watch()
+            self._guard(work)
+            with self._lead:
+                leads = self._thread is threading.current_thread()
+                if leads:
+                    self._apart_since = 0.0
+            if not leads:
+                self.call(finish)
+                return False
+            self._guard(finish)
+        return True
+
+    def _call_the_watch(self) -> None:
+        self._watched = True
+        self._watch.set()
+        if self._stand_by is None:
+            self._stand_by = threading.Thread(target=self._watch_over, name="pzc-io-watch", daemon=True)
+            self._stand_by.start()
+
+    def _watch_over(self) -> None:
+        pause, count, idle_since = threading.Event(), -1, 0.0
+        while self._running or self._apart_since:
+            pause.wait(TAKE_OVER / 2)
+            now, since = time.monotonic(), self._apart_since
+            if since and now - since > TAKE_OVER and self._take_over(since):
+                self._run()
+                return
+            if since or count != self._apart_count:
+                count, idle_since = self._apart_count, now
+            elif now - idle_since > _STAND_BY:
+                self._watch.clear()
+                self._watched = False
+                while count == self._apart_count and self._running and not self._watch.wait(60.0):
+                    pass
+
+    def _take_over(self, since: float) -> bool:
+        with self._lead:
+            if self._apart_since != since:
+                return False
+            self._thread = threading.current_thread()
+            self._apart_since = 0.0
+            self._watched = False
+            self._watch.clear()
+            self._stand_by = None
+            return True
+
+    def call_later(self, delay: float, function: Callable[[], object]) -> Timer:
         """Run ``function`` in the I/O thread ``delay`` seconds from now."""
         timer = Timer(time.monotonic() + delay, function)
         if self.in_thread():
@@ -142,18 +219,20 @@ class Loop:
     def _push(self, timer: Timer) -> None:
         heapq.heappush(self._timers, (timer.due, next(self._order), timer))
 
-    def register(self, socket: zmq.Socket[bytes], handler: Callable[[], None]) -> None:
-        """Call ``handler`` whenever the socket is readable; I/O thread only."""
+    def register(self, socket: zmq.Socket[bytes] | int, handler: Callable[[], None]) -> None:
+        """Call ``handler`` whenever the socket, or file descriptor, is readable; I/O thread only."""
         self._handlers[socket] = handler
         self._poller.register(socket, zmq.POLLIN)
 
-    def unregister(self, socket: zmq.Socket[bytes]) -> None:
-        """Stop watching a socket; I/O thread only."""
+    def unregister(self, socket: zmq.Socket[bytes] | int) -> None:
+        """Stop watching a socket or file descriptor; I/O thread only."""
         if self._handlers.pop(socket, None) is not None:
             self._poller.unregister(socket)
 
     def _run(self) -> None:
         while self._running or self._calls:
+            if self._apart and not self._run_all_apart():
+                return
             for ready, _ in self._poll():
                 if ready == self._wake_read:
                     self._drain_wake()
@@ -189,7 +268,7 @@ class Loop:
             if not timer.cancelled:
                 self._guard(timer.function)
 
-    def _guard(self, function: Callable[[], None]) -> None:
+    def _guard(self, function: Callable[[], object]) -> None:
         try:
             function()
         except BaseException:  # a user's done-callback may raise anything
@@ -198,9 +277,13 @@ class Loop:
 
     def _end(self) -> None:
         self._running = False
+        self._watch.set()
         self.call(lambda: None)
-        if not self.in_thread():
-            self._thread.join(STOP_TIMEOUT)
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while (leader := self._thread).is_alive() and time.monotonic() < deadline:
+            leader.join(0.05)  # in short steps: another thread may take its place
+        if (stand_by := self._stand_by) is not None:
+            stand_by.join(STOP_TIMEOUT)
         self.context.destroy()
         with self._pipe:
             self._ended = True

@@ -5,9 +5,24 @@
     request                                          reply
     {"pzc": "hello", "challenge": hex, "answer": hex}  {"pzc": "hello", "challenge": same, "nonce": hex, ...}
     {"pzc": "placed", "mark": hex, "topic": topic}   {"pzc": "placed", "epoch": n, "last": n}
-    {"pzc": "future", "id": message id}              ("PSMessage", "return" | "raise" | "pending", ...)
+    {"pzc": "future", "id": call id}                 the call's answer, or ("PSMessage", "pending", ...)
+    {"pzc": "cancel", "id": call id}                 {"pzc": "cancel", "state": removed | told | unknown}
+    {"pzc": "drop", "id": stream id}                 {"pzc": "drop"}
+    {"pzc": "lock", "token": text, "ttl": s, ...}    {"pzc": "lock", "owner": label}, or refused after "wait"
+    {"pzc": "unlock", "token": text}                 {"pzc": "unlock", "held": bool}
+    {"pzc": "alive"}                                 {"pzc": "alive"}, late: a sign of life in both directions
     anything                                         ("PZCError", {"code": class name, "text": text})
     ("PSMessage", action, options)                   ("PSMessage", action, options)
+
+Calls, beside the original's actions::
+
+    action, options                                  reply
+    "batch", {"calls": [[action, options], ...]}     "batch", {"results": [...], "raised": error or None}
+    "exec" of a generator method                     "stream", {"id": stream id}
+    "next", {"id": stream id, "credit": n}           "items", {"items": [...], "done": bool, "raised": ...}
+    any, with "lock": token                          as without; the call relies on that lock
+    any, with "as": token                            as without; sent by the proxy of that token
+    any, with "oneway": True                         none
 
 The first two are the only ones allowed without the receiver's agent id under the signature: they
 change nothing at the receiver. Handshake and refusals are JSON, so that every peer can read them.
@@ -20,13 +35,15 @@ import traceback
 from typing import Any, cast
 
 from ..protocol import errors, serializers
-from ..protocol.errors import PzcError, RemoteError, SerializeError
+from ..protocol.errors import LockedBy, PzcError, RemoteError, SerializeError
 from ..protocol.frames import PZC00
 
 logger = logging.getLogger("pzc.messages")
 
 PS = "PSMessage"
 ERROR = "PZCError"
+
+_CARRY_ERRORS = frozenset({"raise", "batch", "items"})
 
 _BY_CODE: dict[str, type[PzcError]] = {
     cls.__name__: cls
@@ -51,7 +68,10 @@ def is_word(content: object, word: str) -> bool:
 def refusal(error: Exception) -> list[Any]:
     """Content that tells a peer why its request was not executed."""
     code = type(error).__name__ if isinstance(error, PzcError) else "RemoteProtocolError"
-    return [ERROR, {"code": code, "text": text_of(error)}]
+    fields: dict[str, Any] = {"code": code, "text": text_of(error)}
+    if isinstance(error, LockedBy):
+        fields["locked"] = [error.owner, error.since, error.reason]
+    return [ERROR, fields]
 
 
 def read_refusal(content: object) -> PzcError | None:
@@ -61,6 +81,9 @@ def read_refusal(content: object) -> PzcError | None:
         return None
     fields = cast("dict[str, Any]", parts[1])
     code, text = str(fields.get("code")), str(fields.get("text"))
+    if code == LockedBy.__name__:
+        owner, since, reason = fields.get("locked") or ("somebody", 0.0, text)
+        return LockedBy(str(owner), float(since), str(reason))
     cls = _BY_CODE.get(code)
     return cls(text) if cls is not None else RemoteError(code, text)
 
@@ -70,12 +93,12 @@ def ps_message(action: str, options: object) -> tuple[str, str, object]:
     return PS, action, options
 
 
-def read_ps_message(content: object) -> tuple[str, Any] | None:
+def read_ps_message(content: Any) -> tuple[str, Any] | None:
     """Action and options of a Proxy-Server message, or None for any other content."""
-    if isinstance(content, list | tuple):
-        parts = cast("list[Any]", content)
-        if len(parts) == 3 and is_word(parts[0], PS) and isinstance(parts[1], str):
-            return parts[1], parts[2]
+    if isinstance(content, list | tuple) and len(content) == 3:
+        word, action, options = content
+        if isinstance(word, str) and word == PS and isinstance(action, str):
+            return action, options
     return None
 
 
@@ -95,6 +118,15 @@ def raised(error: BaseException) -> tuple[str, str, object]:
     return ps_message("raise", (error, lines))
 
 
+def is_raised(content: object) -> BaseException | None:
+    """The exception in a ``raise`` reply that this side has made, also behind the last items or results."""
+    message = read_ps_message(content)
+    options = message[1] if message is not None and message[0] in _CARRY_ERRORS else None
+    if isinstance(options, dict):
+        options = cast("dict[str, Any]", options).get("raised")
+    return cast("tuple[Any, Any]", options)[0] if isinstance(options, tuple) else None
+
+
 def portable(content: object, dialect: str, serializer: str) -> object:
     """Content with the exception of a ``raise`` reply in a form that every receiver can read.
 
@@ -103,18 +135,28 @@ def portable(content: object, dialect: str, serializer: str) -> object:
     one where ours would need this package.
     """
     message = read_ps_message(content)
-    if message is None or message[0] != "raise":
+    if message is None or message[0] not in _CARRY_ERRORS:
         return content
-    error, lines = message[1]
+    action, options = message
+    if action == "raise":
+        return ps_message(action, _portable_error(options, dialect, serializer))
+    inside = cast("dict[str, Any]", options).get("raised") if isinstance(options, dict) else None
+    if inside is None:
+        return content
+    return ps_message(action, {**options, "raised": _portable_error(inside, dialect, serializer)})
+
+
+def _portable_error(options: tuple[Any, list[str]], dialect: str, serializer: str) -> tuple[Any, list[str]]:
+    error, lines = options
+    if not isinstance(error, BaseException):
+        return options
     if dialect == PZC00:
-        return ps_message("raise", (as_original(error, serializer), lines))
+        return as_original(error, serializer), lines
     detail = {"type": f"{type(error).__module__}.{type(error).__qualname__}", "text": text_of(error)}
     try:
-        return ps_message(
-            "raise", ({**detail, "encoded": bytes(serializers.encode(serializer, error))}, lines)
-        )
+        return {**detail, "encoded": bytes(serializers.encode(serializer, error))}, lines
     except SerializeError:
-        return ps_message("raise", (detail, lines))
+        return detail, lines
 
 
 def as_original(error: BaseException, serializer: str) -> BaseException:

@@ -120,6 +120,12 @@ def reachable(advertised: str, reached: str) -> str:
     return advertised
 
 
+def is_direct(peer: Peer) -> bool:
+    """True when a peer was reached at its own port, not at that of a forwarder, whose way is respected."""
+    own, reached = str(peer.details.get("rep_endpoint")), peer.endpoint
+    return own == reached or (own[:6] == "tcp://" and own.rpartition(":")[2] == reached.rpartition(":")[2])
+
+
 class Peers:
     """Known peers by endpoint, safe from any thread."""
 
@@ -170,6 +176,11 @@ class Nonces:
         self._offsets[sender] = sent_ms - (given + now) // 2
         if len(self._offsets) > 4096:
             self._offsets.pop(next(iter(self._offsets)))
+
+    @property
+    def measured(self) -> bool:
+        """True when any clock was measured."""
+        return bool(self._offsets)
 
     def offset_of(self, sender: str) -> int:
         """Sender's clock minus ours in milliseconds, 0 when it was never measured."""

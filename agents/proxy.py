@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import threading
 import weakref
+from functools import partial
 from typing import Any
 
 from ..protocol.errors import MemberRefused
 from .attributes import RemoteAttribute
 from .remote import REMOTE, RemoteObject
 from .wire import Protocol
+
+
+class _Anchor:
+    """Keeps one remote object open: the proxy, its methods, streams and unanswered calls refer to it."""
+
+    __slots__ = ("__weakref__",)
 
 
 class Proxy:
@@ -22,6 +29,8 @@ class Proxy:
     Args:
         target: REP endpoint or name of the server.
         timeout: of every call in seconds; default ``PZC_TIMEOUT``, else 30.
+        transport: how calls travel: ``auto``, ``inproc``, ``unix`` or ``tcp``; default
+            ``PZC_TRANSPORT``, else ``auto``.
         protocol: default `Protocol`, which reads the ``PZC_`` variables.
 
     Raises:
@@ -29,28 +38,52 @@ class Proxy:
         PeerLost: nobody answers there.
         SignatureError: keys differ.
         UnknownName: nobody is known by that name.
+        ConfigError: for an argument that cannot be used.
     """
 
     _proxy_remote: RemoteObject
+    _proxy_anchor: _Anchor
 
     def __init__(
-        self, target: str, *, timeout: float | None = None, protocol: Protocol | None = None
+        self,
+        target: str,
+        *,
+        timeout: float | None = None,
+        transport: str | None = None,
+        protocol: Protocol | None = None,
     ) -> None:
-        remote = RemoteObject(target, timeout, protocol)
-        self.__dict__["_proxy_remote"] = remote
+        remote = RemoteObject(target, timeout, protocol, transport)
+        anchor = _Anchor()
+        remote.anchor = weakref.ref(anchor)
+        remote.on_outdated = partial(_forget_methods, weakref.ref(self))
         # The finaliser may run in any thread, the I/O thread included, which cannot wait for itself.
-        self.__dict__["_proxy_finalizer"] = weakref.finalize(self, _close_later, remote)
-        self.__dict__["_proxy_finalizer"].atexit = False
+        finalizer = weakref.finalize(anchor, _close_later, remote)
+        finalizer.atexit = False
+        self.__dict__.update(_proxy_remote=remote, _proxy_anchor=anchor, _proxy_finalizer=finalizer)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise MemberRefused(f"{name!r} is private: members that begin with '_' are never served")
         remote = self._proxy_remote
         about = remote.member(name)
-        if about.get("kind") in ("method", "signal", "items", "remote"):
-            return RemoteAttribute(remote, name, about, self)
-        value = remote.request("get", {"name": name})
-        return RemoteAttribute(remote, name, about, self) if value is REMOTE else value
+        kind = about.get("kind")
+        if kind == "method":
+            return self._proxy_method(name)
+        if kind not in ("signal", "items", "remote"):
+            value = remote.request("get", {"name": name})
+            if value is not REMOTE:
+                return value
+        return RemoteAttribute(remote, name, about, self._proxy_anchor)
+
+    def _proxy_method(self, name: str) -> RemoteAttribute:
+        """A remote method, which the next access finds without coming here, until the server is restarted."""
+        remote = self._proxy_remote
+        generation = remote.generation
+        method = RemoteAttribute(remote, name, remote.member(name), self._proxy_anchor)
+        self.__dict__[name] = method
+        if remote.generation != generation:  # fetched again meanwhile, by another thread
+            self.__dict__.pop(name, None)
+        return method
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
@@ -95,6 +128,13 @@ class Proxy:
         """Close this proxy: its subscriptions, threads and, with the last one, its sockets."""
         self.__dict__["_proxy_finalizer"].detach()
         self._proxy_remote.close()
+
+
+def _forget_methods(of: weakref.ref[Proxy]) -> None:
+    proxy = of()
+    for name in () if proxy is None else list(vars(proxy)):
+        if not name.startswith("_"):
+            vars(proxy).pop(name, None)
 
 
 def _close_later(remote: RemoteObject) -> None:

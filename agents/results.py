@@ -1,123 +1,224 @@
-"""Results: outcomes of methods that returned a future, kept until their caller has them.
+"""Results: what calls were answered, kept so that a caller that lost its connection can ask again.
 
 ::
 
     state     event                        next
-    running   future done                  done (waiting requests answered)
+    -         method returned a future     running
+    running   future done                  kept (waiting requests answered)
     running   asked                        running (request held, 'pending' after ASK_TIMEOUT)
-    done      asked                        done (answered again: the reply may have been lost)
-    done      KEEP seconds                 forgotten
-    full      registered                   the oldest done one is forgotten; all running: refused
+    -         a call was answered          kept, as the frames that were sent
+    kept      asked                        kept (answered again: the reply may have been lost)
+    kept      KEEP seconds, or no room     forgotten
+
+Only the key that made a call may ask for its result, whatever agent it asks from: a crashed client
+comes back as another one. Bounds: `MAX_RUNNING` futures, `MAX_KEPT` answers, `MAX_BYTES` of them;
+beyond, new futures are refused and the oldest answers are forgotten.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..protocol.errors import Refused
+from ..protocol.frames import Kind
+from .calls import Call, Caller
 from .loop import Loop
 from .messages import ps_message, raised
+from .replies import Frames
+from .wire import Protocol
 
 KEEP = 60.0
-"""Seconds that a finished result is kept."""
+"""Seconds that a result is kept."""
 
 ASK_TIMEOUT = 20.0
 """Seconds after which a request for a running result is answered 'pending'."""
 
-MAX_RESULTS = 10_000
+ASK_AGAIN = 0.2
+"""Seconds after which a request for the result of a running call is answered 'pending'."""
 
-Reply = Callable[[object], None]
+MAX_RUNNING = 10_000
+MAX_KEPT = 10_000
+MAX_BYTES = 64 << 20
+
+SMALL = 4096
+"""Bytes of a small answer; `MAX_KEPT` of these are kept beside the others."""
+
+MAX_COPIED = 1 << 20
+"""Bytes up to which an answer in shared memory is copied to be kept; a larger one is not kept."""
+
+Reply = Callable[[object], object]
 
 
-@dataclass
-class _Result:
-    owner: str
-    outcome: object = None
-    done: bool = False
+@dataclass(slots=True)
+class _Running:
+    key_id: str
+    agent: str
     waiting: list[Reply] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Kept:
+    key_id: str
+    receiver: str
+    at: float
+    frames: Frames | None
+    outcome: object = None
+
+
 class Results:
-    """Results by the id of the call that made them; safe from any thread.
+    """Results by call id; safe from any thread.
 
     Args:
         loop: for the timeouts.
+        protocol: reads kept answers.
     """
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Loop, protocol: Protocol) -> None:
         self._loop = loop
+        self._protocol = protocol
         self._lock = threading.Lock()
-        self._results: OrderedDict[str, _Result] = OrderedDict()
+        self._running: dict[str, _Running] = {}
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._bytes = 0
+        self._small: deque[tuple[str, Caller, str, float, Frames]] = deque(maxlen=MAX_KEPT)
 
     def __len__(self) -> int:
-        return len(self._results)
+        return len(self._running) + len(self._kept) + len(self._small)
 
-    def register(self, call_id: str, owner: str, future: Future[Any]) -> None:
+    def keep(self, call: Call, receiver: str, frames: Frames) -> None:
+        """Keep the answer of a call.
+
+        Args:
+            call: that was answered.
+            receiver: what the answer is addressed to under its signature.
+            frames: of the answer.
+        """
+        body = frames[2]
+        if isinstance(body, memoryview):
+            if len(body) > MAX_COPIED:
+                return
+            frames = [*frames[:2], bytes(body), *frames[3:]]
+        self._keep(call.id, _Kept(_key_id(call.caller), receiver, time.monotonic(), frames))
+
+    def keep_small(self, call_id: str, caller: Caller, receiver: str, frames: Frames) -> None:
+        """As `keep`, for an answer that is nobody's memory and no future's; costs next to nothing."""
+        kept = (call_id, caller, receiver, time.monotonic(), frames)
+        if len(frames[2]) <= SMALL:
+            self._small.append(kept)
+        else:
+            self._keep(call_id, _Kept(_key_id(caller), receiver, kept[3], frames))
+
+    def _find(self, call_id: str) -> _Kept | None:
+        kept = self._kept.get(call_id)
+        if kept is not None:
+            return kept
+        for known, caller, receiver, at, frames in self._small.copy():
+            if known == call_id:
+                return _Kept(_key_id(caller), receiver, at, frames)
+        return None
+
+    def _keep(self, call_id: str, kept: _Kept) -> None:
+        with self._lock:
+            known = self._kept.get(call_id)
+            outcome_known = call_id in self._running or (known is not None and known.frames is None)
+            if kept.frames is not None and outcome_known:
+                return  # this answer only tells that there is a future
+            if known is not None:
+                self._bytes -= _size(self._kept.pop(call_id))
+            self._kept[call_id] = kept
+            self._bytes += _size(kept)
+            oldest = kept.at - KEEP
+            while self._kept:
+                first = next(iter(self._kept.values()))
+                if first.at > oldest and len(self._kept) <= MAX_KEPT and self._bytes <= MAX_BYTES:
+                    return
+                self._bytes -= _size(self._kept.popitem(last=False)[1])
+
+    def register(self, call: Call, future: Future[Any]) -> None:
         """Keep the outcome of a future.
 
         Raises:
-            Refused: when `MAX_RESULTS` futures are running.
+            Refused: when `MAX_RUNNING` futures are running.
         """
         with self._lock:
-            if len(self._results) >= MAX_RESULTS and not self._forget_oldest_done():
-                raise Refused(f"{MAX_RESULTS} futures of this server are still running")
-            self._results[call_id] = _Result(owner)
-        future.add_done_callback(lambda done: self._finish(call_id, done))
-
-    def _forget_oldest_done(self) -> bool:
-        oldest = next((call_id for call_id, result in self._results.items() if result.done), None)
-        if oldest is not None:
-            del self._results[oldest]
-        return oldest is not None
+            if len(self._running) >= MAX_RUNNING:
+                raise Refused(f"{MAX_RUNNING} futures of this server are still running")
+            self._running[call.id] = _Running(_key_id(call.caller), call.caller.agent)
+        future.add_done_callback(lambda done: self._finish(call.id, done))
 
     def _finish(self, call_id: str, future: Future[Any]) -> None:
-        outcome = outcome_of(future)
+        outcome, running = outcome_of(future), self._running[call_id]
+        self._keep(call_id, _Kept(running.key_id, "", time.monotonic(), None, outcome))
         with self._lock:
-            result = self._results.get(call_id)
-            if result is None:
-                return
-            result.outcome, result.done = outcome, True
-            waiting, result.waiting = result.waiting, []
+            del self._running[call_id]
+            waiting, running.waiting = running.waiting, []
         for reply in waiting:
             reply(outcome)
-        self._loop.call_later(KEEP, lambda: self._forget(call_id))
 
-    def _forget(self, call_id: str) -> None:
-        with self._lock:
-            self._results.pop(call_id, None)
-
-    def ask(self, call_id: str, owner: str, reply: Reply) -> None:
+    def ask(self, call_id: str, caller: Caller, running: bool, reply: Reply) -> None:
         """Answer now when the result is there, else when it comes, else 'pending'.
 
+        Args:
+            call_id: of the call.
+            caller: who asks.
+            running: True when the call itself still runs or waits: asked for again later.
+            reply: sends the answer.
+
         Raises:
-            Refused: when no such result is kept for this owner.
+            Refused: when no such result is kept for this key.
         """
+        key_id = _key_id(caller)
         with self._lock:
-            result = self._results.get(call_id)
-            if result is None or result.owner != owner:
-                raise Refused(
-                    f"no result is kept for call {call_id}: it was fetched {KEEP:g} s ago, or is not yours"
-                )
-            done = result.done
-            if not done:
-                result.waiting.append(reply)
-        if done:
-            reply(result.outcome)
-        else:
+            entry = self._running.get(call_id)
+            kept = self._find(call_id)
+            if entry is not None and entry.key_id == key_id:
+                entry.waiting.append(reply)
+        if entry is not None and entry.key_id == key_id:
             self._loop.call_later(ASK_TIMEOUT, lambda: self._still_running(call_id, reply))
+        elif kept is not None and kept.key_id == key_id and time.monotonic() - kept.at < KEEP:
+            reply(self._read(kept))
+        elif running:
+            self._loop.call_later(ASK_AGAIN, lambda: reply(ps_message("pending", None)))
+        else:
+            raise Refused(
+                f"no result is kept for call {call_id}: it never came here, ended more than {KEEP:g} s ago, "
+                "or is another key's"
+            )
+
+    def _read(self, kept: _Kept) -> object:
+        if kept.frames is None:
+            return kept.outcome
+        envelope = self._protocol.open(kept.frames, Kind.REPLY, receiver=kept.receiver, judge_time=False)
+        return self._protocol.content(envelope)
 
     def _still_running(self, call_id: str, reply: Reply) -> None:
         with self._lock:
-            result = self._results.get(call_id)
-            if result is None or reply not in result.waiting:
+            entry = self._running.get(call_id)
+            if entry is None or reply not in entry.waiting:
                 return
-            result.waiting.remove(reply)
+            entry.waiting.remove(reply)
         reply(ps_message("pending", None))
+
+    def forget_agent(self, agent: str) -> None:
+        """Drop the held requests of a dead agent; what it called for is kept for its successor."""
+        with self._lock:
+            for entry in self._running.values():
+                if entry.agent == agent:
+                    entry.waiting.clear()
+
+
+def _key_id(caller: Caller) -> str:
+    return "" if caller.key is None else caller.key.key_id
+
+
+def _size(kept: _Kept) -> int:
+    return 0 if kept.frames is None else len(kept.frames[2])
 
 
 def outcome_of(future: Future[Any]) -> object:

@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 import logging
-import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
-from functools import partial
+from pathlib import Path
 from typing import Any
 
-from ..protocol.errors import InstantiateRefused, LocalProtocolError, RemoteProtocolError, SerializeError
-from ..protocol.frames import PZC00
+from ..delivery.locks import Changed
+from ..protocol.errors import InstantiateRefused, LocalProtocolError, MemberRefused, Refused
 from ..protocol.keyring import Role
 from . import process
+from .actions import Actions, role_of
 from .agent import Agent
+from .audit import Audit, CallRecord
+from .calls import Call, Caller, current
+from .coroutines import Coroutines
 from .endpoints import RANDOM_TCP
-from .members import Members, kind_of, options_of
-from .messages import as_original, ps_message, raised, read_ps_message
+from .forwarding import Forwarding
+from .generators import Generators
+from .lane import Turn
+from .members import Members, kind_of
+from .messages import is_raised, read_ps_message, text_of
 from .proxy import Proxy
-from .responder import Request
-from .results import Results
+from .replies import Request
 from .wire import Protocol
 
 logger = logging.getLogger("pzc.server")
-
-FUTURE_TOPIC = "__future__"
-"""Topic on which original proxies are told that a future is done."""
-
-FUTURE_DELAY = 0.05
-"""Seconds between the reply that names a future and its completion for an original proxy, which
-forgets completions of futures that it has not registered yet."""
-
-_NEEDS = {"setattr": Role.OPERATOR, "exec": Role.OPERATOR, "instantiate": Role.ADMIN}
-_READS = frozenset(
-    {"__getitem__", "__len__", "__contains__", "__iter__", "keys", "values", "items", "get", "copy"}
-)
-"""Operations of 'exec' that change nothing."""
 
 
 class Server(Agent):
     """Serves the public members of an object.
 
-    Members beginning with ``_`` are never served. Calls run one at a time, in arrival order, in
-    one thread: drivers are rarely thread-safe. ``info`` and ``ping`` are answered meanwhile.
+    Members beginning with ``_`` are never served. Calls run one at a time, in arrival order: drivers
+    are rarely thread-safe. ``info``, ``ping``, cancelling and the lock are answered meanwhile.
 
     Args:
         served_object: what proxies see; None until a proxy instantiates one.
@@ -50,12 +43,17 @@ class Server(Agent):
         pub_endpoint: as `Agent`.
         name: as `Agent`.
         protocol: as `Agent`.
+        concurrency: calls that may run at the same time, for an object that is thread-safe.
+        thread_affine: run every call in one and the same thread, for drivers that insist on it.
         expose: the only members that are served; None serves every public one.
         allow_instantiate: classes that a proxy with role admin may instantiate, when
             ``served_object`` is None.
+        reads_while_locked: others may read while somebody holds the lock.
+        audit: file that gets one JSON line per call; see `Audit`.
 
     Raises:
         BindError, ConfigError: as `Agent`.
+        OSError: when the audit file cannot be opened.
     """
 
     def __init__(
@@ -66,106 +64,81 @@ class Server(Agent):
         *,
         name: str | None = None,
         protocol: Protocol | None = None,
+        concurrency: int = 1,
+        thread_affine: bool = False,
         expose: Collection[str] | None = None,
         allow_instantiate: Iterable[type] = (),
+        reads_while_locked: bool = False,
+        audit: str | Path | None = None,
     ) -> None:
         self.served_object = served_object
         self._expose = expose
-        self._members = Members(served_object, expose)
         self._classes = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in allow_instantiate}
-        self._forwarders: dict[str, tuple[Any, Callable[..., None]]] = {}
-        self._signals_open = True
-        self._signals_lock = threading.Lock()
-        super().__init__(rep_endpoint, pub_endpoint, name=name, protocol=protocol)
+        self._concurrency, self._affine = concurrency, thread_affine
+        self._reads_while_locked = reads_while_locked
+        self._audit = None if audit is None else Audit(audit)
+        try:
+            super().__init__(rep_endpoint, pub_endpoint, name=name, protocol=protocol)
+        except BaseException:
+            if self._audit is not None:
+                self._audit.close()
+            raise
 
     def _prepare(self) -> None:
-        self._results = Results(self.loop)
-        self._control.words["future"] = self._ask_result
+        self._coroutines = Coroutines(self.name, self._answering.execution.calls)
+        self._generators = Generators(self._answering.lane, self._coroutines, self._answering.holding)
+        self._forwarding = Forwarding(self._publisher)
+        self._actions = Actions(
+            self.loop,
+            self._publisher,
+            self._answering.results,
+            self._generators,
+            self._coroutines,
+            self._answering.holding,
+            self.protocol.codec.serializer,
+            self._instantiate,
+            self.return_as_remote,
+        )
+        self._actions.members = Members(self.served_object, self._expose)
+        self._control.words["drop"] = self._on_drop
+        if self._audit is not None:
+            self._audit.event("started", server=self.name, endpoint=self.rep_endpoint, agent=self.agent_id)
+            self._answering.execution.on_refused = self._audit_refusal
 
     def role_needed(self, content: Any) -> Role:
         """Reading needs observer, setting and calling operator, instantiating admin."""
         message = read_ps_message(content)
-        if message is None:
-            return Role.OBSERVER
-        action, options = message
-        method = options.get("method") if isinstance(options, dict) else None
-        if action == "exec" and isinstance(method, str) and method in _READS:
-            return Role.OBSERVER
-        return _NEEDS.get(action, Role.OBSERVER)
+        return Role.OBSERVER if message is None else role_of(*message)
 
     def on_request(self, sender: str, topic: str, content: Any, msgid: str) -> Any:
         """Answer a Proxy-Server message; any other content as `Agent.on_request`."""
         message = read_ps_message(content)
         if message is None:
             return super().on_request(sender, topic, content, msgid)
-        action, options = message
-        try:
-            return self._act(action, options_of(options), sender, msgid)
-        except BaseException as exc:  # a driver may call sys.exit or cancel an asyncio task
-            logger.info(
-                "%s %r of %s raised %s: %s", action, _name_in(options), sender, type(exc).__name__, exc
-            )
-            return raised(exc)
+        call = current() or Call(msgid, Caller(sender, None, ""))
+        if self._audit is None:
+            return self._actions.answer(*message, call)
+        started = time.perf_counter()
+        answer = self._actions.answer(*message, call)
+        self._audit.record(_record(call, *message, is_raised(answer), time.perf_counter() - started))
+        return answer
 
-    def _act(self, action: str, options: dict[str, Any], sender: str, msgid: str) -> Any:
-        if action == "exec":
-            result = self._members.run(
-                options.get("name"),
-                options.get("method"),
-                tuple(options.get("args", ())),
-                dict(options.get("kwargs", {})),
-            )
-            return self._returned(result, sender, msgid)
-        if action == "getattr":
-            return self._returned(self._members.value(options.get("name")), sender, msgid)
-        if action == "setattr":
-            self._members.set(options.get("name"), options.get("value"))
-            return ps_message("return", None)
-        if action == "get":
-            if options.get("force_as_object"):
-                return self._returned(self._members.value(options.get("name")), sender, msgid)
-            value = self._members.get(options.get("name"))
-            return (
-                ps_message("remote", None)
-                if self.return_as_remote(value)
-                else self._returned(value, sender, msgid)
-            )
-        if action == "inspect":
-            return ps_message("return", self.inspect())
-        if action == "describe":
-            return ps_message("return", self._members.table())
-        if action == "instantiate":
-            return self._instantiate(options)
-        raise RemoteProtocolError(f"unknown action {action!r:.60}")
+    def _audit_refusal(self, call: Call, content: Any, error: BaseException) -> None:
+        message = read_ps_message(content)
+        if self._audit is not None and message is not None:
+            self._audit.record(_record(call, *message, error, 0.0))
 
-    def _returned(self, result: Any, sender: str, msgid: str) -> Any:
-        if not isinstance(result, Future):
-            return ps_message("return", result)
-        if not sender.startswith(("tcp://", "ipc://", "inproc://")):
-            self._results.register(msgid, sender, result)
-        else:
-            result.add_done_callback(partial(self._tell_original, msgid))
-        return ps_message("future_register", msgid)
+    def _on_lock_change(self, change: Changed) -> None:
+        super()._on_lock_change(change)
+        if self._audit is not None:
+            by = None if change.by is None else change.by.label
+            self._audit.event(f"lock {change.kind}", owner=change.owner.label, by=by)
 
-    def _tell_original(self, msgid: str, future: Future[Any]) -> None:
-        content: dict[str, Any] = {"msgid": msgid, "result": None, "exception": None}
-        try:
-            content["result"] = future.result()
-        except BaseException as exc:
-            content["exception"] = as_original(exc, self.protocol.codec.serializer)
-        self.loop.call_later(FUTURE_DELAY, lambda: self._publish_completion(content))
+    def _on_drop(self, request: Request, content: dict[str, Any]) -> None:
+        self._generators.drop(content.get("id"), request.caller)
+        self._answering.replies.reply(request, {"pzc": "drop"})
 
-    def _publish_completion(self, content: dict[str, Any]) -> None:
-        try:
-            self._publisher.publish(FUTURE_TOPIC, content, dialects=(PZC00,))
-        except SerializeError as exc:
-            logger.warning("the result of %s cannot be sent: %s", content["msgid"], exc)
-            error = TypeError(str(exc))
-            self._publisher.publish(
-                FUTURE_TOPIC, {**content, "result": None, "exception": error}, dialects=(PZC00,)
-            )
-
-    def _instantiate(self, options: dict[str, Any]) -> Any:
+    def _instantiate(self, options: dict[str, Any]) -> None:
         wanted = options.get("class")
         cls = self._classes.get(wanted) if isinstance(wanted, str) else None
         if cls is None:
@@ -176,38 +149,10 @@ class Server(Agent):
         if self.served_object is not None:
             raise InstantiateRefused("this server already serves an object")
         self._serve(cls(*options.get("args", ()), **options.get("kwargs", {})))
-        return ps_message("return", None)
-
-    def _ask_result(self, request: Request, content: dict[str, Any]) -> None:
-        reply = partial(self._responder.reply, request)
-        self._results.ask(str(content.get("id")), request.envelope.sender, reply)
 
     def on_subscribers(self) -> None:
         """Connect to the signals that somebody subscribed to, and to no others."""
-        with self._signals_lock:
-            signals = self._members.signals() if self._signals_open else {}
-            for name, signal in signals.items():
-                wanted = bool(self._publisher.dialects_of(name))
-                if wanted and name not in self._forwarders:
-                    forwarder = partial(self._forward, name)
-                    self._forwarders[name] = (signal, forwarder)
-                    self._try(name, signal.connect, forwarder)
-                elif not wanted:
-                    self._disconnect(name)
-
-    def _disconnect(self, name: str) -> None:
-        signal, forwarder = self._forwarders.pop(name, (None, None))
-        if signal is not None:
-            self._try(name, signal.disconnect, forwarder)
-
-    def _try(self, name: str, function: Callable[[Any], object], forwarder: Any) -> None:
-        try:
-            function(forwarder)
-        except Exception as exc:  # one signal that fails must not cost the others
-            logger.warning("signal %s of %r: %s: %s", name, self, type(exc).__name__, exc)
-
-    def _forward(self, topic: str, value: Any = None, old_value: Any = None, other: Any = None) -> None:
-        self._publisher.publish(topic, (value, old_value, other))
+        self._forwarding.follow(self._actions.members)
 
     def return_as_remote(self, attribute: object) -> bool:
         """True when a proxy gets a RemoteAttribute instead of the value; override it to customise."""
@@ -215,12 +160,20 @@ class Server(Agent):
 
     def inspect(self) -> tuple[set[str], set[str]]:
         """Names to be held as RemoteAttribute, and names always sent by value, as the original's."""
-        kinds = {name: entry["kind"] for name, entry in self._members.table().items()}
-        return {name for name, kind in kinds.items() if kind in ("method", "signal", "items")}, set()
+        return self._actions.inspect()
 
     def describe(self) -> dict[str, Any]:
         """As `Agent.describe`, with the class of the served object."""
         return {**super().describe(), "serves": type(self.served_object).__name__}
+
+    def statistics(self) -> dict[str, Any]:
+        """As `Agent.statistics`, with open streams and the audit log."""
+        audit = self._audit
+        return {
+            **super().statistics(),
+            "streams": len(self._generators),
+            "audit": None if audit is None else {"written": audit.written, "dropped": audit.dropped},
+        }
 
     def serve_object(
         self, factory: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -238,12 +191,12 @@ class Server(Agent):
             except BaseException as exc:
                 made.set_exception(exc)
 
-        self._lane.run(make)
+        self._answering.lane.submit(Turn(make))
         self._serve(made.result())
 
     def _serve(self, served_object: object) -> None:
         self.served_object = served_object
-        self._members = Members(served_object, self._expose)
+        self._actions.members = Members(served_object, self._expose)
         self.loop.call(self.on_subscribers)
 
     def serve_forever(self) -> None:
@@ -257,10 +210,14 @@ class Server(Agent):
             self.stop()
 
     def _let_go(self) -> None:
-        with self._signals_lock:
-            self._signals_open = False
-            for name in list(self._forwarders):
-                self._disconnect(name)
+        self._forwarding.close()
+        self._generators.close()
+
+    def _after_calls(self) -> None:
+        self._coroutines.close()
+        if self._audit is not None:
+            self._audit.event("stopped", server=self.name, agent=self.agent_id)
+            self._audit.close()
 
     @classmethod
     def serve_in_thread(
@@ -330,5 +287,21 @@ class Server(Agent):
         return Proxy(process.start(served_cls, args, kwargs or {}, rep_endpoint, pub_endpoint, options))
 
 
-def _name_in(options: object) -> str:
-    return str(options.get("name", "")) if isinstance(options, dict) else ""
+def _record(call: Call, action: str, options: Any, error: BaseException | None, seconds: float) -> CallRecord:
+    given: dict[str, Any] = options if isinstance(options, dict) else {}
+    member = str(given.get("name") or given.get("class") or "")
+    method = given.get("method", "__call__")
+    values = (given["value"],) if "value" in given else given.get("args", ())
+    outcome = "ok" if error is None else _OUTCOMES.get(type(error).__name__, "raised")
+    if isinstance(error, Refused | MemberRefused):
+        outcome = "refused"
+    return CallRecord(
+        time.time(), call.id, call.caller.key_name, call.caller.agent, call.caller.address,
+        action if method == "__call__" else f"{action} {method}", member,
+        tuple(values) if isinstance(values, list | tuple) else (values,),
+        dict(given.get("kwargs") or {}), outcome,
+        "" if error is None else f"{type(error).__name__}: {text_of(error)}", seconds * 1000,
+    )  # fmt: skip
+
+
+_OUTCOMES = {"CallCancelled": "cancelled"}

@@ -24,6 +24,9 @@ from ..protocol.signing import SUITES
 
 logger = logging.getLogger("pzc.settings")
 
+TRANSPORTS = ("auto", "inproc", "unix", "tcp")
+"""How a call may travel; ``auto`` takes the first of the others that works."""
+
 SEALED = "aes256-gcm"
 """The suite that encrypts contents."""
 
@@ -92,6 +95,7 @@ KNOWN: dict[str, _Setting] = {
     "PZC_SUITE": _Setting(_one_of(*SUITES), None, "signature suite of what this side sends"),
     "PZC_SEAL": _Setting(_flag, False, "1 encrypts contents as well (AES-256-GCM)"),
     "PZC_TIMEOUT": _Setting(_seconds, 30.0, "timeout of a call in seconds"),
+    "PZC_TRANSPORT": _Setting(_one_of(*TRANSPORTS), "auto", "how calls travel"),
     "PZC_PEERS": _Setting(str, "", "static peers: name=endpoint, separated by commas"),
     "PZC_HIDE_TRACEBACK": _Setting(_flag, False, "1 leaves remote tracebacks out of error notes"),
     "PZC_CONFIG": _Setting(_path, None, "settings file"),
@@ -99,7 +103,7 @@ KNOWN: dict[str, _Setting] = {
 """Every variable that is read, its default and its meaning."""
 
 RESERVED = frozenset({
-    "PZC_CURVE_DIR", "PZC_TRANSPORT", "PZC_PARTITION", "PZC_NAMESPACE", "PZC_IP", "PZC_RELAY",
+    "PZC_CURVE_DIR", "PZC_PARTITION", "PZC_NAMESPACE", "PZC_IP", "PZC_RELAY",
     "PZC_REGISTRY", "PZC_DISCOVERY_IP", "PZC_DISCOVERY_PORT",
 })  # fmt: skip
 """Names that other parts of a deployment set; they are no misspellings."""

@@ -60,12 +60,13 @@ def test_a_request_is_answered_over_every_transport(tmp_path: Path, transport: s
 def wait_until_noticed(client: Agent, endpoint: str) -> None:
     """A request sent in the moment in which a connection ends is lost, and is not sent again."""
     deadline = time.monotonic() + TIMEOUT
-    idle = client._requester.channels._idle.get(endpoint, [])
+    pool = client._requester.lines._idle
     lines = client._deferred._lines
 
     def connected() -> bool:
+        idle = [line for (place, _), known in list(pool.items()) if place == endpoint for line in list(known)]
         later = [line.socket for (place, _), line in lines.items() if place == endpoint]
-        return any(channel.connected() for channel in idle) or any(s.poll(0, zmq.POLLOUT) for s in later)
+        return any(line.transport.idle() for line in idle) or any(s.poll(0, zmq.POLLOUT) for s in later)
 
     while client.loop.run(connected):
         assert time.monotonic() < deadline
@@ -110,10 +111,13 @@ def test_arrays_in_a_list_are_not_compared_with_words(width: int) -> None:
 
 
 def test_info_and_ping_are_answered_while_a_request_runs() -> None:
-    with Gated() as agent, Agent() as client:
+    with Gated(name="psu") as agent, Agent() as client:
         thread, _ = in_thread(lambda: client.request(agent.rep_endpoint, "slow", TIMEOUT))
         assert agent.entered.wait(TIMEOUT)
-        expected = {"rep_endpoint": agent.rep_endpoint, "pub_endpoint": agent.pub_endpoint}
+        expected = {
+            "rep_endpoint": agent.rep_endpoint, "pub_endpoint": agent.pub_endpoint, "name": "psu",
+            "lane": f"pzc/{agent.agent_id}", "lock": None,
+        }  # fmt: skip
         assert client.request(agent.rep_endpoint, "info", TIMEOUT) == expected
         assert client.request(agent.rep_endpoint, "ping", TIMEOUT) == "pong"
         agent.opened.set()
@@ -347,3 +351,13 @@ def test_stop_answers_the_request_that_runs_and_refuses_those_that_wait() -> Non
             thread.join(TIMEOUT)
         assert first == ["slow"]
         assert agent.answered == ["slow"]
+
+
+def test_a_peer_that_cannot_be_met_is_peer_lost_and_nothing_of_its_kind() -> None:
+    with Agent() as gone:
+        endpoint = gone.rep_endpoint
+    with Agent() as client:
+        for ask in (lambda: client.peer(endpoint, 0.1), lambda: client.send(endpoint, 7, 0.1)):
+            with pytest.raises(PeerLost) as caught:
+                ask()
+            assert type(caught.value) is PeerLost

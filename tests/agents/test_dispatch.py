@@ -82,6 +82,51 @@ def test_functions_run_one_at_a_time_in_one_thread() -> None:
     assert len(set(names)) == 1
 
 
+def test_several_threads_run_as_many_functions_at_once_and_no_more() -> None:
+    executor, meeting = Executor("pzc-test", threads=3), threading.Barrier(3)
+    inside, most, guard, done = 0, [0], threading.Lock(), threading.Semaphore(0)
+
+    def work() -> None:
+        nonlocal inside
+        with guard:
+            inside += 1
+            most[0] = max(most[0], inside)
+        meeting.wait(TIMEOUT)
+        with guard:
+            inside -= 1
+        done.release()
+
+    for _ in range(9):
+        executor.submit(work)
+    assert all(done.acquire(timeout=TIMEOUT) for _ in range(9))
+    assert executor.close()
+    assert most == [3]
+
+
+def test_a_thread_that_is_idle_is_used_before_another_is_started() -> None:
+    executor = Executor("pzc-test", threads=3)
+    threads: queue.SimpleQueue[int] = queue.SimpleQueue()
+    found = set()
+    for _ in range(20):
+        executor.submit(lambda: threads.put(threading.get_ident()))
+        found.add(threads.get(timeout=TIMEOUT))
+        while executor._idle != len(executor._threads):
+            with executor._changed:
+                pass
+    executor.close()
+    assert len(found) == 1
+
+
+def test_what_is_abandoned_is_given_back_and_not_run(executor: Executor, gate: Gate) -> None:
+    executor.submit(gate)
+    assert gate.entered.wait(TIMEOUT)
+    executor.submit(_fail)
+    assert executor.abandon() == [_fail]
+    gate.opened.set()
+    assert executor.close()
+    assert executor.errors == 0
+
+
 def test_a_full_queue_refuses_and_counts(executor: Executor, gate: Gate) -> None:
     executor.submit(gate)
     assert gate.entered.wait(TIMEOUT)

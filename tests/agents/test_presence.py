@@ -13,6 +13,7 @@ from pzc import (
     Protocol,
 )
 from pzc.agents import control, presence, wire
+from pzc.protocol.ids import Stamp
 
 from tests.agents.notifying import (
     KEY,
@@ -118,8 +119,8 @@ def test_subscriptions_follow_a_publisher_to_another_pub_endpoint(reader: Agent)
         for subscription in subscriptions:
             subscription.close()
         reader.loop.run(lambda: None)
-        assert not reader._subscriber._placed
-        assert not reader._subscriber._presence._watched
+        assert not reader._subscribing.subscriber._placed
+        assert not reader._subscribing.subscriber._presence._watched
 
 
 def test_a_subscription_made_after_a_restart_and_one_from_before_both_receive(reader: Agent) -> None:
@@ -144,13 +145,13 @@ def test_two_sources_at_one_endpoint_are_merged_and_none_is_forgotten(
     rep, pub = first.rep_endpoint, first.pub_endpoint
     held = threading.Event()
     request.addfinalizer(held.set)
-    meet = reader._subscriber._presence._meet
+    meet = reader._subscribing.subscriber._presence._meet
 
     def later(endpoint: str) -> None:
         assert held.wait(TIMEOUT)
         meet(endpoint)
 
-    reader._subscriber._presence._meet = later
+    reader._subscribing.subscriber._presence._meet = later
     before = reader.subscribe(rep, "t")
     first.stop()
     with in_place_of(first, Agent, rep, pub, protocol=Protocol(KEY)) as second:
@@ -175,11 +176,11 @@ def test_a_clock_that_was_set_is_measured_again_and_delivery_goes_on(
         ahead = 3_600_000
 
         class Ahead(Protocol):
-            def new_id(self) -> str:
-                return self._ids.next_hex(real() + ahead)
+            def new_stamp(self) -> Stamp:
+                return self._ids.next(real() + ahead)
 
         measured = threading.Event()
-        moved = reader._subscriber.moved
+        moved = reader._subscribing.subscriber.moved
 
         def tell(endpoint: str, peer: Any) -> Any:
             held = moved(endpoint, peer)
@@ -187,7 +188,7 @@ def test_a_clock_that_was_set_is_measured_again_and_delivery_goes_on(
                 measured.set()
             return held
 
-        monkeypatch.setattr(reader._subscriber, "moved", tell)
+        monkeypatch.setattr(reader._subscribing.subscriber, "moved", tell)
         monkeypatch.setattr(control, "now_ms", lambda: real() + ahead)
         publisher.protocol.__class__ = Ahead
         publisher.publish("t", "too new to be true")

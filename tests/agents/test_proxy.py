@@ -96,7 +96,7 @@ def test_dir_repr_and_help_tell_what_is_there(both: tuple[Server, Proxy]) -> Non
     server, psu = both
     assert dir(psu) == ["calibration", "fail", "label", "ramp", "slow", "voltage", "voltage_changed"]
     assert repr(psu) == f"<Proxy of {server.rep_endpoint}>"
-    assert repr(psu.ramp).startswith("<remote method ramp(a: 'int', b: 'int' = 2) -> 'int' of ")
+    assert repr(psu.ramp).startswith("<remote method ramp(a: int, b: int = 2) -> int of ")
     assert (psu.ramp.__doc__, psu.ramp.__name__) == ("Multiply.", "ramp")
 
 

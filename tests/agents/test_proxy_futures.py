@@ -16,6 +16,7 @@ from pzc import (
     Server,
     close,
 )
+from pzc.agents.results import Results
 
 from tests.agents.calling import KEY, TIMEOUT, Gate, proxied, served
 
@@ -112,13 +113,13 @@ def test_a_future_outlives_the_servers_patience_with_one_question(
 ) -> None:
     monkeypatch.setattr("pzc.agents.results.ASK_TIMEOUT", 0.01)
     target, asked = Futures(), threading.Semaphore(0)
-    still_running = Server._ask_result
+    ask = Results.ask
 
-    def noted(self: Server, *args: Any) -> None:
-        still_running(self, *args)
+    def noted(self: Results, *args: Any) -> None:
+        ask(self, *args)
         asked.release()
 
-    monkeypatch.setattr(Server, "_ask_result", noted)
+    monkeypatch.setattr(Results, "ask", noted)
     with served(target) as (_, proxy):
         future = proxy.wait()
         for _ in range(3):

@@ -316,7 +316,8 @@ def test_a_malformed_raise_reply_is_a_remote_error(options: object) -> None:
 @pytest.mark.parametrize(
     "cls",
     sorted(
-        {c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, PzcError)} - {RemoteError},
+        {c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, PzcError)}
+        - {RemoteError, errors.LockedBy},
         key=str,
     ),
 )
@@ -324,6 +325,14 @@ def test_every_error_of_ours_survives_a_refusal(cls: type[PzcError]) -> None:
     found = read_refusal(refusal(cls("what happened")))
     assert type(found) is cls
     assert str(found) == "what happened"
+
+
+def test_who_holds_a_lock_since_when_and_why_survives_a_refusal() -> None:
+    found = read_refusal(refusal(errors.LockedBy("alice (agent 3f2a90c1)", 1_700_000_000.5, "calibrating")))
+    assert isinstance(found, errors.LockedBy)
+    assert (found.owner, found.since, found.reason) == (
+        "alice (agent 3f2a90c1)", 1_700_000_000.5, "calibrating"
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,8 @@ def signed_bytes(agent: Agent, serializer: str, raw: bytes, key: str = "") -> Fr
     real = __import__("pzc.protocol.serializers", fromlist=["encode"]).encode
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "pzc.protocol.serializers.encode", lambda name, _: raw if name == serializer else real(name, _)
+            "pzc.protocol.serializers.encode",
+            lambda name, content, *how: raw if name == serializer else real(name, content, *how),
         )
         return [
             bytes(f)

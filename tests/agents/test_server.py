@@ -18,6 +18,7 @@ from pzc import (
 )
 
 from tests.agents.calling import KEY, TIMEOUT, Gate, Instrument, in_thread, proxied, served
+from tests.agents.notifying import run_threads
 
 
 class Watched(Signal):
@@ -76,7 +77,8 @@ class Collected:
             return list(self.values)
 
 
-def test_calls_run_one_at_a_time_in_one_thread() -> None:
+@pytest.mark.parametrize("affine", [False, True])
+def test_calls_run_one_at_a_time_and_in_one_thread_when_that_is_promised(affine: bool) -> None:
     class Lane:
         def __init__(self) -> None:
             self.threads: set[int] = set()
@@ -91,10 +93,12 @@ def test_calls_run_one_at_a_time_in_one_thread() -> None:
             return self.inside
 
     lane = Lane()
-    with served(lane) as (_, proxy):
+    with served(lane, thread_affine=affine) as (_, proxy):
+        run_threads(*[lambda: [proxy.step() for _ in range(30)]] * 4)
         for future in [proxy.step.future() for _ in range(300)]:
             future.result(TIMEOUT)
-    assert (lane.most, len(lane.threads)) == (1, 1)
+    assert lane.most == 1
+    assert (len(lane.threads) == 1) == affine
 
 
 def test_serve_in_thread_makes_the_object_in_the_thread_that_runs_its_calls() -> None:
@@ -106,7 +110,9 @@ def test_serve_in_thread_makes_the_object_in_the_thread_that_runs_its_calls() ->
         def same_thread(self) -> bool:
             return threading.get_ident() == self.made_in
 
-    proxy = Server.serve_in_thread(Affine, (1,), {"more": 2}, protocol=Protocol(KEY), name="affine")
+    proxy = Server.serve_in_thread(
+        Affine, (1,), {"more": 2}, protocol=Protocol(KEY), name="affine", thread_affine=True
+    )
     assert proxy.same_thread()
     assert proxy.value == 3
     assert proxy.made_in != threading.get_ident()
@@ -291,7 +297,7 @@ def test_a_signal_that_cannot_be_connected_costs_the_others_nothing() -> None:
 def test_a_signal_that_is_not_exposed_is_not_connected() -> None:
     source = Source()
     with served(source, expose=["other"]) as (server, proxy):
-        server_side = server._members.signals()
+        server_side = server._actions.members.signals()
         assert list(server_side) == ["other"]
         proxy._proxy_remote.connect("changed", print, None)
         proxy._proxy_remote.connect("other", print, None)
@@ -308,20 +314,29 @@ def test_a_signal_of_an_object_made_later_reaches_those_who_subscribed_before() 
         assert seen.wait_for(2) == [0, 1]
 
 
-def test_a_call_that_stops_its_server_is_answered() -> None:
+@pytest.mark.parametrize("transport", ["unix", "tcp", "auto"])
+@pytest.mark.parametrize("before", [0, 5], ids=["at first", "after others"])
+def test_a_call_that_stops_its_server_is_answered_and_does_not_wait_for_itself(
+    transport: str, before: int, caplog: pytest.LogCaptureFixture
+) -> None:
     class Stops:
         server: Server | None = None
 
-        def shut_down(self) -> str:
+        def shut_down(self, really: bool = True) -> str:
             assert self.server is not None
+            if not really:
+                return "not yet"
             self.server.stop()
             return "bye"
 
     target = Stops()
-    with served(target) as (server, proxy):
+    with Server(target) as server, proxied(server.rep_endpoint, transport=transport) as proxy:
         Stops.server = server
+        for _ in range(before):
+            assert proxy.shut_down(really=False) == "not yet"
         assert proxy.shut_down() == "bye"
         assert server.join(TIMEOUT)
+    assert not [record for record in caplog.records if "could not let go" in record.getMessage()]
 
 
 def test_serve_forever_ends_when_a_proxy_stops_the_server() -> None:

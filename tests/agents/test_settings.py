@@ -24,6 +24,7 @@ GOOD = {
     "PZC_TIMEOUT": ("2.5", 2.5),
     "PZC_PEERS": ("psu=tcp://a:1", "psu=tcp://a:1"),
     "PZC_HIDE_TRACEBACK": ("1", True),
+    "PZC_TRANSPORT": ("unix", "unix"),
     "PZC_CONFIG": ("/c", Path("/c")),
 }
 DEFAULTS = {
@@ -37,6 +38,7 @@ DEFAULTS = {
     "PZC_TIMEOUT": 30.0,
     "PZC_PEERS": "",
     "PZC_HIDE_TRACEBACK": False,
+    "PZC_TRANSPORT": "auto",
     "PZC_CONFIG": None,
 }
 BAD = [
@@ -49,6 +51,7 @@ BAD = [
     ("PZC_ACCEPT", "PZC01,PZC02", "expected a comma-separated list out of PZC01, PZC00"),
     ("PZC_SUITE", "md5", "expected one of hmac-sha256, aes256-gmac, aes256-gcm"),
     ("PZC_SUITE", "", "expected one of hmac-sha256"),
+    ("PZC_TRANSPORT", "udp", "expected one of auto, "),
     ("PZC_SEAL", "maybe", "expected 1 or 0"),
     ("PZC_HIDE_TRACEBACK", "2", "expected 1 or 0"),
     ("PZC_TIMEOUT", "soon", "expected a positive number of seconds"),

@@ -277,7 +277,7 @@ def test_many_threads_may_subscribe_and_close_at_once(publisher: Agent, reader: 
     assert keep.recv(TIMEOUT).content == "still"
     assert [entry["topic"] for entry in reader.statistics()["subscriptions"]] == ["t"]
     reader.loop.run(lambda: None)
-    assert len(reader._subscriber._placed) == 1
+    assert len(reader._subscribing.subscriber._placed) == 1
     assert reader.loop.errors == 0
 
 

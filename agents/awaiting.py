@@ -1,0 +1,102 @@
+"""Awaiting what threads do: futures that any event loop can wait for, and functions that would block one.
+
+An event loop that is closed while a future is still open is no error here: nobody is woken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def finished(future: Future[Any]) -> None:
+    """Wait until a future is done; cancelling the wait does not cancel the future."""
+    if future.done():
+        return
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[None] = loop.create_future()
+    future.add_done_callback(partial(_wake, loop, waiter))
+    await waiter
+
+
+def _wake(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None], _: Future[Any]) -> None:
+    with suppress(RuntimeError):  # the event loop may be closed by now
+        loop.call_soon_threadsafe(_set, waiter)
+
+
+def _set(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+async def outcome(future: Future[T]) -> T:
+    """Result of a future; cancelling the wait cancels the future.
+
+    Raises:
+        Exception: of the future.
+    """
+    try:
+        await finished(future)
+    except BaseException:  # also the end of a coroutine that nobody will resume
+        future.cancel()
+        raise
+    return future.result()
+
+
+async def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
+    """Result of a function that blocks for a bounded time, run in a thread of its own.
+
+    Args:
+        function: what to run.
+        undo: called with the result, in a thread, when the wait was cancelled.
+
+    Raises:
+        Exception: what the function raised.
+    """
+    future = start(function)
+    try:
+        await finished(future)
+    except BaseException:
+        if undo is not None:
+            _undo_when_done(future, undo)
+        raise
+    return future.result()
+
+
+def _undo_when_done(future: Future[T], undo: Callable[[T], object]) -> None:
+    def act(done: Future[T]) -> None:
+        if done.exception() is None:
+            undo(done.result())
+
+    if future.done():  # else the function's own thread does it
+        start(partial(act, future))
+    else:
+        future.add_done_callback(act)
+
+
+def start(function: Callable[[], T]) -> Future[T]:
+    """Run a function in a daemon thread of its own, which no event loop waits for when it ends.
+
+    Returns:
+        Future of its result; it cannot be cancelled.
+    """
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+    threading.Thread(target=_run, args=(function, future), name="pzc-aio", daemon=True).start()
+    return future
+
+
+def _run(function: Callable[[], T], future: Future[T]) -> None:
+    try:
+        result = function()
+    except BaseException as exc:  # whoever awaits it gets it
+        future.set_exception(exc)
+    else:
+        future.set_result(result)

@@ -1,0 +1,329 @@
+"""Execution: verified requests become answers, in whatever thread they came.
+
+::
+
+    request                                     what happens
+    control ('info', 'ping', hello, ...)        answered at once
+    handshake with any other content            refused: it is not addressed to this agent
+    role of its key too low                     refused
+    from a caller's connection (Unix socket)    runs in the connection's thread, in its turn
+    through the I/O thread, quick of late       runs there, when its turn is now
+    through the I/O thread, anything else       runs in a worker of the lane, in its turn
+    content above 64 KiB                        is decoded where it runs
+    any, while the agent is being stopped       refused, and not executed
+
+Quick is what ended within `QUICK` seconds the last `PROOFS` times. Should it be slow for once,
+another thread becomes the I/O thread meanwhile (see `loop`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from ..protocol.errors import FrameError, RemoteProtocolError, RoleRefused, SignatureError
+from ..protocol.frames import PZC00
+from ..protocol.keyring import Key, Role
+from .calls import Call, Caller, Calls, reset_current, set_current
+from .endpoints import DECODE_LATER
+from .lane import Lane, Turn
+from .loop import Loop
+from .messages import raised, read_ps_message
+from .replies import Frames, Replies, Request
+from .results import Results
+from .wire import Protocol
+
+logger = logging.getLogger("pzc.execution")
+
+QUICK = 0.001
+"""Seconds within which a quick request is answered."""
+
+PROOFS = 3
+"""Times in succession that a request must have been quick."""
+
+QUICK_ACTIONS = frozenset({"exec", "get", "getattr", "setattr"})
+"""Actions that an operator may do, whatever their options say."""
+
+AT_ONCE = frozenset({"describe", "inspect"})
+"""Actions that only look at the served object, so that a proxy can be made while a slow call runs."""
+
+_MAX_NAMES = 4096
+
+T = TypeVar("T")
+
+_LARGE = ("", "a large content")
+
+
+def authorize(signer: Key | None, needed: Role) -> None:
+    """Check the role of the key that signed a request; unsigned ones are not restricted.
+
+    Raises:
+        RoleRefused: naming the key, its role and the role that it takes.
+    """
+    if signer is not None and signer.role < needed:
+        raise RoleRefused(
+            f"key {signer.name} is {signer.role.name.lower()}; this needs {needed.name.lower()}"
+        )
+
+
+class Execution:
+    """Runs the requests of one agent.
+
+    Args:
+        loop: whose thread may run quick requests.
+        protocol: decodes.
+        replies: formats and sends the answers.
+        lane: order of execution.
+        results: keeps the answers for callers that lost their connection.
+        control: answers a control request; False for any other content.
+        role_needed: role that a content takes.
+        on_request: answers; sender, topic, content, message id.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        protocol: Protocol,
+        replies: Replies,
+        lane: Lane,
+        results: Results,
+        control: Callable[[Request, Any], bool],
+        role_needed: Callable[[Any], Role],
+        on_request: Callable[[str, str, Any, str], Any],
+    ) -> None:
+        self._loop = loop
+        self._protocol = protocol
+        self._replies = replies
+        self._results = results
+        self._control = control
+        self._role_needed = role_needed
+        self._on_request = on_request
+        self._lane = lane
+        self.calls = Calls(lane)
+        self.on_refused: Callable[[Call, Any, BaseException], None] = _not_told
+        self._proofs: dict[tuple[str, object], int] = {}
+
+    def handle(self, request: Request) -> None:
+        """Answer a request, or queue it; I/O thread.
+
+        Raises:
+            PzcError: why it was not taken.
+        """
+        if len(request.envelope.content) > DECODE_LATER:
+            self._submit(request, None, self._begin(request, _LARGE))
+            return
+        content = self._admit(request)
+        if content is _ANSWERED:
+            return
+        name = _name_of(content)
+        call = self._begin(request, name)
+        if self._proofs.get(name, 0) >= PROOFS and not self._lane.affine and self._lane.enter_now():
+            frames: list[Frames] = []
+            work = partial(self._lane.here, lambda: frames.append(self._answer(request, content, call)))
+            finish = partial(self._finish_apart, request, call, frames)
+            self._loop.run_apart(partial(self._work_and_leave, work), finish)
+        else:
+            self._submit(request, content, call)
+
+    def handle_here(self, request: Request) -> None:
+        """Answer a request in the calling thread, which serves one connection; errors as `handle`."""
+        large = len(request.envelope.content) > DECODE_LATER
+        content = None if large else self._admit(request)
+        if content is _ANSWERED:
+            return
+        call = self._begin(request, _LARGE if large else _name_of(content))
+        if self._lane.affine:
+            self._submit(request, content, call)
+            return
+        turn = call.turn = Turn()
+        try:
+            self._lane.enter(turn, request.gone)
+        except BaseException:
+            self.calls.end(call)
+            raise
+        try:
+            if large:
+                frames = self._lane.here(partial(self._decode_and_answer, request, call))
+            else:
+                frames = self._lane.here(partial(self._answer, request, content, call))
+        finally:
+            self._lane.leave()
+        self._finish(request, call, frames)
+
+    def quick_here(
+        self,
+        caller: Caller,
+        content: tuple[str, str, dict[str, Any]],
+        call_id: str,
+        encode: Callable[[Any], T],
+        gone: Callable[[], bool],
+    ) -> T:
+        """Run a message of a proxy in the calling thread, in its turn; what its answer is encoded to.
+
+        For `QUICK_ACTIONS` of a caller who may do all of them, when `affine` is False.
+
+        Raises:
+            CallCancelled, PeerLost, Refused: as `Lane.enter`.
+            SerializeError: as ``encode``.
+        """
+        name = content[2].get("name")
+        call = Call(call_id, caller, None, (content[1], name if type(name) is str else None))
+        self.calls.begin(call)
+        try:
+            if not self._lane.enter_now():
+                call.turn = Turn()
+                self._lane.enter(call.turn, gone)
+            try:
+                return encode(self.perform(call, "", content))
+            finally:
+                self._lane.leave()
+        finally:
+            self.calls.end(call)
+
+    @property
+    def affine(self) -> bool:
+        """True when every call runs in one thread."""
+        return self._lane.affine
+
+    def _admit(self, request: Request) -> Any:
+        content = self._protocol.content(request.envelope, writable=True)
+        if self._control(request, content):
+            return _ANSWERED
+        if request.handshake:
+            raise SignatureError("the request is not addressed to this agent, which may have been restarted")
+        if request.envelope.signer is not None:
+            self._authorize(request, content)
+        if self._lane.running and _name_of(content)[0] in AT_ONCE:
+            envelope = request.envelope
+            answer = self._on_request(envelope.sender, envelope.topic, content, envelope.msgid)
+            self._replies.reply(request, answer)
+            return _ANSWERED
+        return content
+
+    def _authorize(self, request: Request, content: Any) -> None:
+        try:
+            authorize(request.envelope.signer, self._role_needed(content))
+        except RoleRefused as exc:
+            self.on_refused(Call(request.envelope.msgid, request.caller), content, exc)
+            raise
+
+    def _begin(self, request: Request, name: tuple[str, object]) -> Call:
+        envelope = request.envelope
+        if request.handshake:
+            raise FrameError(f"a handshake of {len(envelope.content)} bytes is too large")
+        call = Call(envelope.msgid, request.caller, None, name)
+        self.calls.begin(call)
+        return call
+
+    def _submit(self, request: Request, content: Any, call: Call) -> None:
+        work = partial(self._run, request, content, call)
+        turn = call.turn = Turn(work, partial(self._refuse, request, call))
+        try:
+            self._lane.submit(turn)
+        except BaseException:
+            self.calls.end(call)
+            raise
+
+    def _refuse(self, request: Request, call: Call, error: Exception) -> None:
+        self.calls.end(call)
+        self._replies.refuse(request, error)
+
+    def _run(self, request: Request, content: Any, call: Call) -> None:
+        if len(request.envelope.content) > DECODE_LATER:
+            self._finish(request, call, self._decode_and_answer(request, call))
+        else:
+            self._finish(request, call, self._answer(request, content, call))
+
+    def _work_and_leave(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        finally:
+            self._lane.leave()
+
+    def _finish_apart(self, request: Request, call: Call, frames: list[Frames]) -> None:
+        if frames:
+            self._finish(request, call, frames[0])
+        else:
+            self._refuse(request, call, RemoteProtocolError("the answer could not be written"))
+
+    def _decode_and_answer(self, request: Request, call: Call) -> Frames:
+        try:
+            content = self._protocol.content(request.envelope, writable=True)
+            self._authorize(request, content)
+        except Exception as exc:
+            return self._replies.encode_refusal(request, exc)
+        return self._answer(request, content, call)
+
+    def _answer(self, request: Request, content: Any, call: Call) -> Frames:
+        envelope = request.envelope
+        message = read_ps_message(content)
+        if message is not None and isinstance(message[1], dict) and message[1].get("oneway"):
+            request.oneway = True
+        answer = self.perform(call, envelope.topic, content)
+        return self._replies.encode(request, answer)
+
+    def perform(self, call: Call, topic: str, content: Any) -> Any:
+        """Run one request, whose turn it is, in the calling thread; the content of its answer."""
+        started = time.monotonic()
+        token = set_current(call)
+        try:
+            answer = self._on_request(call.caller.agent, topic, content, call.id)
+        except BaseException as exc:
+            logger.warning("request %s of %s raised", call.id, call.caller.agent, exc_info=True)
+            answer = raised(exc)
+        finally:
+            reset_current(token)
+        if time.monotonic() - started < QUICK:
+            self._proofs[call.name] = self._proofs.get(call.name, 0) + 1
+            if len(self._proofs) > _MAX_NAMES:
+                self._proofs.clear()
+        else:
+            self._proofs[call.name] = 0
+        return answer
+
+    def direct(self, caller: Caller, content: Any, name: tuple[str, object]) -> Any:
+        """Answer of a request of this process, or `NOT_NOW` when it may not run in the caller's thread.
+
+        Raises:
+            RoleRefused: as over the wire.
+        """
+        if self._proofs.get(name, 0) < PROOFS or self._lane.affine or not self._lane.enter_now():
+            return NOT_NOW
+        try:
+            if caller.key is not None:
+                authorize(caller.key, self._role_needed(content))
+            return self._lane.here(
+                partial(self.perform, Call(f"direct-{next(_numbers)}", caller, None, name), "", content)
+            )
+        finally:
+            self._lane.leave()
+
+    def _finish(self, request: Request, call: Call, frames: Frames) -> None:
+        if request.envelope.dialect != PZC00:
+            self._results.keep(call, request.receiver, frames)
+        self.calls.end(call)
+        self._replies.send(request, frames)
+
+
+def _not_told(call: Call, content: Any, error: BaseException) -> None:
+    """Nobody keeps an audit log."""
+
+
+_ANSWERED = object()
+_numbers = itertools.count(1)
+
+NOT_NOW = object()
+"""`Execution.direct` did nothing."""
+
+
+def _name_of(content: Any) -> tuple[str, object]:
+    """What a request is about, to tell quick ones from slow ones."""
+    message = read_ps_message(content)
+    if message is None:
+        return "", None
+    name = message[1].get("name") if isinstance(message[1], dict) else None
+    return message[0], name if isinstance(name, str) else None

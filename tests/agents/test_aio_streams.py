@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from pzc import Protocol, Proxy, aio, close
+from pzc.agents.locking import lock
+from pzc.protocol.errors import LockedBy
+
+from tests.agents.benches import Bench, bench_served, proxy_of, reached, run
+from tests.agents.calling import KEY, TIMEOUT
+
+
+@pytest.fixture
+def bench() -> Iterator[tuple[Bench, str]]:
+    with bench_served() as served:
+        yield served
+
+
+def test_a_generator_is_iterated(bench: tuple[Bench, str]) -> None:
+    async def main() -> list[int]:
+        async with proxy_of(bench[1]) as psu:
+            return [item async for item in psu.scan(1000)]
+
+    assert run(main()) == list(range(1000))
+
+
+def test_an_awaited_generator_call_gives_its_items_too(bench: tuple[Bench, str]) -> None:
+    async def main() -> list[int]:
+        async with proxy_of(bench[1]) as psu:
+            items: AsyncIterator[int] = await psu.scan(3)
+            return [item async for item in items]
+
+    assert run(main()) == [0, 1, 2]
+
+
+def test_a_generator_that_raises_does_so_behind_its_items(bench: tuple[Bench, str]) -> None:
+    async def main() -> list[int]:
+        async with proxy_of(bench[1]) as psu:
+            items = aiter(psu.break_off())
+            seen = [await anext(items)]
+            with pytest.raises(ValueError, match="out of paper"):
+                await anext(items)
+            return [*seen, *[item async for item in items]]
+
+    assert run(main()) == [1]
+
+
+def test_leaving_the_loop_over_a_generator_ends_it_at_the_server(bench: tuple[Bench, str]) -> None:
+    served, endpoint = bench
+
+    async def main() -> None:
+        async with proxy_of(endpoint) as psu:
+            async for item in psu.scan(1_000_000):
+                if item == 3:
+                    break
+            await reached(served.ended)
+
+    run(main())
+
+
+def test_a_generator_that_is_closed_ends_at_the_server_and_gives_no_more(bench: tuple[Bench, str]) -> None:
+    served, endpoint = bench
+
+    async def main() -> None:
+        async with proxy_of(endpoint) as psu:
+            items = await psu.scan(1_000_000)
+            assert await anext(items) == 0
+            await items.aclose()
+            await reached(served.ended)
+            assert [item async for item in items] == []
+
+    run(main())
+
+
+def test_a_cancelled_wait_for_an_item_loses_none(bench: tuple[Bench, str]) -> None:
+    served, endpoint = bench
+
+    async def main() -> list[str]:
+        async with proxy_of(endpoint) as psu:
+            items = aiter(psu.measure())
+            seen = [await anext(items)]
+            for _ in range(5):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(anext(items), 0.01)
+            served.opened.set()
+            return [*seen, *[item async for item in items]]
+
+    assert run(main()) == ["begun", "through"]
+
+
+def test_what_is_no_generator_cannot_be_iterated(bench: tuple[Bench, str]) -> None:
+    async def main() -> None:
+        async with proxy_of(bench[1]) as psu:
+            with pytest.raises(TypeError, match="no stream: await it"):
+                async for _ in psu.ramp(1):
+                    pass
+
+    run(main())
+
+
+def test_a_lock_keeps_others_out(bench: tuple[Bench, str]) -> None:
+    other = Proxy(bench[1], protocol=Protocol(KEY), timeout=TIMEOUT)
+
+    async def main() -> int:
+        async with proxy_of(bench[1]) as psu:
+            async with aio.lock(psu, ttl=30, reason="calibration"):
+                with pytest.raises(LockedBy, match="calibration"):
+                    other.ramp(1)
+                assert await psu.ramp(1) == 2
+            return other.ramp(2)
+
+    assert run(main()) == 4
+    close(other)
+
+
+def test_a_task_that_is_cancelled_while_it_waits_for_a_lock_does_not_keep_it(
+    bench: tuple[Bench, str],
+) -> None:
+    other = Proxy(bench[1], protocol=Protocol(KEY), timeout=TIMEOUT)
+
+    async def main() -> None:
+        async with proxy_of(bench[1]) as psu:
+            waiting = aio.lock(psu, wait=TIMEOUT)
+            with lock(other):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(waiting.__aenter__(), 0.1)
+            await asyncio.to_thread(lambda: lock(other, wait=TIMEOUT).release())
+
+    run(main())
+    close(other)
+
+
+def test_a_batch_runs_in_one_turn(bench: tuple[Bench, str]) -> None:
+    async def main() -> list[Any]:
+        async with proxy_of(bench[1]) as psu:
+            async with aio.batch(psu) as calls:
+                calls.voltage
+                calls.ramp(2)
+            return calls.results
+
+    assert run(main()) == [0.0, 4]

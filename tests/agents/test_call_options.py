@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import gc
+import threading
+from concurrent.futures import CancelledError, wait
+from typing import Any
+
+import pytest
+
+from pzc import CallCancelled, CallTimeout, ConfigError, Protocol, Proxy, Refused
+from pzc.agents.futures import CallFuture
+from pzc.agents.marks import idempotent
+
+from tests.agents import original
+from tests.agents.calling import KEY, TIMEOUT, Gate, Instrument, in_thread, proxied, served
+
+
+class Counter:
+    """Counts what reached it."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.came = threading.Semaphore(0)
+
+    def note(self, value: Any = None) -> int:
+        self.calls.append(value)
+        self.came.release()
+        return len(self.calls)
+
+    @idempotent
+    def read(self) -> int:
+        return len(self.calls)
+
+    def fail(self) -> None:
+        self.came.release()
+        raise ValueError("out of range")
+
+
+@pytest.fixture(params=["timeout", "options"])
+def short(request: pytest.FixtureRequest) -> Any:
+    """Two ways to give a call 0.1 s."""
+    if request.param == "timeout":
+        return lambda proxy: (setattr_timeout(proxy), proxy.wait)[1]
+    return lambda proxy: proxy.wait.options(timeout=0.1)
+
+
+def setattr_timeout(proxy: Proxy) -> None:
+    proxy._proxy_remote.timeout = 0.1
+
+
+def test_a_timeout_is_per_proxy_and_per_call(short: Any) -> None:
+    gate = Gate()
+    with served(gate) as (_, proxy):
+        with pytest.raises(CallTimeout):
+            short(proxy)()
+        gate.opened.set()
+
+
+def test_options_leave_the_attribute_that_they_came_from_alone() -> None:
+    gate = Gate()
+    with served(gate) as (_, proxy):
+        with pytest.raises(CallTimeout):
+            proxy.wait.options(timeout=0.1)()
+        thread, outcome = in_thread(lambda: proxy.wait.options(timeout=TIMEOUT).options()())
+        gate.opened.set()
+        thread.join(TIMEOUT)
+        assert outcome == ["through"]
+
+
+def test_options_hold_for_every_kind_of_call_and_for_items() -> None:
+    gate = Gate()
+    with served(gate) as (_, proxy):
+        with pytest.raises(CallTimeout):
+            proxy.wait.options(timeout=0.1).future().result(TIMEOUT)
+        gate.opened.set()
+    with served(Instrument()) as (_, psu):
+        assert psu.calibration.options(timeout=TIMEOUT)[1] == 2
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_a_timeout_that_cannot_be_used_is_refused(seconds: float) -> None:
+    with served(Instrument()) as (server, psu):
+        with pytest.raises(ConfigError, match="positive number of seconds"):
+            psu.ramp.options(timeout=seconds)
+        with pytest.raises(ConfigError, match="positive number of seconds"):
+            Proxy(server.rep_endpoint, timeout=seconds)
+
+
+def test_a_transport_that_does_not_exist_is_refused() -> None:
+    with served(Instrument()) as (server, psu):
+        with pytest.raises(ConfigError, match="auto, inproc, unix, tcp"):
+            psu.ramp.options(transport="pigeon")
+        with pytest.raises(ConfigError, match="auto, inproc, unix, tcp"):
+            Proxy(server.rep_endpoint, transport="pigeon")
+
+
+def test_a_transport_comes_from_the_argument_else_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PZC_TRANSPORT", "tcp")
+    with served(Instrument()) as (server, psu):
+        assert psu._proxy_remote.transport == "tcp"
+        assert psu.ramp(2) == 4
+        with proxied(server.rep_endpoint, transport="auto") as other:
+            assert other._proxy_remote.transport == "auto"
+            assert other.ramp.options(transport="tcp")(3) == 6
+
+
+def test_a_call_that_timed_out_says_its_id() -> None:
+    gate = Gate()
+    with served(gate) as (server, proxy):
+        with pytest.raises(CallTimeout) as caught:
+            proxy.wait.options(timeout=0.1)()
+        gate.opened.set()
+        assert caught.value.call_id.startswith("urn:uuid:")
+        assert caught.value.call_id.endswith(f"@{server.rep_endpoint}")
+
+
+def test_a_future_that_timed_out_says_its_id() -> None:
+    gate = Gate()
+    with served(gate) as (_, proxy):
+        future = proxy.wait.options(timeout=0.1).future()
+        with pytest.raises(CallTimeout) as caught:
+            future.result(TIMEOUT)
+        gate.opened.set()
+        assert caught.value.call_id == future.call_id
+
+
+def test_a_one_way_call_runs_and_gives_nothing() -> None:
+    counter = Counter()
+    with served(counter, key=KEY) as (_, proxy):
+        assert proxy.note.oneway("x") is None
+        assert counter.came.acquire(timeout=TIMEOUT)
+        assert counter.calls == ["x"]
+
+
+def test_one_way_calls_of_a_thread_keep_their_order_among_its_other_calls() -> None:
+    counter = Counter()
+    with served(counter) as (_, proxy):
+        for number in range(50):
+            proxy.note.oneway(number)
+        for _ in range(50):
+            assert counter.came.acquire(timeout=TIMEOUT)
+        assert counter.calls == list(range(50))
+
+
+def test_a_one_way_call_that_raises_disturbs_nothing() -> None:
+    counter = Counter()
+    with served(counter) as (_, proxy):
+        proxy.fail.oneway()
+        assert counter.came.acquire(timeout=TIMEOUT)
+        assert proxy.note() == 1
+
+
+def test_a_future_that_is_cancelled_cancels_its_call_before_it_starts() -> None:
+    gate = Gate()
+    with served(gate) as (_, proxy):
+        first = proxy.wait.future()
+        assert gate.entered.wait(TIMEOUT)
+        second = proxy.count.future()
+        assert second.cancel()
+        assert second.cancel()
+        with pytest.raises(CancelledError):
+            second.result(0)
+        assert wait([second], TIMEOUT).done == {second}
+        last = proxy.wait.future()
+        ping(proxy)
+        gate.opened.set()
+        assert (first.result(TIMEOUT), last.result(TIMEOUT)) == ("through", "through")
+        assert gate.calls == 2
+
+
+def ping(proxy: Proxy) -> None:
+    """A control request, which the I/O threads answer behind those that were sent before."""
+    remote = proxy._proxy_remote
+    remote.agent.exchange_later(remote.peer, "ping", TIMEOUT).result(TIMEOUT)
+
+
+def test_a_call_that_was_cancelled_by_another_raises_that() -> None:
+    gate = Gate()
+    with served(gate) as (_, proxy):
+        proxy.wait.future()
+        assert gate.entered.wait(TIMEOUT)
+        waiting = proxy.count.future()
+        call_id = waiting.call_id.partition("@")[0]
+        ping(proxy)
+        reply = proxy._proxy_remote.ask({"pzc": "cancel", "id": call_id})
+        gate.opened.set()
+        assert reply.content["state"] == "removed"
+        with pytest.raises(CallCancelled):
+            waiting.result(TIMEOUT)
+
+
+def test_a_future_that_is_done_cannot_be_cancelled() -> None:
+    with served(Instrument()) as (_, psu):
+        future = psu.ramp.future(2)
+        assert future.result(TIMEOUT) == 4
+        assert not future.cancel()
+        assert future.result(0) == 4
+
+
+def test_a_cancelled_future_tells_its_callbacks_once() -> None:
+    gate = Gate()
+    told: list[object] = []
+    with served(gate) as (_, proxy):
+        future = proxy.wait.future()
+        future.add_done_callback(told.append)
+        assert gate.entered.wait(TIMEOUT)
+        future.cancel()
+        gate.opened.set()
+        assert proxy.count() == 2
+        ping(proxy)
+    assert told == [future]
+
+
+def test_futures_that_are_cancelled_while_their_answers_come_end_either_way() -> None:
+    with served(Instrument()) as (_, psu):
+        for number in range(200):
+            future = psu.ramp.future(number)
+            if future.cancel():
+                with pytest.raises(CancelledError):
+                    future.result(0)
+            else:
+                assert future.result(0) == 2 * number
+
+
+def test_a_dropped_future_lets_the_call_go_on_and_the_proxy_end() -> None:
+    counter = Counter()
+    with served(counter) as (server, _):
+        proxy = Proxy(server.rep_endpoint)
+        shared = proxy._proxy_remote.agent
+        proxy.note.future()
+        del proxy
+        gc.collect()
+        assert counter.came.acquire(timeout=TIMEOUT)
+        assert shared is not None
+
+
+def test_a_future_of_a_method_that_returned_one_can_be_cancelled() -> None:
+    class Never:
+        def never(self) -> Any:
+            from concurrent.futures import Future
+
+            return Future()
+
+    with served(Never()) as (_, proxy):
+        future = proxy.never()
+        assert isinstance(future, CallFuture)
+        assert future.cancel()
+        assert future.cancelled()
+
+
+def test_a_method_that_is_marked_is_told_to_the_proxy_and_a_call_may_say_otherwise() -> None:
+    with served(Counter()) as (_, proxy):
+        assert proxy.read._idempotent
+        assert not proxy.note._idempotent
+        assert proxy.note.options(idempotent=True)._idempotent
+        assert not proxy.read.options(idempotent=False)._idempotent
+        assert proxy.note.options(idempotent=True)() == 1
+
+
+def test_an_original_pizco_gets_a_timeout_and_refuses_the_rest() -> None:
+    key = KEY.encode()
+    with (
+        original.Server(key, original.invented(key)) as server,
+        proxied(server.endpoint, timeout=TIMEOUT, protocol=Protocol(KEY, "pickle2")) as psu,
+    ):
+        assert psu.ramp.options(timeout=TIMEOUT)(2) == 4
+        for attempt in (
+            lambda: psu.ramp.oneway(2),
+            lambda: psu.ramp.options(idempotent=True),
+            lambda: psu.ramp.options(transport="unix"),
+        ):
+            with pytest.raises(Refused, match="an original Pizco cannot"):
+                attempt()

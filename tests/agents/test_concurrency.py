@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pzc import CallTimeout, ConfigError, Protocol, Proxy, Server, close
+from pzc.agents import execution
+
+from tests.agents.calling import KEY, TIMEOUT, in_thread, proxied, served
+from tests.agents.notifying import run_threads
+
+
+class Room:
+    """Counts who is inside, and lets a test decide when a call ends."""
+
+    def __init__(self, meeting: int = 1) -> None:
+        self._guard, self._meeting = threading.Lock(), threading.Barrier(meeting)
+        self.inside = self.most = 0
+        self.threads: set[int] = set()
+        self.made_in = threading.get_ident()
+
+    def meet(self) -> None:
+        with self._guard:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+            self.threads.add(threading.get_ident())
+        self._meeting.wait(TIMEOUT)
+        with self._guard:
+            self.inside -= 1
+
+    def where(self) -> tuple[int, int]:
+        return self.made_in, threading.get_ident()
+
+
+class Moody:
+    """Quick, until it is told not to be."""
+
+    def __init__(self) -> None:
+        self.entered, self.opened = threading.Event(), threading.Event()
+        self.slow = False
+        self.other: Callable[[], object] | None = None
+        self.ran_in: list[str] = []
+
+    def step(self) -> str:
+        self.ran_in.append(threading.current_thread().name)
+        if self.slow:
+            self.slow = False
+            self.entered.set()
+            assert self.opened.wait(TIMEOUT)
+        return "done"
+
+    def relay(self) -> Any:
+        return None if self.other is None else self.other()
+
+
+@pytest.fixture
+def moody(monkeypatch: pytest.MonkeyPatch) -> Iterator[Moody]:
+    monkeypatch.setattr(execution, "QUICK", TIMEOUT)  # whatever a loaded machine makes of it
+    made = Moody()
+    yield made
+    made.opened.set()
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_three_calls_run_at_once_and_never_four(transport: str) -> None:
+    room = Room(meeting=3)
+    with Server(room, protocol=Protocol(KEY), concurrency=3) as server:
+        with proxied(server.rep_endpoint, protocol=Protocol(KEY), transport=transport) as proxy:
+            run_threads(*[lambda: proxy.meet()] * 27)
+    assert (room.most, room.inside) == (3, 0)
+
+
+def test_calls_of_both_transports_share_the_slots() -> None:
+    room = Room(meeting=2)
+    with served(room, concurrency=2) as (_, proxy):
+        futures = [proxy.meet.future() for _ in range(6)]
+        run_threads(*[lambda: proxy.meet()] * 6)
+        for future in futures:
+            future.result(TIMEOUT)
+    assert room.most == 2
+
+
+@pytest.mark.parametrize("options", [{"concurrency": 0}, {"concurrency": 2, "thread_affine": True}])
+def test_an_impossible_number_of_calls_is_a_config_error_and_leaves_nothing(options: Any) -> None:
+    with pytest.raises(ConfigError, match="is not possible"):
+        Server(Room(), **options)
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_everything_of_an_affine_server_happens_in_the_thread_that_made_its_object(transport: str) -> None:
+    proxy: Any = Server.serve_in_thread(Room, protocol=Protocol(KEY), thread_affine=True)
+    with proxied(proxy._proxy_remote.endpoint, protocol=Protocol(KEY), transport=transport) as other:
+        found = {tuple(proxy.where()) for _ in range(10)} | {tuple(other.where()) for _ in range(10)}
+        run_threads(*[lambda: other.meet()] * 4)
+        made_in = proxy.made_in
+        assert set(proxy.threads) == {made_in}
+    assert found == {(made_in, made_in)}
+    proxy._proxy_stop_server()
+    close(proxy)
+
+
+def quickened(proxy: Proxy) -> None:
+    for _ in range(execution.PROOFS + 2):
+        assert proxy.step() == "done"
+
+
+def test_a_quick_method_runs_in_the_io_thread(moody: Moody) -> None:
+    with served(moody) as (server, _), proxied(server.rep_endpoint, transport="tcp") as proxy:
+        quickened(proxy)
+    assert "pzc-io" in moody.ran_in[-1]
+
+
+def test_a_quick_method_that_is_slow_for_once_holds_up_nobody(moody: Moody) -> None:
+    with served(moody) as (server, _), proxied(server.rep_endpoint, transport="tcp") as proxy:
+        quickened(proxy)
+        moody.slow = True
+        thread, outcome = in_thread(proxy.step)
+        assert moody.entered.wait(TIMEOUT)
+        agent = proxy._proxy_remote.agent
+        assert agent.exchange(server.rep_endpoint, "ping", TIMEOUT, transport="tcp").content == "pong"
+        waiting = proxy.step.future()
+        moody.opened.set()
+        thread.join(TIMEOUT)
+        assert outcome == ["done"]
+        assert waiting.result(TIMEOUT) == "done"
+        quickened(proxy)
+
+
+def test_a_server_is_stopped_while_a_quick_method_is_slow(moody: Moody) -> None:
+    with served(moody) as (server, _), proxied(server.rep_endpoint, transport="tcp") as proxy:
+        quickened(proxy)
+        moody.slow = True
+        thread, outcome = in_thread(proxy.step)
+        assert moody.entered.wait(TIMEOUT)
+        stopping, _ = in_thread(server.stop)
+        moody.opened.set()
+        stopping.join(TIMEOUT)
+        thread.join(TIMEOUT)
+    assert outcome == ["done"]
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_method_may_call_another_server_of_its_process(moody: Moody, transport: str) -> None:
+    with served(Moody()) as (second, _), served(moody) as (first, _):
+        with (
+            proxied(second.rep_endpoint, transport=transport, timeout=TIMEOUT) as inner,
+            proxied(first.rep_endpoint, transport=transport, timeout=TIMEOUT) as outer,
+        ):
+            moody.other = inner.step
+            for _ in range(execution.PROOFS + 5):
+                assert outer.relay() == "done"
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_method_may_call_its_own_server_when_there_is_another_slot(moody: Moody, transport: str) -> None:
+    with (
+        served(moody, concurrency=2) as (server, _),
+        proxied(server.rep_endpoint, transport=transport, timeout=TIMEOUT) as proxy,
+    ):
+        moody.other = proxy.step
+        for _ in range(execution.PROOFS + 5):
+            assert proxy.relay() == "done"
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_method_that_calls_its_own_server_without_another_slot_gets_a_timeout(
+    moody: Moody, transport: str
+) -> None:
+    with (
+        served(moody) as (server, _),
+        proxied(server.rep_endpoint, transport=transport, timeout=TIMEOUT) as outer,
+        proxied(server.rep_endpoint, transport=transport, timeout=0.3) as inner,
+    ):
+        moody.other = inner.step
+        with pytest.raises(CallTimeout):
+            outer.relay()
+        assert outer.step() == "done"
+
+
+def test_a_method_may_ask_its_own_server_what_is_answered_at_once(moody: Moody) -> None:
+    with served(moody) as (server, proxy):
+        agent = proxy._proxy_remote.agent
+        moody.other = lambda: agent.request(server.rep_endpoint, "ping", TIMEOUT)
+        for _ in range(execution.PROOFS + 5):
+            assert proxy.relay() == "pong"
+
+
+def test_taking_over_leaves_no_thread_behind(moody: Moody) -> None:
+    with served(moody) as (server, _), proxied(server.rep_endpoint, transport="tcp") as proxy:
+        for _ in range(5):
+            quickened(proxy)
+            moody.opened.clear()
+            moody.entered.clear()
+            moody.slow = True
+            thread, _ = in_thread(proxy.step)
+            assert moody.entered.wait(TIMEOUT)
+            leader = server.loop.run(threading.current_thread)
+            moody.opened.set()
+            thread.join(TIMEOUT)
+            assert server.loop.run(threading.current_thread) is leader
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("pzc-io")]

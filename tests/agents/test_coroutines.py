@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pzc import Proxy
+from pzc.agents.calls import Call, Caller, Calls, reset_current, set_current
+from pzc.agents.coroutines import Coroutines
+from pzc.agents.lane import Lane
+from pzc.protocol.errors import CallCancelled, PeerLost
+
+from tests.agents.calling import TIMEOUT, in_thread, served
+from tests.agents.notifying import run_threads
+
+
+class Meeting:
+    """Coroutines that count how many are inside."""
+
+    def __init__(self) -> None:
+        self.inside = self.most = 0
+        self.together = asyncio.Event()
+        self.entered = threading.Event()
+        self.ended = threading.Event()
+
+    async def visit(self) -> int:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        self.inside -= 1
+        return self.inside
+
+    async def meet(self, others: int) -> None:
+        self.inside += 1
+        if self.inside == others:
+            self.together.set()
+        await asyncio.wait_for(self.together.wait(), TIMEOUT)
+
+    async def sleep(self) -> None:
+        self.entered.set()
+        try:
+            await asyncio.sleep(TIMEOUT)
+        finally:
+            await asyncio.sleep(0.02)
+            self.ended.set()
+
+    async def stubborn(self) -> str:
+        self.entered.set()
+        try:
+            await asyncio.sleep(TIMEOUT)
+        except asyncio.CancelledError:
+            return "I went on"
+        return "never told"
+
+    async def fail(self) -> None:
+        await asyncio.sleep(0)
+        raise ValueError("out of range")
+
+    async def leave(self) -> None:
+        raise SystemExit(3)
+
+    def plain(self) -> bool:
+        return self.ended.is_set()
+
+
+@pytest.fixture
+def meeting() -> Meeting:
+    return Meeting()
+
+
+@pytest.fixture
+def proxy(meeting: Meeting) -> Iterator[Proxy]:
+    with served(meeting) as (_, made):
+        yield made
+
+
+def cancel(proxy: Any, call_id: str) -> Any:
+    return proxy._proxy_remote.ask({"pzc": "cancel", "id": call_id}).content["state"]
+
+
+def test_async_methods_run_one_at_a_time_in_a_lane_of_one(meeting: Meeting, proxy: Any) -> None:
+    run_threads(*[lambda: proxy.visit()] * 5)
+    assert (meeting.most, meeting.inside) == (1, 0)
+
+
+def test_async_methods_meet_in_a_lane_of_three(meeting: Meeting) -> None:
+    with served(meeting, concurrency=3) as (_, proxy):
+        run_threads(*[lambda: proxy.meet(3)] * 3)
+    assert meeting.inside == 3
+
+
+def test_what_an_async_method_raises_comes_back(proxy: Any) -> None:
+    with pytest.raises(ValueError, match="out of range"):
+        proxy.fail()
+    assert proxy.visit() == 0
+
+
+def test_an_async_method_that_exits_costs_its_caller_an_error_and_the_server_nothing(proxy: Any) -> None:
+    with pytest.raises(RuntimeError, match="SystemExit: 3"):
+        proxy.leave()
+    assert proxy.visit() == 0
+
+
+def test_cancelling_reaches_an_async_method(meeting: Meeting, proxy: Any) -> None:
+    remote = proxy._proxy_remote
+    content = ("PSMessage", "exec", {"name": "sleep", "method": "__call__"})
+    running = remote.agent.exchange_later(remote.peer, content, TIMEOUT)
+    assert meeting.entered.wait(TIMEOUT)
+    assert cancel(proxy, running.msgid) == "told"
+    detail = running.result(TIMEOUT).content[2][0]
+    assert detail["type"].endswith("CallCancelled")
+    assert meeting.ended.is_set()
+
+
+def test_the_next_call_waits_until_a_cancelled_coroutine_has_cleaned_up(meeting: Meeting, proxy: Any) -> None:
+    remote = proxy._proxy_remote
+    content = ("PSMessage", "exec", {"name": "sleep", "method": "__call__"})
+    running = remote.agent.exchange_later(remote.peer, content, TIMEOUT)
+    assert meeting.entered.wait(TIMEOUT)
+    thread, outcome = in_thread(lambda: proxy.plain())
+    cancel(proxy, running.msgid)
+    thread.join(TIMEOUT)
+    assert outcome == [True]
+
+
+def test_a_coroutine_that_goes_on_after_it_was_cancelled_answers_what_it_answers(
+    meeting: Meeting, proxy: Any
+) -> None:
+    remote = proxy._proxy_remote
+    content = ("PSMessage", "exec", {"name": "stubborn", "method": "__call__"})
+    running = remote.agent.exchange_later(remote.peer, content, TIMEOUT)
+    assert meeting.entered.wait(TIMEOUT)
+    cancel(proxy, running.msgid)
+    assert tuple(running.result(TIMEOUT).content) == ("PSMessage", "return", "I went on")
+
+
+def test_a_server_that_is_stopped_cancels_the_coroutine_that_runs(meeting: Meeting) -> None:
+    with served(meeting) as (server, proxy):
+        thread, outcome = in_thread(lambda: proxy.sleep())
+        assert meeting.entered.wait(TIMEOUT)
+        server.stop()
+        thread.join(TIMEOUT)
+    assert meeting.ended.is_set()
+    assert isinstance(outcome[0], PeerLost)
+
+
+@pytest.fixture
+def calls() -> Calls:
+    return Calls(Lane("test"))
+
+
+@pytest.fixture
+def coroutines(calls: Calls) -> Iterator[Coroutines]:
+    made = Coroutines("test", calls)
+    yield made
+    made.close()
+
+
+def test_no_thread_is_started_before_the_first_coroutine(coroutines: Coroutines) -> None:
+    before = threading.active_count()
+    coroutines.close()
+    assert threading.active_count() == before
+
+
+def test_after_close_a_coroutine_is_refused_and_left_closed(coroutines: Coroutines) -> None:
+    coroutines.close()
+    with pytest.raises(PeerLost, match="is being stopped"):
+        coroutines.run(asyncio.sleep(0))
+
+
+def test_a_call_that_was_cancelled_before_its_coroutine_began_does_not_run_it(
+    coroutines: Coroutines, calls: Calls
+) -> None:
+    ran: list[int] = []
+
+    async def work() -> None:
+        ran.append(1)
+        await asyncio.sleep(TIMEOUT)
+        ran.append(2)
+
+    call = Call("id", Caller("me", None, ""))
+    calls.cancel(call)
+    token = set_current(call)
+    try:
+        with pytest.raises(CallCancelled):
+            coroutines.run(work())
+    finally:
+        reset_current(token)
+    assert 2 not in ran
+
+
+def test_a_call_that_is_cancelled_after_its_coroutine_ended_is_told_and_nothing_else(
+    coroutines: Coroutines, calls: Calls
+) -> None:
+    call = Call("id", Caller("me", None, ""))
+    token = set_current(call)
+    try:
+        assert coroutines.run(asyncio.sleep(0, 7)) == 7
+    finally:
+        reset_current(token)
+    coroutines.close()
+    assert calls.cancel(call) == "told"
+
+
+def test_coroutines_of_many_threads_share_one_loop(coroutines: Coroutines) -> None:
+    loops: set[int] = set()
+
+    async def note() -> None:
+        loops.add(id(asyncio.get_running_loop()))
+
+    run_threads(*[lambda: [coroutines.run(note()) for _ in range(20)]] * 8)
+    assert len(loops) == 1

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from pzc import Protocol, Proxy, Server, attach, lock
+
+from tests.agents.calling import KEY, TIMEOUT, proxied
+
+logger = logging.getLogger("tests.faults")
+
+CALLS = 100
+NOTHING = {"running": 0, "waiting": 0, "held": 0, "lock": None}
+
+CLIENT = """
+import sys
+from pzc import Protocol, Proxy, lock
+
+endpoint, key, transport, ttl = sys.argv[1:]
+proxy = Proxy(endpoint, protocol=Protocol(key), transport=transport, timeout=60)
+held = lock(proxy, ttl=float(ttl))
+stream = proxy.count()
+next(stream)
+quick = proxy.step.future()
+quick.result()
+futures = [proxy.wait.future() for _ in range(100)]
+print(quick.call_id, futures[0].call_id, flush=True)
+sys.stdin.read()
+"""
+
+
+class Bench:
+    """What the client holds something of."""
+
+    def __init__(self) -> None:
+        self.closed, self.entered, self.opened = threading.Event(), threading.Event(), threading.Event()
+        self.calls = 0
+
+    def count(self) -> Iterator[int]:
+        try:
+            yield from range(1_000_000)
+        finally:
+            self.closed.set()
+
+    def wait(self) -> str:
+        self.calls += 1
+        self.entered.set()
+        assert self.opened.wait(TIMEOUT)
+        return "through"
+
+    def step(self) -> int:
+        return 7
+
+
+class Held:
+    """A client process that holds a lock, an open stream and unanswered futures."""
+
+    def __init__(self, bench: Bench, server: Server, observer: Proxy, process: subprocess.Popen[str]) -> None:
+        self.bench, self.endpoint, self.process = bench, server.rep_endpoint, process
+        self._observer = observer
+        assert process.stdout is not None
+        self.answered, self.unanswered = process.stdout.readline().split()
+        assert bench.entered.wait(TIMEOUT)
+        self.until(lambda now: now["waiting"] == CALLS - 1)
+
+    def now(self) -> dict[str, Any]:
+        told = self._observer._proxy_remote.ask({"pzc": "statistics"}).content["calls"]
+        return {name: told[name] for name in NOTHING}
+
+    def until(self, condition: Callable[[dict[str, Any]], bool]) -> None:
+        pause, deadline = threading.Event(), time.monotonic() + TIMEOUT
+        while not condition(self.now()):
+            assert time.monotonic() < deadline, self.now()
+            pause.wait(0.01)
+
+
+@contextmanager
+def held(transport: str = "auto", ttl: float = 30.0) -> Iterator[Held]:
+    bench = Bench()
+    with (
+        Server(bench, protocol=Protocol(KEY)) as server,
+        proxied(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as observer,
+        subprocess.Popen(
+            [sys.executable, "-c", CLIENT, server.rep_endpoint, KEY, transport, str(ttl)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        try:
+            yield Held(bench, server, observer, process)
+        finally:
+            process.kill()
+            bench.opened.set()
+
+
+@pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
+def test_a_second_after_a_client_was_killed_nothing_of_it_is_left_but_its_results(
+    transport: str,
+) -> None:
+    with held(transport) as client:
+        killed = time.monotonic()
+        client.process.kill()
+        client.until(lambda now: now["waiting"] == 0 and now["lock"] is None)
+        client.bench.opened.set()  # the call that ran goes on, and leaves its turn to the end of the stream
+        client.until(NOTHING.__eq__)
+        assert client.bench.closed.wait(TIMEOUT)
+        seconds = time.monotonic() - killed
+        assert seconds < 1.5
+        assert client.bench.calls == 1
+        for call_id, result in ((client.answered, 7), (client.unanswered, "through")):
+            assert attach(call_id, timeout=TIMEOUT, protocol=Protocol(KEY)).result(TIMEOUT) == result
+        with (
+            proxied(client.endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as other,
+            lock(other),
+        ):
+            assert other.step() == 7
+    logger.info("seconds until nothing was left: %s", seconds)
+
+
+def test_a_frozen_client_loses_its_streams_and_waiting_calls_after_four_seconds_and_its_lock_after_its_ttl() -> (
+    None
+):
+    with held(ttl=6.0) as client:
+        frozen = time.monotonic()
+        os.kill(client.process.pid, signal.SIGSTOP)
+        client.until(lambda now: now["waiting"] == 0)
+        silent = time.monotonic() - frozen
+        client.bench.opened.set()
+        assert client.bench.closed.wait(TIMEOUT)
+        assert client.now()["lock"] is not None
+        client.until(NOTHING.__eq__)
+        expired = time.monotonic() - frozen
+        assert 3.5 < silent < 5.0
+        assert 5.5 < expired < 7.0
+        assert client.bench.calls == 1
+    logger.info("seconds until streams and calls were gone, and the lock: %s", (silent, expired))
