@@ -32,7 +32,7 @@ from .generators import Generators, is_stream
 from .holding import Holding
 from .loop import Loop
 from .members import Members, options_of
-from .messages import as_original, ps_message, raised, read_ps_message, text_of
+from .messages import as_original, ps_message, raised, read_ps_message, shown, text_of
 from .publisher import Publisher
 from .results import Results
 
@@ -80,7 +80,7 @@ def _calls_of(options: Any) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for call in calls:
         if not isinstance(call, list | tuple) or len(call) != 2 or not isinstance(call[0], str):
-            raise RemoteProtocolError(f"a call of a batch is an action and its options, not {call!r:.100}")
+            raise RemoteProtocolError(f"a call of a batch is an action and its options, not {shown(call)}")
         if call[0] == "batch":
             raise RemoteProtocolError("a batch has no batches inside")
         found.append((call[0], call[1]))
@@ -134,11 +134,11 @@ class Actions:
             return raised(exc)
 
     def _log(self, action: str, options: Any, call: Call, error: BaseException) -> None:
-        name = options.get("name", "") if isinstance(options, dict) else ""
+        name = shown(options.get("name", "")) if isinstance(options, dict) else ""
         ours = isinstance(error, PzcError | AttributeError)
         logger.log(
             logging.INFO if ours else logging.WARNING,
-            "%s %r of %s raised %s: %s",
+            "%s %s of %s raised %s: %s",
             action, name, call.caller.agent, type(error).__name__, text_of(error),
             exc_info=None if ours else error,
         )  # fmt: skip

@@ -111,7 +111,8 @@ class Answering:
     def in_call(self) -> bool:
         """True when the calling thread or task works for a call of this agent."""
         call = current()
-        return self.lane.in_thread() or (call is not None and self.execution.calls.find(call.id) is call)
+        mine = call is not None and (call.lane is self.lane or self.execution.calls.find(call.id) is call)
+        return mine or self.lane.in_thread()
 
     def start(self) -> None:
         """Take requests; I/O thread."""

@@ -40,7 +40,10 @@ class Caller(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One request that runs or waits; ``name`` is its action and member."""
+    """One request that runs or waits; ``name`` is its action and member.
+
+    A direct call has no id until its result is to be kept, and its ``lane`` instead.
+    """
 
     id: str
     caller: Caller
@@ -48,6 +51,7 @@ class Call:
     name: tuple[str, object] = ("", None)
     cancelled: bool = False
     on_cancel: Callable[[], object] | None = None
+    lane: Lane | None = None
 
 
 _current: ContextVar[Call | None] = ContextVar("pzc_call", default=None)

@@ -27,6 +27,7 @@ from . import messages
 from .calls import Calls
 from .execution import authorize
 from .loop import Loop
+from .messages import as_text
 from .publisher import Publisher
 from .replies import Replies, Request
 from .responder import Responder
@@ -117,14 +118,14 @@ class Control:
         return {key: about[key] for key in told}
 
     def _future(self, request: Request, content: dict[str, Any]) -> None:
-        call_id = str(content.get("id"))
+        call_id = as_text(content.get("id"))
         call = self._calls.find(call_id)
         running = call is not None and call.caller.key == request.caller.key
         reply = partial(self._replies.reply, request)
         self._results.ask(call_id, request.caller, running, reply)
 
     def _cancel(self, request: Request, content: dict[str, Any]) -> None:
-        call, caller = self._calls.find(str(content.get("id"))), request.caller
+        call, caller = self._calls.find(as_text(content.get("id"))), request.caller
         if call is None:
             state = "unknown"
         else:
@@ -138,12 +139,12 @@ class Control:
         nonces, stamp = self._responder.nonces, request.envelope.stamp
         if stamp is not None:
             nonces.take(content.get("answer"), request.envelope.sender, stamp.ms)
-        challenge = str(content.get("challenge", ""))[:64]
+        challenge = as_text(content.get("challenge", ""))[:64]
         answer = {"pzc": "hello", "challenge": challenge, "nonce": nonces.give(), "time_ms": now_ms()}
         self._replies.reply(request, {**self._describe(), **answer})
 
     def _placed(self, request: Request, content: dict[str, Any]) -> None:
-        entry = (request, str(content.get("mark")), str(content.get("topic")))
+        entry = (request, as_text(content.get("mark")), as_text(content.get("topic")))
         self._unplaced.append(entry)
         self.on_filters()
         if entry in self._unplaced:

@@ -18,7 +18,6 @@ another thread becomes the I/O thread meanwhile (see `loop`).
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
 from collections.abc import Callable
@@ -82,6 +81,10 @@ class Execution:
         control: answers a control request; False for any other content.
         role_needed: role that a content takes.
         on_request: answers; sender, topic, content, message id.
+
+    Attributes:
+        act: answers a message of a proxy without `on_request`; None when that is to see each of them.
+        on_refused: told every request that was refused because of its key's role.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class Execution:
         self._on_request = on_request
         self._lane = lane
         self.calls = Calls(lane)
+        self.act: Callable[[str, Any, Call], Any] | None = None
         self.on_refused: Callable[[Call, Any, BaseException], None] = _not_told
         self._proofs: dict[tuple[str, object], int] = {}
 
@@ -178,7 +182,7 @@ class Execution:
                 call.turn = Turn()
                 self._lane.enter(call.turn, gone)
             try:
-                return encode(self.perform(call, "", content))
+                return encode(self._perform_message(call, content))
             finally:
                 self._lane.leave()
         finally:
@@ -263,15 +267,17 @@ class Execution:
         message = read_ps_message(content)
         if message is not None and isinstance(message[1], dict) and message[1].get("oneway"):
             request.oneway = True
-        answer = self.perform(call, envelope.topic, content)
+        answer = self.perform(
+            call, self._on_request, envelope.sender, envelope.topic, content, envelope.msgid
+        )
         return self._replies.encode(request, answer)
 
-    def perform(self, call: Call, topic: str, content: Any) -> Any:
+    def perform(self, call: Call, run: Callable[..., Any], *given: Any) -> Any:
         """Run one request, whose turn it is, in the calling thread; the content of its answer."""
         started = time.monotonic()
         token = set_current(call)
         try:
-            answer = self._on_request(call.caller.agent, topic, content, call.id)
+            answer = run(*given)
         except BaseException as exc:
             logger.warning("request %s of %s raised", call.id, call.caller.agent, exc_info=True)
             answer = raised(exc)
@@ -285,6 +291,11 @@ class Execution:
             self._proofs[call.name] = 0
         return answer
 
+    def _perform_message(self, call: Call, content: tuple[str, str, dict[str, Any]]) -> Any:
+        if self.act is None:
+            return self.perform(call, self._on_request, call.caller.agent, "", content, call.id)
+        return self.perform(call, self.act, content[1], content[2], call)
+
     def direct(self, caller: Caller, content: Any, name: tuple[str, object]) -> Any:
         """Answer of a request of this process, or `NOT_NOW` when it may not run in the caller's thread.
 
@@ -294,11 +305,10 @@ class Execution:
         if self._proofs.get(name, 0) < PROOFS or self._lane.affine or not self._lane.enter_now():
             return NOT_NOW
         try:
-            if caller.key is not None:
-                authorize(caller.key, self._role_needed(content))
-            return self._lane.here(
-                partial(self.perform, Call(f"direct-{next(_numbers)}", caller, None, name), "", content)
-            )
+            key = caller.key
+            if key is not None and key.role < Role.ADMIN:
+                authorize(key, self._role_needed(content))
+            return self._perform_message(Call("", caller, None, name, lane=self._lane), content)
         finally:
             self._lane.leave()
 
@@ -314,7 +324,6 @@ def _not_told(call: Call, content: Any, error: BaseException) -> None:
 
 
 _ANSWERED = object()
-_numbers = itertools.count(1)
 
 NOT_NOW = object()
 """`Execution.direct` did nothing."""

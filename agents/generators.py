@@ -27,7 +27,7 @@ from .calls import Call, Caller, current
 from .coroutines import Coroutines
 from .holding import Holding
 from .lane import Lane
-from .messages import ps_message, raised
+from .messages import ps_message, raised, shown
 
 MAX_STREAMS = 1000
 """Open streams of one server."""
@@ -107,7 +107,7 @@ class Generators:
             LocalProtocolError: for a credit that is no number between 1 and `MAX_CREDIT`.
         """
         if not isinstance(credit, int) or not 1 <= credit <= MAX_CREDIT:
-            raise LocalProtocolError(f"credit is {credit!r:.40}, expected 1 to {MAX_CREDIT}")
+            raise LocalProtocolError(f"credit is {shown(credit, 40)}, expected 1 to {MAX_CREDIT}")
         stream = self._find(stream_id, caller)
         with stream.running:
             stream.call = current()

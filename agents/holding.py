@@ -22,6 +22,7 @@ from ..protocol.keyring import Role
 from .calls import Caller
 from .execution import authorize
 from .loop import Loop, Timer
+from .messages import as_text
 from .replies import Replies, Request
 
 logger = logging.getLogger("pzc.holding")
@@ -95,10 +96,10 @@ class Holding:
             if (
                 not token
                 and identity
-                and self.lock.owner == Owner(caller.key_name, caller.agent, str(identity))
+                and self.lock.owner == Owner(caller.key_name, caller.agent, as_text(identity))
             ):
                 return
-            self.lock.check(caller.key_name, caller.agent, str(token or ""), reads)
+            self.lock.check(caller.key_name, caller.agent, as_text(token or ""), reads)
 
     def hold(self, agent: str, what: str, release: Callable[[], None]) -> int:
         """Note what an agent holds; ``release`` is called when it is dead.
@@ -119,7 +120,7 @@ class Holding:
     def _on_lock(self, request: Request, content: dict[str, Any]) -> None:
         authorize(request.envelope.signer, Role.OPERATOR)
         owner = _owner(request, content)
-        ttl, reason = _number(content.get("ttl"), _DEFAULT_TTL), str(content.get("reason", ""))
+        ttl, reason = _number(content.get("ttl"), _DEFAULT_TTL), as_text(content.get("reason", ""))
         takeover = bool(content.get("takeover"))
         if takeover:
             authorize(request.envelope.signer, Role.ADMIN)
@@ -236,12 +237,15 @@ class Holding:
 def _owner(request: Request, content: dict[str, Any]) -> Owner:
     signer = request.envelope.signer
     return Owner(
-        "" if signer is None else signer.name, request.envelope.sender, str(content.get("token", ""))
+        "" if signer is None else signer.name, request.envelope.sender, as_text(content.get("token", ""))
     )
 
 
 def _number(value: object, default: float) -> float:
-    return value if isinstance(value, int | float) else default
+    try:
+        return float(value) if isinstance(value, int | float) else default
+    except OverflowError:
+        return default
 
 
 def _nothing() -> None:

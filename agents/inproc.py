@@ -90,6 +90,11 @@ class Direct:
         return serializers.decode(name, encoded, trusted=self.trusted)
 
 
+def is_here(agent_id: str) -> bool:
+    """True for an agent of this process."""
+    return agent_id in _here.served
+
+
 def find(peer: Peer, agent_id: str, protocol: Protocol) -> Direct | None:
     """The direct way from an agent to a peer of this process; None when there is none.
 

@@ -6,6 +6,7 @@ for a peer::
 
     transport   first                      else
     auto        idle unix, new unix        idle tcp, new tcp
+    inproc      as auto, in this process   PeerLost
     unix        idle unix, new unix        PeerLost
     tcp         idle tcp, new tcp          -
 
@@ -27,7 +28,7 @@ import zmq
 from ..protocol.errors import AgentClosed, PeerLost
 from ..protocol.frames import PZC01
 from ..protocol.session import AskingSession, Party
-from . import fastlane
+from . import fastlane, inproc
 from .channels import Channel
 from .peers import Peer, is_direct
 from .replies import CAPABLE_ARRAYS
@@ -131,8 +132,10 @@ class Lines:
 
         Raises:
             AgentClosed: after `close`.
-            PeerLost: when ``transport`` is ``unix`` and there is no such way.
+            PeerLost: when ``transport`` is ``unix`` or ``inproc`` and there is no such way.
         """
+        if transport == "inproc" and peer.agent_id and not inproc.is_here(peer.agent_id):
+            raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
         with self._changed:
             if self.closed.is_set():
                 raise AgentClosed("the agent was stopped")

@@ -24,6 +24,7 @@ from typing import Any
 
 from ..protocol.errors import MemberRefused
 from .described import describe
+from .messages import shown
 
 logger = logging.getLogger("pzc.members")
 
@@ -80,7 +81,7 @@ class Members:
         if type(name) is str and (known := self._usable.get(name)) is not None:
             return known
         if not isinstance(name, str) or not name.isidentifier():
-            raise MemberRefused(f"{name!r:.100} is not the name of a member")
+            raise MemberRefused(f"{shown(name)} is not the name of a member")
         if name.startswith("_"):
             raise MemberRefused(f"{name!r} is private: members that begin with '_' are never served")
         if self._expose is not None and name not in self._expose:
@@ -144,7 +145,8 @@ class Members:
         Raises:
             MemberRefused: as `check`, and for an operation that the kind does not allow.
         """
-        attribute = self.get(name)
+        known = self._usable.get(name) if type(name) is str else None
+        attribute = getattr(self._target, known or self.check(name))
         if operation == "__call__" and callable(attribute):
             return attribute(*args, **kwargs)
         kind = kind_of(attribute)
@@ -152,7 +154,7 @@ class Members:
             return attribute.emit(*args, **kwargs)
         if isinstance(operation, str) and operation in ITEM_METHODS and _has_items(attribute):
             return ITEM_METHODS[operation](attribute, *args, **kwargs)
-        raise MemberRefused(f"{name!r} is a {kind} and does not allow {operation!r:.60}")
+        raise MemberRefused(f"{name!r} is a {kind} and does not allow {shown(operation, 60)}")
 
     def names(self) -> list[str]:
         """Served names in alphabetical order."""

@@ -110,6 +110,19 @@ def text_of(error: BaseException) -> str:
         return f"<no text: {type(exc).__name__}>"
 
 
+def shown(value: object, most: int = 100) -> str:
+    """``repr(value)``, cut; also of what cannot be told, such as a number of 5000 digits."""
+    try:
+        return repr(value)[:most]
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def as_text(value: object) -> str:
+    """A text of a peer's as it is; of anything else what it looks like."""
+    return value if isinstance(value, str) else shown(value)
+
+
 def raised(error: BaseException) -> tuple[str, str, object]:
     """``raise`` reply: the exception and its traceback lines, as the original's."""
     lines = traceback.format_exception(type(error), error, error.__traceback__)

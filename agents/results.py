@@ -17,6 +17,7 @@ beyond, new futures are refused and the oldest answers are forgotten.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import OrderedDict, deque
@@ -53,6 +54,8 @@ MAX_COPIED = 1 << 20
 """Bytes up to which an answer in shared memory is copied to be kept; a larger one is not kept."""
 
 Reply = Callable[[object], object]
+
+_numbers = itertools.count(1)
 
 
 @dataclass(slots=True)
@@ -146,6 +149,7 @@ class Results:
         Raises:
             Refused: when `MAX_RUNNING` futures are running.
         """
+        call.id = call.id or f"direct-{next(_numbers)}"
         with self._lock:
             if len(self._running) >= MAX_RUNNING:
                 raise Refused(f"{MAX_RUNNING} futures of this server are still running")

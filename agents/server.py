@@ -23,7 +23,7 @@ from .forwarding import Forwarding
 from .generators import Generators
 from .lane import Turn
 from .members import Members, kind_of
-from .messages import is_raised, read_ps_message, text_of
+from .messages import as_text, is_raised, read_ps_message, shown, text_of
 from .proxy import Proxy
 from .replies import Request
 from .wire import Protocol
@@ -101,6 +101,9 @@ class Server(Agent):
         )
         self._actions.members = Members(self.served_object, self._expose)
         self._control.words["drop"] = self._on_drop
+        self._act = self._actions.answer if self._audit is None else self._act_audited
+        if type(self).on_request is Server.on_request:
+            self._answering.execution.act = self._act
         if self._audit is not None:
             self._audit.event("started", server=self.name, endpoint=self.rep_endpoint, agent=self.agent_id)
             self._answering.execution.on_refused = self._audit_refusal
@@ -116,11 +119,14 @@ class Server(Agent):
         if message is None:
             return super().on_request(sender, topic, content, msgid)
         call = current() or Call(msgid, Caller(sender, None, ""))
-        if self._audit is None:
-            return self._actions.answer(*message, call)
+        return self._act(*message, call)
+
+    def _act_audited(self, action: str, options: Any, call: Call) -> Any:
         started = time.perf_counter()
-        answer = self._actions.answer(*message, call)
-        self._audit.record(_record(call, *message, is_raised(answer), time.perf_counter() - started))
+        answer = self._actions.answer(action, options, call)
+        if self._audit is not None:
+            seconds = time.perf_counter() - started
+            self._audit.record(_record(call, action, options, is_raised(answer), seconds))
         return answer
 
     def _audit_refusal(self, call: Call, content: Any, error: BaseException) -> None:
@@ -144,7 +150,7 @@ class Server(Agent):
         if cls is None:
             allowed = ", ".join(self._classes) or "none"
             raise InstantiateRefused(
-                f"class {wanted!r:.100} may not be instantiated here; allowed: {allowed}"
+                f"class {shown(wanted)} may not be instantiated here; allowed: {allowed}"
             )
         if self.served_object is not None:
             raise InstantiateRefused("this server already serves an object")
@@ -289,7 +295,7 @@ class Server(Agent):
 
 def _record(call: Call, action: str, options: Any, error: BaseException | None, seconds: float) -> CallRecord:
     given: dict[str, Any] = options if isinstance(options, dict) else {}
-    member = str(given.get("name") or given.get("class") or "")
+    member = as_text(given.get("name") or given.get("class") or "")
     method = given.get("method", "__call__")
     values = (given["value"],) if "value" in given else given.get("args", ())
     outcome = "ok" if error is None else _OUTCOMES.get(type(error).__name__, "raised")

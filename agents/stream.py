@@ -4,7 +4,8 @@ A message, integers little-endian::
 
     offset  size       content
     0       1          version, 1
-    1       1          flags: 1 the content lies in a block, 2 its descriptor comes with this message
+    1       1          flags: 1 the content lies in a block, 2 its descriptor comes with this message,
+                       4 it was written there by its sender alone, who may have signed its length only
     2       2          length of frame 0, the header
     4       1          length of frame 1, the serializer
     5       1          length of frame 3, the message id
@@ -61,7 +62,7 @@ INLINE = 1 << 16
 
 _HEAD = struct.Struct("<HHBBHIQ")  # version with flags, and block id with notes: fewer to look at
 _pack, _unpack, _HEAD_SIZE = _HEAD.pack, _HEAD.unpack_from, _HEAD.size
-_PLAIN, _IN_BLOCK, _WITH_FD = 0x0001, 0x0101, 0x0301
+_PLAIN, _IN_BLOCK, _WITH_FD, _PROVED = 0x0001, 0x0101, 0x0301, 0x0400
 _MAX_NOTES = 2 * MAX_BLOCKS
 _PIECE = 1 << 16  # sent at once, so that a peer that takes little at a time cannot stretch a deadline
 _MAX_FDS = 2  # that of this message, and that of the next one when it was received along with the end of this
@@ -229,10 +230,11 @@ class Stream(UnixEnd):
         parts = _checked(frames)
         content = parts.pop(2)
         large = len(content) > INLINE
+        proved = _PROVED if large and self.proves(content) else 0
         placed = self._pool.place(content) if large and self._pool is not None and not self._ended else None
         self.inlined += large and placed is None
         block_id, fd = placed or (0, -1)
-        kind = _PLAIN if placed is None else _IN_BLOCK if fd < 0 else _WITH_FD
+        kind = _PLAIN if placed is None else (_IN_BLOCK if fd < 0 else _WITH_FD) | proved
         notes = self._pending_notes()
         head = _pack(kind, *map(len, parts), len(content), block_id | len(notes) << 32)
         tail = struct.pack(f"<{len(notes)}i", *notes)
@@ -266,9 +268,9 @@ class Stream(UnixEnd):
         """The next message in whatever pieces it comes."""
         kind, a, b, c, d, e, extra = _unpack(self._take(_HEAD_SIZE, deadline, closed))
         self._inside = True
-        self.referred = kind != _PLAIN
         block_id, count = extra & 0xFFFF_FFFF, extra >> 32
         _check(kind, (a, b, c, d, e), block_id, count)
+        self.referred, kind = bool(kind & _PROVED), kind & ~_PROVED
         front = self._take(a + b + c + d, deadline, closed)
         content: Buffer = b""
         if kind == _PLAIN:
@@ -356,7 +358,7 @@ def _checked(frames: Sequence[Buffer]) -> list[Buffer]:
 
 
 def _check(kind: int, sizes: tuple[int, int, int, int, int], block_id: int, notes: int) -> None:
-    if kind not in (_PLAIN, _IN_BLOCK, _WITH_FD):
+    if kind != _PLAIN and kind & ~_PROVED not in (_IN_BLOCK, _WITH_FD):
         raise RemoteProtocolError(
             f"a message of version {kind & 0xFF} with flags {kind >> 8:#x}; this side speaks version 1"
         )

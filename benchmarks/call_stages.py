@@ -8,9 +8,12 @@ pinned to one core, where no two parts can overlap, so that a sum means somethin
 from __future__ import annotations
 
 import dataclasses
+import math
+import pickle
 import secrets
 import socket
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import repeat
@@ -18,9 +21,8 @@ from typing import Any
 
 from pzc import Protocol, Proxy, Server, close
 from pzc.agents.messages import ps_message
-from pzc.protocol import serializers
-from pzc.protocol.frames import Kind
-from pzc.protocol.window import ReplayWindow
+from pzc.agents.stream import Stream
+from pzc.protocol.session import AnsweringSession, AskingSession, Party
 
 from benchmarks.call_cases import CASES, Effort
 from benchmarks.children import START_TIMEOUT, Child, ChildFailure, Parent, core_to_pin
@@ -37,68 +39,77 @@ Stage = tuple[str, str, Callable[[], object]]
 
 
 class Both:
-    """A client's and a server's part of one call, in one process, without anything between them."""
+    """A client's and a server's end of one connection, in one process, without anything between them."""
 
     def __init__(self) -> None:
-        self.protocol = Protocol()
-        self.client, self.server = secrets.token_hex(16), secrets.token_hex(16)
-        self.window = ReplayWindow()
+        protocol = Protocol()
+        keyring = protocol.codec.keyring
+        if keyring is None:
+            raise WrongResult("the calls of this table are signed; there is no PZC_KEY")
+        client, server = (
+            Party(agent_id, f"{agent_id}/nonce", keyring.active, protocol.epoch)
+            for agent_id in (secrets.token_hex(16), secrets.token_hex(16))
+        )
+        self.asking = AskingSession(client, server, 1, True, protocol.counter())
+        header = self.request()[0]
+        self.answering = AnsweringSession(server, client, header, True, protocol.counter())
 
     def request(self) -> list[Any]:
         """Frames of a request."""
-        return self.protocol.encode(self.client, "", add_request(), receiver=self.server)
+        return _made(self.asking.ask(add_request(), time.time_ns() // 1_000_000))
 
-    def reply(self, msgid: str) -> list[Any]:
+    def reply(self, msgid: bytes) -> list[Any]:
         """Frames of the reply to a request."""
-        answer = ps_message("return", 3)
-        return self.protocol.encode(self.server, "", answer, reply_to=msgid, receiver=self.client)
+        return _made(self.answering.reply(ps_message("return", 3), msgid, time.time_ns() // 1_000_000))
 
-    def requests(self) -> Iterator[list[bytes]]:
-        """Requests that were made beforehand: one can be opened once."""
-        made = [[bytes(frame) for frame in self.request()] for _ in range(CALLS * REPEATS + 1)]
-        return iter(made)
 
-    def open_request(self, frames: list[bytes]) -> Any:
-        """Verify a request as a server does."""
-        return self.protocol.open(frames, Kind.REQUEST, receiver=self.server, window=self.window)
+def _made(found: Any) -> Any:
+    if found is None:
+        raise WrongResult("a session did not take a message that it is made for")
+    return found
 
 
 def _stages(both: Both, server: Server, proxy: Proxy) -> Iterator[Stage]:
     """In the order of a call."""
-    protocol, content, answer = both.protocol, add_request(), ps_message("return", 3)
-    name = protocol.codec.serializer
-    frames = [bytes(frame) for frame in both.request()]
-    opened = both.open_request(frames)
-    reply = [bytes(frame) for frame in both.reply(opened.msgid)]
-
-    def open_reply() -> Any:
-        return protocol.open(reply, Kind.REPLY, receiver=both.client, judge_time=False)
-
-    opened_reply, made = open_reply(), both.requests()
-    if server.on_request(both.client, "", content, opened.msgid)[2] != 3:
+    content, answer = add_request(), ps_message("return", 3)
+    frames = both.request()
+    msgid = frames[3]
+    reply = both.reply(msgid)
+    _made(both.answering.open(frames))
+    _made(both.asking.answer(reply, msgid))
+    if server.on_request("client", "", content, "id")[2] != 3:
         raise WrongResult("the server did not answer 3")
     ends, data = socket.socketpair(), b"".join(frames)
+    streams, never = [Stream(end) for end in socket.socketpair()], threading.Event()
 
     def cross() -> None:
         ends[0].sendall(data)
         ends[1].recv(1 << 16)
 
+    def carry() -> None:
+        streams[0].send(frames, math.inf)
+        streams[1].receive(math.inf, never)
+
+    packed, unpacked = pickle.dumps(content), pickle.dumps(answer)
     yield "client", "find the method `proxy.add`", lambda: proxy.add
-    yield "client", f"content to bytes ({name})", lambda: serializers.encode(name, content)
-    yield "client", "content to bytes, id, header, sign", both.request
+    yield "client", "content to bytes (pickle)", lambda: pickle.dumps(content)
+    yield "client", "content to bytes, id, sign", both.request
     yield "kernel", "send and receive once, no change of process", cross
-    yield "server", "verify: sizes, signature, time, replay", lambda: both.open_request(next(made))
-    yield "server", f"bytes to content ({name})", lambda: protocol.content(opened)
-    yield "server", "find and call `add`", lambda: server.on_request(both.client, "", content, opened.msgid)
-    yield "server", f"result to bytes ({name})", lambda: serializers.encode(name, answer)
-    yield "server", "result to bytes, id, header, sign", lambda: both.reply(opened.msgid)
-    yield "client", "verify: sizes, signature, addressee", open_reply
-    yield "client", f"bytes to result ({name})", lambda: protocol.content(opened_reply)
+    yield "both", "the same with frames, twice in a call", carry
+    yield "server", "bytes to content (pickle)", lambda: pickle.loads(packed)
+    yield "server", "verify, bytes to content", lambda: both.answering.open(frames)
+    yield "server", "find and call `add`", lambda: server.on_request("client", "", content, "id")
+    yield "server", "result to bytes (pickle)", lambda: pickle.dumps(answer)
+    yield "server", "result to bytes, id, sign", lambda: both.reply(msgid)
+    yield "client", "bytes to result (pickle)", lambda: pickle.loads(unpacked)
+    yield "client", "verify, bytes to result", lambda: both.asking.answer(reply, msgid)
     for end in ends:
         end.close()
+    for stream in streams:
+        stream.close()
 
 
-INSIDE = ("content to bytes (", "result to bytes (")
+INSIDE = ("content to bytes (", "result to bytes (", "bytes to content (", "bytes to result (")
 """Stages that are a part of the one behind them, and not added up."""
 
 
@@ -154,7 +165,7 @@ def measure(effort: Effort, rounds: int) -> str:
     with Child("call_stages", environment=environment(secrets.token_hex(32), {}), core=core) as child:
         stages: list[tuple[str, str, float]] = child.receive(START_TIMEOUT + ROUND_TIMEOUT)["stages"]
     rows = [[side, f"of which {what}" if _inside(what) else what, f"{us:.2f}"] for side, what, us in stages]
-    added = sum(us for side, what, us in stages if side != "kernel" and not _inside(what))
+    added = sum(us for side, what, us in stages if side in ("client", "server") and not _inside(what))
     floor, whole = outcome.values["floor"], outcome.values["ours"]
     rest = statistics.median(whole) - statistics.median(floor) - added
     rows += [

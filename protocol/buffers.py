@@ -75,10 +75,21 @@ def encode_large(content: object, allocate: Allocate | None = None) -> tuple[byt
 
 
 def encode_small(content: object) -> bytes | None:
-    """Return content as a plain pickle, or None when its buffers do not fit in."""
-    outside = _Outside()
-    pickled = pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
-    return None if outside else pickled
+    """Return content as a plain pickle, or None when one of its buffers is large; none was copied then."""
+    try:
+        return pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=_refuse_large)
+    except _LargeError:
+        return None
+
+
+class _LargeError(Exception):
+    """A buffer is too large to be pickled inside."""
+
+
+def _refuse_large(buffer: pickle.PickleBuffer) -> bool:
+    if buffer.raw().nbytes > LARGE:
+        raise _LargeError
+    return True
 
 
 class _Outside(list[memoryview]):

@@ -160,14 +160,14 @@ def test_the_result_of_every_call_can_be_fetched_by_its_id(
     server: Server, counter: Counter, transport: str
 ) -> None:
     ids: list[str] = []
-    real = server._actions.answer
+    real = server._act
 
     def noting(action: str, options: Any, call: Any) -> Any:
         if action == "exec":
             ids.append(call.id)
         return real(action, options, call)
 
-    server._actions.answer = noting
+    server._answering.execution.act = server._act = noting
     with proxied(server.rep_endpoint, protocol=Protocol(KEY), transport=transport) as proxy:
         for number in range(1, 8):
             assert proxy.step() == number

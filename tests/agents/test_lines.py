@@ -283,3 +283,9 @@ def test_what_was_told_in_the_handshake_decides_how_a_line_is_spoken_on(pool: Li
         assert lines.abilities(peer)["arrays"] == ("buffers" in peer.details["serializers"])
         pool.give(line)
     assert lines.abilities(replace(peer, dialect="PZC00")) == {}
+
+
+def test_a_peer_of_another_process_cannot_be_reached_directly(pool: Lines) -> None:
+    elsewhere = replace(stranger("tcp://127.0.0.1:9"), agent_id="ab" * 16)
+    with pytest.raises(PeerLost, match="is not in this process"):
+        pool.take(elsewhere, "inproc")

@@ -306,3 +306,15 @@ def test_the_kernel_tells_who_the_peer_is() -> None:
     with one, two:
         assert peer_pid(one) == os.getpid()
         assert peer_uid(one) == os.getuid()
+
+
+def test_a_content_that_its_sender_alone_wrote_is_told_apart(ends: tuple[Stream, Stream]) -> None:
+    one, two = ends
+    mine = one.allocate(LARGE)
+    assert one.proves(mine)
+    assert not one.proves(bytes(LARGE))
+    told = []
+    for content in (mine, bytes(LARGE), b"small"):
+        hand_over(one, two, content)
+        told.append(two.referred)
+    assert told == [True, False, False]

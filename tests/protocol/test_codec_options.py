@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc.protocol.codec import Codec
-from pzc.protocol.errors import ConfigError, LocalProtocolError, SerializeError
+from pzc.protocol.errors import ConfigError, LocalProtocolError, SerializeError, SignatureError
 from pzc.protocol.frames import Kind
 from pzc.protocol.ids import MessageIds, Stamp
 from pzc.protocol.keyring import Keyring
@@ -268,3 +268,25 @@ def test_a_large_content_is_signed_verified_and_decoded_in_place(suite: str) -> 
         tracemalloc.stop()
     array[:] = 7
     assert bytes(memory).count(7) >= image.nbytes
+
+
+@pytest.mark.parametrize("suite", ["aes256-gmac", "hmac-sha256"])
+def test_a_content_that_the_transport_proves_is_signed_by_its_length(suite: str) -> None:
+    codec = Codec(Keyring.from_key("secret"))
+    large = b"x" * 100_000
+    frames = codec.encode(
+        "ab" * 16, "", large, stamp=Stamp(1, 2, 3), receiver="cd", suite=suite, proved=lambda _: True
+    )
+    opened = codec.open(frames, kind=Kind.REQUEST, receiver="cd", by_reference=True)
+    assert codec.content(opened) == large
+    with pytest.raises(SignatureError):
+        codec.open(frames, kind=Kind.REQUEST, receiver="cd")
+    with pytest.raises(SignatureError):
+        codec.open([*frames[:2], bytes(frames[2])[:-1], *frames[3:]], receiver="cd", by_reference=True)
+
+
+def test_a_content_that_was_signed_whole_is_not_taken_by_reference() -> None:
+    codec = Codec(Keyring.from_key("secret"))
+    frames = codec.encode("ab" * 16, "", b"x" * 100_000, stamp=Stamp(1, 2, 3), receiver="cd")
+    with pytest.raises(SignatureError):
+        codec.open(frames, receiver="cd", by_reference=True)
