@@ -20,6 +20,9 @@ from tests.agents.calling import KEY, TIMEOUT, proxied
 logger = logging.getLogger("tests.faults")
 
 CALLS = 100
+END_OF_STREAM = 1
+"""What waits for its turn behind the call that runs, once all else is removed."""
+
 NOTHING = {"running": 0, "waiting": 0, "held": 0, "lock": None}
 
 CLIENT = """
@@ -105,14 +108,12 @@ def held(transport: str = "auto", ttl: float = 30.0) -> Iterator[Held]:
 
 
 @pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
-def test_a_second_after_a_client_was_killed_nothing_of_it_is_left_but_its_results(
-    transport: str,
-) -> None:
+def test_a_second_after_a_client_was_killed_nothing_of_it_is_left_but_its_results(transport: str) -> None:
     with held(transport) as client:
         killed = time.monotonic()
         client.process.kill()
-        client.until(lambda now: now["waiting"] == 0 and now["lock"] is None)
-        client.bench.opened.set()  # the call that ran goes on, and leaves its turn to the end of the stream
+        client.until(lambda now: now["waiting"] == END_OF_STREAM and now["lock"] is None)
+        client.bench.opened.set()
         client.until(NOTHING.__eq__)
         assert client.bench.closed.wait(TIMEOUT)
         seconds = time.monotonic() - killed
@@ -134,7 +135,7 @@ def test_a_frozen_client_loses_its_streams_and_waiting_calls_after_four_seconds_
     with held(ttl=6.0) as client:
         frozen = time.monotonic()
         os.kill(client.process.pid, signal.SIGSTOP)
-        client.until(lambda now: now["waiting"] == 0)
+        client.until(lambda now: now["waiting"] == END_OF_STREAM)
         silent = time.monotonic() - frozen
         client.bench.opened.set()
         assert client.bench.closed.wait(TIMEOUT)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.agents.faults_random import Findings, Rig
+from tests.agents.faults_rig import Breeder, Metronome, Mortal, executions
+
+logger = logging.getLogger("tests.faults")
+
+RIGS = 5
+MOMENTS = 10
+
+
+@pytest.fixture(scope="module")
+def breeder() -> Iterator[Breeder]:
+    made = Breeder()
+    yield made
+    made.close()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_whenever_a_server_dies_or_freezes_every_call_ends_in_time_runs_once_at_most_and_its_proxy_works_again(
+    breeder: Breeder, tmp_path: Path, seed: int
+) -> None:
+    servers = []
+    with Metronome() as metronome, ThreadPoolExecutor(RIGS) as pool:
+        findings = Findings(metronome)
+        running = []
+        for number in range(RIGS):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            servers.append(Mortal(breeder, folder))
+            running.append(pool.submit(Rig(servers[-1], findings, f"{seed}.{number}").live, MOMENTS))
+        for each in running:
+            each.result()
+    executed: Counter[int] = Counter()
+    for server in servers:
+        executed += executions(server.notes)
+    logger.info("worst overrun %s, slowest recovery %s", max(findings.overruns), max(findings.recoveries))
+    logger.info("outcomes %s", Counter(findings.outcomes))
+    assert not findings.wrong, "\n".join(findings.wrong)
+    assert not [number for number, times in executed.items() if times > 1]
+    assert not [number for number in findings.answered if not executed[number]]
+    assert not "".join(server.logged() for server in servers)
+    assert len(findings.recoveries) == RIGS * MOMENTS * 5
