@@ -18,16 +18,11 @@ from zmq.utils.monitor import recv_monitor_message
 from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PeerLost
 from ..protocol.frames import Buffer
 from .endpoints import new_socket
+from .parts import MORE, NOW, RCVMORE, WITHOUT_COPY, send_parts
 from .transport import plain_memory
 
 _SLICE_MS = 100
 """A waiting call looks at most this many milliseconds later whether its agent was stopped, its peer lost."""
-
-_WITHOUT_COPY = 1 << 16
-"""Contents from this many bytes on go to and come from libzmq without a copy."""
-
-# Plain numbers: to combine the members of the enumeration takes longer than to send.
-_NOW, _MORE, _RCVMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE), int(zmq.RCVMORE)
 
 
 class Channel:
@@ -72,21 +67,14 @@ class Channel:
         if not self._open:
             raise AgentClosed(f"the channel to {self.endpoint} was closed here")
         self._broke = False
-        send, (header, serializer, content, msgid, signature) = self._socket.send, frames
+        send = self._socket.send
         while True:
             try:
-                send(b"", _MORE)  # after the first part has its place, so have the others
+                send(b"", MORE)  # after the first part has its place, so have the others
                 break
             except zmq.Again:
                 self._await_room(deadline)
-        send(header, _MORE)
-        send(serializer, _MORE)
-        if len(content) < _WITHOUT_COPY:
-            send(content, _MORE)
-        else:
-            send(content, _MORE, copy=False)
-        send(msgid, _MORE)
-        send(signature, _NOW)
+        send_parts(self._socket, (), frames)
 
     def _await_room(self, deadline: float) -> None:
         left = (deadline - time.monotonic()) * 1000
@@ -118,7 +106,7 @@ class Channel:
                 self._look()
             if self._broke or (left <= 0 and not self._there):
                 try:  # what arrived before the news of its sender's end
-                    return self._read(_NOW)
+                    return self._read(NOW)
                 except zmq.Again:
                     raise self._lost() from None
             if left <= 0:
@@ -129,12 +117,12 @@ class Channel:
         receive = self._socket.recv
         parts: list[Buffer] = [receive(flags)]  # the delimiter of the envelope
         with contextlib.suppress(zmq.Again):  # fewer parts than a message has; whoever reads it will say so
-            parts += (receive(_NOW), receive(_NOW))
-            content = receive(_NOW, copy=False)
-            parts.append(content.bytes if len(content) < _WITHOUT_COPY else content.buffer)
-            parts += (receive(_NOW), receive(_NOW))
-            while self._socket.get(_RCVMORE):
-                parts.append(receive(_NOW))
+            parts += (receive(NOW), receive(NOW))
+            content = receive(NOW, copy=False)
+            parts.append(content.bytes if len(content) < WITHOUT_COPY else content.buffer)
+            parts += (receive(NOW), receive(NOW))
+            while self._socket.get(RCVMORE):
+                parts.append(receive(NOW))
         return parts if parts[0] else parts[1:]
 
     def _look(self) -> None:

@@ -28,6 +28,7 @@ from ..protocol.frames import PZC00, Buffer
 from .counters import Counters
 from .endpoints import new_socket
 from .loop import Loop, Timer
+from .parts import is_readable, receive_parts, send_parts
 from .peers import Peer
 from .reply import Reply, accepted
 from .requests import Requester
@@ -137,7 +138,7 @@ class Deferred:
             entry = line.unsent[0]
             if self._pending.get(entry.msgid) is entry:
                 try:
-                    line.socket.send_multipart([b"", *entry.frames], zmq.NOBLOCK)
+                    send_parts(line.socket, (b"",), entry.frames)
                 except zmq.Again:
                     self._reopen(line, entry.peer)
                     self._loop.call_later(_RETRY, partial(self._send, line))
@@ -164,11 +165,8 @@ class Deferred:
         self._fail(entry, CallTimeout(f"no reply from {endpoint} within {seconds:g} s"))
 
     def _on_readable(self, peer: Peer, socket: zmq.Socket[bytes]) -> None:
-        while not socket.closed:
-            try:
-                frames = socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
+        while not socket.closed and is_readable(socket):
+            frames = receive_parts(socket)
             self._take(peer, frames[1:] if frames and not frames[0] else frames)
 
     def _take(self, peer: Peer, frames: list[bytes]) -> None:

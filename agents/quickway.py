@@ -76,7 +76,10 @@ class QuickWay:
         except IndexError:  # another thread was quicker
             return None
         session, transport = line.session, line.transport
-        if session is None or line.agent_id != self._agent_id or (self._looks and not transport.idle()):
+        if session is None:
+            self._give_back(line)
+            return None
+        if line.agent_id != self._agent_id or (self._looks and not transport.idle()):
             transport.close()
             return None
         deadline = monotonic() + timeout

@@ -19,6 +19,7 @@ from ..protocol.window import ReplayWindow, SeenSignatures
 from .counters import Counters
 from .endpoints import bind, new_socket
 from .loop import Loop
+from .parts import is_readable, receive_parts, send_parts
 from .peers import Nonces
 from .replies import Frames, Replies, Request, guarded
 from .watch import Watch
@@ -87,13 +88,9 @@ class Responder:
 
     def _on_readable(self) -> None:
         for _ in range(_BATCH):
-            if self._closed:
+            if self._closed or not is_readable(self._socket):
                 return
-            try:
-                parts = self._socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            self._take(parts)
+            self._take(receive_parts(self._socket))
 
     def _take(self, parts: list[bytes]) -> None:
         try:
@@ -147,7 +144,7 @@ class Responder:
         if self._closed:
             return False
         try:
-            self._socket.send_multipart([*route, *frames], zmq.NOBLOCK, copy=len(frames[2]) < 1 << 16)
+            send_parts(self._socket, route, frames)
         except zmq.ZMQError as exc:
             self._counters.add("replies_lost")
             logger.info("a reply could not be sent: %s", exc)

@@ -52,8 +52,8 @@ class Server(Agent):
         audit: file that gets one JSON line per call; see `Audit`.
 
     Raises:
-        BindError, ConfigError: as `Agent`.
-        OSError: when the audit file cannot be opened.
+        BindError, ConfigError: as `Agent`; also for a concurrency, or a path of the audit log, that
+            cannot be used.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Server(Agent):
     def serve_object(
         self, factory: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Make the served object in the thread that will run its calls.
+        """Make the served object in a worker of the lane; ``thread_affine`` runs its calls there, too.
 
         Raises:
             Exception: whatever the factory raised.
@@ -235,7 +235,9 @@ class Server(Agent):
         pub_endpoint: str = RANDOM_TCP,
         **options: Any,
     ) -> Proxy:
-        """Make an object in the thread that will run its calls, serve it, return a proxy.
+        """Make an object in a thread of its own, serve it, return a proxy.
+
+        With ``thread_affine=True`` that thread runs all its calls, too.
 
         The server lives until `Proxy._proxy_stop_server` or the end of the process.
 

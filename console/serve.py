@@ -45,6 +45,20 @@ def add_commands(commands: Commands) -> None:
     )
     serve.add_argument("--expose", metavar="A,B", help="serve these members only; default every public one")
     serve.add_argument(
+        "--concurrency",
+        type=int,
+        default=1,
+        metavar="N",
+        help="calls at a time, if it is thread-safe; default 1",
+    )
+    serve.add_argument(
+        "--thread-affine", action="store_true", help="every call in one and the same thread, for such drivers"
+    )
+    serve.add_argument(
+        "--reads-while-locked", action="store_true", help="let others read while somebody holds the lock"
+    )
+    serve.add_argument("--audit", type=Path, metavar="PATH", help="write one JSON line per call to this file")
+    serve.add_argument(
         "--endpoint-file", type=Path, metavar="PATH", help="hold the REP endpoint in this file while serving"
     )
     add_json(serve)
@@ -57,7 +71,17 @@ def run_serve(args: argparse.Namespace) -> int:
     signals = _Signals()
     factory = find_factory(args.factory)
     _check_arguments(factory, args.factory, positional, keywords)
-    server = Server(None, args.bind, args.pub or pub_beside(args.bind), name=args.name, expose=expose)
+    server = Server(
+        None,
+        args.bind,
+        args.pub or pub_beside(args.bind),
+        name=args.name,
+        expose=expose,
+        concurrency=args.concurrency,
+        thread_affine=args.thread_affine,
+        reads_while_locked=args.reads_while_locked,
+        audit=args.audit,
+    )
     try:
         _make(server, factory, positional, keywords)
         _warn_about_exposed(server.served_object, expose or [])

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 import zmq
 
-from pzc import Agent, AgentClosed, CallTimeout, PeerLost, Protocol
+from pzc import Agent, AgentClosed, CallTimeout, PeerLost, Protocol, Server
 from pzc.agents import fastlane, lines
 from pzc.agents.lines import Line, Lines
 from pzc.agents.peers import Peer
 from pzc.protocol.frames import Buffer
 
-from tests.agents.calling import TIMEOUT, Middle
+from tests.agents.calling import KEY, TIMEOUT, Instrument, Middle, proxied
 
 FRAMES = [b"0", b"1", b"2", b"3", b"4"]
 
@@ -289,3 +289,12 @@ def test_a_peer_of_another_process_cannot_be_reached_directly(pool: Lines) -> No
     elsewhere = replace(stranger("tcp://127.0.0.1:9"), agent_id="ab" * 16)
     with pytest.raises(PeerLost, match="is not in this process"):
         pool.take(elsewhere, "inproc")
+
+
+@pytest.mark.parametrize("serializer", ["pickle", "buffers", "json"])
+def test_one_caller_needs_one_connection(serializer: str) -> None:
+    with Server(Instrument(), protocol=Protocol(KEY)) as server:
+        with proxied(server.rep_endpoint, protocol=Protocol(KEY, serializer), transport="unix") as proxy:
+            for _ in range(10):
+                assert proxy.ramp(2) == 4
+            assert server.counters["fast_lane_connections"] == 1

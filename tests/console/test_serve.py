@@ -150,3 +150,14 @@ def test_a_bound_endpoint_is_named_with_the_reason(pzc: Console) -> None:
     assert outcome.status == 1
     assert outcome.err.startswith(f"pzc: BindError: cannot bind {endpoint}: address already in use")
     assert outcome.err.count("\n") == 1
+
+
+def test_every_call_is_written_to_the_audit_log(pzc: Console, tmp_path: Path) -> None:
+    log = tmp_path / "psu.audit.jsonl"
+    process, endpoint = pzc.serve("--audit", str(log), "--thread-affine")
+    assert pzc("set", f"{endpoint}.limit", "7").status == 0
+    process.send_signal(signal.SIGTERM)
+    pzc.finish(process)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    written = [line for line in lines if line.get("action") == "setattr"]
+    assert [(line["member"], line["args"], line["outcome"]) for line in written] == [("limit", [7], "ok")]
