@@ -205,6 +205,6 @@ def test_info_and_ping_are_answered_while_a_call_runs(pzc: Console) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "waiting\n"
     assert pzc("ping", endpoint, "--count", "1").status == 0
-    outcome = pzc("info", endpoint, "--timeout", "0.5")
+    outcome = pzc("info", endpoint)
     assert "\nname             psu\n" in outcome.out
-    assert outcome.err.startswith("pzc: CallTimeout: ")
+    assert (outcome.status, outcome.err) == (0, "")
