@@ -205,7 +205,7 @@ def test_a_content_that_contains_itself_is_quarantined(make_sender, decoder) -> 
 def test_a_content_nested_too_deeply_is_quarantined(
     make_sender, decoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serializers, "encode", lambda name, content: content)
+    monkeypatch.setattr(serializers, "encode", lambda name, content, *_rest: content)
     row = make_sender(serializer="json").row("t", b"[" * 100_000 + b"]" * 100_000)
     assert decoded(decoder, row)[0]["error"] is not None
 
