@@ -68,6 +68,9 @@ class RemoteStream(Iterator[Any]):
         self._error: BaseException | None = None
         self._done = False
         self._turn = threading.Lock()
+        self._order = threading.RLock()
+        self._answered: dict[int, tuple[Future[Any], Future[Any]]] = {}
+        self._last_asked = self._last_read = 0
         self._came = self._asked = 0.0
         self._owner = contact.anchor and contact.anchor()  # the proxy stays open as long as its stream
         release = contact.agent.keeper.hold(peer)
@@ -142,9 +145,20 @@ class RemoteStream(Iterator[Any]):
         if self._items or self._error is not None or self._done:
             self._hand_out(batch)
             return batch
-        asked = self._contact.request_later("next", self._next_options(credit), self._timeout)
-        asked.add_done_callback(partial(self._on_items, batch))
+        with self._order:
+            asked = self._contact.request_later("next", self._next_options(credit), self._timeout)
+            self._last_asked += 1
+            number = self._last_asked
+        asked.add_done_callback(partial(self._on_answer, number, batch))
         return batch
+
+    def _on_answer(self, number: int, batch: Future[Any], asked: Future[Any]) -> None:
+        """Read answers in the order of the questions: a later one may be quicker on its way."""
+        with self._order:
+            self._answered[number] = batch, asked
+            while (entry := self._answered.pop(self._last_read + 1, None)) is not None:
+                self._last_read += 1
+                self._on_items(*entry)
 
     def _on_items(self, batch: Future[tuple[list[Any], bool]], asked: Future[Any]) -> None:
         try:
