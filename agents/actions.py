@@ -32,7 +32,7 @@ from .generators import Generators, is_stream
 from .holding import Holding
 from .loop import Loop
 from .members import Members, options_of
-from .messages import as_original, ps_message, raised, read_ps_message, shown, text_of
+from .messages import PS, as_original, ps_message, raised, read_ps_message, shown, text_of
 from .publisher import Publisher
 from .results import Results
 
@@ -128,7 +128,7 @@ class Actions:
     def answer(self, action: str, options: Any, call: Call) -> Any:
         """The reply to one message; an exception of the served object becomes a ``raise`` reply."""
         try:
-            return self._act(action, options_of(options), call)
+            return self._act(action, options if type(options) is dict else options_of(options), call)
         except BaseException as exc:  # a driver may call sys.exit or cancel an asyncio task
             self._log(action, options, call, exc)
             return raised(exc)
@@ -155,6 +155,8 @@ class Actions:
                 options.get("args", ()),
                 options.get("kwargs", _NO_KWARGS),
             )
+            if type(result) in _SIMPLE:
+                return PS, "return", result
             return self._returned(result, call)
         if action == "get" and not options.get("force_as_object"):
             value = self.members.get(options.get("name"))

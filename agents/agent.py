@@ -28,6 +28,7 @@ from ..protocol.errors import AgentClosed
 from ..protocol.keyring import Role
 from . import endpoints, loop
 from .answering import Answering
+from .bundles import Outbox
 from .counters import Counters
 from .deferred import Deferred
 from .dispatch import Executor
@@ -148,7 +149,8 @@ class Agent:
         """32-bit number of this start."""
         return self.protocol.epoch
 
-    def _check_usable(self) -> None:
+    def check_usable(self) -> None:
+        """AgentClosed when it was stopped, or is the parent's of this forked process."""
         if self._pid != os.getpid():
             raise AgentClosed(f"{self!r} belongs to the parent of this forked process: make a new one here")
         if self._stopped.is_set():
@@ -198,7 +200,7 @@ class Agent:
             transport: ``auto``, ``unix`` or ``tcp``.
             idempotent: send it again, with back-off, when the peer was lost: it may then run twice.
         """
-        self._check_usable()
+        self.check_usable()
         if self.loop.in_thread():
             raise AgentClosed("a request from the I/O thread would wait for itself")
         return self._requester.request(self.resolve(recipient), content, timeout, transport, idempotent)
@@ -209,17 +211,21 @@ class Agent:
 
     def send(self, recipient: str, content: object, timeout: float, *, transport: str = "auto") -> None:
         """Send a request that says of itself that it wants no answer; errors as `request`."""
-        self._check_usable()
+        self.check_usable()
         self._requester.send(self.resolve(recipient), content, timeout, transport)
 
     def exchange_later(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
         """As `exchange`, to a known peer, without waiting."""
-        self._check_usable()
+        self.check_usable()
         return self._deferred.submit(peer, content, timeout)
+
+    def outbox(self, peer: Peer) -> Outbox | None:
+        """Where calls gather that are sent to a peer together; None when it takes them one by one."""
+        return self._deferred.outbox(peer, self.protocol, self.keeper.hold)
 
     def peer(self, target: str, timeout: float = 30.0) -> Peer:
         """Who is behind an endpoint or name; errors as `request`."""
-        self._check_usable()
+        self.check_usable()
         return self._requester.peer(self.resolve(target), time.monotonic() + timeout)
 
     def on_request(self, sender: str, topic: str, content: Any, msgid: str) -> Any:
@@ -255,7 +261,7 @@ class Agent:
             SerializeError, LocalProtocolError, CallTimeout: see `Publisher.publish`.
             AgentClosed: after `stop`.
         """
-        self._check_usable()
+        self.check_usable()
         return self._publisher.publish(topic, content, key or "")
 
     def subscribe(
@@ -287,7 +293,7 @@ class Agent:
             PolicyRefused: for a policy that broadcast notifications cannot keep.
             CallTimeout, PeerLost, SignatureError, UnknownName: as `request`.
         """
-        self._check_usable()
+        self.check_usable()
         return self._subscribing.subscribe(
             self.resolve(publisher), topic, callback, policy or drop(), key, raw, timeout,
             executor or self._callbacks,
@@ -319,7 +325,7 @@ class Agent:
             "host": socket.gethostname(), "pid": self._pid,
             "dialects": list(codec.accept), "serializers": sorted(codec.accept_serializers),
             "signed": self.protocol.signed, "suites": codec.suites,
-            "lane": self._answering.fast.name, "lock": self._answering.holding.describe(),
+            "lane": self._answering.fast.name, "lock": self._answering.holding.describe(), "bundles": True,
         }  # fmt: skip
 
     def _on_lock_change(self, change: Changed) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from ..delivery.locks import Changed
 from ..protocol.keyring import Role
 from . import inproc
+from .bundled import Bundled
 from .calls import current
 from .control import Control
 from .counters import Counters
@@ -68,13 +69,14 @@ class Answering:
         self._protocol = protocol
         self.lane = Lane(name, concurrency, affine)
         self.replies = Replies(protocol, agent_id, counters)
-        self.responder = Responder(
-            loop, endpoint, protocol, agent_id, self.replies, counters, self._on_request
-        )
         self.results = Results(loop, protocol)
         self.execution = Execution(
             loop, protocol, self.replies, self.lane, self.results, self._answer, role_needed, on_request
         )
+        self.responder = Responder(
+            loop, endpoint, protocol, agent_id, self.replies, counters, self.execution, self.results
+        )
+        self.bundled = Bundled(loop, self.replies, self.lane, self.results, self.execution)
         self.holding = Holding(loop, self.replies, reads_while_locked, self._forget, on_lock_change)
         self.fast = FastLane(loop, protocol, agent_id, self.replies, counters, self.execution, self.results)
         self.control: Control | None = None
@@ -94,13 +96,11 @@ class Answering:
             describe, stop,
         )  # fmt: skip
         control.words.update(self.holding.words())
+        control.words["calls"] = self.bundled.take
         return control
 
     def _answer(self, request: Request, content: Any) -> bool:
         return self.control is not None and self.control.answer(request, content)
-
-    def _on_request(self, request: Request) -> None:
-        self.execution.handle(request)
 
     def _forget(self, agent: str) -> None:
         removed = self.execution.calls.forget_agent(agent)

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -99,6 +99,12 @@ class Calls:
         """
         if self._calls.setdefault(call.id, call) is not call:
             raise RemoteProtocolError(f"a call {call.id} runs here already; it is not executed again")
+
+    def begin_all(self, calls: Mapping[str, Call]) -> None:
+        """Remember calls by their ids, each until `end`; errors as `begin`, and none is remembered then."""
+        if not self._calls.keys().isdisjoint(calls):
+            raise RemoteProtocolError("a call of this bundle runs here already; none of it is executed")
+        self._calls.update(calls)
 
     def end(self, call: Call) -> None:
         """Forget a call."""

@@ -6,8 +6,8 @@ taken the channel out of the pool (see `lines`) is alone with it.
 
 from __future__ import annotations
 
-import contextlib
 import math
+import select
 import threading
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from zmq.utils.monitor import recv_monitor_message
 from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PeerLost
 from ..protocol.frames import Buffer
 from .endpoints import new_socket
-from .parts import MORE, NOW, RCVMORE, WITHOUT_COPY, send_parts
+from .parts import MORE, NOW, WITHOUT_COPY, send_part, send_parts
 from .transport import plain_memory
 
 _SLICE_MS = 100
@@ -46,6 +46,8 @@ class Channel:
         self._met = self._there
         self._broke = self._open = False
         self._wait_ms = -1
+        # Of their descriptors, which tell of a change since the monitor was last looked at, and cost less.
+        self._signals: select.poll | None = None
         self._polled = [(self._socket, zmq.POLLIN), (self._monitor, zmq.POLLIN)]
         try:
             self._socket.connect(endpoint)
@@ -67,10 +69,9 @@ class Channel:
         if not self._open:
             raise AgentClosed(f"the channel to {self.endpoint} was closed here")
         self._broke = False
-        send = self._socket.send
         while True:
             try:
-                send(b"", MORE)  # after the first part has its place, so have the others
+                send_part(self._socket, b"", MORE)  # after the first part has its place, so have the others
                 break
             except zmq.Again:
                 self._await_room(deadline)
@@ -116,13 +117,18 @@ class Channel:
     def _read(self, flags: int) -> list[Buffer]:
         receive = self._socket.recv
         parts: list[Buffer] = [receive(flags)]  # the delimiter of the envelope
-        with contextlib.suppress(zmq.Again):  # fewer parts than a message has; whoever reads it will say so
+        try:
             parts += (receive(NOW), receive(NOW))
-            content = receive(NOW, copy=False)
+            content = receive(NOW, False)
             parts.append(content.bytes if len(content) < WITHOUT_COPY else content.buffer)
-            parts += (receive(NOW), receive(NOW))
-            while self._socket.get(RCVMORE):
-                parts.append(receive(NOW))
+            parts.append(receive(NOW))
+            last = receive(NOW, False)
+            parts.append(last.bytes)
+            while last.more:
+                last = receive(NOW, False)
+                parts.append(last.bytes)
+        except zmq.Again:  # fewer parts than a message has; whoever reads it will say so
+            pass
         return parts if parts[0] else parts[1:]
 
     def _look(self) -> None:
@@ -146,6 +152,12 @@ class Channel:
         """False when its peer has gone (a new channel connects sooner), or sent what nobody asked for."""
         if not self._open:
             return False
+        if self._signals is not None and not self._signals.poll(0):
+            return self._there
+        if self._signals is None and hasattr(select, "poll"):
+            self._signals = select.poll()
+            for socket, _ in self._polled:
+                self._signals.register(socket.fileno(), select.POLLIN)
         if zmq.zmq_poll(self._polled, 0):
             self._look()
             return self._there and not self._socket.poll(0, zmq.POLLIN)

@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -16,6 +17,7 @@ from ..protocol.frames import PZC00
 from . import answers, inproc
 from .agent import Agent
 from .answers import REMOTE
+from .bundles import ACTIONS
 from .execution import NOT_NOW
 from .futures import CallFuture
 from .locking import Exclusive
@@ -72,6 +74,7 @@ class Contact:
         self.server = peer.agent_id
         self.direct = inproc.find(peer, agent.agent_id, agent.protocol)
         self._quick_unix, self._quick_tcp = agent.quick_way(peer, "unix"), agent.quick_way(peer, "tcp")
+        self._outbox = agent.outbox(peer)
         self.lock_token: str | None = None
         self.lock_used = False
         self.exclusive = Exclusive()
@@ -151,22 +154,45 @@ class Contact:
         return self.value_of(action, value, self.peer, timeout)
 
     def request_later(self, action: str, options: dict[str, Any], timeout: float | None = None) -> CallFuture:
-        """As `request`, without waiting; never blocks."""
+        """As `request`, without waiting; never blocks. Calls that gather are sent together."""
         if self._closed:
             self._refuse_closed()
         timeout = self.timeout if timeout is None else timeout
-        peer = self.peer
-        token = self.exclusive.begin_call(self) if self.lock_used else None
-        if self.lock_used:
-            options["as" if token is None else "lock"] = self.exclusive.token
+        if not self.lock_used:
+            return self._later(action, options, timeout, None)
+        token = self.exclusive.begin_call(self)
+        options["as" if token is None else "lock"] = self.exclusive.token
+        ended = None if token is None else self.exclusive.end_call
         try:
-            reply: Any = self.agent.exchange_later(peer, (PS, action, options), timeout)
+            return self._later(action, options, timeout, ended)
         except BaseException:
-            if token is not None:
-                self.exclusive.end_call()
+            if ended is not None:
+                ended()
             raise
-        if token is not None:
-            reply.add_done_callback(self.exclusive.end_call)
+
+    def _later(
+        self, action: str, options: dict[str, Any], timeout: float, ended: Callable[..., object] | None
+    ) -> CallFuture:
+        outbox = self._outbox
+        if outbox is None:
+            return self._later_alone(action, options, timeout, ended)
+        self.agent.check_usable()
+        body = outbox.encode((PS, action, options)) if action in ACTIONS else None
+        if body is None:
+            return self._later_alone(action, options, timeout, ended)
+        future = CallFuture(self, outbox.peer, outbox.new_urn(), sent=False)
+        if ended is not None:
+            future.ended = ended
+        outbox.put(future, body, timeout)
+        return future
+
+    def _later_alone(
+        self, action: str, options: dict[str, Any], timeout: float, ended: Callable[..., object] | None
+    ) -> CallFuture:
+        peer = self.peer
+        reply: Any = self.agent.exchange_later(peer, (PS, action, options), timeout)
+        if ended is not None:
+            reply.add_done_callback(ended)
         future = CallFuture(self, peer, reply.msgid)
         reply.add_done_callback(future.take)
         return future
@@ -238,6 +264,7 @@ class Contact:
         self.direct = inproc.find(self.peer, self.agent.agent_id, self.agent.protocol)
         self._quick_unix = self.agent.quick_way(self.peer, "unix")
         self._quick_tcp = self.agent.quick_way(self.peer, "tcp")
+        self._outbox = self.agent.outbox(self.peer)
 
     def await_original(self, call_id: str, future: CallFuture) -> None:
         """Finish the future when an original Pizco tells the result of a call."""

@@ -11,6 +11,7 @@
     {"pzc": "statistics"}    what this agent saw                 refused
     {"pzc": "future", ...}   what a call was answered            refused
     {"pzc": "cancel", ...}   whether a call was still there      refused
+    {"pzc": "calls", ...}    by `bundled`, more than once      refused
     {"pzc": word, ...}       by whoever added the word           refused
 """
 

@@ -7,12 +7,15 @@
     waiting     reply                                        done
     waiting     refusal by an agent that replaced the peer   unsent, after a handshake
     any         deadline (CallTimeout), agent stopped        done
+
+A bundle of calls is one such request that may be answered more than once (see `bundles`).
 """
 
 from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -25,6 +28,7 @@ import zmq
 from ..protocol.codec import Envelope
 from ..protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
 from ..protocol.frames import PZC00, Buffer
+from .bundles import MAX_PENDING, Bundle, Hold, Outbox
 from .counters import Counters
 from .endpoints import new_socket
 from .loop import Loop, Timer
@@ -32,9 +36,7 @@ from .parts import is_readable, receive_parts, send_parts
 from .peers import Peer
 from .reply import Reply, accepted
 from .requests import Requester
-
-MAX_PENDING = 10_000
-"""Deferred requests of one agent that may be unanswered."""
+from .wire import Protocol
 
 _RETRY = 0.005
 """Seconds after which a request is tried again when its peer is not connected yet."""
@@ -53,6 +55,7 @@ class _Pending:
     msgid: str
     timer: Timer | None = None
     repeated: bool = False
+    bundle: Bundle | None = None
 
 
 @dataclass
@@ -70,6 +73,9 @@ class Deferred:
         loop: owner of the sockets.
         requester: formats requests and reads replies.
         counters: where oddities are counted.
+
+    Attributes:
+        bundled: calls in bundles that are not over.
     """
 
     def __init__(self, loop: Loop, requester: Requester, counters: Counters) -> None:
@@ -78,7 +84,10 @@ class Deferred:
         self._counters = counters
         self._lines: dict[tuple[str, str], _Line] = {}
         self._pending: dict[str, _Pending] = {}
+        self._going_on: dict[str, _Pending] = {}
+        self._outboxes: weakref.WeakValueDictionary[tuple[str, ...], Outbox] = weakref.WeakValueDictionary()
         self._closed = False
+        self.bundled = 0
 
     def submit(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
         """Send content to a known peer; any thread.
@@ -89,13 +98,47 @@ class Deferred:
         Raises:
             SerializeError: when the content cannot be expressed.
         """
+        entry = self._entry(peer, content, timeout, None)
+        entry.future.__dict__["msgid"] = entry.msgid
+        begin = partial(self._guarded, entry, self._begin)
+        outbox = self._outboxes.get(_key(peer)) if self._outboxes else None
+        if outbox is None:
+            self._loop.call(begin)
+        else:
+            outbox.put_alone(begin)
+        return entry.future
+
+    def _entry(self, peer: Peer, content: object, timeout: float, bundle: Bundle | None) -> _Pending:
         frames, msgid = self._requester.encode(peer, content)
-        future: Future[Reply] = Future()
-        future.__dict__["msgid"] = msgid
         now = time.monotonic()
-        entry = _Pending(peer, content, future, now, now + timeout, frames, msgid)
-        self._loop.call(partial(self._guarded, entry, self._begin))
-        return future
+        return _Pending(peer, content, Future(), now, now + timeout, frames, msgid, bundle=bundle)
+
+    def send_bundle(self, peer: Peer, content: object, timeout: float, bundle: Bundle) -> None:
+        """Send a bundle, which is told every answer to it; I/O thread.
+
+        Raises:
+            SerializeError, AgentClosed, PeerLost: when it was not sent.
+        """
+        entry = self._entry(peer, content, timeout, bundle)
+        entry.future.add_done_callback(partial(_fail_bundle, bundle))
+        self._begin(entry)
+
+    def outbox(self, peer: Peer, protocol: Protocol, hold: Hold) -> Outbox | None:
+        """Where calls gather on their way to a peer; None when it takes no bundles."""
+        if peer.dialect == PZC00 or not peer.details.get("bundles"):
+            return None
+        found = self._outboxes.get(_key(peer))
+        if found is None:
+            made = Outbox(self, self._loop, protocol, peer, hold)
+            found = self._outboxes.setdefault(_key(peer), made)
+        return found
+
+    def forget(self, peer: Peer) -> None:
+        """Calls to a peer were not answered in time: shake hands anew; expect nothing of ended bundles."""
+        self._requester.forget(peer.endpoint)
+        self._going_on = {
+            msgid: entry for msgid, entry in self._going_on.items() if entry.bundle and entry.bundle.left
+        }
 
     def _guarded(self, entry: _Pending, work: Callable[[_Pending], None]) -> None:
         try:
@@ -177,9 +220,27 @@ class Deferred:
             return
         entry = self._pending.get(envelope.msgid)
         if entry is None:
-            self._counters.add("replies_unexpected")
+            self._take_more(envelope)
             return
         self._guarded(entry, partial(self._finish, envelope))
+
+    def _take_more(self, envelope: Envelope) -> None:
+        msgid = envelope.msgid
+        entry = self._going_on.get(msgid)
+        bundle = None if entry is None else entry.bundle
+        if entry is not None and bundle is not None:
+            bundle.take(accepted(self._requester.read_reply(entry.peer, envelope)))
+            if not bundle.left:
+                del self._going_on[msgid]
+            return
+        for entry in [*self._pending.values(), *self._going_on.values()]:
+            if entry.bundle is not None and entry.bundle.has(msgid):
+                entry.bundle.take_alone(msgid, self._requester.read_reply(entry.peer, envelope))
+                if not entry.bundle.left:  # no other answer will come
+                    self._drop(entry)
+                    self._going_on.pop(entry.msgid, None)
+                return
+        self._counters.add("replies_unexpected")
 
     def _finish(self, envelope: Envelope, entry: _Pending) -> None:
         reply = self._requester.read_reply(entry.peer, envelope)
@@ -187,6 +248,10 @@ class Deferred:
             accepted(reply)
             self._drop(entry)
             _settle(entry.future, result=reply)
+            if entry.bundle is not None:
+                entry.bundle.take(reply)
+                if entry.bundle.left:
+                    self._going_on[envelope.msgid] = entry
             return
         entry.repeated = True
         threading.Thread(target=self._repeat, args=(entry, reply), name="pzc-meet", daemon=True).start()
@@ -212,6 +277,19 @@ class Deferred:
         self._lines.clear()
         for entry in list(self._pending.values()):
             self._fail(entry, AgentClosed("the agent was stopped"))
+        for outbox in list(self._outboxes.values()):
+            outbox.close()
+        self._going_on.clear()
+
+
+def _key(peer: Peer) -> tuple[str, ...]:
+    return peer.endpoint, peer.agent_id, peer.key_id
+
+
+def _fail_bundle(bundle: Bundle, answer: Future[Any]) -> None:
+    error = answer.exception()
+    if error is not None:
+        bundle.fail(error)
 
 
 def _settle(future: Future[Any], result: Any = None, error: BaseException | None = None) -> None:

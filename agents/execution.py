@@ -19,11 +19,12 @@ another thread becomes the I/O thread meanwhile (see `loop`).
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
+from time import monotonic
 from typing import Any, TypeVar
 
+from ..protocol.envelope import Envelope
 from ..protocol.errors import FrameError, RemoteProtocolError, RoleRefused, SignatureError
 from ..protocol.frames import PZC00
 from ..protocol.keyring import Key, Role
@@ -31,7 +32,7 @@ from .calls import Call, Caller, Calls, reset_current, set_current
 from .endpoints import DECODE_LATER
 from .lane import Lane, Turn
 from .loop import Loop
-from .messages import raised, read_ps_message
+from .messages import ps_message, raised, read_ps_message
 from .replies import Frames, Replies, Request
 from .results import Results
 from .wire import Protocol
@@ -83,8 +84,9 @@ class Execution:
         on_request: answers; sender, topic, content, message id.
 
     Attributes:
-        act: answers a message of a proxy without `on_request`; None when that is to see each of them.
+        act: answers a message of a proxy: action, options, call; default by `on_request`.
         on_refused: told every request that was refused because of its key's role.
+        before_queue: called before a request is queued in the lane.
     """
 
     def __init__(
@@ -107,12 +109,13 @@ class Execution:
         self._on_request = on_request
         self._lane = lane
         self.calls = Calls(lane)
-        self.act: Callable[[str, Any, Call], Any] | None = None
+        self.act: Callable[[str, Any, Call], Any] = self._act_on_request
         self.on_refused: Callable[[Call, Any, BaseException], None] = _not_told
+        self.before_queue: Callable[[], object] = _nothing
         self._proofs: dict[tuple[str, object], int] = {}
 
     def handle(self, request: Request) -> None:
-        """Answer a request, or queue it; I/O thread.
+        """Answer a request, or queue it; I/O thread, which the calling thread may be no more afterwards.
 
         Raises:
             PzcError: why it was not taken.
@@ -126,10 +129,16 @@ class Execution:
         name = _name_of(content)
         call = self._begin(request, name)
         if self._proofs.get(name, 0) >= PROOFS and not self._lane.affine and self._lane.enter_now():
-            frames: list[Frames] = []
-            work = partial(self._lane.here, lambda: frames.append(self._answer(request, content, call)))
-            finish = partial(self._finish_apart, request, call, frames)
-            self._loop.run_apart(partial(self._work_and_leave, work), finish)
+            self._loop.step_aside()
+            try:
+                frames = self._lane.here(partial(self._answer, request, content, call))
+            except BaseException as exc:  # such as SystemExit, by a result that is being encoded
+                self.calls.end(call)
+                raise RemoteProtocolError("the answer could not be written") from exc
+            finally:
+                self._lane.leave()
+                self._loop.step_back()
+            self._finish(request, call, frames)
         else:
             self._submit(request, content, call)
 
@@ -182,11 +191,42 @@ class Execution:
                 call.turn = Turn()
                 self._lane.enter(call.turn, gone)
             try:
-                return encode(self._perform_message(call, content))
+                return encode(self.perform(call, self.act, content[1], content[2]))
             finally:
                 self._lane.leave()
         finally:
             self.calls.end(call)
+
+    def quick_aside(
+        self,
+        caller: Caller,
+        content: tuple[str, str, dict[str, Any]],
+        call_id: str,
+        encode: Callable[[Any], T],
+    ) -> T | None:
+        """As `quick_here`, in the I/O thread, which the calling thread may be no more afterwards.
+
+        None when it is not known to be quick, or its turn is not now; nothing was done.
+
+        Raises:
+            RemoteProtocolError: when a call of that id runs or waits.
+            SerializeError: as ``encode``.
+        """
+        member = content[2].get("name")
+        name = (content[1], member if type(member) is str else None)
+        if self._proofs.get(name, 0) < PROOFS or not self._lane.enter_now():
+            return None
+        try:
+            call = Call(call_id, caller, None, name)
+            self.calls.begin(call)
+            self._loop.step_aside()
+            try:
+                return encode(self.perform(call, self.act, content[1], content[2]))
+            finally:
+                self.calls.end(call)
+                self._loop.step_back()
+        finally:
+            self._lane.leave()
 
     @property
     def affine(self) -> bool:
@@ -209,10 +249,18 @@ class Execution:
         return content
 
     def _authorize(self, request: Request, content: Any) -> None:
+        self.judge(Call(request.envelope.msgid, request.caller), content)
+
+    def judge(self, call: Call, content: Any) -> None:
+        """Check the role of a call's key.
+
+        Raises:
+            RoleRefused: after `on_refused` was told.
+        """
         try:
-            authorize(request.envelope.signer, self._role_needed(content))
+            authorize(call.caller.key, self._role_needed(content))
         except RoleRefused as exc:
-            self.on_refused(Call(request.envelope.msgid, request.caller), content, exc)
+            self.on_refused(call, content, exc)
             raise
 
     def _begin(self, request: Request, name: tuple[str, object]) -> Call:
@@ -226,6 +274,7 @@ class Execution:
     def _submit(self, request: Request, content: Any, call: Call) -> None:
         work = partial(self._run, request, content, call)
         turn = call.turn = Turn(work, partial(self._refuse, request, call))
+        self.before_queue()
         try:
             self._lane.submit(turn)
         except BaseException:
@@ -242,18 +291,6 @@ class Execution:
         else:
             self._finish(request, call, self._answer(request, content, call))
 
-    def _work_and_leave(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-        finally:
-            self._lane.leave()
-
-    def _finish_apart(self, request: Request, call: Call, frames: list[Frames]) -> None:
-        if frames:
-            self._finish(request, call, frames[0])
-        else:
-            self._refuse(request, call, RemoteProtocolError("the answer could not be written"))
-
     def _decode_and_answer(self, request: Request, call: Call) -> Frames:
         try:
             content = self._protocol.content(request.envelope, writable=True)
@@ -267,34 +304,49 @@ class Execution:
         message = read_ps_message(content)
         if message is not None and isinstance(message[1], dict) and message[1].get("oneway"):
             request.oneway = True
-        answer = self.perform(
-            call, self._on_request, envelope.sender, envelope.topic, content, envelope.msgid
-        )
+        answer = self.perform(call, self._run_request, envelope, content)
         return self._replies.encode(request, answer)
 
-    def perform(self, call: Call, run: Callable[..., Any], *given: Any) -> Any:
-        """Run one request, whose turn it is, in the calling thread; the content of its answer."""
-        started = time.monotonic()
+    def _run_request(self, envelope: Envelope, content: Any, call: Call) -> Any:
+        return self._on_request(envelope.sender, envelope.topic, content, envelope.msgid)
+
+    def _act_on_request(self, action: str, options: Any, call: Call) -> Any:
+        return self._on_request(call.caller.agent, "", ps_message(action, options), call.id)
+
+    def perform(self, call: Call, run: Callable[[Any, Any, Call], Any], what: Any, content: Any) -> Any:
+        """Run one request, whose turn it is, in the calling thread; the content of its answer.
+
+        Args:
+            call: is the current one meanwhile.
+            run: gets ``what``, ``content`` and the call; what it raises becomes the answer.
+            what: action of a message of a proxy, or the envelope of any request.
+            content: options of the message, or content of the request.
+        """
+        started = monotonic()
         token = set_current(call)
         try:
-            answer = run(*given)
+            answer = run(what, content, call)
         except BaseException as exc:
             logger.warning("request %s of %s raised", call.id, call.caller.agent, exc_info=True)
             answer = raised(exc)
         finally:
             reset_current(token)
-        if time.monotonic() - started < QUICK:
-            self._proofs[call.name] = self._proofs.get(call.name, 0) + 1
-            if len(self._proofs) > _MAX_NAMES:
-                self._proofs.clear()
-        else:
-            self._proofs[call.name] = 0
+        proofs, name = self._proofs, call.name
+        if monotonic() - started >= QUICK:
+            proofs[name] = 0
+        elif (proved := proofs.get(name, 0)) < PROOFS:
+            proofs[name] = proved + 1
+            if len(proofs) > _MAX_NAMES:
+                proofs.clear()
         return answer
 
-    def _perform_message(self, call: Call, content: tuple[str, str, dict[str, Any]]) -> Any:
-        if self.act is None:
-            return self.perform(call, self._on_request, call.caller.agent, "", content, call.id)
-        return self.perform(call, self.act, content[1], content[2], call)
+    def is_quick(self, name: tuple[str, object]) -> bool:
+        """True when calls of this action and member have proved quick."""
+        return self._proofs.get(name, 0) >= PROOFS
+
+    def perform_message(self, call: Call, content: tuple[str, str, dict[str, Any]]) -> Any:
+        """As `perform`, a message of a proxy."""
+        return self.perform(call, self.act, content[1], content[2])
 
     def direct(self, caller: Caller, content: Any, name: tuple[str, object]) -> Any:
         """Answer of a request of this process, or `NOT_NOW` when it may not run in the caller's thread.
@@ -308,7 +360,8 @@ class Execution:
             key = caller.key
             if key is not None and key.role < Role.ADMIN:
                 authorize(key, self._role_needed(content))
-            return self._perform_message(Call("", caller, None, name, lane=self._lane), content)
+            call = Call("", caller, None, name, lane=self._lane)
+            return self.perform(call, self.act, content[1], content[2])
         finally:
             self._lane.leave()
 
@@ -321,6 +374,10 @@ class Execution:
 
 def _not_told(call: Call, content: Any, error: BaseException) -> None:
     """Nobody keeps an audit log."""
+
+
+def _nothing() -> None:
+    return None
 
 
 _ANSWERED = object()

@@ -32,7 +32,7 @@ from .execution import Execution
 from .loop import Loop
 from .replies import Frames, Replies, Request, guarded
 from .results import Results
-from .shortcut import ShortCut, short_cut
+from .shortcut import ConnectionCut, House
 from .stream import Stream, peer_pid, peer_uid
 from .wire import Protocol
 
@@ -88,7 +88,7 @@ class FastLane:
         self.replies = replies
         self.counters = counters
         self.execution = execution
-        self.results = results
+        self.house = House(protocol, agent_id, execution, replies, results, counters)
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
         self._closed = False
@@ -178,7 +178,7 @@ class Connection(threading.Thread):
         self.nonce = secrets.token_hex(16)
         self.receiver = f"{lane.agent_id}/{self.nonce}"
         self.last = -1
-        self._short_cut: ShortCut | None = None
+        self._short_cut: ConnectionCut | None = None
         self._sending = threading.Lock()
         self._never = threading.Event()
 
@@ -220,8 +220,9 @@ class Connection(threading.Thread):
             if stamp.counter <= self.last:
                 raise ReplayedMessage(f"message {stamp.counter} came after message {self.last}")
             self.last = stamp.counter
-            if self._short_cut is None:
-                self._short_cut = short_cut(self, envelope, frames)
+            house = self.fast.house
+            if self._short_cut is None and house.serves(envelope, frames[4]):
+                self._short_cut = ConnectionCut(self, house, envelope, bytes(frames[0]))
         return self.request(envelope, frames)
 
     def request(self, envelope: Envelope, frames: Frames) -> Request:

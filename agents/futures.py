@@ -3,13 +3,15 @@
 ::
 
     state      event                                     next
+    gathered   sent in a bundle (see `bundles`)          sent
     sent       reply: return, raise, ...                 done
     sent       reply: future_register                    asked: the call goes on at the server
     asked      reply: pending, or none                   asked again
     asked      reply: return, raise, ...                 done
     asked      the server was replaced, or is silent     done (PeerLost)
                for longer than the timeout
-    any        cancel()                                  cancelled, and the server is told
+    any        cancel()                                  cancelled, and the server is told, unless
+                                                         the call was not sent yet
     any        its time is over, the agent was stopped   done (CallTimeout, AgentClosed)
 """
 
@@ -24,8 +26,9 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.errors import CallTimeout, PeerLost
 from ..protocol.frames import PZC00
 from . import answers
+from .bundles import UNANSWERED
 from .peers import Peer
-from .reply import Reply
+from .reply import Reply, accepted
 
 if TYPE_CHECKING:
     from .contact import Contact
@@ -33,8 +36,9 @@ if TYPE_CHECKING:
 ASK_TIMEOUT = 30.0
 """Seconds to wait for an answer to one question; a server says 'pending' after 20."""
 
-UNANSWERED = 0.25
-"""Seconds after which an unanswered call is kept alive at the server."""
+
+def _nothing() -> None:
+    return None
 
 
 class CallFuture(Future[Any]):
@@ -48,31 +52,65 @@ class CallFuture(Future[Any]):
         peer: whom it was sent to.
         urn: its message id.
         timeout: how long to ask for its outcome, in seconds; None: as long as the server lives.
+        sent: False when it is to be sent together with others.
+
+    Attributes:
+        urn: its message id.
+        sent: False until it is being sent.
+        unfinished: empty when it is complete.
+        due: when its answer must have come, in monotonic seconds; of a call that was gathered.
+        seconds: its timeout, of such a call.
+        ended: called in the I/O thread when such a call was answered, has failed or was not sent.
     """
 
-    def __init__(self, contact: Contact, peer: Peer, urn: str, timeout: float | None = None) -> None:
-        super().__init__()
+    # What most futures keep stands here once, instead of being set in each.
+    _asks = False
+    _deadline: float | None = None
+    _release: Callable[[], object] = staticmethod(_nothing)
+    due = 0.0
+    seconds = 0.0
+    ended: Callable[[], object] | None = None
+
+    def __init__(
+        self, contact: Contact, peer: Peer, urn: str, timeout: float | None = None, sent: bool = True
+    ) -> None:
+        Future.__init__(self)
         self._contact = contact
         self._peer = peer
-        self._urn = urn
-        self._deadline = None if timeout is None else time.monotonic() + timeout
-        self._asks = False
-        self._unfinished = [True]  # popped by the one thread that may finish it
+        self.urn = urn
+        self.sent = sent
+        if timeout is not None:
+            self._deadline = time.monotonic() + timeout
+        self.unfinished = [True]  # popped by the one thread that may finish it
         self._owner = contact.anchor and contact.anchor()  # the proxy stays open until it is done
-        self._release: Callable[[], object] = contact.agent.keeper.hold(peer, after=UNANSWERED)
+        if sent:
+            self._release = contact.agent.keeper.hold(peer, after=UNANSWERED)
 
     @property
     def call_id(self) -> str:
         """For `pzc.attach`."""
-        return f"{self._urn}@{self._peer.endpoint}"
+        return f"{self.urn}@{self._peer.endpoint}"
+
+    @property
+    def server(self) -> str:
+        """Id of the agent that the endpoint was last known to belong to."""
+        return self._contact.server
 
     def take(self, done: Future[Reply]) -> None:
+        """Read the reply, or why there is none."""
+        error = done.exception()
+        if error is None:
+            self.read(done.result())
+        else:
+            self.fail(error)
+
+    def read(self, reply: Reply) -> None:
         """Read the reply."""
-        if not self._unfinished:
+        if not self.unfinished:
             return
         contact = self._contact
         try:
-            reply = done.result()
+            accepted(reply)
             if reply.sender != contact.server:
                 contact.notice(reply)
             if answers.is_return(reply.content):
@@ -84,11 +122,15 @@ class CallFuture(Future[Any]):
                 return
             value = contact.value_of(action, value, self._peer)
         except Exception as exc:
-            self._on_error(exc, unanswered=isinstance(exc, CallTimeout) and done.exception() is exc)
+            self.finish(error=exc)
         else:
             self.finish(value)
 
-    def _on_error(self, error: Exception, unanswered: bool) -> None:
+    def fail(self, error: BaseException) -> None:
+        """There is no reply."""
+        if not self.unfinished:
+            return
+        unanswered = isinstance(error, CallTimeout)
         try:
             if unanswered and self._asks:  # the question was lost, not the outcome: `_lose` tells that
                 self.ask_on()
@@ -107,7 +149,7 @@ class CallFuture(Future[Any]):
         """
         contact = self._contact
         if self._peer.dialect == PZC00:
-            contact.await_original(self._urn, self)
+            contact.await_original(self.urn, self)
             return
         if reply is not None and reply.sender != self._peer.agent_id:
             self._peer = replace(self._peer, agent_id=reply.sender, key_id=reply.key_id)
@@ -119,14 +161,14 @@ class CallFuture(Future[Any]):
         self._release = contact.agent.keeper.hold(
             self._peer, after=UNANSWERED, lost=self._lose, patience=contact.timeout
         )
-        content = {"pzc": "future", "id": self._urn}
+        content = {"pzc": "future", "id": self.urn}
         try:
             asked = contact.agent.exchange_later(self._peer, content, min(left, ASK_TIMEOUT))
         except BaseException:
             self._release()
             raise
         asked.add_done_callback(self.take)
-        if not self._unfinished:  # cancelled meanwhile, with the former hold
+        if not self.unfinished:  # cancelled meanwhile, with the former hold
             self._release()
 
     def _late(self) -> CallTimeout:
@@ -141,7 +183,7 @@ class CallFuture(Future[Any]):
         """Complete it, unless it was cancelled or is complete; any thread."""
         self._release()
         try:
-            self._unfinished.pop()
+            self.unfinished.pop()
         except IndexError:
             return
         self._owner = None
@@ -162,11 +204,12 @@ class CallFuture(Future[Any]):
         if not super().cancel():
             return False
         try:
-            self._unfinished.pop()
+            self.unfinished.pop()
         except IndexError:
             return True
         self.set_running_or_notify_cancel()  # wakes whoever waits for it
         self._release()
-        self._contact.tell({"pzc": "cancel", "id": self._urn}, self._peer)
+        if self.sent:
+            self._contact.tell({"pzc": "cancel", "id": self.urn}, self._peer)
         self._owner = None
         return True

@@ -74,7 +74,10 @@ class Direct:
         options = content[2]
         for value in options.values():
             kind = type(value)
-            if kind not in _PLAIN and not (kind is tuple and _PLAIN.issuperset(map(type, value))):
+            if kind is tuple:
+                if not _PLAIN.issuperset(map(type, value)):
+                    return NOT_NOW
+            elif kind not in _PLAIN:
                 return NOT_NOW
         answer = self._run(self._caller, content, (content[1], options.get("name")))
         if answer is NOT_NOW or type(answer[2]) in _PLAIN:

@@ -77,13 +77,12 @@ class Lane:
                 + (" with thread_affine: one thread runs one call at a time" if concurrency > 1 else "")
             )
         self.affine = affine
-        self._free = concurrency
+        self._slots = self._free = concurrency
         self._lock = threading.Lock()
         self._waiting: deque[Turn] = deque()
         self._count = 0
         self._here = threading.local()
         self._idle = threading.Condition(self._lock)
-        self._running = 0
         self._closed = False
         self._workers = Executor(f"pzc-lane {name}".strip(), threads=concurrency)
 
@@ -93,7 +92,7 @@ class Lane:
     @property
     def running(self) -> int:
         """Turns that run now."""
-        return self._running
+        return self._slots - self._free
 
     def enter_now(self) -> bool:
         """Take a slot if one is free and nobody waits; `leave` gives it back."""
@@ -101,7 +100,6 @@ class Lane:
             if self._closed or not self._free or self._waiting:
                 return False
             self._free -= 1
-            self._running += 1
             return True
 
     def enter(self, turn: Turn, gone: Callable[[], bool] | None = None) -> None:
@@ -142,7 +140,6 @@ class Lane:
             raise PeerLost(STOPPING)
         if self._free and not self._waiting:
             self._free -= 1
-            self._running += 1
             turn.state = _RUNNING
             return True
         if self._count >= MAX_WAITING:
@@ -193,7 +190,6 @@ class Lane:
                     break
             else:
                 self._free += 1
-                self._running -= 1
                 if self._closed:
                     self._idle.notify_all()
                 return
@@ -231,5 +227,5 @@ class Lane:
             self.remove(turn, PeerLost(STOPPING))
         if not self.in_thread():
             with self._lock:
-                self._idle.wait_for(lambda: self._running == 0, timeout)
-        self._workers.close(timeout if self._running == 0 else 0.0)
+                self._idle.wait_for(lambda: self.running == 0, timeout)
+        self._workers.close(timeout if self.running == 0 else 0.0)

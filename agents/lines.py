@@ -112,6 +112,10 @@ class Lines:
     Args:
         context: of the agent's loop.
         new_session: makes the session of a Unix socket to a peer, with the binding of its signatures.
+
+    Attributes:
+        open: False from `close` on; cheaper than to ask ``closed``.
+        closed: set by `close`.
     """
 
     def __init__(
@@ -125,6 +129,7 @@ class Lines:
         self._without_lane: set[str] = set()
         self._changed = threading.Condition()
         self._in_use = 0
+        self.open = True
         self.closed = threading.Event()
 
     def take(self, peer: Peer, transport: str = "auto", deadline: float = math.inf) -> Line:
@@ -233,6 +238,7 @@ class Lines:
 
     def close(self, timeout: float = 2.0) -> None:
         """Refuse new calls, end waiting ones with AgentClosed, close every line."""
+        self.open = False
         self.closed.set()
         with self._changed:
             self._changed.wait_for(lambda: self._in_use == 0, timeout)

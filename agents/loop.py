@@ -5,14 +5,14 @@
     state      event                 next
     absent     first acquire()       running (thread and ZMQ context exist)
     running    `TAKE_OVER` seconds   running, led by the thread that stood by; the old one ends with
-               in one `run_apart`    the function that held it up
+               aside                 the function that held it up
     running    last release()        stopping (threads joined, context ended) → absent
     any        fork in the child     absent (the parent's loop stays the parent's)
 
 Other threads reach a socket only by `call`, which queues a function and wakes the thread; on a loop
 that has ended, or is the parent's, it does nothing. A handler that raises is logged and counted; it
-never ends the loop. Functions of users that promise to be quick may run in the I/O thread too, by
-`run_apart`: when one breaks its promise, another thread takes the sockets over.
+never ends the loop. Functions of users that promise to be quick may run in the I/O thread too, between
+`step_aside` and `step_back`: when one breaks its promise, another thread takes the sockets over.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ import itertools
 import logging
 import math
 import os
+import select
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from threading import current_thread, get_ident
 from typing import Any, TypeVar
 
 import zmq
@@ -42,10 +44,10 @@ STOP_TIMEOUT = 5.0
 """Seconds to wait for the thread to finish its last work."""
 
 TAKE_OVER = 0.01
-"""Seconds in one `run_apart` function after which another thread becomes the I/O thread."""
+"""Seconds aside after which another thread becomes the I/O thread."""
 
 _STAND_BY = 0.1
-"""Seconds without `run_apart` after which the thread that stands by goes to sleep."""
+"""Seconds without `step_aside` after which the thread that stands by goes to sleep."""
 
 
 class Timer:
@@ -76,7 +78,11 @@ class Loop:
         self.context.set(zmq.MAX_SOCKETS, 16_384)
         self.errors = 0
         self._poller = zmq.Poller()
-        self._handlers: dict[Any, Callable[[], None]] = {}
+        self._handlers: dict[Any, Callable[[], object]] = {}
+        self._numbers: dict[Any, int] = {}
+        self._looking: dict[int, zmq.Socket[bytes]] = {}
+        self._descriptors = select.poll() if hasattr(select, "poll") else None
+        self._quiet = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -89,20 +95,20 @@ class Loop:
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._running = True
-        self._apart: deque[tuple[Callable[[], object], Callable[[], object]]] = deque()
-        self._apart_since = 0.0
-        self._apart_count = 0
+        self._aside_since = 0.0
+        self._aside_count = 0
         self._lead = threading.Lock()
+        self._leader = 0
         self._watched = False
         self._watch = threading.Event()
         self._stand_by: threading.Thread | None = None
-        self._poller.register(self._wake_read, zmq.POLLIN)
+        self.register(self._wake_read, self._drain_wake)
         self._thread = threading.Thread(target=self._run, name="pzc-io", daemon=True)
         self._thread.start()
 
     def in_thread(self) -> bool:
         """True when the caller is the I/O thread and may touch its sockets."""
-        return threading.current_thread() is self._thread and not self._apart_since
+        return self._leader == get_ident() and not self._aside_since
 
     def call(self, function: Callable[[], object]) -> None:
         """Run ``function`` soon in the I/O thread; safe from any thread, never blocks."""
@@ -146,32 +152,28 @@ class Loop:
                 raise CallTimeout(f"the I/O thread did not answer within {timeout} s") from None
             raise
 
-    def run_apart(self, work: Callable[[], object], finish: Callable[[], object]) -> None:
-        """Run ``work`` soon in the I/O thread's time, then ``finish`` in the I/O thread; I/O thread only.
+    def step_aside(self) -> None:
+        """What follows may be slow after all, and may wait for the I/O thread; I/O thread only.
 
-        ``work`` may be slow after all, and may wait for the I/O thread: `in_thread` is False for it,
-        and after `TAKE_OVER` seconds another thread is the I/O thread.
+        `in_thread` is False until `step_back`; after `TAKE_OVER` seconds another thread is the I/O thread.
         """
-        self._apart.append((work, finish))
+        self._aside_count += 1
+        self._aside_since = time.monotonic()
+        if not self._watched:
+            self._call_the_watch()
 
-    def _run_all_apart(self) -> bool:
-        """False when another thread leads now."""
-        while self._apart:
-            work, finish = self._apart.popleft()
-            self._apart_count += 1
-            self._apart_since = time.monotonic()
-            if not self._watched:
-                self._call_the_watch()
-            self._guard(work)
-            with self._lead:
-                leads = self._thread is threading.current_thread()
-                if leads:
-                    self._apart_since = 0.0
-            if not leads:
-                self.call(finish)
+    def step_back(self) -> bool:
+        """End what `step_aside` began; in its thread.
+
+        Returns:
+            True when that is the I/O thread again. Else another one is, and what was called by the loop must
+            return without touching anything of it.
+        """
+        with self._lead:
+            if self._leader != get_ident():
                 return False
-            self._guard(finish)
-        return True
+            self._aside_since = 0.0
+            return True
 
     def _call_the_watch(self) -> None:
         self._watched = True
@@ -182,26 +184,27 @@ class Loop:
 
     def _watch_over(self) -> None:
         pause, count, idle_since = threading.Event(), -1, 0.0
-        while self._running or self._apart_since:
+        while self._running or self._aside_since:
             pause.wait(TAKE_OVER / 2)
-            now, since = time.monotonic(), self._apart_since
+            now, since = time.monotonic(), self._aside_since
             if since and now - since > TAKE_OVER and self._take_over(since):
+                self._wake()  # of the functions that are called, some may be left
                 self._run()
                 return
-            if since or count != self._apart_count:
-                count, idle_since = self._apart_count, now
+            if since or count != self._aside_count:
+                count, idle_since = self._aside_count, now
             elif now - idle_since > _STAND_BY:
                 self._watch.clear()
                 self._watched = False
-                while count == self._apart_count and self._running and not self._watch.wait(60.0):
+                while count == self._aside_count and self._running and not self._watch.wait(60.0):
                     pass
 
     def _take_over(self, since: float) -> bool:
         with self._lead:
-            if self._apart_since != since:
+            if self._aside_since != since:
                 return False
-            self._thread = threading.current_thread()
-            self._apart_since = 0.0
+            self._thread, self._leader = current_thread(), get_ident()
+            self._aside_since = 0.0
             self._watched = False
             self._watch.clear()
             self._stand_by = None
@@ -219,44 +222,90 @@ class Loop:
     def _push(self, timer: Timer) -> None:
         heapq.heappush(self._timers, (timer.due, next(self._order), timer))
 
-    def register(self, socket: zmq.Socket[bytes] | int, handler: Callable[[], None]) -> None:
-        """Call ``handler`` whenever the socket, or file descriptor, is readable; I/O thread only."""
+    def register(
+        self, socket: zmq.Socket[bytes] | int, handler: Callable[[], object], looks: bool = False
+    ) -> None:
+        """Call ``handler`` whenever the socket, or file descriptor, is readable; I/O thread only.
+
+        Args:
+            socket: what is watched.
+            handler: reads it.
+            looks: the handler may be called for nothing, and returns True when it has seen that the socket is
+                not readable any more, and touched no other one.
+        """
         self._handlers[socket] = handler
         self._poller.register(socket, zmq.POLLIN)
+        descriptor = self._numbers[socket] = socket if isinstance(socket, int) else socket.fileno()
+        if self._descriptors is not None:
+            self._descriptors.register(descriptor, select.POLLIN)
+        if looks and not isinstance(socket, int):
+            self._looking[descriptor] = socket
 
     def unregister(self, socket: zmq.Socket[bytes] | int) -> None:
         """Stop watching a socket or file descriptor; I/O thread only."""
         if self._handlers.pop(socket, None) is not None:
             self._poller.unregister(socket)
+            descriptor = self._numbers.pop(socket)
+            self._looking.pop(descriptor, None)
+            if self._descriptors is not None:
+                self._descriptors.unregister(descriptor)
 
     def _run(self) -> None:
+        """Lead, until the loop ends or another thread leads."""
+        mine = self._leader = get_ident()
         while self._running or self._calls:
-            if self._apart and not self._run_all_apart():
-                return
-            for ready, _ in self._poll():
-                if ready == self._wake_read:
-                    self._drain_wake()
-                else:
-                    handler = self._handlers.get(ready)
-                    if handler is not None:
-                        self._guard(handler)
-            self._run_due()
+            found = self._poll()
+            quiet, self._quiet = self._quiet, False
+            for ready, _ in found:
+                handler = self._handlers.get(ready)
+                if handler is not None:
+                    quiet = self._guard(handler) is True and quiet
+                    if self._leader != mine:
+                        return
+            self._quiet = quiet
+            if self._timers:
+                self._run_due()
+        self._leader = 0  # another thread may get its number
+
+    def disown(self) -> None:
+        """The process was forked: in the child, no thread is this one's."""
+        self._leader = 0
 
     def _poll(self) -> list[tuple[Any, int]]:
+        """What is readable, once something is or a timer is due.
+
+        The descriptor of a ZeroMQ socket tells only that something may have changed since the socket was
+        looked at, or used. So it is relied on only while the loop is quiet: all were found unreadable, but
+        for what is returned, and none was used since. It spares looking at each before and after the wait.
+        """
         due = self._timers[0][0] - time.monotonic() if self._timers else None
+        wait = None if due is None else max(0, math.ceil(due * 1000))
+        quiet, self._quiet = self._quiet, self._descriptors is not None
         try:
-            return self._poller.poll(None if due is None else max(0, math.ceil(due * 1000)))
+            if quiet and self._descriptors is not None:
+                changed = self._descriptors.poll(wait)
+                if not changed:
+                    return []
+                looking = self._looking.get(changed[0][0])
+                if looking is not None and len(changed) == 1:
+                    return [(looking, zmq.POLLIN)]
+                wait = 0
+            return self._poller.poll(wait)
         except zmq.ZMQError as exc:
             logger.exception("poll failed: %s", exc)
             self.errors += 1
+            self._quiet = False
             return []
 
     def _drain_wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_read, 4096)
         self._awake = False
+        mine = self._leader
         for _ in range(len(self._calls)):
             self._guard(self._calls.popleft())
+            if self._leader != mine:
+                break
         if self._calls and not self._awake:
             self._awake = True
             self._wake()
@@ -265,15 +314,17 @@ class Loop:
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
             timer = heapq.heappop(self._timers)[2]
+            self._quiet = False
             if not timer.cancelled:
                 self._guard(timer.function)
 
-    def _guard(self, function: Callable[[], object]) -> None:
+    def _guard(self, function: Callable[[], object]) -> object:
         try:
-            function()
+            return function()
         except BaseException:  # a user's done-callback may raise anything
             self.errors += 1
             logger.exception("a handler of the I/O thread failed")
+            return None
 
     def _end(self) -> None:
         self._running = False
@@ -302,9 +353,14 @@ class _Shared:
         self.loop: Loop | None = None
         self.users = 0
 
+    def after_fork(self) -> None:
+        if self.loop is not None:
+            self.loop.disown()
+        self.forget()
+
 
 _shared = _Shared()
-os.register_at_fork(after_in_child=_shared.forget)
+os.register_at_fork(after_in_child=_shared.after_fork)
 
 
 def acquire() -> Loop:

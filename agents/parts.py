@@ -1,7 +1,7 @@
 """Parts: messages of several parts in and out of a ZeroMQ socket.
 
-The library's own loops (``recv_multipart``, ``send_multipart``) combine members of an enumeration for every
-part, which takes longer than to send it.
+The library's own ways (``recv_multipart``, ``send_multipart``, ``get``) look at members of an enumeration or
+at options that are not used here, for every part, which takes longer than to send it.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import zmq
+import zmq.backend
 
 from ..protocol.frames import Buffer
 
 NOW = int(zmq.NOBLOCK)
 MORE = int(zmq.NOBLOCK) | int(zmq.SNDMORE)
-RCVMORE = int(zmq.RCVMORE)
 
 WITHOUT_COPY = 1 << 16
 """Contents from this many bytes on go to and come from libzmq without a copy."""
 
-_EVENTS, _READABLE = int(zmq.EVENTS), int(zmq.POLLIN)
+_READABLE = int(zmq.POLLIN)
+
+send_part = zmq.backend.Socket.send
+"""As the socket's own, without its options: socket, part, flags."""
 
 
 def is_readable(socket: zmq.Socket[bytes]) -> bool:
     """True when a message is there; cheaper than to try."""
-    return bool(int(socket.get(_EVENTS)) & _READABLE)
+    return bool(zmq.zmq_poll([(socket, _READABLE)], 0))
 
 
 def receive_parts(socket: zmq.Socket[bytes]) -> list[bytes]:
@@ -33,11 +36,13 @@ def receive_parts(socket: zmq.Socket[bytes]) -> list[bytes]:
     Raises:
         zmq.Again: when there is none.
     """
-    receive, get = socket.recv, socket.get
-    parts = [receive(NOW)]
-    while get(RCVMORE):
-        parts.append(receive(NOW))
-    return parts
+    receive = socket.recv
+    parts: list[bytes] = []
+    while True:
+        frame = receive(NOW, False)
+        parts.append(frame.bytes)
+        if not frame.more:
+            return parts
 
 
 def send_parts(socket: zmq.Socket[bytes], route: Sequence[bytes], frames: Sequence[Buffer]) -> None:
@@ -46,14 +51,14 @@ def send_parts(socket: zmq.Socket[bytes], route: Sequence[bytes], frames: Sequen
     Raises:
         zmq.ZMQError: when the first part cannot be sent now; after it, all others can.
     """
-    send, (header, serializer, content, msgid, signature) = socket.send, frames
+    send, (header, serializer, content, msgid, signature) = send_part, frames
     for part in route:
-        send(part, MORE)
-    send(header, MORE)
-    send(serializer, MORE)
+        send(socket, part, MORE)
+    send(socket, header, MORE)
+    send(socket, serializer, MORE)
     if len(content) < WITHOUT_COPY:
-        send(content, MORE)
+        send(socket, content, MORE)
     else:
-        send(content, MORE, copy=False)
-    send(msgid, MORE)
-    send(signature, NOW)
+        socket.send(content, MORE, copy=False)
+    send(socket, msgid, MORE)
+    send(socket, signature, NOW)

@@ -24,6 +24,16 @@ ReadOther = Callable[[Peer, Line, list[Buffer], Buffer], "Reply | None"]
 LineFailed = Callable[[Peer, BaseException, Buffer, float], "Reply"]
 Refused = Callable[[Peer, "Reply", object, float, float], "Reply"]
 
+_forks = 0
+
+
+def _note_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_note_fork)  # to ask for the process's number costs more, in every call
+
 
 class QuickWay:
     """Calls one peer; safe from any thread.
@@ -56,11 +66,12 @@ class QuickWay:
         self._agent_id = peer.agent_id
         self._ready = lines.ready(peer, kind)
         self._looks = kind == "tcp"  # a ZeroMQ socket takes messages for a peer that has gone
+        self._lines = lines
         self._closed = lines.closed
         self._read_other = read_other
         self._line_failed = line_failed
         self._refused = refused
-        self._pid = os.getpid()
+        self._made_after = _forks
 
     def ask(self, content: object, timeout: float) -> Any:
         """Content of the reply; None when this way is not to be taken, and nothing was done.
@@ -69,7 +80,7 @@ class QuickWay:
             CallTimeout, PeerLost, SerializeError, AgentClosed: as `Agent.request`.
         """
         ready = self._ready
-        if not ready or self._closed.is_set() or os.getpid() != self._pid:
+        if not ready or not self._lines.open or _forks != self._made_after:
             return None
         try:
             line = ready.pop()
@@ -110,7 +121,7 @@ class QuickWay:
         if reply is not None and reply.refusal is not None:
             transport.close()
             return self._refused(self._peer, reply, content, deadline - timeout, deadline).content
-        if len(ready) < MAX_IDLE and not self._closed.is_set():
+        if len(ready) < MAX_IDLE and self._lines.open:
             ready.append(line)
         else:
             transport.close()
@@ -122,7 +133,7 @@ class QuickWay:
         return reply
 
     def _give_back(self, line: Line) -> None:
-        if len(self._ready) < MAX_IDLE and not self._closed.is_set():
+        if len(self._ready) < MAX_IDLE and self._lines.open:
             self._ready.append(line)
         else:
             line.transport.close()

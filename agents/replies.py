@@ -27,6 +27,9 @@ CAPABLE_ARRAYS = 1
 
 Frames = list[Buffer]
 
+Transmit = Callable[[Frames], bool]
+"""Sends frames back; False when there is no way any more. Any thread."""
+
 
 @dataclass(slots=True, eq=False)
 class Request:
@@ -50,7 +53,7 @@ class Request:
     handshake: bool
     receiver: str
     address: str
-    transmit: Callable[[Frames], bool]
+    transmit: Transmit
     allocate: Callable[[int], bytearray | memoryview] | None = None
     proved: Callable[[Buffer], bool] | None = None
     gone: Callable[[], bool] | None = None
@@ -133,10 +136,14 @@ class Replies:
             logger.warning("one-way request of %s was refused: %s", request.envelope.sender, error)
         self.send(request, frames)
 
-    def encode_refusal(self, request: Request, error: Exception) -> Frames:
-        """Count a refusal, and its frames."""
+    def count_refusal(self, error: Exception) -> None:
+        """Count a request, or a call of a bundle, that was refused."""
         self._counters.add("requests_refused")
         self._counters.add(f"refused_{type(error).__name__}")
+
+    def encode_refusal(self, request: Request, error: Exception) -> Frames:
+        """Count a refusal, and its frames."""
+        self.count_refusal(error)
         envelope = request.envelope
         if envelope.dialect == PZC00:
             return self.encode(request, raised(error) if isinstance(error, Refused) else "")

@@ -1,6 +1,7 @@
 """Responder: the REP endpoint of an agent (a ROUTER socket speaking the REP envelope).
 
-For every request, in the I/O thread: envelope → verify → hand on. Exactly one reply goes back,
+For every request, in the I/O thread: envelope → verify → hand on; a short cut does all of it for clients that
+it knows. Exactly one reply goes back,
 whatever was received: a plain REQ peer would wait for ever otherwise. Only a request that says
 that it wants none gets none.
 """
@@ -8,8 +9,8 @@ that it wants none gets none.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import zmq
 
@@ -18,10 +19,14 @@ from ..protocol.frames import MAX_HEADER, Kind
 from ..protocol.window import ReplayWindow, SeenSignatures
 from .counters import Counters
 from .endpoints import bind, new_socket
+from .execution import Execution
 from .loop import Loop
-from .parts import is_readable, receive_parts, send_parts
+from .parts import NOW, is_readable, receive_parts, send_parts
 from .peers import Nonces
-from .replies import Frames, Replies, Request, guarded
+from .regulars import Regulars
+from .replies import Frames, Replies, Request, Transmit, guarded
+from .results import Results
+from .shortcut import House
 from .watch import Watch
 from .wire import Protocol
 
@@ -40,7 +45,8 @@ class Responder:
         agent_id: receiver under the signature of requests.
         replies: formats refusals.
         counters: where everything is counted.
-        handle: gets each verified request, in the I/O thread.
+        execution: answers verified requests.
+        results: keeps what is answered by a short cut.
     """
 
     def __init__(
@@ -51,17 +57,20 @@ class Responder:
         agent_id: str,
         replies: Replies,
         counters: Counters,
-        handle: Callable[[Request], None],
+        execution: Execution,
+        results: Results,
     ) -> None:
         self._loop = loop
         self._protocol = protocol
         self._agent_id = agent_id
         self._replies = replies
         self._counters = counters
-        self._handle = handle
+        self._handle = execution.handle
         self._window = ReplayWindow()
         self._seen = SeenSignatures()
         self.nonces = Nonces()
+        house = House(protocol, agent_id, execution, replies, results, counters)
+        self._regulars = Regulars(house, self._window, self.nonces)
         self._closed = False
         self._watch: Watch | None = None
         self._socket = new_socket(loop.context, zmq.ROUTER)
@@ -75,7 +84,7 @@ class Responder:
 
     def start(self) -> None:
         """Watch the socket; I/O thread."""
-        self._loop.register(self._socket, self._on_readable)
+        self._loop.register(self._socket, self._on_readable, looks=True)
         self._watch = Watch(self._loop, self._socket, self.endpoint, self._counters, "rep_strangers")
 
     def close(self) -> None:
@@ -86,28 +95,46 @@ class Responder:
         else:
             self._watch.close()
 
-    def _on_readable(self) -> None:
+    def _on_readable(self) -> bool:
+        socket, alone = self._socket, True
         for _ in range(_BATCH):
-            if self._closed or not is_readable(self._socket):
-                return
-            self._take(receive_parts(self._socket))
+            try:
+                peer = socket.recv(NOW)  # which something always follows
+            except zmq.Again:  # there was other news of this socket
+                return alone
+            alone = self._take([peer, *receive_parts(socket)]) and alone
+            if self._closed or not self._loop.in_thread():  # a call that was quick so far was not
+                return False
+            if not is_readable(socket):
+                return alone
+        return False
 
-    def _take(self, parts: list[bytes]) -> None:
+    def _take(self, parts: list[bytes]) -> bool:
+        """Answer a request, or hand it on; True when no other socket can have been touched."""
         try:
             end = parts.index(b"", 1) + 1
         except ValueError:
             self._counters.add("requests_without_envelope")
-            return
-        route, frames = parts[:end], parts[end:]
+            return True
+        route = parts[:end]
+        frames: list[Any] = parts[end:]
         self._counters.add("requests")
-        try:
-            request = self._open(frames, route)
-        except ProtocolError as exc:
-            self._send(route, self._replies.refuse_frames(frames, exc))
-            return
+        transmit = partial(self._transmit, route)
+        regular = self._regulars.admit(frames) if len(frames) == 5 else None
+        if regular is None:
+            try:
+                request = self._open(frames, transmit)
+            except ProtocolError as exc:
+                self._send(route, self._replies.refuse_frames(frames, exc))
+                return True
+        elif regular.serve(frames, transmit):
+            return True
+        else:
+            request = regular.request(frames, transmit)
         guarded(self._replies, request, self._handle)
+        return False
 
-    def _open(self, frames: list[bytes], route: list[bytes]) -> Request:
+    def _open(self, frames: list[bytes], transmit: Transmit) -> Request:
         handshake = False
         try:
             envelope = self._protocol.open(
@@ -124,8 +151,9 @@ class Responder:
             except SignatureError:
                 raise first from None
             handshake = True
+        else:
+            self._regulars.meet(envelope, frames)
         suite = frames[4][0] if len(frames[4]) and envelope.stamp is not None else 0
-        transmit = partial(self._transmit, route)
         return Request(envelope, suite, handshake, envelope.sender, "tcp", transmit)
 
     def _offset(self, frames: list[bytes]) -> int:

@@ -5,6 +5,7 @@
     state     event                        next
     -         method returned a future     running
     running   future done                  kept (waiting requests answered)
+    -         a bundle of calls came       open: outcomes are kept one by one, all forgotten together
     running   asked                        running (request held, 'pending' after ASK_TIMEOUT)
     -         a call was answered          kept, as the frames that were sent
     kept      asked                        kept (answered again: the reply may have been lost)
@@ -24,9 +25,10 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..protocol.errors import Refused
+from ..protocol import serializers
+from ..protocol.errors import Refused, RemoteProtocolError
 from ..protocol.frames import Kind
 from .calls import Call, Caller
 from .loop import Loop
@@ -65,6 +67,26 @@ class _Running:
     waiting: list[Reply] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
+class Outcomes:
+    """What the calls of one bundle were answered.
+
+    Attributes:
+        key_id: who made them.
+        serializer: of the bodies.
+        ids: of all of its calls.
+        bodies: encoded answers by call id; any thread may add one.
+        at: when the last call was over, in monotonic seconds; 0 before.
+    """
+
+    key_id: str
+    serializer: str
+    ids: list[str]
+    bodies: dict[str, bytes] = field(default_factory=dict)
+    at: float = 0.0
+    size: int = 0
+
+
 @dataclass(slots=True)
 class _Kept:
     key_id: str
@@ -72,6 +94,11 @@ class _Kept:
     at: float
     frames: Frames | None
     outcome: object = None
+
+
+class _Encoded(NamedTuple):
+    serializer: str
+    body: bytes
 
 
 class Results:
@@ -90,9 +117,49 @@ class Results:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._bytes = 0
         self._small: deque[tuple[str, Caller, str, float, Frames]] = deque(maxlen=MAX_KEPT)
+        self._bundled: dict[str, Outcomes] = {}
+        self._over: deque[Outcomes] = deque()
+        self._over_calls = self._over_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._running) + len(self._kept) + len(self._small)
+        return len(self._running) + len(self._kept) + len(self._small) + len(self._bundled)
+
+    def open(self, outcomes: Outcomes) -> None:
+        """Keep the outcomes of a bundle's calls from now on.
+
+        Raises:
+            RemoteProtocolError: when one of them was seen before; nothing is kept then.
+        """
+        ids = outcomes.ids
+        with self._lock:
+            seen = not self._bundled.keys().isdisjoint(ids) or not self._kept.keys().isdisjoint(ids)
+            entries = dict.fromkeys(ids, outcomes)
+            if seen or len(entries) < len(ids):
+                raise RemoteProtocolError("a call of this bundle came before; none of it is executed")
+            self._bundled.update(entries)
+
+    def drop(self, outcomes: Outcomes) -> None:
+        """Keep nothing of a bundle."""
+        with self._lock:
+            for call_id in outcomes.ids:
+                del self._bundled[call_id]
+
+    def close(self, outcomes: Outcomes) -> None:
+        """Every call of a bundle is over: `KEEP` seconds begin; the oldest bundles make room."""
+        outcomes.at = time.monotonic()
+        outcomes.size = sum(map(len, outcomes.bodies.values()))
+        forgotten: list[Outcomes] = []
+        with self._lock:
+            self._over.append(outcomes)
+            self._over_calls += len(outcomes.ids)
+            self._over_bytes += outcomes.size
+            while self._over_calls > MAX_KEPT or self._over_bytes > MAX_BYTES:
+                oldest = self._over.popleft()
+                self._over_calls -= len(oldest.ids)
+                self._over_bytes -= oldest.size
+                forgotten.append(oldest)
+        for oldest in forgotten:
+            self.drop(oldest)
 
     def keep(self, call: Call, receiver: str, frames: Frames) -> None:
         """Keep the answer of a call.
@@ -124,7 +191,11 @@ class Results:
         for known, caller, receiver, at, frames in self._small.copy():
             if known == call_id:
                 return _Kept(_key_id(caller), receiver, at, frames)
-        return None
+        bundled = self._bundled.get(call_id)
+        if bundled is None or (body := bundled.bodies.get(call_id)) is None:
+            return None
+        outcome = _Encoded(bundled.serializer, body)
+        return _Kept(bundled.key_id, "", bundled.at or time.monotonic(), None, outcome)
 
     def _keep(self, call_id: str, kept: _Kept) -> None:
         with self._lock:
@@ -196,6 +267,8 @@ class Results:
             )
 
     def _read(self, kept: _Kept) -> object:
+        if isinstance(kept.outcome, _Encoded):
+            return serializers.decode(*kept.outcome, trusted=True)
         if kept.frames is None:
             return kept.outcome
         envelope = self._protocol.open(kept.frames, Kind.REPLY, receiver=kept.receiver, judge_time=False)

@@ -1,27 +1,31 @@
-"""Short cut: the calls of one connection that are like nearly all others, on their shortest way.
+"""Short cut: the calls of one client that are like nearly all others, on their shortest way.
 
-A connection gets one when its first request has proved who its client is. It serves messages of
-proxies that are small, pickled, unsealed and wanted an answer; whatever else comes goes the general way,
-which knows all rules. Both ways end in the same lane and the same actions.
+A client gets one when its first request has proved who it is. It serves messages of proxies that are
+small, pickled, unsealed and want an answer; whatever else comes goes the general way, which knows all
+rules. Both ways end in the same lane and the same actions. What is particular to a connection of the fast
+lane is here, too; what is to tcp, in `regulars`.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ..protocol.envelope import Envelope
 from ..protocol.errors import PzcError, SerializeError
-from ..protocol.frames import PZC01, Kind
+from ..protocol.frames import PZC01, Buffer, Kind
 from ..protocol.ids import parse_urn
 from ..protocol.keyring import Role
 from ..protocol.session import AnsweringSession, Party
 from ..protocol.signing import Suite
 from .calls import Caller
-from .execution import QUICK_ACTIONS
+from .counters import Counters
+from .execution import QUICK_ACTIONS, Execution
 from .messages import PS
-from .replies import CAPABLE_ARRAYS, Frames, Request
+from .replies import CAPABLE_ARRAYS, Frames, Replies, Request, Transmit
+from .results import Results
+from .wire import Protocol
 
 if TYPE_CHECKING:
     from .fastlane import Connection
@@ -29,92 +33,142 @@ if TYPE_CHECKING:
 _SUITES = (Suite.NONE, Suite.AES256_GMAC)
 
 
-def short_cut(connection: Connection, envelope: Envelope, frames: Frames) -> ShortCut | None:
-    """The short cut of a connection, after its first request; None when it is to have none."""
-    fast, signer = connection.fast, envelope.signer
-    codec = fast.protocol.codec
-    may_all = signer is None or signer.role >= Role.OPERATOR
-    usual = envelope.serializer == "pickle" and "pickle" in codec.accept_serializers
-    if not (may_all and usual and frames[4][0] in _SUITES) or codec.suite or fast.execution.affine:
-        return None
-    return ShortCut(connection, envelope, bytes(frames[0]))
+class House:
+    """What the short cuts of one agent share.
+
+    Args:
+        protocol: of the agent.
+        agent_id: of the agent.
+        execution: runs the calls.
+        replies: tells what a short cut cannot.
+        results: keeps the answers.
+        counters: where everything is counted.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        agent_id: str,
+        execution: Execution,
+        replies: Replies,
+        results: Results,
+        counters: Counters,
+    ) -> None:
+        self.protocol = protocol
+        self.agent_id = agent_id
+        self.execution = execution
+        self.replies = replies
+        self.results = results
+        self.counters = counters
+
+    def serves(self, envelope: Envelope, signature: Buffer) -> bool:
+        """True when the sender of a verified request may have a short cut."""
+        signer, codec = envelope.signer, self.protocol.codec
+        may_all = signer is None or signer.role >= Role.OPERATOR
+        usual = envelope.serializer == "pickle" and "pickle" in codec.accept_serializers and not codec.suite
+        return may_all and usual and signature[0] in _SUITES and not self.execution.affine
 
 
 class ShortCut:
-    """Serves one connection.
+    """What all requests of one client have in common.
 
     Args:
-        connection: whose calls these are.
-        envelope: its first request.
+        house: of the agent.
+        envelope: a verified request of the client.
         header: of its requests.
+        address: of the client, for people.
+        binding: what stands behind both agent ids under the signatures.
     """
 
-    def __init__(self, connection: Connection, envelope: Envelope, header: bytes) -> None:
-        fast, sender = connection.fast, envelope.sender
-        keyring = fast.protocol.codec.keyring
-        key = None if keyring is None else keyring.active
-        self._connection = connection
-        self._fast = fast
+    def __init__(self, house: House, envelope: Envelope, header: bytes, address: str, binding: str) -> None:
+        codec, sender, agent_id = house.protocol.codec, envelope.sender, house.agent_id
+        key = None if codec.keyring is None else codec.keyring.active
+        self.house = house
+        self.caller = Caller(sender, envelope.signer, address)
         self._sequence = envelope.sequence
-        self._caller = Caller(sender, envelope.signer, connection.address)
-        self._receiver = f"{sender}/{connection.nonce}"
-        self._session = AnsweringSession(
-            Party(fast.agent_id, connection.receiver, key, fast.protocol.epoch),
+        self._receiver = sender + binding
+        self.session = AnsweringSession(
+            Party(agent_id, agent_id + binding, key, house.protocol.epoch),
             Party(sender, self._receiver, envelope.signer, envelope.epoch),
             header,
             bool(envelope.sequence & CAPABLE_ARRAYS),
-            fast.protocol.counter(),
+            house.protocol.counter(),
         )
+
+    def encode(self, frames: Frames, call_id: str, transmit: Transmit, answer: Any) -> Frames:
+        """Frames of the answer to a request, which are kept."""
+        made, house = None, self.house
+        if answer[1] == "return":
+            try:
+                made = self.session.reply(answer, frames[3], time_ns() // 1_000_000)
+            except SerializeError:  # the general way tells it
+                made = None
+        if made is None:
+            made = house.replies.encode(self.request(frames, transmit), answer)
+        if made[1] == b"pickle":  # a large one lies in the connection's memory
+            house.results.keep_small(call_id, self.caller, self._receiver, made)
+        return made
+
+    def request(self, frames: Frames, transmit: Transmit) -> Request:
+        """What the general way would have made of a message, whose answer is to be sent so."""
+        msgid = str(frames[3], "ascii")
+        envelope = Envelope(
+            PZC01, Kind.REQUEST, self.caller.agent, "", self._sequence, "", msgid, parse_urn(msgid),
+            self.caller.key, "pickle", frames[2],
+        )  # fmt: skip
+        return self._request_of(envelope, frames, transmit)
+
+    def _request_of(self, envelope: Envelope, frames: Frames, transmit: Transmit) -> Request:
+        return Request(envelope, frames[4][0], False, self._receiver, self.caller.address, transmit)
+
+
+class ConnectionCut(ShortCut):
+    """Serves one connection of the fast lane.
+
+    Args:
+        connection: whose calls these are.
+        house: as `ShortCut`.
+        envelope: as `ShortCut`.
+        header: as `ShortCut`.
+    """
+
+    def __init__(self, connection: Connection, house: House, envelope: Envelope, header: bytes) -> None:
+        super().__init__(house, envelope, header, connection.address, f"/{connection.nonce}")
+        self._connection = connection
+
+    def _request_of(self, envelope: Envelope, frames: Frames, transmit: Transmit) -> Request:
+        return self._connection.request(envelope, frames)
 
     def serve(self, frames: Frames) -> bool:
         """Execute and answer a request; False when it must go the general way, and nothing was done."""
-        connection, fast = self._connection, self._fast
+        connection, house, session = self._connection, self.house, self.session
         try:
-            found = self._session.open(frames)
+            found = session.verify(frames)
+            if found is None or found[1] <= connection.last:
+                return False
+            content = session.decode(frames[2])
         except Exception:  # what cannot be decoded is told by the general way
             return False
-        if found is None:
+        if not is_quick(content):
             return False
-        counter, content = found
-        if counter <= connection.last or not _is_quick(content):
-            return False
-        connection.last = counter
-        fast.counters.add("requests")
+        connection.last = found[1]
+        house.counters.add("requests")
         call_id = str(frames[3], "ascii")
+        encode = partial(self.encode, frames, call_id, connection.transmit)
         try:
-            answered = fast.execution.quick_here(
-                self._caller, content, call_id, partial(self._encode, frames, call_id), connection.is_gone
-            )
+            answered = house.execution.quick_here(self.caller, content, call_id, encode, connection.is_gone)
         except PzcError as exc:
-            fast.replies.refuse(self._request(frames), exc)
+            house.replies.refuse(self.request(frames, connection.transmit), exc)
             return True
         connection.transmit(answered)
         return True
 
-    def _encode(self, frames: Frames, call_id: str, answer: Any) -> Frames:
-        made = None
-        if answer[1] == "return":
-            try:
-                made = self._session.reply(answer, frames[3], time_ns() // 1_000_000)
-            except SerializeError:
-                made = None  # the general way tells it
-        made = made or self._fast.replies.encode(self._request(frames), answer)
-        if made[1] == b"pickle":  # a large one lies in the connection's memory
-            self._fast.results.keep_small(call_id, self._caller, self._receiver, made)
-        return made
 
-    def _request(self, frames: Frames) -> Request:
-        """What the general way would have made of a message."""
-        envelope = Envelope(
-            PZC01, Kind.REQUEST, self._caller.agent, "", self._sequence, "", str(frames[3], "ascii"),
-            parse_urn(str(frames[3], "ascii")),            self._caller.key, "pickle", frames[2],
-        )  # fmt: skip
-        return self._connection.request(envelope, frames)
-
-
-def _is_quick(content: Any) -> bool:
-    if type(content) is not tuple or len(content) != 3 or content[0] != PS:
+def is_quick(content: Any) -> TypeGuard[tuple[str, str, dict[str, Any]]]:
+    """True for a message of a proxy that a short cut serves."""
+    if type(content) is not tuple or len(content) != 3:
         return False
-    action, options = content[1], content[2]
-    known = type(action) is str and action in QUICK_ACTIONS
-    return known and type(options) is dict and "oneway" not in options
+    word, action, options = content
+    if type(word) is not str or type(action) is not str or type(options) is not dict:
+        return False
+    return word == PS and action in QUICK_ACTIONS and "oneway" not in options

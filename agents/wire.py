@@ -134,6 +134,10 @@ class Protocol:
         """The stamp of a fresh message id."""
         return self._ids.next(now_ms())
 
+    def new_urn(self) -> str:
+        """A fresh message id."""
+        return self._ids.next_urn(now_ms())
+
     def encode(
         self,
         sender: str,

@@ -87,6 +87,8 @@ class MessageIds:
             raise LocalProtocolError(f"epoch {epoch} or first counter {first} out of range")
         self.epoch = epoch
         self._counter = itertools.count(first)
+        self._prefix = (-1, -1, "")
+        self._suffix = f"{epoch:08x}"
         self.count = self._counter.__next__
         """The next counter; whoever takes one makes the id with it, in this epoch."""
 
@@ -100,9 +102,7 @@ class MessageIds:
             LocalProtocolError: for a time before 1970 or beyond 48 bits.
         """
         if not 0 <= now_ms < 1 << TIME_BITS:
-            raise LocalProtocolError(
-                f"this machine's clock shows {now_ms} ms since 1970, which no id can carry"
-            )
+            raise _no_time(now_ms)
         return _new_stamp(Stamp, (now_ms, next(self._counter), self.epoch))
 
     def next_hex(self, now_ms: int) -> str:
@@ -111,7 +111,23 @@ class MessageIds:
 
     def next_urn(self, now_ms: int) -> str:
         """A new id as ``urn:uuid:``; errors as `next`."""
-        return self.next(now_ms).urn()
+        counter = self.count()
+        ms, high, prefix = self._prefix
+        if ms != now_ms or high != counter >> 16:
+            prefix = self._urn_prefix(now_ms, counter)
+        return f"{prefix}{counter & 0xFFFF:04x}{self._suffix}"
+
+    def _urn_prefix(self, now_ms: int, counter: int) -> str:
+        if not 0 <= now_ms < 1 << TIME_BITS:
+            raise _no_time(now_ms)
+        time, middle = f"{now_ms >> 16:08x}-{now_ms & 0xFFFF:04x}", 0x8000 | counter >> 16 & 0x3FFF
+        prefix = f"urn:uuid:{time}-8{counter >> 30:03x}-{middle:04x}-"
+        self._prefix = now_ms, counter >> 16, prefix
+        return prefix
+
+
+def _no_time(now_ms: int) -> LocalProtocolError:
+    return LocalProtocolError(f"this machine's clock shows {now_ms} ms since 1970, which no id can carry")
 
 
 def is_urn(msgid: str) -> bool:

@@ -3,7 +3,8 @@
 A short cut through `Codec` for the message that is sent tens of thousands of times a second: small,
 PZC01, pickle, GMAC or unsigned, between two ids and epochs that stay the same. It makes the very frames
 that `Codec.encode` makes, and takes the frames that `Codec.open` would take; for everything else it
-answers None, and the codec is asked. Nothing is decoded before the tag held. Only what a holder of the
+answers None, and the codec is asked. Nothing is decoded before the tag held, and what else is to be judged
+before that (`AnsweringSession.verify` tells the time and counter to judge by). Only what a holder of the
 key might have written in another way (an id in capitals, bytes behind a pickle) is not complained about.
 
 ::
@@ -15,7 +16,7 @@ key might have written in another way (an id in capitals, bytes behind a pickle)
     3 message id  epoch                                        time, counter
     4 signature   suite and key id                             tag
 
-The four methods are long and flat on purpose: on this path a call of a Python function costs as much as
+The methods are long and flat on purpose: on this path a call of a Python function costs as much as
 a tenth of the whole message.
 """
 
@@ -40,6 +41,8 @@ _OWN_SIZE = 32
 _TAG_END = 17
 _GMAC = bytes((Suite.AES256_GMAC,))
 _LOW = (1 << 30) - 1
+# Where the three parts of a nonce are in an id of 128 bits, once it was moved right by 32, 28 and 26 bits.
+_NONCE_MS, _NONCE_HIGH, _NONCE_LOW = 0xFFFF_FFFF_FFFF << 48, 0xFFF << 36, _LOW << 6
 _pack_sizes = struct.Struct(">III").pack
 
 
@@ -110,7 +113,8 @@ class AskingSession:
         self._prefix_of = (-1, -1)
         self._prefix = b""
         self._epoch = b"%08x" % own.epoch
-        self._start, self._end = start, len(start) + _OWN_SIZE
+        self._start, self._size = start, len(start) + _OWN_SIZE + 1
+        self._own = slice(len(start), len(start) + _OWN_SIZE)
         self._peer_epoch = peer.epoch
 
     def ask(self, content: object, ms: int) -> list[Buffer] | None:
@@ -143,13 +147,12 @@ class AskingSession:
     def answer(self, frames: list[Buffer], msgid: Buffer) -> tuple[Any] | None:
         """Content of the reply to ``msgid``; None when it is not to be read here."""
         header, serializer, body, echoed, tag = frames
-        end = self._end
-        if type(header) is not bytes or type(tag) is not bytes:
+        if echoed != msgid or serializer != _SERIALIZER or len(body) > LARGE or len(header) != self._size:
             return None
-        if echoed != msgid or serializer != _SERIALIZER or len(body) > LARGE or len(header) != end + 1:
+        if type(header) is not bytes:
             return None
         try:
-            own = int(header[end - _OWN_SIZE : end], 16)
+            own = int(header[self._own], 16)
         except ValueError:
             return None
         if own & 0xFFFFFFFF != self._peer_epoch or not header.startswith(self._start):
@@ -161,8 +164,7 @@ class AskingSession:
             return (serializers.decode("pickle", body, trusted=False),)
         if tag[:1] != _GMAC or tag[_TAG_END:] != way.key_id:
             return None
-        counter = (own >> 64 & 0xFFF) << 30 | own >> 32 & _LOW
-        nonce = ((own >> 80 << COUNTER_BITS | counter) << 6).to_bytes(12, "big")
+        nonce = (own >> 32 & _NONCE_MS | own >> 28 & _NONCE_HIGH | own >> 26 & _NONCE_LOW).to_bytes(12, "big")
         size = len(body).to_bytes(8, "big")
         whole = b"".join((way.before, size, way.behind, header, _SERIALIZER, echoed, body))
         try:
@@ -195,34 +197,43 @@ class AnsweringSession:
         self._epoch = own.epoch
         self._peer_epoch = peer.epoch
 
-    def open(self, frames: list[Buffer]) -> tuple[int, Any] | None:
-        """Counter and content of a request; None when it is not to be read here."""
+    def verify(self, frames: list[Buffer]) -> tuple[int, int] | None:
+        """Time in milliseconds and counter of a request; None when it is not to be taken here."""
         header, serializer, body, msgid, tag = frames
         if header != self._header or serializer != _SERIALIZER or len(body) > LARGE:
             return None
-        if type(msgid) is not bytes or type(tag) is not bytes or len(msgid) != _MSGID_SIZE:
+        if type(msgid) is not bytes or len(msgid) != _MSGID_SIZE or not msgid.startswith(b"urn:uuid:"):
             return None
         try:
             own = int(msgid[9:].replace(b"-", b""), 16)
         except ValueError:
             return None
-        if own & 0xFFFFFFFF != self._peer_epoch:
+        if own & 0xFFFFFFFF != self._peer_epoch or own >> 128:
             return None
-        counter = (own >> 64 & 0xFFF) << 30 | own >> 32 & _LOW
+        ms, counter = own >> 80, (own >> 64 & 0xFFF) << 30 | own >> 32 & _LOW
         way = self._in
         if way.aead is None:
-            if tag != way.receiver or _stamp(own).urn().encode() != msgid:
-                return None
-            return counter, serializers.decode("pickle", body, trusted=False)
+            ours = tag == way.receiver and _stamp(own).urn().encode() == msgid
+            return (ms, counter) if ours else None
         if tag[:1] != _GMAC or tag[_TAG_END:] != way.key_id:
             return None
-        nonce = ((own >> 80 << COUNTER_BITS | counter) << 6).to_bytes(12, "big")
+        nonce = ((ms << COUNTER_BITS | counter) << 6).to_bytes(12, "big")
         whole = b"".join((way.before, len(body).to_bytes(8, "big"), way.behind, msgid, body))
         try:
             way.aead.decrypt(nonce, tag[1:_TAG_END], whole)
         except InvalidTag:
             return None
-        return counter, pickle.loads(body)
+        return ms, counter
+
+    def decode(self, body: Buffer) -> Any:
+        """Content of a verified request.
+
+        Raises:
+            Exception: whatever there is about a body that is no pickle.
+        """
+        if self._in.aead is None:
+            return serializers.decode("pickle", body, trusted=False)
+        return pickle.loads(body)
 
     def reply(self, content: object, msgid: Buffer, ms: int) -> list[Buffer] | None:
         """Frames of the reply to ``msgid``; None when it is not to be made here.

@@ -24,6 +24,9 @@ from .ids import Stamp
 HORIZON_MS = 60_000
 """Milliseconds of the sender's clock for which each counter is remembered, unless `depth` is exceeded."""
 
+SenderKey = tuple[str, str, int]
+"""Key id, agent id and epoch of a sender."""
+
 
 class _Sender:
     """What one sender epoch has sent lately."""
@@ -37,8 +40,8 @@ class _Sender:
         self.newest_ms = ms
         self.floor = -1
 
-    def admit(self, stamp: Stamp, depth: int) -> bool:
-        ms, counter, current = stamp.ms, stamp.counter, self.current
+    def admit(self, ms: int, counter: int, depth: int) -> bool:
+        current = self.current
         if counter <= self.floor or counter in current or counter in self.previous:
             return False
         if ms > self.newest_ms:
@@ -66,8 +69,8 @@ class ReplayWindow:
     def __init__(self, max_senders: int = 4096, depth: int = 1 << 17) -> None:
         self._max_senders = max_senders
         self._depth = depth
-        self._senders: OrderedDict[tuple[str, str, int], _Sender] = OrderedDict()
-        self._latest: tuple[tuple[str, str, int], _Sender] | None = None
+        self._senders: OrderedDict[SenderKey, _Sender] = OrderedDict()
+        self._latest: tuple[SenderKey, _Sender] | None = None
 
     def __len__(self) -> int:
         return len(self._senders)
@@ -83,18 +86,21 @@ class ReplayWindow:
         Raises:
             ReplayedMessage: when it was accepted before, or is older than the window remembers.
         """
-        key = (key_id, sender, stamp.epoch)
+        self.admit_of((key_id, sender, stamp.epoch), stamp.ms, stamp.counter)
+
+    def admit_of(self, of: SenderKey, ms: int, counter: int) -> None:
+        """As `admit`, by key id, sender and epoch, time in milliseconds and counter."""
         latest = self._latest
-        state = latest[1] if latest is not None and latest[0] == key else self._state(key, stamp)
-        if not state.admit(stamp, self._depth):
+        state = latest[1] if latest is not None and latest[0] == of else self._state(of, ms)
+        if not state.admit(ms, counter, self._depth):
             raise ReplayedMessage(
-                f"message {stamp.counter} of {sender} was already accepted once; it is not run again"
+                f"message {counter} of {of[1]} was already accepted once; it is not run again"
             )
 
-    def _state(self, key: tuple[str, str, int], stamp: Stamp) -> _Sender:
+    def _state(self, key: SenderKey, ms: int) -> _Sender:
         state = self._senders.get(key)
         if state is None:
-            state = self._senders[key] = _Sender(stamp.ms)
+            state = self._senders[key] = _Sender(ms)
             if len(self._senders) > self._max_senders:
                 self._senders.popitem(last=False)
         else:

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import gc
 import os
-import queue
 import threading
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 import zmq
@@ -180,155 +178,6 @@ def test_run_on_an_ended_loop_is_an_error_at_once() -> None:
         ended.run(lambda: None)
 
 
-def test_work_apart_runs_before_its_end_and_both_in_the_io_thread(loop: Loop) -> None:
-    leader = loop.run(threading.current_thread)
-    seen: list[tuple[str, bool, bool]] = []
-    done = threading.Event()
-
-    def note(what: str) -> None:
-        seen.append((what, threading.current_thread() is leader, loop.in_thread()))
-
-    loop.call(lambda: loop.run_apart(partial(note, "work"), lambda: (note("end"), done.set())))
-    assert done.wait(TIMEOUT)
-    assert [(what, inside) for what, _, inside in seen] == [("work", False), ("end", True)]
-
-
-def held_up(loop: Loop) -> tuple[threading.Thread, threading.Event, threading.Event]:
-    """The thread that slow work has taken from the loop, what ends the work, and what its end sets."""
-    entered, opened, ended = threading.Event(), threading.Event(), threading.Event()
-    old: list[threading.Thread] = []
-
-    def work() -> None:
-        old.append(threading.current_thread())
-        entered.set()
-        assert opened.wait(TIMEOUT)
-
-    loop.call(lambda: loop.run_apart(work, ended.set))
-    assert entered.wait(TIMEOUT)
-    return old[0], opened, ended
-
-
-def test_another_thread_takes_over_while_work_apart_is_slow(loop: Loop) -> None:
-    old, opened, ended = held_up(loop)
-    leader = loop.run(threading.current_thread)
-    assert leader is not old
-    assert not ended.is_set()
-    opened.set()
-    assert ended.wait(TIMEOUT)
-    old.join(TIMEOUT)
-    assert not old.is_alive()
-    assert loop.run(threading.current_thread) is leader
-
-
-def test_sockets_and_timers_go_on_after_a_take_over(loop: Loop) -> None:
-    got: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    one, two = loop.context.socket(zmq.PAIR), loop.context.socket(zmq.PAIR)
-    one.bind("inproc://pair")
-    two.connect("inproc://pair")
-    loop.run(lambda: loop.register(one, lambda: got.put(one.recv())))
-    fired = threading.Event()
-    loop.call_later(0.2, fired.set)
-    for _ in range(3):
-        _, opened, ended = held_up(loop)
-        two.send(b"meanwhile")
-        assert got.get(timeout=TIMEOUT) == b"meanwhile"
-        opened.set()
-        assert ended.wait(TIMEOUT)
-    two.send(b"afterwards")
-    assert got.get(timeout=TIMEOUT) == b"afterwards"
-    assert fired.wait(TIMEOUT)
-    loop.run(lambda: loop.unregister(one))
-    one.close(0)
-    two.close(0)
-
-
-def test_work_behind_slow_work_is_run_by_the_new_thread(loop: Loop) -> None:
-    entered, opened, second = threading.Event(), threading.Event(), threading.Event()
-
-    def slow() -> None:
-        entered.set()
-        assert opened.wait(TIMEOUT)
-
-    def both() -> None:
-        loop.run_apart(slow, int)
-        loop.run_apart(int, second.set)
-
-    loop.call(both)
-    assert entered.wait(TIMEOUT)
-    assert second.wait(TIMEOUT)
-    opened.set()
-    loop.run(lambda: None)
-
-
-def test_work_apart_may_wait_for_the_io_thread(loop: Loop) -> None:
-    found: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for _ in range(3):
-        loop.call(lambda: loop.run_apart(lambda: found.put(loop.run(lambda: 7)), int))
-        assert found.get(timeout=TIMEOUT) == 7
-
-
-def test_work_apart_that_raises_is_counted_and_its_end_comes(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail() -> None:
-        raise SystemExit
-
-    before, ended = loop.errors, threading.Event()
-    loop.call(lambda: loop.run_apart(fail, ended.set))
-    assert ended.wait(TIMEOUT)
-    assert loop.errors == before + 1
-
-
-def test_no_work_and_no_end_is_lost_when_threads_take_over_again_and_again(loop: Loop) -> None:
-    worked: list[int] = []
-    ended: list[int] = []
-    done, pause = threading.Event(), threading.Event()
-
-    def work(number: int) -> None:
-        if number % 10 == 0:
-            pause.wait(loops.TAKE_OVER * 2)
-        worked.append(number)
-
-    def end(number: int) -> None:
-        assert loop.in_thread()
-        ended.append(number)
-        if len(ended) == 100:
-            done.set()
-
-    def submit(number: int) -> None:
-        loop.run_apart(partial(work, number), partial(end, number))
-
-    for number in range(100):
-        loop.call(partial(submit, number))
-    assert done.wait(TIMEOUT)
-    assert sorted(worked) == sorted(ended) == list(range(100))
-
-
-def test_the_thread_that_stands_by_sleeps_and_is_woken(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "_STAND_BY", 0.0)
-    ended, pause = threading.Event(), threading.Event()
-    loop.call(lambda: loop.run_apart(int, ended.set))
-    assert ended.wait(TIMEOUT)
-    for _ in range(int(TIMEOUT / 0.005)):
-        if not loop._watched:
-            break
-        pause.wait(0.005)
-    assert not loop._watched
-    old, opened, _ = held_up(loop)
-    assert loop.run(threading.current_thread) is not old
-    opened.set()
-
-
-def test_a_loop_ends_while_work_apart_is_slow() -> None:
-    loop = loops.acquire()
-    old, opened, _ = held_up(loop)
-    loops.release(loop)
-    assert old.is_alive()
-    opened.set()
-    old.join(TIMEOUT)
-    assert not old.is_alive()
-
-
 def test_a_finaliser_that_calls_the_loop_inside_a_call_does_not_block(loop: Loop) -> None:
     called = threading.Event()
 
@@ -362,3 +211,11 @@ def test_the_parents_loop_does_nothing_in_a_forked_child(loop: Loop) -> None:
             loop.run(lambda: None)
 
     assert run_in_fork(child) == 0
+
+
+def test_a_forked_child_has_no_io_thread(loop: Loop) -> None:
+    def check() -> None:
+        assert not loop.in_thread()
+        assert loop._leader == 0
+
+    assert run_in_fork(check) == 0
