@@ -1,1 +1,1 @@
-"""Pure state machines of delivery: sequences and their gaps, inboxes and their policies."""
+"""Pure state machines of delivery: numbers and their gaps, policies and flows, leases, locks and liveness."""

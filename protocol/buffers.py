@@ -67,6 +67,16 @@ def encode(content: object, allocate: Allocate | None = None) -> memoryview:
     return _write(sink.chunks, [buffer.raw() for buffer in found], allocate)
 
 
+def encode_around(content: object, allocate: Allocate | None = None) -> tuple[memoryview, list[memoryview]]:
+    """As `encode`, but the buffers are not copied: where they belong in the frame is returned with it.
+
+    The frame is whole once each of these views is written; until then it may hold anything there.
+    """
+    found: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(content, 5, buffer_callback=found.append)
+    return _lay_out([pickled], [buffer.raw().nbytes for buffer in found], allocate)
+
+
 def encode_large(content: object, allocate: Allocate | None = None) -> tuple[bytes | memoryview, bool]:
     """Return content as a plain pickle and False; or, when its buffers need it, as `encode` does and True."""
     outside = _Outside()
@@ -115,22 +125,33 @@ def _write(
     views: Sequence[memoryview],
     allocate: Allocate | None,
 ) -> memoryview:
+    frame, places = _lay_out(pickled, [view.nbytes for view in views], allocate)
+    for place, view in zip(places, views, strict=True):
+        place[:] = view
+    return frame
+
+
+def _lay_out(
+    pickled: Sequence[bytes | bytearray | memoryview], sizes: Sequence[int], allocate: Allocate | None
+) -> tuple[memoryview, list[memoryview]]:
+    """A frame without the buffers, and where in it they belong."""
     length = sum(map(len, pickled))
-    head = struct.pack(f"<4sIQ{len(views)}Q", _MAGIC, len(views), length, *(view.nbytes for view in views))
+    head = struct.pack(f"<4sIQ{len(sizes)}Q", _MAGIC, len(sizes), length, *sizes)
     end = len(head) + length
-    for view in views:
-        end = _aligned(end) + view.nbytes
+    for size in sizes:
+        end = _aligned(end) + size
     frame = memoryview((allocate or _new_memory)(end)).cast("B")[:end]
     offset = 0
     for part in (head, *pickled):
         frame[offset : offset + len(part)] = part
         offset += len(part)
-    for view in views:
+    places: list[memoryview] = []
+    for size in sizes:
         start = _aligned(offset)
         frame[offset:start] = bytes(start - offset)
-        offset = start + view.nbytes
-        frame[start:offset] = view
-    return frame
+        offset = start + size
+        places.append(frame[start:offset])
+    return frame, places
 
 
 def split(data: bytes | bytearray | memoryview) -> tuple[memoryview, list[memoryview]]:

@@ -64,8 +64,8 @@ class Codec:
         serializer: for content this side sends.
         dialect: spoken when the peer's is not known, ``PZC01`` or ``PZC00``; one of ``accept``.
         accept: dialects that are opened.
-        accept_serializers: names or families that are opened; default all, or only the ones that
-            never unpickle when ``serializer`` is one of these.
+        accept_serializers: names or families that are opened, and in PZC01 ``bundle`` beside them;
+            default all, or only the ones that never unpickle when ``serializer`` is one of these.
         suite: ``hmac-sha256``, ``aes256-gmac`` or ``aes256-gcm`` for everything this side sends; default
             as `encode` is told.
         accept_suites: suites that are opened; default all.
@@ -324,7 +324,7 @@ class Codec:
             header.sender,
             header.topic,
             name,
-            serializers.family(name) in self.accept_serializers,
+            serializers.family(name) in self.accept_serializers | serializers.STRUCTURAL,
             signer,
             1 + len(signature.tag) if signer else len(proof),
             sealer_of,

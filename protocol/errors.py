@@ -29,6 +29,7 @@
     │   ├── LockLost                        the lock that this call relied on is no longer held
     │   ├── InstantiateRefused              class not on the server's list
     │   └── PolicyRefused                   the publisher does not offer this policy
+    ├── CycleRefused (ValueError)           a connection of topics that would lead back to its start
     ├── MemberRefused (AttributeError)      private or unexposed member
     ├── RemoteError (RuntimeError)          a remote exception that cannot be rebuilt here
     ├── JournalError (OSError)              a journal that cannot be written or read
@@ -180,6 +181,10 @@ class InstantiateRefused(Refused):
 
 class PolicyRefused(Refused):
     """The publisher does not offer the requested policy."""
+
+
+class CycleRefused(PzcError, ValueError):
+    """The connection of two topics would lead messages back to where they came from."""
 
 
 class RemoteError(PzcError, RuntimeError):

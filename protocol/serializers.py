@@ -11,6 +11,7 @@ pickle   the object                            restricted unpickler
 buffers  the object; arrays in place            restricted unpickler
 json     tuples as lists, keys as str          safe as it is
 msgpack  tuples as lists                       safe as it is
+bundle   a :class:`.bundle.Bundle`, else none  safe as it is; what links are made of
 ======== ===================================== ============================================
 
 The byte layout of a ``buffers`` frame is described in :mod:`.buffers`.
@@ -29,7 +30,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from . import arrays, buffers, pickles, portable
+from . import arrays, buffers, bundle, pickles, portable
 from .buffers import Allocate
 from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
 from .pickles import Data
@@ -37,6 +38,9 @@ from .unpickle import restricted_loads
 
 SAFE: frozenset[str] = frozenset({"json", "msgpack"})
 """Built-in families that never unpickle."""
+
+STRUCTURAL: frozenset[str] = frozenset({"bundle"})
+"""Families of the wire's own structs: accepted everywhere, and not to be chosen for contents."""
 
 Encoder = Callable[[object, Allocate | None], Data]
 Decoder = Callable[[Data, bool, bool], object]
@@ -147,8 +151,8 @@ def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> A
 
 
 def validate(name: str) -> None:
-    """Raise :class:`LocalProtocolError` when no serializer is called ``name``."""
-    if name not in _SERIALIZERS:
+    """Raise :class:`LocalProtocolError` when no serializer for contents is called ``name``."""
+    if name not in _SERIALIZERS or name in STRUCTURAL:
         raise _unknown(name)
 
 
@@ -166,7 +170,8 @@ def default_accept(serializer_name: str) -> frozenset[str]:
     """
     validate(serializer_name)
     only_safe = _SERIALIZERS[serializer_name].safe
-    return frozenset(entry.family for entry in _SERIALIZERS.values() if entry.safe or not only_safe)
+    families = {entry.family for entry in _SERIALIZERS.values() if entry.safe or not only_safe}
+    return frozenset(families - STRUCTURAL)
 
 
 def register(
@@ -202,7 +207,7 @@ def register(
 
 
 def _unknown(name: str) -> LocalProtocolError:
-    known = ", ".join(sorted(_SERIALIZERS))
+    known = ", ".join(sorted(_SERIALIZERS.keys() - STRUCTURAL))
     return LocalProtocolError(f"no serializer is called {name!r}; known are {known}")
 
 
@@ -342,10 +347,22 @@ _MSGPACK = msgspec.msgpack.Encoder()
 _UNMSGPACK = msgspec.msgpack.Decoder(ext_hook=_extension)
 
 
+# --- bundle ------------------------------------------------------------------------------------------
+
+
+def _encode_bundle(content: object, _allocate: Allocate | None) -> bytes:
+    return bundle.encode(cast(bundle.Bundle, content))
+
+
+def _decode_bundle(data: Data, _trusted: bool, _writable: bool) -> object:
+    return bundle.decode(data)
+
+
 _SERIALIZERS: dict[str, _Serializer] = {
     "pickle": _Serializer("pickle", _pickle_encoder(pickle.HIGHEST_PROTOCOL), _decode_pickle, safe=False),
     **{f"pickle{n}": _Serializer("pickle", _pickle_encoder(n), _decode_pickle, safe=False) for n in range(6)},
     "json": _Serializer("json", _encode_json, _decode_json, safe=True),
     "msgpack": _Serializer("msgpack", _encode_msgpack, _decode_msgpack, safe=True),
     "buffers": _Serializer("buffers", buffers.encode, _decode_buffers, safe=False),
+    "bundle": _Serializer("bundle", _encode_bundle, _decode_bundle, safe=True),
 }

@@ -78,6 +78,26 @@ def address_of(buffer: bytes | bytearray | memoryview) -> int:
     return address
 
 
+def capacity(fd: int) -> int:
+    """Bytes of a block of which a mapping is safe: none of them can go away under its reader.
+
+    Raises:
+        ValueError: when the descriptor is of no block whose size is sealed and whose pages are reserved.
+    """
+    try:
+        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except OSError:
+        seals = 0
+    if not seals & fcntl.F_SEAL_SHRINK:
+        raise ValueError(
+            "the descriptor is of no block whose size is sealed: it could shrink under its reader"
+        )
+    status = os.fstat(fd)
+    if status.st_blocks * 512 < status.st_size:
+        raise ValueError(f"a block of {status.st_size} bytes has {status.st_blocks * 512} of them reserved")
+    return status.st_size
+
+
 def map_private(fd: int, size: int, on_release: Callable[[], object]) -> memoryview:
     """Map the first ``size`` bytes of a block, copy-on-write: what is written to the view nobody else sees.
 
@@ -91,18 +111,9 @@ def map_private(fd: int, size: int, on_release: Callable[[], object]) -> memoryv
         ValueError: when the descriptor is of no sealed block, or of a smaller one.
         OSError: when it cannot be mapped here.
     """
-    try:
-        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
-    except OSError:
-        seals = 0
-    if not seals & fcntl.F_SEAL_SHRINK:
-        raise ValueError(
-            "the descriptor is of no block whose size is sealed: it could shrink under its reader"
-        )
-    status = os.fstat(fd)
-    if not 0 < size <= status.st_size or status.st_blocks * 512 < size:
-        reserved = status.st_blocks * 512
-        raise ValueError(f"{size} bytes are not in a block of {status.st_size}, {reserved} of them reserved")
+    there = capacity(fd)
+    if not 0 < size <= there:
+        raise ValueError(f"{size} bytes are not in a block of {there}")
     mapping = mmap.mmap(fd, size, access=mmap.ACCESS_COPY)
     weakref.finalize(mapping, on_release).atexit = False
     return memoryview(mapping)

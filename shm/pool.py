@@ -32,6 +32,7 @@ from typing import cast
 
 import numpy as np
 
+from . import warm
 from .blocks import Block, address_of, map_private
 
 MAX_BLOCKS = 8
@@ -40,13 +41,8 @@ MAX_BLOCKS = 8
 MAX_BYTES = 512 << 20
 """Bytes of all blocks of one writer on one connection."""
 
-MAX_FREE_BYTES = 128 << 20
-"""Bytes of those that are kept although nobody uses them."""
-
-LATELY = 64
-"""A free block is let go when it was not used for so many leases."""
-
-_ROUNDED = 1 << 16
+LATELY = warm.LATELY
+MAX_FREE_BYTES = warm.MAX_FREE_BYTES
 
 
 class _State(enum.Enum):
@@ -150,15 +146,14 @@ class Pool:
     def _lease(self, size: int) -> _Entry | None:
         self._settle()
         self._turn += 1
-        fits = (e for e in self._free() if size <= e.block.size <= 4 * size)
-        entry = min(fits, key=lambda e: (e.block.size, -e.turn), default=None) or self._create(size)
+        entry = warm.warmest(reversed(self._free()), size) or self._create(size)
         if entry is not None:
             entry.state, entry.turn = _State.OURS, self._turn
         self._trim()
         return entry
 
     def _create(self, size: int) -> _Entry | None:
-        size = -(-size // _ROUNDED) * _ROUNDED
+        size = warm.rounded(size)
         for oldest in self._free():
             if self._has_room(size):
                 break
@@ -192,12 +187,8 @@ class Pool:
                 entry.state = _State.THEIRS if entry.state is _State.BOTH else _State.FREE
 
     def _trim(self) -> None:
-        free = self._free()
-        surplus = sum(entry.block.size for entry in free) - MAX_FREE_BYTES
-        for entry in free:
-            if surplus > 0 or self._turn - entry.turn > LATELY:
-                surplus -= entry.block.size
-                self._let_go(entry)
+        for entry in warm.surplus(self._free(), self._turn, MAX_FREE_BYTES):
+            self._let_go(entry)
 
     def _let_go(self, entry: _Entry) -> None:
         del self._entries[entry.block_id], self._at[entry.block.address]

@@ -1,13 +1,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pzc.delivery.policies import Inbox, Policy, block, drop, latest, mailbox
+from pzc.delivery.policies import (
+    PROFILES,
+    Inbox,
+    Policy,
+    block,
+    drop,
+    latest,
+    mailbox,
+    profile,
+    strongest,
+)
 from pzc.protocol.errors import ConfigError, PolicyRefused
 
 
@@ -88,7 +99,7 @@ def test_latest_keeps_the_last() -> None:
 def test_policies_have_the_documented_bounds() -> None:
     assert drop() == Policy("drop", 1000)
     assert latest() == Policy("latest", 1)
-    assert block() == Policy("block", 32, timeout=30.0)
+    assert block() == Policy("block", 32, timeout=30.0, on_timeout="raise")
     assert mailbox() == Policy("mailbox", 10_000, max_bytes=512 << 20, when_full="drop_oldest")
 
 
@@ -117,7 +128,93 @@ def test_an_unknown_behaviour_of_a_full_mailbox_is_refused() -> None:
     assert mailbox(when_full="block").when_full == "block"
 
 
-@pytest.mark.parametrize("policy", [block(), mailbox()])
-def test_a_policy_that_loses_nothing_is_not_offered_by_an_inbox(policy: Policy) -> None:
-    with pytest.raises(PolicyRefused, match=f"policy {policy.name} is not offered"):
-        Inbox(policy)
+def test_an_inbox_keeps_every_message_of_a_block() -> None:
+    inbox = offered(block(slots=2), 5)
+    assert [inbox.take() for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert (inbox.received, inbox.dropped) == (5, 0)
+
+
+def test_what_an_inbox_of_a_block_held_when_it_was_cleared_is_counted() -> None:
+    inbox = offered(block(slots=2), 2)
+    inbox.clear()
+    assert (inbox.received, inbox.dropped, len(inbox)) == (0, 2, 0)
+
+
+def test_a_mailbox_is_not_offered_by_an_inbox() -> None:
+    with pytest.raises(PolicyRefused, match="policy mailbox is not offered"):
+        Inbox(mailbox())
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match="'perhaps' is not known, expected one of drop, latest, block, mailbox"
+    ):
+        Policy("perhaps", 1)
+
+
+@pytest.mark.parametrize("on_timeout", ["explode", "", None])
+def test_an_unknown_behaviour_of_a_block_out_of_time_is_refused(on_timeout: Any) -> None:
+    with pytest.raises(ConfigError, match=f"on_timeout of block is {on_timeout!r}"):
+        block(on_timeout=on_timeout)
+
+
+def test_a_block_without_a_timeout_is_refused() -> None:
+    with pytest.raises(ConfigError, match="block needs a timeout"):
+        Policy("block", 1, on_timeout="raise")
+
+
+def test_a_policy_that_never_waits_has_no_behaviour_on_timeout() -> None:
+    with pytest.raises(ConfigError, match="on_timeout of drop is 'raise'"):
+        Policy("drop", 1, on_timeout="raise")
+
+
+@pytest.mark.parametrize(("policy", "lossy"), [(drop(), 1), (latest(), 1), (block(), 0), (mailbox(), 0)])
+def test_drop_and_latest_lose_messages_by_design(policy: Policy, lossy: bool) -> None:
+    assert policy.lossy == lossy
+
+
+def test_profiles_are_policies_under_other_names() -> None:
+    assert dict(PROFILES) == {"ezmsg": block(slots=32), "ecal": latest(1), "gz": drop(1000), "ray": mailbox()}
+    assert [profile(name) for name in PROFILES] == list(PROFILES.values())
+
+
+def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="'dds' is not known, expected one of ezmsg, ecal, gz, ray"):
+        profile("dds")
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        ([drop(5)], drop(5)),
+        ([drop(5), drop(9)], drop(9)),
+        ([latest(2), latest(1)], latest(2)),
+        ([drop(9), latest(2)], latest(9)),
+        ([latest(1000), block(slots=4), drop(5)], block(slots=4)),
+        ([block(1.0, 8), block(2.0, 4)], block(1.0, 4)),
+        ([block(0, 8), block()], block(0, 8)),
+        ([block(), mailbox(), drop()], mailbox()),
+        ([mailbox(5, 100), mailbox(9, 10, "block")], mailbox(9, 100, "block")),
+        ([Policy("mailbox", 5), mailbox(9, 10)], Policy("mailbox", 9, when_full="drop_oldest")),
+    ],
+)
+def test_the_strongest_policy_serves_all_readers_in_any_order(
+    policies: list[Policy], expected: Policy
+) -> None:
+    assert strongest(policies) == strongest(reversed(policies)) == expected
+
+
+@pytest.mark.parametrize(
+    ("promises", "strongest_one"),
+    [(("drop", "raise", "close"), "raise"), (("drop", "close"), "close"), (("drop", "drop"), "drop")],
+)
+def test_the_strongest_promise_counts_when_the_time_is_over(
+    promises: tuple[str, ...], strongest_one: str
+) -> None:
+    blocks = [block(on_timeout=promise) for promise in promises]
+    assert strongest(blocks).on_timeout == strongest(blocks[::-1]).on_timeout == strongest_one
+
+
+def test_there_is_no_strongest_of_no_policies() -> None:
+    with pytest.raises(ConfigError, match="no policies"):
+        strongest([])

@@ -1,0 +1,363 @@
+"""Ring: the blocks of one publisher, and who still needs them.
+
+All bookkeeping is here, in the publisher: nothing in shared memory can be held by a reader that died::
+
+    state    event                            next     what happens
+    -        allocate, no warm one fits       WRITING  a block is created
+    FREE     allocate                         WRITING  the warmest that fits is used
+    WRITING  publish to holders               LIVE     each has a lease; the slot's buffer is taken away
+    WRITING  publish to nobody, abandon       FREE
+    WRITING  its slot and views forgotten     FREE     with the next allocate
+    LIVE     lend                             LIVE
+    LIVE     end of the last lease            FREE
+    LIVE     gone: a holder died              RETIRED  it may have views for ever: never written again
+    RETIRED  end of the last lease            -        let go
+    FREE     not used lately, too many        -        let go; who has the descriptor is told
+
+A free block of which a view of its former writer is left is not written again before that is gone; when
+its place is needed it is let go instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+import numpy as np
+
+from . import warm
+from .blocks import Block
+
+BUFFERS = 32
+"""Blocks of a publisher unless it is told otherwise."""
+
+MAX_BYTES = 1 << 30
+"""Bytes of all blocks of a publisher."""
+
+MAX_FREE_BYTES = warm.MAX_FREE_BYTES
+
+
+class Slot:
+    """A block that is being written; see `Ring.allocate`.
+
+    Attributes:
+        block: its id, from 1, never used twice.
+        size: bytes of the content.
+        fd: descriptor of the block, the ring's; valid while it is written or leased.
+        buffer: writable, ``size`` bytes; released when the slot is published or abandoned.
+        address: where the content begins in this process.
+    """
+
+    __slots__ = ("_lent", "address", "block", "buffer", "fd", "size")
+
+    def __init__(self, entry: _Entry, lent: Any) -> None:
+        self.block = entry.block_id
+        self.size: int = lent.nbytes
+        self.fd = entry.block.fd
+        self.address = entry.block.address
+        self.buffer = memoryview(lent)
+        self._lent = lent
+
+    def take_away(self) -> bool:
+        """Take the buffer away from whoever wrote it; False when that was done before."""
+        if self._lent is None:
+            return False
+        self._lent = None
+        with contextlib.suppress(BufferError):  # an array was made of it, which the ring looks after
+            self.buffer.release()
+        self.buffer = memoryview(b"")
+        return True
+
+
+class _Entry:
+    """A block, who holds it, who has its descriptor, what its writer may still see, when it was freed."""
+
+    __slots__ = ("block", "block_id", "holders", "known", "lent", "retired", "turn", "writing")
+
+    def __init__(self, block_id: int, block: Block) -> None:
+        self.block_id = block_id
+        self.block = block
+        self.holders: set[Hashable] = set()
+        self.known: set[Hashable] = set()
+        self.lent: Callable[[], object] = _nothing
+        self.retired = self.writing = False
+        self.turn = 0
+
+    def slot(self, size: int) -> Slot:
+        # Every view of the slot's buffer keeps this array.
+        lent = np.frombuffer(self.block.buffer, np.uint8, size)
+        self.lent, self.writing = weakref.ref(lent), True
+        return Slot(self, lent)
+
+
+def _nothing() -> None:
+    return None
+
+
+class Ring:
+    """The blocks that a publisher writes; safe from any thread, and no lock is held while one is created.
+
+    Args:
+        buffers: blocks that may be written or leased at once.
+        max_bytes: of all blocks together.
+
+    Attributes:
+        lossy: more blocks, one for each reader that nobody waits for.
+        on_free: called without the lock when there may be room for another slot. A waiting publisher
+            should look again from time to time all the same: nobody tells when a forgotten view goes.
+        full: why the last `allocate` gave none: True when it may once a slot is free, False when the
+            memory was refused.
+        refused: how often memory was refused.
+    """
+
+    def __init__(self, buffers: int = BUFFERS, max_bytes: int = MAX_BYTES) -> None:
+        if buffers < 1:
+            raise ValueError(f"a ring has at least one buffer, not {buffers}")
+        self.buffers = buffers
+        self.lossy = 0
+        self.on_free: Callable[[], object] | None = None
+        self.full = False
+        self.refused = 0
+        self._retired = 0
+        self._max_bytes = max_bytes
+        self._entries: dict[int, _Entry] = {}
+        self._free: dict[int, _Entry] = {}  # the one that was given back last comes last
+        self._dropped: dict[Hashable, list[int]] = {}
+        self._lock = threading.Lock()
+        self._blocks = self._bytes = 0  # those being created count
+        self._last_id = self._turn = 0
+        self._closed = False
+
+    def allocate(self, size: int) -> Slot | None:
+        """A slot for a content of ``size`` bytes, whose memory may hold anything; None: see ``full``.
+
+        Raises:
+            ValueError: for less than one byte.
+        """
+        if size < 1:
+            raise ValueError(f"a slot has at least one byte, not {size}")
+        with self._lock:
+            self._turn += 1
+            self._collect()
+            entry = warm.warmest((e for e in reversed(self._free.values()) if e.lent() is None), size)
+            if entry is not None:
+                del self._free[entry.block_id]
+                return entry.slot(size)
+            if not self._reserve(warm.rounded(size)):
+                return None
+        return self._create(size)
+
+    def publish(self, slot: Slot, holders: Iterable[Hashable]) -> None:
+        """Lend a slot that was written to each of the holders, at least until their `end`.
+
+        Raises:
+            ValueError: when it was published or abandoned before.
+        """
+        if not slot.take_away():
+            raise ValueError(f"the slot of block {slot.block} was published or abandoned before")
+        with self._lock:
+            entry = self._entries.get(slot.block)
+            if entry is None:
+                return
+            entry.writing = False
+            entry.holders.update(holders)
+            freed = self._settle(entry)
+        self._tell(freed)
+
+    def abandon(self, slot: Slot) -> None:
+        """Give back a slot that is not published; one that was is left alone."""
+        if slot.take_away():
+            with self._lock:
+                entry = self._entries.get(slot.block)
+                if entry is not None:
+                    entry.writing = False
+                    self._settle(entry)
+            self._tell(True)
+
+    def lend(self, block: int, holder: Hashable) -> None:
+        """Lend a live block to one more.
+
+        Raises:
+            ValueError: when nobody holds it, so that it may have been written again.
+        """
+        with self._lock:
+            entry = self._entries.get(block)
+            if entry is None or not entry.holders:
+                raise ValueError(f"block {block} is held by nobody and cannot be lent")
+            entry.holders.add(holder)
+
+    def end(self, block: int, holder: Hashable) -> None:
+        """A holder does not need a block any longer; nothing when it did not hold it."""
+        with self._lock:
+            entry = self._entries.get(block)
+            if entry is None or holder not in entry.holders:
+                return
+            entry.holders.discard(holder)
+            freed = self._settle(entry)
+        self._tell(freed)
+
+    def gone(self, holder: Hashable) -> list[int]:
+        """A holder died: what it held is never written again, and closed once nobody else holds it.
+
+        Returns:
+            Ids of the blocks that are retired by this.
+        """
+        retired: list[int] = []
+        with self._lock:
+            self._dropped.pop(holder, None)
+            for entry in list(self._entries.values()):
+                entry.known.discard(holder)
+                if holder in entry.holders:
+                    entry.holders.discard(holder)
+                    entry.retired = True
+                    retired.append(entry.block_id)
+                    self._settle(entry)
+            self._retired += len(retired)
+        self._tell(bool(retired))
+        return retired
+
+    def knows(self, holder: Hashable, block: int) -> bool:
+        """True when a holder has the descriptor of a block."""
+        with self._lock:
+            entry = self._entries.get(block)
+            return entry is not None and holder in entry.known
+
+    def introduced(self, holder: Hashable, block: int) -> None:
+        """A holder has been sent the descriptor of a block."""
+        with self._lock:
+            entry = self._entries.get(block)
+            if entry is not None:
+                entry.known.add(holder)
+            else:
+                self._dropped.setdefault(holder, []).append(block)
+
+    def descriptor(self, block: int) -> int:
+        """A duplicate of a block's descriptor, for the caller to close; -1 when it was let go.
+
+        Raises:
+            OSError: when no more can be opened.
+        """
+        with self._lock:
+            entry = self._entries.get(block)
+            return -1 if entry is None else os.dup(entry.block.fd)
+
+    def take_dropped(self, holder: Hashable) -> list[int]:
+        """Blocks let go of whose descriptor the holder has, each told once."""
+        if holder not in self._dropped:
+            return []
+        with self._lock:
+            return self._dropped.pop(holder, [])
+
+    def statistics(self) -> dict[str, int]:
+        """Counts: ``blocks`` and their ``bytes``, those ``used``; ``refused``, ``retired`` so far."""
+        with self._lock:
+            return {
+                "blocks": self._blocks,
+                "bytes": self._bytes,
+                "used": self._blocks - len(self._free),
+                "refused": self.refused,
+                "retired": self._retired,
+            }
+
+    def close(self) -> None:
+        """Let go of every block; readers keep what they see, and there are no slots any longer."""
+        with self._lock:
+            self._closed = True
+            for entry in list(self._entries.values()):
+                self._let_go(entry)
+            self._dropped.clear()
+        self._tell(True)
+
+    def _collect(self) -> None:
+        for entry in list(self._entries.values()):
+            if entry.writing and entry.lent() is None:
+                entry.writing = False
+                self._settle(entry)
+
+    def _reserve(self, size: int) -> bool:
+        """Make room for a block, and count it."""
+        self.full = not self._closed and size <= self._max_bytes
+        if not self.full:
+            self.refused += not self._closed
+            return False
+        # Those that their writer still sees are of no use yet.
+        for entry in sorted(self._free.values(), key=lambda entry: entry.lent() is None):
+            if self._has_room(size):
+                break
+            self._let_go(entry)
+        if not self._has_room(size):
+            return False
+        self._count(1, size)
+        return True
+
+    def _has_room(self, size: int) -> bool:
+        return self._blocks < self.buffers + self.lossy and self._bytes + size <= self._max_bytes
+
+    def _create(self, size: int) -> Slot | None:
+        """A slot in a new block, for which there is room."""
+        block, reserved = None, warm.rounded(size)
+        try:
+            block = self._made(reserved) or self._made(reserved)
+        finally:
+            slot = self._enter(block, size, reserved)
+        self._tell(slot is None)
+        return slot
+
+    def _enter(self, block: Block | None, size: int, reserved: int) -> Slot | None:
+        with self._lock:
+            if block is not None and not self._closed:
+                self._last_id += 1
+                entry = self._entries[self._last_id] = _Entry(self._last_id, block)
+                return entry.slot(size)
+            self._count(-1, -reserved)
+            self.full = False
+            if block is None:
+                self.refused += 1
+            else:
+                block.close()
+            return None
+
+    def _made(self, size: int) -> Block | None:
+        """A block; None when memory or descriptors are scarce: then none is held that is not needed."""
+        try:
+            return Block.create(size)
+        except OSError:
+            with self._lock:
+                for entry in list(self._free.values()):
+                    self._let_go(entry)
+            return None
+
+    def _settle(self, entry: _Entry) -> bool:
+        """Free an entry that nobody holds or writes any longer."""
+        if entry.writing or entry.holders:
+            return False
+        if entry.retired:
+            self._let_go(entry)
+            return True
+        self._free[entry.block_id], entry.turn = entry, self._turn
+        # The one that was used last is kept however large it is.
+        oldest = list(self._free.values())[:-1]
+        for other in warm.surplus(oldest, self._turn, MAX_FREE_BYTES - entry.block.size):
+            self._let_go(other)
+        return True
+
+    def _let_go(self, entry: _Entry) -> None:
+        del self._entries[entry.block_id]
+        self._free.pop(entry.block_id, None)
+        self._count(-1, -entry.block.size)
+        entry.block.close()
+        for holder in entry.known:
+            self._dropped.setdefault(holder, []).append(entry.block_id)
+
+    def _count(self, blocks: int, size: int) -> None:
+        self._blocks += blocks
+        self._bytes += size
+
+    def _tell(self, freed: bool) -> None:
+        on_free = self.on_free
+        if freed and on_free is not None:
+            on_free()

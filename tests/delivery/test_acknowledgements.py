@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from pzc.delivery.acknowledgements import MAX_OTHERS, Acknowledger, Unacknowledged
+from pzc.protocol.errors import LocalProtocolError, RemoteProtocolError
+
+TIMEOUT = 20
+
+
+def sent(count: int) -> Unacknowledged[str]:
+    outlet: Unacknowledged[str] = Unacknowledged()
+    for number in range(1, count + 1):
+        assert outlet.sent(str(number)) == number
+    return outlet
+
+
+def arrived(count: int) -> Acknowledger:
+    inlet = Acknowledger()
+    for number in range(1, count + 1):
+        assert inlet.arrived(number)
+    return inlet
+
+
+class Connections(RuleBasedStateMachine):
+    """A link over connections that break at any moment, with what is on them in both directions."""
+
+    @initialize()
+    def start(self) -> None:
+        self.outlet: Unacknowledged[int] = Unacknowledged()
+        self.inlet = Acknowledger()
+        self.forth: list[tuple[int, int]] = []
+        self.back: list[tuple[int, int, list[int]]] = []
+        self.published = 0
+        self.delivered: list[int] = []
+        self.held: list[int] = []
+        self.acknowledged: list[int] = []
+
+    @rule()
+    def publish(self) -> None:
+        self.published += 1
+        self.forth.append((self.outlet.sent(self.published), self.published))
+
+    @precondition(lambda self: self.forth)
+    @rule()
+    def bring(self) -> None:
+        number, item = self.forth.pop(0)
+        if self.inlet.arrived(number):
+            self.delivered.append(item)
+            self.held.append(number)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        self.inlet.done(self.held.pop(data.draw(st.integers(0, len(self.held) - 1))))
+
+    @rule()
+    def report(self) -> None:
+        told = self.inlet.report()
+        if told is not None:
+            self.back.append(told)
+
+    @precondition(lambda self: self.back)
+    @rule()
+    def hear(self) -> None:
+        received, upto, others = self.back.pop(0)
+        self.outlet.received(received)
+        self.acknowledged += self.outlet.acknowledged(upto, others)
+
+    @rule()
+    def break_and_resume(self) -> None:
+        self.back.clear()
+        self.forth = self.outlet.after(self.inlet.received)
+        self.inlet.repeat()
+
+    @rule()
+    def die_without_a_word(self) -> None:
+        self.back.clear()
+        self.forth.clear()
+        self.break_and_resume()
+
+    @invariant()
+    def nothing_is_delivered_twice_or_out_of_order(self) -> None:
+        assert self.delivered == list(range(1, len(self.delivered) + 1))
+        assert self.inlet.received == len(self.delivered)
+        assert len(self.inlet) == len(self.held)
+
+    @invariant()
+    def every_item_is_waiting_or_was_acknowledged_once(self) -> None:
+        assert sorted(self.acknowledged + self.outlet.all()) == list(range(1, self.published + 1))
+        assert len(self.outlet) == len(self.outlet.all())
+
+    @invariant()
+    def what_is_held_is_not_acknowledged(self) -> None:
+        assert not set(self.held) & set(self.acknowledged)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "outlet"):
+            return
+        while self.forth:
+            self.bring()
+        while self.held:
+            self.inlet.done(self.held.pop())
+        self.report()
+        while self.back:
+            self.hear()
+        assert self.delivered == list(range(1, self.published + 1))
+        assert (self.outlet.all(), self.inlet.report()) == ([], None)
+
+
+TestConnections = Connections.TestCase
+TestConnections.settings = settings(max_examples=150, stateful_step_count=50)
+
+
+@given(st.data())
+def test_numbers_in_any_order_give_every_item_once(data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, 30))
+    number = st.integers(0, count)
+    others = st.lists(st.integers(1, count), max_size=10) if count else st.just([])
+    outlet, items = sent(count), list[str]()
+    for upto, beside in data.draw(st.lists(st.tuples(number, others), max_size=10)):
+        done = outlet.acknowledged(upto, beside)
+        assert done == sorted(done, key=int)
+        items += done
+    items += outlet.acknowledged(count, [])
+    assert sorted(items, key=int) == [str(number) for number in range(1, count + 1)]
+
+
+@given(st.permutations(range(1, 13)), st.integers(1, 12))
+def test_messages_done_in_any_order_are_each_told_once(order: list[int], every: int) -> None:
+    outlet, inlet, items = sent(12), arrived(12), list[str]()
+    for index, number in enumerate(order, start=1):
+        inlet.done(number)
+        if index % every == 0 or index == len(order):
+            told = inlet.report()
+            assert told is not None
+            items += outlet.acknowledged(told[1], told[2])
+            assert sorted(items, key=int) == [str(n) for n in sorted(order[:index])]
+    assert (len(items), len(outlet)) == (12, 0)
+
+
+def test_an_acknowledgement_far_above_what_is_left_gives_just_that() -> None:
+    outlet = sent(1000)
+    outlet.acknowledged(0, [number for number in range(1, 1001) if number % 100])
+    assert outlet.acknowledged(900) == [str(number) for number in range(100, 1000, 100)]
+    assert outlet.all() == ["1000"]
+
+
+@pytest.mark.parametrize(("upto", "others"), [(4, []), (-1, []), (3, [4]), (3, [2, -1]), (0, [1, 2, 9])])
+def test_numbers_that_were_never_sent_are_refused_and_change_nothing(upto: int, others: list[int]) -> None:
+    outlet = sent(3)
+    with pytest.raises(RemoteProtocolError, match="has had 3 so far"):
+        outlet.acknowledged(upto, others)
+    assert outlet.all() == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("number", [-1, 4])
+def test_a_reader_cannot_have_received_what_was_never_sent(number: int) -> None:
+    with pytest.raises(RemoteProtocolError):
+        sent(3).received(number)
+    with pytest.raises(RemoteProtocolError):
+        sent(3).after(number)
+
+
+def test_what_the_reader_surely_has_is_not_sent_again() -> None:
+    outlet = sent(4)
+    outlet.received(2)
+    assert outlet.after(1) == [(3, "3"), (4, "4")]
+
+
+def test_what_is_sent_again_keeps_its_number() -> None:
+    outlet = sent(4)
+    outlet.acknowledged(0, [3])
+    assert outlet.after(1) == [(2, "2"), (4, "4")]
+    assert outlet.next == 5
+
+
+def test_a_message_that_comes_again_is_told_apart() -> None:
+    inlet = arrived(3)
+    inlet.done(2)
+    assert [inlet.arrived(number) for number in (1, 2, 3)] == [False, False, False]
+    assert inlet.arrived(4)
+
+
+@pytest.mark.parametrize("number", [5, 0, -1])
+def test_a_hole_in_the_numbers_is_refused(number: int) -> None:
+    inlet = arrived(3)
+    with pytest.raises(RemoteProtocolError, match=f"message {number} of the link came, expected 4"):
+        inlet.arrived(number)
+    assert inlet.received == 3
+
+
+def test_a_message_is_done_once() -> None:
+    inlet = arrived(1)
+    inlet.done(1)
+    with pytest.raises(LocalProtocolError, match="message 1 of the link is not held"):
+        inlet.done(1)
+
+
+def test_a_message_that_never_arrived_is_never_done() -> None:
+    with pytest.raises(LocalProtocolError):
+        arrived(1).done(2)
+
+
+def test_a_report_tells_what_arrived_and_what_is_done() -> None:
+    inlet = arrived(5)
+    for number in (1, 2, 4):
+        inlet.done(number)
+    assert inlet.report() == (5, 2, [4])
+
+
+def test_a_report_with_nothing_new_is_not_made() -> None:
+    inlet = Acknowledger()
+    assert inlet.report() is None
+    inlet.arrived(1)
+    assert inlet.report() == (1, 0, [])
+    assert inlet.report() is None
+    inlet.done(1)
+    assert inlet.report() == (1, 1, [])
+    assert inlet.report() is None
+
+
+def test_a_message_held_for_ever_does_not_delay_the_others() -> None:
+    inlet = arrived(3)
+    inlet.done(2)
+    assert inlet.report() == (3, 0, [2])
+    inlet.done(3)
+    assert inlet.report() == (3, 0, [3])
+
+
+def test_a_report_is_bounded_and_the_rest_is_told_by_the_next() -> None:
+    inlet = arrived(2 * MAX_OTHERS + 2)
+    for number in range(2, 2 * MAX_OTHERS + 3):
+        inlet.done(number)
+    reports = [inlet.report() for _ in range(4)]
+    lengths = [len(told[2]) for told in reports if told is not None]
+    assert (lengths, reports[3]) == ([MAX_OTHERS, MAX_OTHERS, 1], None)
+
+
+def test_everything_is_told_again_after_a_lost_connection() -> None:
+    inlet = arrived(MAX_OTHERS + 5)
+    for number in (1, 2, *range(4, MAX_OTHERS + 5)):
+        inlet.done(number)
+    while inlet.report() is not None:
+        pass
+    inlet.repeat()
+    told = [inlet.report(), inlet.report(), inlet.report()]
+    assert told[0] == (MAX_OTHERS + 5, 2, list(range(4, MAX_OTHERS + 4)))
+    assert told[1:] == [(MAX_OTHERS + 5, 2, [MAX_OTHERS + 4]), None]
+
+
+def test_what_a_lost_connection_carried_is_told_again_even_without_news() -> None:
+    inlet = arrived(2)
+    for number in (1, 2):
+        inlet.done(number)
+    assert inlet.report() == (2, 2, [])
+    inlet.repeat()
+    assert [inlet.report(), inlet.report()] == [(2, 2, []), None]
+
+
+def test_what_is_told_by_upto_is_not_told_again_one_by_one() -> None:
+    inlet = arrived(3)
+    for number in (2, 3):
+        inlet.done(number)
+    inlet.report()
+    inlet.repeat()
+    inlet.done(1)
+    assert inlet.report() == (3, 3, [])
+
+
+def test_messages_that_other_threads_finish_during_a_report_are_each_told() -> None:
+    count, workers = 20_000, 4
+    outlet, inlet, items = sent(count), arrived(count), list[str]()
+
+    def finish(first: int) -> None:
+        for number in range(first, count + 1, workers):
+            inlet.done(number)
+
+    threads = [threading.Thread(target=finish, args=(1 + n,)) for n in range(workers)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        if (told := inlet.report()) is not None:
+            items += outlet.acknowledged(told[1], told[2])
+    for thread in threads:
+        thread.join(TIMEOUT)
+    while (told := inlet.report()) is not None:
+        items += outlet.acknowledged(told[1], told[2])
+    assert (len(items), len(outlet)) == (count, 0)

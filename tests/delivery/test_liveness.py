@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pzc.delivery.liveness import Liveness
+from pzc.protocol.errors import ConfigError
+from pzc.testing import FakeClock
+
+QUARTERS = st.integers(0, 20).map(lambda n: n / 4)
+
+
+def test_silence_is_stalled_at_3_s_and_lost_at_4_s() -> None:
+    link = Liveness(10.0)
+    moments = [10.0, 12.99, 13.0, 13.99, 14.0, 100.0]
+    assert [link.state(now) for now in moments] == ["alive", "alive", "stalled", "stalled", "lost", "lost"]
+
+
+def test_a_stalled_end_that_is_heard_is_alive() -> None:
+    link = Liveness(0.0)
+    assert link.state(3.5) == "stalled"
+    link.heard(3.5)
+    assert [link.state(3.5), link.state(6.25), link.state(6.5)] == ["alive", "alive", "stalled"]
+
+
+def test_what_a_lost_end_says_is_too_late() -> None:
+    link = Liveness(0.0)
+    link.heard(4.0)
+    assert link.state(4.0) == "lost"
+
+
+def test_a_sign_of_life_read_late_does_not_shorten_the_silence_before() -> None:
+    link = Liveness(0.0)
+    link.heard(3.0)
+    link.heard(1.0)
+    assert (link.state(5.5), link.silence(5.5)) == ("alive", 2.5)
+
+
+def test_a_beat_is_due_each_second() -> None:
+    clock = FakeClock()
+    link, beats = Liveness(clock.now), list[float]()
+    begin = clock.now
+    for _ in range(41):
+        if link.beat_due(clock.now):
+            beats.append(clock.now - begin)
+            link.spoke(clock.now)
+        clock.advance(0.25)
+    assert beats == [float(second) for second in range(1, 11)]
+
+
+def test_whoever_spoke_just_now_owes_no_beat() -> None:
+    link = Liveness(0.0)
+    link.spoke(0.75)
+    assert [link.beat_due(1.0), link.beat_due(1.5), link.beat_due(1.75)] == [False, False, True]
+
+
+def test_looking_when_told_sees_every_change_at_its_time() -> None:
+    link, now, seen = Liveness(0.0), 0.0, list[tuple[float, str]]()
+    while link.state(now) != "lost":
+        now = link.next_look(now)
+        if link.beat_due(now):
+            link.spoke(now)
+        seen.append((now, link.state(now)))
+    assert seen == [(1, "alive"), (2, "alive"), (3, "stalled"), (4, "lost")]
+    assert link.next_look(9.0) == 9.0
+
+
+@given(st.lists(st.tuples(st.sampled_from(["heard", "spoke", "wait"]), QUARTERS), max_size=30))
+def test_nothing_changes_before_the_next_look(events: list[tuple[str, float]]) -> None:
+    link, now = Liveness(0.0), 0.0
+    for event, seconds in events:
+        now += seconds
+        if event == "heard":
+            link.heard(now)
+        elif event == "spoke":
+            link.spoke(now)
+        look = link.next_look(now)
+        assert look >= now
+        if look > now and link.state(now) != "lost":
+            before = (look + now) / 2
+            assert (link.state(before), link.beat_due(before)) == (link.state(now), False)
+            assert link.beat_due(look) or link.state(look) != link.state(now)
+
+
+@pytest.mark.parametrize(
+    ("stalled", "lost", "beat"), [(0, 4, 1), (4, 4, 1), (5, 4, 1), (3, 4, 0), (3, float("nan"), 1)]
+)
+def test_times_that_make_no_sense_are_refused(stalled: float, lost: float, beat: float) -> None:
+    with pytest.raises(ConfigError, match="0 < stalled < lost"):
+        Liveness(0.0, stalled, lost, beat)

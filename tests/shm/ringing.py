@@ -1,0 +1,21 @@
+"""Slots of a ring, written and published."""
+
+from __future__ import annotations
+
+from pzc.shm.ring import Ring, Slot
+
+SIZE = 100_000
+BUFFERS = 4
+
+
+def allocate(ring: Ring, size: int = SIZE) -> Slot:
+    slot = ring.allocate(size)
+    assert slot is not None
+    return slot
+
+
+def publish(ring: Ring, *holders: object, size: int = SIZE, fill: bytes = b"x") -> Slot:
+    slot = allocate(ring, size)
+    slot.buffer[:] = fill * size
+    ring.publish(slot, holders)
+    return slot
