@@ -34,8 +34,12 @@ from .deferred import Deferred
 from .dispatch import Executor
 from .endpoints import RANDOM_TCP
 from .keeper import Keeper
+from .links import local
+from .links.linking import Linking
+from .links.outlets import Outlets
 from .peers import Peer
 from .publisher import Publisher
+from .publishing import Publishing
 from .quickway import QuickWay
 from .reply import Reply
 from .requests import Requester
@@ -47,7 +51,7 @@ from .wire import Protocol
 logger = logging.getLogger("pzc.agent")
 
 
-class Agent:
+class Agent(Publishing):
     """Something that can be asked, can publish, ask others, and subscribe.
 
     Args:
@@ -99,8 +103,9 @@ class Agent:
             role_needed=self.role_needed, on_request=self.on_request, on_lock_change=self._on_lock_change,
         )  # fmt: skip
         try:
+            self._outlets = Outlets(owner, protocol, counters)
             self._publisher = Publisher(
-                owner, pub_endpoint, protocol, self.agent_id, counters, self._on_filters
+                owner, pub_endpoint, protocol, self.agent_id, counters, self._outlets, self._on_filters
             )
         except BaseException:
             answering.abandon()
@@ -111,6 +116,11 @@ class Agent:
         self._control.words["statistics"] = lambda request, _: answering.replies.reply(
             request, self.statistics()
         )
+        self._linking = Linking(
+            self._outlets, owner, protocol, self.agent_id, self.name, answering.replies,
+            self._publisher.on_links,
+        )  # fmt: skip
+        self._control.words.update(self._linking.words)
         self._requester = Requester(owner.context, protocol, self.agent_id, self.rep_endpoint, counters)
         self._deferred = Deferred(owner, self._requester, counters)
         self.keeper = Keeper(owner, self.exchange_later)
@@ -120,6 +130,7 @@ class Agent:
         self._prepare()
         owner.run(answering.start)
         owner.run(self._publisher.start)
+        local.offer(self.agent_id, self._linking, protocol.fingerprint)
 
     def _prepare(self) -> None:
         """What a subclass makes before the first request can come."""
@@ -246,24 +257,6 @@ class Agent:
         """The role that a signed request needs; override it with `on_request`."""
         return Role.OBSERVER
 
-    def publish(self, topic: str, content: object, *, key: str | None = None) -> int:
-        """Send a notification to whoever subscribed; any thread.
-
-        Args:
-            topic: not empty.
-            content: anything the serializer can express; not changed and not kept.
-            key: what it is about within the topic.
-
-        Returns:
-            The sequence number within the topic, from 1.
-
-        Raises:
-            SerializeError, LocalProtocolError, CallTimeout: see `Publisher.publish`.
-            AgentClosed: after `stop`.
-        """
-        self.check_usable()
-        return self._publisher.publish(topic, content, key or "")
-
     def subscribe(
         self,
         publisher: str,
@@ -275,37 +268,40 @@ class Agent:
         raw: bool = False,
         timeout: float = 5.0,
         executor: Executor | None = None,
+        transport: str = "auto",
+        throttle: float | None = None,
     ) -> Subscription:
         """Get another agent's notifications; returns when it has confirmed the subscription.
 
         Args:
             publisher: REP endpoint or name.
             topic: one topic, or ``*`` for all.
-            callback: called with each Notification, one at a time, in the agent's callback
-                thread; None to use `recv` or iteration.
-            policy: ``drop(n)`` (default, 1000) or ``latest(k)``.
+            callback: called with each Notification, one callback of the agent at a time; None to use
+                `recv` or iteration.
+            policy: ``drop(n)`` (default, 1000), ``latest(k)`` or ``block()``.
             key: only notifications with this key.
             raw: do not decode; give the five frames.
             timeout: seconds for the publisher's confirmation.
             executor: thread for the callback, instead of the agent's.
+            transport: ``inproc``, ``unix`` or ``tcp`` for that way and no other; ``auto``: the first of
+                them that works for ``block()``, and broadcast for the other policies.
+            throttle: at most so many notifications per second.
 
         Raises:
-            PolicyRefused: for a policy that broadcast notifications cannot keep.
-            CallTimeout, PeerLost, SignatureError, UnknownName: as `request`.
+            PolicyRefused: for a policy that this publisher, or this way, does not offer.
+            ConfigError: for an argument that cannot be used.
+            PeerLost: also when a transport does not reach the publisher.
+            CallTimeout, SignatureError, UnknownName: as `request`.
         """
         self.check_usable()
         return self._subscribing.subscribe(
             self.resolve(publisher), topic, callback, policy or drop(), key, raw, timeout,
-            executor or self._callbacks,
+            executor or self._callbacks, transport, throttle,
         )  # fmt: skip
 
     def unsubscribe(self, publisher: str, topic: str) -> int:
         """Close this agent's subscriptions to a topic; returns how many there were."""
         return self._subscribing.unsubscribe(self.peer(publisher).agent_id, topic)
-
-    def wait_for_subscribers(self, topic: str, n: int = 1, timeout: float = 5.0) -> bool:
-        """Wait until ``n`` agents subscribe to a topic of this one; False after ``timeout`` seconds."""
-        return self._publisher.wait_for_subscribers(topic, n, timeout)
 
     def statistics(self) -> dict[str, Any]:
         """What this agent saw: counts by name, topics, subscriptions."""
@@ -313,6 +309,7 @@ class Agent:
             "counts": self.counters.as_dict(),
             "calls": self._answering.statistics(),
             "topics": self._publisher.statistics(),
+            "links": self._outlets.statistics(),
             "subscriptions": self._subscribing.statistics(),
         }
 
@@ -361,6 +358,7 @@ class Agent:
         run = self.loop.run
         for step in (
             self._let_go,
+            self._close_links,
             self._subscribing.close,
             self.keeper.close,
             self._requester.lines.close,

@@ -81,7 +81,7 @@ class Control:
         self._stop = stop
         self._unplaced: list[tuple[Request, str, str]] = []
         self.words: dict[str, Word] = {
-            "placed": lambda request, content: loop.call(partial(self._placed, request, content)),
+            "placed": self._on_placed,
             "future": self._future,
             "cancel": self._cancel,
         }
@@ -143,6 +143,10 @@ class Control:
         challenge = as_text(content.get("challenge", ""))[:64]
         answer = {"pzc": "hello", "challenge": challenge, "nonce": nonces.give(), "time_ms": now_ms()}
         self._replies.reply(request, {**self._describe(), **answer})
+
+    def _on_placed(self, request: Request, content: dict[str, Any]) -> None:
+        self._publisher.check_broadcast(as_text(content.get("topic")))
+        self._loop.call(partial(self._placed, request, content))
 
     def _placed(self, request: Request, content: dict[str, Any]) -> None:
         entry = (request, as_text(content.get("mark")), as_text(content.get("topic")))

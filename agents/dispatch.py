@@ -37,6 +37,7 @@ class Executor:
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._idle = 0
+        self._here: threading.Thread | None = None
         self._closed = False
         self.refused = 0
         self.errors = 0
@@ -74,9 +75,27 @@ class Executor:
             self._changed.notify_all()
         return waiting
 
+    def run_here(self, function: Callable[[], object]) -> bool:
+        """Run a function in the calling thread, in place of the executor's own; False when it is busy.
+
+        For an executor of one thread: until the function has ended, nothing else runs.
+        """
+        with self._changed:
+            if self._closed or self._waiting or self._here is not None or self._idle < len(self._threads):
+                return False
+            self._here = threading.current_thread()
+        try:
+            function()
+        finally:
+            with self._changed:
+                self._here = None
+                self._changed.notify_all()
+        return True
+
     def in_thread(self) -> bool:
-        """True when the caller is one of the executor's threads."""
-        return threading.current_thread() in self._threads
+        """True when the caller is one of the executor's threads, or runs a function in their place."""
+        thread = threading.current_thread()
+        return thread in self._threads or thread is self._here
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> bool:
         """Forget what is waiting and end the threads; False when a function still runs."""
@@ -86,13 +105,15 @@ class Executor:
         deadline = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        return not any(thread.is_alive() for thread in self._threads)
+        with self._changed:
+            over = self._changed.wait_for(lambda: self._here is None, max(0.0, deadline - time.monotonic()))
+        return over and not any(thread.is_alive() for thread in self._threads)
 
     def _run(self) -> None:
         while True:
             with self._changed:
                 self._idle += 1
-                while not self._waiting and not self._closed:
+                while (not self._waiting or self._here is not None) and not self._closed:
                     self._changed.wait()
                 self._idle -= 1
                 if self._closed:

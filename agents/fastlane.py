@@ -6,6 +6,7 @@ The socket's name is abstract (it leaves nothing behind) and told in the handsha
     -          connected, same user (SO_PEERCRED)         greeted: agent id and a fresh nonce are sent
     greeted    request for agent id / nonce, counter up   executed in the connection's thread, answered
     greeted    anything else                              refused
+    greeted    a request for a link, over unix            a link: it is written without waiting from now on
     any        end of stream, or the agent is stopped     over, after the call that runs
 
 The nonce stands under every signature of the connection and the counters of requests only rise, so
@@ -23,12 +24,14 @@ import secrets
 import socket as sockets
 import threading
 import time
+from collections.abc import Callable
 
 from ..protocol.envelope import Envelope
-from ..protocol.errors import PeerLost, ProtocolError, PzcError, ReplayedMessage
+from ..protocol.errors import PeerLost, ProtocolError, PzcError, Refused, ReplayedMessage
 from ..protocol.frames import PZC01, Kind, format_header
 from .counters import Counters
 from .execution import Execution
+from .links.pipe import Pipe
 from .loop import Loop
 from .replies import Frames, Replies, Request, guarded
 from .results import Results
@@ -174,12 +177,14 @@ class Connection(threading.Thread):
         self.fast = lane
         self._socket = socket
         self._stream = Stream(socket, "the client")
-        self.address = f"unix pid {peer_pid(socket)} uid {os.geteuid()}"
+        self.pid = peer_pid(socket)
+        self.address = f"unix pid {self.pid} uid {os.geteuid()}"
         self.nonce = secrets.token_hex(16)
         self.receiver = f"{lane.agent_id}/{self.nonce}"
         self.last = -1
         self._short_cut: ConnectionCut | None = None
         self._sending = threading.Lock()
+        self._on_end: Callable[[], object] | None = None
         self._never = threading.Event()
 
     def run(self) -> None:
@@ -200,6 +205,8 @@ class Connection(threading.Thread):
         finally:
             self.fast.remove(self)
             self._stream.close()
+            if self._on_end is not None:
+                self._on_end()
 
     def _serve(self, frames: Frames) -> None:
         fast = self.fast
@@ -237,7 +244,29 @@ class Connection(threading.Thread):
             self._stream.allocate,
             self._stream.proves,
             self.is_gone,
+            connection=self,
         )
+
+    @property
+    def is_link(self) -> bool:
+        """True after `become_link`."""
+        return self._on_end is not None
+
+    def become_link(self, on_end: Callable[[], object]) -> Pipe:
+        """Have everything written without waiting from now on.
+
+        Args:
+            on_end: called once, when the connection is over.
+
+        Raises:
+            Refused: when it is a link already.
+        """
+        with self._sending:
+            if self._on_end is not None:
+                raise Refused("the connection is that of another link")
+            pipe = Pipe(self._stream)
+            self._on_end = on_end
+            return pipe
 
     def is_gone(self) -> bool:
         """True when the client has hung up."""

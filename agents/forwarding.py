@@ -32,7 +32,7 @@ class Forwarding:
         with self._lock:
             signals = members.signals() if self._open else {}
             for name, signal in signals.items():
-                wanted = bool(self._publisher.dialects_of(name))
+                wanted = self._publisher.is_wanted(name)
                 if wanted and name not in self._forwarders:
                     forwarder = partial(self._forward, name)
                     self._forwarders[name] = (signal, forwarder)

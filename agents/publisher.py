@@ -1,9 +1,12 @@
-"""Publisher: the PUB endpoint of an agent (an XPUB socket, so that it knows who listens).
+"""Publisher: the PUB endpoint of an agent (an XPUB socket, so that it knows who listens), and its links.
 
 Publishing encodes, numbers and signs in the caller's thread and hands the frames to the I/O
 thread through a bounded queue; when that is full the caller waits, at most `QUEUE_TIMEOUT`. A
 notification that nobody subscribed to is numbered and not encoded. Each dialect is emitted only
 while a filter asks for it. What could not be encoded or queued has no number.
+
+Readers with a link get it from the caller's thread, with the same number. The caller waits first while one of
+them that is to be waited for has its window full; it holds nothing meanwhile.
 """
 
 from __future__ import annotations
@@ -12,15 +15,19 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import zmq
 
-from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError
+from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PolicyRefused
 from ..protocol.frames import PZC00, PZC01, Buffer, topic_filter
 from .counters import Counters
 from .endpoints import bind, new_socket
 from .filters import ANY, MARK_TOPIC, Filters
+from .links.outlets import Outlets
+from .links.published import Published
+from .links.turns import Turn
 from .loop import Loop
 from .watch import Watch
 from .wire import Protocol
@@ -45,7 +52,8 @@ class Publisher:
         protocol: encodes and signs.
         agent_id: sender in PZC01 headers.
         counters: where everything is counted.
-        on_filters: called in the I/O thread after the set of filters changed.
+        outlets: its links; closed by their owner.
+        on_filters: called in the I/O thread after the set of filters, or of links, changed.
     """
 
     def __init__(
@@ -55,12 +63,14 @@ class Publisher:
         protocol: Protocol,
         agent_id: str,
         counters: Counters,
+        outlets: Outlets,
         on_filters: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._protocol = protocol
         self._agent_id = agent_id
         self._counters = counters
+        self._outlets = outlets
         self._on_filters = on_filters
         self.rep_endpoint = ""
         self._socket = new_socket(loop.context, zmq.XPUB)
@@ -77,7 +87,7 @@ class Publisher:
         self._state = threading.Condition()
         self._version = 0
         self._wanted: dict[str, tuple[int, tuple[str, ...]]] = {}
-        self._sequences: dict[str, int] = {}
+        self._sequences = outlets.numbers
         # Its holder may take it again: encoding can run a finalizer that publishes.
         self._publishing = threading.RLock()
         self._queue: deque[list[Buffer]] = deque()
@@ -105,52 +115,98 @@ class Publisher:
                 condition.notify_all()
 
     def publish(
-        self, topic: str, content: object, key: str = "", dialects: tuple[str, ...] | None = None
+        self,
+        topic: str,
+        content: object,
+        key: str = "",
+        dialects: tuple[str, ...] | None = None,
+        ack_wait: float | None = None,
     ) -> int:
-        """Number, encode and queue one notification; any thread but the I/O thread may wait here.
+        """Number and send one notification; any thread but the I/O thread may wait here.
+
+        Args:
+            topic: neither empty nor reserved.
+            content: anything the serializer can express.
+            key: what it is about.
+            dialects: broadcast in these, whoever listens.
+            ack_wait: seconds to wait for links that get it to be done with it.
 
         Returns:
-            The sequence number within the topic, from 1.
+            The sequence number within the topic, from 1; that of the one before when the topic is throttled.
 
         Raises:
             LocalProtocolError: for an empty or reserved topic.
             SerializeError: when the content cannot be expressed.
-            CallTimeout: when the queue stayed full for `QUEUE_TIMEOUT`.
+            CallTimeout: when the queue stayed full for `QUEUE_TIMEOUT`, or a reader's window for the time of
+                its policy.
             AgentClosed: after `close`.
         """
-        if topic in ("", ANY, MARK_TOPIC):
-            raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
-        self._wait_for_room()
-        with self._publishing:
-            number, encoded = self._number(topic, content, key, dialects)
-            self._counters.add("published")
-            self._enqueue(encoded)
+        return self.publish_prepared(Published(topic, key, content), dialects, ack_wait)
+
+    def publish_prepared(
+        self, published: Published, dialects: tuple[str, ...] | None = None, ack_wait: float | None = None
+    ) -> int:
+        """As `publish`, of what may have its body already; that is given back when it is not published."""
+        turn = Turn(published, monotonic())
+        try:
+            number = self._publish(turn, dialects, ack_wait)
+        except BaseException:
+            self._outlets.withdraw(turn)
+            raise
+        if turn.route.legs:
+            self._outlets.flush(turn)
+            if published.waited:
+                self._outlets.wait_until_done(turn, ack_wait or 0.0)
         return number
 
-    def _number(
-        self, topic: str, content: object, key: str, dialects: tuple[str, ...] | None
-    ) -> tuple[int, list[list[Buffer]]]:
-        """Encode for whoever listens and take the next number; the I/O thread is never waited for.
-
-        A filter that came before the number was taken is served: it changed the version first.
-        """
+    def _publish(self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None) -> int:
+        outlets, topic = self._outlets, turn.published.topic
+        if topic in ("", ANY, MARK_TOPIC):
+            raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
+        if outlets.routes.is_throttled(topic, turn.since):
+            outlets.withdraw(turn)
+            return self._sequences.get(topic, 0)
+        self._wait_for_room()
         while True:
+            with self._publishing:
+                if outlets.admit(turn):
+                    number, encoded = self._number(turn, dialects, ack_wait)
+                    self._counters.add("published")
+                    self._enqueue(encoded)
+                    return number
+            outlets.wait(turn)
+
+    def _number(
+        self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None
+    ) -> tuple[int, list[list[Buffer]]]:
+        """Encode for whoever listens, take the next number and hand it to the links, all at one moment.
+
+        The I/O thread is never waited for. A filter that came before the number was taken is served: it
+        changed the version first.
+        """
+        published, outlets = turn.published, self._outlets
+        topic = published.topic
+        while True:
+            outlets.prepare(turn)
             version, number = self._version, self._sequences.get(topic, 0) + 1
             wanted = self.dialects_of(topic) if dialects is None else dialects
-            encoded = [self._encode(dialect, topic, content, number, key) for dialect in wanted]
-            if self._sequences.get(topic, 0) + 1 == number:
-                break
-        self._sequences[topic] = number
+            encoded = [self._encode(dialect, published, number) for dialect in wanted]
+            with outlets.lock:
+                if self._sequences.get(topic, 0) + 1 == number and outlets.is_prepared(turn):
+                    outlets.commit(turn, number, ack_wait)
+                    break
         while dialects is None and version != self._version:
             version = self._version
             late = [dialect for dialect in self.dialects_of(topic) if dialect not in wanted]
-            encoded += [self._encode(dialect, topic, content, number, key) for dialect in late]
+            encoded += [self._encode(dialect, published, number) for dialect in late]
             wanted = (*wanted, *late)
         return number, encoded
 
-    def _encode(self, dialect: str, topic: str, content: object, sequence: int, key: str) -> list[Buffer]:
+    def _encode(self, dialect: str, published: Published, number: int) -> list[Buffer]:
         sender = self.rep_endpoint if dialect == PZC00 else self._agent_id
-        return self._protocol.encode(sender, topic, content, sequence=sequence, key=key, dialect=dialect)
+        return self._protocol.encode(
+            sender, published.topic, published.content, sequence=number, key=published.key, dialect=dialect
+        )
 
     def _wait_for_room(self) -> None:
         if len(self._queue) < QUEUE_MESSAGES or self._loop.in_thread():
@@ -171,7 +227,7 @@ class Publisher:
         self._queue.extend(encoded)
         if self._closed:
             raise AgentClosed("the agent was stopped; it publishes no more")
-        if not self._draining:
+        if encoded and not self._draining:
             self._draining = True
             self._loop.call(self._drain)
 
@@ -207,6 +263,10 @@ class Publisher:
         if version != self._version:
             self._on_filters()
 
+    def forget_wanted(self) -> None:
+        """What is said of topics has changed; any thread."""
+        self._wanted = {}
+
     def _turn(self) -> dict[str, int]:
         """The filters are others now; the numbers that were taken until here."""
         self._version += 1
@@ -221,7 +281,8 @@ class Publisher:
         version = self._version
         known, wanted = self._wanted.get(topic, (None, ()))
         if known != version:
-            accepted = [d for d in (PZC01, PZC00) if d in self._protocol.codec.accept]
+            goes = self._outlets.routes.about(topic).scope == "all"
+            accepted = [d for d in (PZC01, PZC00) if goes and d in self._protocol.codec.accept]
             wanted = tuple(d for d in accepted if self._is_wanted(d, topic))
             self._wanted[topic] = version, wanted
         return wanted
@@ -230,10 +291,35 @@ class Publisher:
         marked = dialect == PZC01 and self._filters.is_marked(topic)
         return marked or self._filters.matches(self._header(dialect, topic))
 
+    def is_wanted(self, topic: str) -> bool:
+        """True when somebody listens to a topic, by a filter or by a link."""
+        return bool(self.dialects_of(topic)) or self._outlets.routes.is_wanted(topic)
+
+    def check_broadcast(self, topic: str) -> None:
+        """Judge a subscription to the broadcast plane.
+
+        Raises:
+            PolicyRefused: when the topic does not go so far.
+        """
+        scope = self._outlets.routes.about(topic).scope
+        if scope != "all":
+            raise PolicyRefused(
+                f"topic {topic!r} does not leave its {scope}: subscribe with transport="
+                f"{'inproc' if scope == 'process' else 'unix'!r}"
+            )
+
+    def on_links(self) -> None:
+        """The set of links, or of what they want, has changed; any thread."""
+        with self._state:
+            self._state.notify_all()
+        self._loop.call(self._on_filters)
+
     def subscribers(self, topic: str) -> int:
         """Number of agents that listen to a topic; equal filters of original peers count as one."""
+        readers = self._outlets.routes.readers(topic)
         with self._state:
-            return self._filters.listeners(topic, self._header(PZC01, topic), self._header(PZC00, topic))
+            heard = self._filters.listeners(topic, self._header(PZC01, topic), self._header(PZC00, topic))
+        return heard + len(readers)
 
     def wait_for_subscribers(self, topic: str, count: int, timeout: float) -> bool:
         """Wait until at least ``count`` agents listen to a topic; False after ``timeout`` seconds."""

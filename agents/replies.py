@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.codec import Envelope
 from ..protocol.errors import ProtocolError, PzcError, Refused, VersionError
@@ -19,6 +19,9 @@ from .calls import Caller
 from .counters import Counters
 from .messages import portable, raised, refusal
 from .wire import Protocol
+
+if TYPE_CHECKING:
+    from .fastlane import Connection
 
 logger = logging.getLogger("pzc.replies")
 
@@ -46,6 +49,7 @@ class Request:
         proved: tells whether the transport proves a content.
         gone: True when its sender is known to have left; None when nobody can know.
         oneway: its sender wants no answer.
+        connection: of this host, which may become a link; None when it came another way.
     """
 
     envelope: Envelope
@@ -58,6 +62,7 @@ class Request:
     proved: Callable[[Buffer], bool] | None = None
     gone: Callable[[], bool] | None = None
     oneway: bool = False
+    connection: Connection | None = None
 
     @property
     def caller(self) -> Caller:

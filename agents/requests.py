@@ -35,6 +35,8 @@ logger = logging.getLogger("pzc.requests")
 _SOON = 20.0
 """Seconds within which no request can have become stale on its way; less than the freshness window."""
 
+_SUBSCRIBING = frozenset({"placed", "link", "grant", "unlink"})
+
 RECOVER = 3.0
 """Seconds after the loss of its line within which a call asks a silent peer for its result."""
 
@@ -320,12 +322,12 @@ class Requester:
     def encode(self, peer: Peer, content: object, line: Line | None = None) -> tuple[list[Buffer], str]:
         """Frames of a request to a peer over a line, and its message id; to a stranger, the handshake's.
 
-        The handshake and the start of a subscription are json, which every receiver accepts.
+        The handshake and what subscriptions need are json, which every receiver accepts.
         """
         if peer.dialect == PZC00:
             frames = self._protocol.encode(self._rep_endpoint, "", content, dialect=PZC00)
         else:
-            plain = not peer.agent_id or control(content) == "placed"
+            plain = not peer.agent_id or control(content) in _SUBSCRIBING
             safe = plain and "json" in self._protocol.codec.accept_serializers
             frames = self._protocol.encode(
                 self._agent_id,

@@ -1,32 +1,17 @@
 """Stream: five frames over a connected Unix stream socket, large contents beside it in shared memory.
 
-A message, integers little-endian::
-
-    offset  size       content
-    0       1          version, 1
-    1       1          flags: 1 the content lies in a block, 2 its descriptor comes with this message,
-                       4 it was written there by its sender alone, who may have signed its length only
-    2       2          length of frame 0, the header
-    4       1          length of frame 1, the serializer
-    5       1          length of frame 3, the message id
-    6       2          length of frame 4, the signature
-    8       4          length of frame 2, the content
-    12      4          id of the block, 0 without flag 1
-    16      4          count of notes
-    20      ...        frames 0, 1, 3, 4, one after the other
-    ...     0 or more  frame 2, unless it lies in a block
-    ...     4 each     notes, signed: +id the block is given back, -id the sender let go of its block
+The layout of a message stands in `.framing`.
 
 A content over `INLINE` bytes lies in a block (`pzc.shm.pool` tells who may use it when) if the sender can
 have one, and else goes inline. The descriptor of a block goes with the first message that uses it, as
 SCM_RIGHTS. Notes come with whatever message goes next, and take effect before its content is looked at.
+
+A descriptor of which only the content tells what it is (flag 8) waits for `Stream.take_descriptor` until the
+next message is received.
 """
 
 from __future__ import annotations
 
-import array
-import contextlib
-import os
 import socket as sockets
 import struct
 import threading
@@ -34,47 +19,28 @@ from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from time import monotonic
+from typing import Protocol
 
-from ..protocol.errors import (
-    AgentClosed,
-    CallTimeout,
-    FrameError,
-    LocalProtocolError,
-    PeerLost,
-    RemoteProtocolError,
-)
-from ..protocol.frames import (
-    MAX_CONTENT,
-    MAX_HEADER,
-    MAX_MSGID,
-    MAX_SERIALIZER,
-    MAX_SIGNATURE,
-    Buffer,
-    check_frames,
-)
+from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PeerLost, RemoteProtocolError
+from ..protocol.frames import MAX_HEADER, MAX_MSGID, MAX_SERIALIZER, MAX_SIGNATURE, Buffer
 from ..shm.blocks import available
-from ..shm.pool import MAX_BLOCKS, Borrowed, Pool
+from ..shm.pool import Borrowed, Pool
+from .descriptors import Descriptors
+from .framing import CARRYING, HEAD, IN_BLOCK, INLINE, MAX_NOTES, PLAIN, PROVED, WITH_FD, check_head, checked
 from .transport import plain_memory
-from .unix import FOREVER, RECEIVING, SENDING, SLICE, UnixEnd
+from .unix import FOREVER, NO_SIGNAL, NO_WAIT, RECEIVING, SENDING, SLICE, UnixEnd
 
-INLINE = 1 << 16
-"""Contents up to this many bytes go over the socket; a block would cost more than their copy."""
-
-_HEAD = struct.Struct("<HHBBHIQ")  # version with flags, and block id with notes: fewer to look at
-_pack, _unpack, _HEAD_SIZE = _HEAD.pack, _HEAD.unpack_from, _HEAD.size
-_PLAIN, _IN_BLOCK, _WITH_FD, _PROVED = 0x0001, 0x0101, 0x0301, 0x0400
-_MAX_NOTES = 2 * MAX_BLOCKS
+_pack, _unpack, _HEAD_SIZE = HEAD.pack, HEAD.unpack_from, HEAD.size
 _PIECE = 1 << 16  # sent at once, so that a peer that takes little at a time cannot stretch a deadline
-_MAX_FDS = 2  # that of this message, and that of the next one when it was received along with the end of this
 _ONE_FD = sockets.CMSG_LEN(4)  # CMSG_SPACE would have room for two
-# Plain numbers: to combine the members of the enumeration takes longer than to send.
-_NO_SIGNAL = int(getattr(sockets, "MSG_NOSIGNAL", 0))
-_NO_WAIT = int(sockets.MSG_DONTWAIT) | _NO_SIGNAL
 _PEEK = int(sockets.MSG_DONTWAIT) | int(sockets.MSG_PEEK)
 _CLOEXEC = int(getattr(sockets, "MSG_CMSG_CLOEXEC", 0))
-_TRUNCATED = int(sockets.MSG_CTRUNC)
 
-Rights = Sequence[tuple[int, int, bytes]]
+
+class Send(Protocol):
+    """As `Stream.send`."""
+
+    def __call__(self, frames: Sequence[Buffer], deadline: float) -> None: ...  # noqa: D102
 
 
 class Stream(UnixEnd):
@@ -100,7 +66,8 @@ class Stream(UnixEnd):
         self._pool = Pool(self._notes) if available() else None
         self._borrowed = Borrowed(self._notes)
         self._rest, self._at = b"", 0
-        self._fds: deque[int] = deque()
+        self._fds = Descriptors()
+        self._diverted = False
         self._inside = False
 
     def send(self, frames: Sequence[Buffer], deadline: float) -> None:
@@ -122,10 +89,10 @@ class Stream(UnixEnd):
                     and d <= MAX_SIGNATURE
                     and type(content) is not memoryview  # which may count in other things than bytes
                 ):
-                    head = _pack(_PLAIN, a, b, c, d, e, 0)
+                    head = _pack(PLAIN, a, b, c, d, e, 0)
                     data = b"".join((head, header, serializer, msgid, signature, content))
                     try:
-                        sent = self._send_bytes(data, _NO_WAIT)
+                        sent = self._send_bytes(data, NO_WAIT)
                     except OSError:
                         sent = 0
                     if sent != len(data):
@@ -161,11 +128,11 @@ class Stream(UnixEnd):
                     data, rights, flags = b"", (), _CLOEXEC
                 if rights or flags != _CLOEXEC:
                     self._rest = data
-                    self._keep(rights, flags)
+                    self._fds.keep(rights, flags)
                 elif len(data) >= _HEAD_SIZE and not self._fds:
                     kind, a, b, c, d, e, extra = _unpack(data)
                     if (
-                        kind == _PLAIN
+                        kind == PLAIN
                         and extra == 0
                         and a <= MAX_HEADER
                         and b <= MAX_SERIALIZER
@@ -203,7 +170,18 @@ class Stream(UnixEnd):
 
     def proves(self, content: Buffer) -> bool:
         """True for a content in memory of `allocate` that the reader will see and nobody else can write."""
-        return self._pool is not None and not self._ended and self._pool.holds(content)
+        if self._pool is None or self._ended or self._diverted:
+            return False
+        return self._pool.holds(content)
+
+    def divert(self, send: Send) -> None:
+        """Have all that is sent from now on sent by ``send``, which uses `write_now`; nobody may send now."""
+        self._diverted = True
+        self.send = send
+
+    def take_descriptor(self) -> int:
+        """The descriptor that came with the message received last, now the caller's; -1 without one."""
+        return self._fds.take()
 
     def idle(self) -> bool:
         """False when the other side has gone, or has sent what nobody asked for."""
@@ -220,21 +198,19 @@ class Stream(UnixEnd):
     def _let_go(self) -> None:
         super()._let_go()
         self._borrowed.close()
-        with contextlib.suppress(IndexError):
-            while True:
-                os.close(self._fds.popleft())
+        self._fds.close()
         if self._pool is not None:
             self._pool.close()
 
     def _send_any(self, frames: Sequence[Buffer], deadline: float) -> None:
-        parts = _checked(frames)
+        parts = checked(frames)
         content = parts.pop(2)
         large = len(content) > INLINE
-        proved = _PROVED if large and self.proves(content) else 0
+        proved = PROVED if large and self.proves(content) else 0
         placed = self._pool.place(content) if large and self._pool is not None and not self._ended else None
         self.inlined += large and placed is None
         block_id, fd = placed or (0, -1)
-        kind = _PLAIN if placed is None else (_IN_BLOCK if fd < 0 else _WITH_FD) | proved
+        kind = PLAIN if placed is None else (IN_BLOCK if fd < 0 else WITH_FD) | proved
         notes = self._pending_notes()
         head = _pack(kind, *map(len, parts), len(content), block_id | len(notes) << 32)
         tail = struct.pack(f"<{len(notes)}i", *notes)
@@ -248,7 +224,7 @@ class Stream(UnixEnd):
 
     def _pending_notes(self) -> list[int]:
         notes: list[int] = []
-        while self._notes and len(notes) < _MAX_NOTES:
+        while self._notes and len(notes) < MAX_NOTES:
             note = self._notes.popleft()
             self._borrowed.returned(note)
             notes.append(note)
@@ -259,28 +235,31 @@ class Stream(UnixEnd):
         rights = [(sockets.SOL_SOCKET, sockets.SCM_RIGHTS, struct.pack("i", fd))] if fd >= 0 else []
         while data:
             if rights:
-                attempt = partial(self._socket.sendmsg, [data[:_PIECE]], rights, _NO_SIGNAL)
+                attempt = partial(self._socket.sendmsg, [data[:_PIECE]], rights, NO_SIGNAL)
             else:
-                attempt = partial(self._send_bytes, data[:_PIECE], _NO_SIGNAL)
+                attempt = partial(self._send_bytes, data[:_PIECE], NO_SIGNAL)
             data, rights = data[self._wait(SENDING, attempt, deadline) :], []
 
     def _read(self, deadline: float, closed: threading.Event) -> list[Buffer]:
         """The next message in whatever pieces it comes."""
+        self._fds.withdraw()
         kind, a, b, c, d, e, extra = _unpack(self._take(_HEAD_SIZE, deadline, closed))
         self._inside = True
         block_id, count = extra & 0xFFFF_FFFF, extra >> 32
-        _check(kind, (a, b, c, d, e), block_id, count)
-        self.referred, kind = bool(kind & _PROVED), kind & ~_PROVED
+        check_head(kind, (a, b, c, d, e), block_id, count)
+        self.referred, kind = bool(kind & PROVED), kind & ~PROVED
         front = self._take(a + b + c + d, deadline, closed)
         content: Buffer = b""
-        if kind == _PLAIN:
+        if not block_id:
             content = self._take(e, deadline, closed) if e <= INLINE else self._fill(e, deadline, closed)
         self._heed(struct.unpack(f"<{count}i", self._take(4 * count, deadline, closed)))
-        if kind != _PLAIN:
-            content = self._content_of(block_id, e, with_fd=kind == _WITH_FD)
+        if kind == CARRYING:
+            self._fds.offer()
+        elif block_id:
+            content = self._content_of(block_id, e, with_fd=kind == WITH_FD)
         if self._at == len(self._rest):
             self._rest, self._at = b"", 0
-            if self._fds:
+            if self._fds.waiting:
                 raise RemoteProtocolError("a descriptor came with a message that has none")
         self._inside = False
         b += a
@@ -292,7 +271,7 @@ class Stream(UnixEnd):
             data, rights, flags, _ = self._wait(
                 RECEIVING, partial(self._receive_bytes, INLINE, _ONE_FD, _CLOEXEC), deadline, closed
             )
-            self._keep(rights, flags)
+            self._fds.keep(rights, flags)
             if not data:
                 raise self._gone(RECEIVING)
             self._rest, self._at = self._rest[self._at :] + data, 0
@@ -312,13 +291,6 @@ class Stream(UnixEnd):
                 raise self._gone(RECEIVING)
             view = view[received:]
         return content
-
-    def _keep(self, rights: Rights, flags: int) -> None:
-        for level, kind, data in rights:
-            if (level, kind) == (sockets.SOL_SOCKET, sockets.SCM_RIGHTS):
-                self._fds.extend(array.array("i", data))
-        if flags & _TRUNCATED or len(self._fds) > _MAX_FDS:
-            raise RemoteProtocolError("too many descriptors came at once, or no more can be opened here")
 
     def _heed(self, notes: tuple[int, ...]) -> None:
         try:
@@ -345,28 +317,6 @@ class Stream(UnixEnd):
         except OSError as exc:
             text = f"{self.peer} was given up, because a content of {size} bytes cannot be mapped here: {exc}"
             raise PeerLost(text) from exc
-
-
-def _checked(frames: Sequence[Buffer]) -> list[Buffer]:
-    """The frames, counted in bytes."""
-    try:
-        parts = [frame.cast("B") if isinstance(frame, memoryview) else frame for frame in frames]
-        check_frames(parts)
-    except (FrameError, TypeError) as exc:
-        raise LocalProtocolError(f"the message cannot be sent: {exc}") from None
-    return parts
-
-
-def _check(kind: int, sizes: tuple[int, int, int, int, int], block_id: int, notes: int) -> None:
-    if kind != _PLAIN and kind & ~_PROVED not in (_IN_BLOCK, _WITH_FD):
-        raise RemoteProtocolError(
-            f"a message of version {kind & 0xFF} with flags {kind >> 8:#x}; this side speaks version 1"
-        )
-    limits = (MAX_HEADER, MAX_SERIALIZER, MAX_MSGID, MAX_SIGNATURE, MAX_CONTENT)
-    if any(size > limit for size, limit in zip(sizes, limits, strict=True)) or notes > _MAX_NOTES:
-        raise RemoteProtocolError(f"a message of impossible lengths: frames {sizes}, {notes} notes")
-    if (kind == _PLAIN) != (block_id == 0):
-        raise RemoteProtocolError(f"block {block_id} does not go with the flags {kind >> 8:#x}")
 
 
 def peer_credentials(socket: sockets.socket) -> tuple[int, int]:

@@ -6,16 +6,21 @@ import time
 from typing import Any
 
 from ..delivery.policies import Policy
-from ..protocol.errors import CallTimeout, RemoteProtocolError
+from ..protocol.errors import CallTimeout, ConfigError, RemoteProtocolError
 from ..protocol.frames import PZC01
 from .counters import Counters
 from .dispatch import Executor
+from .links import inlets
 from .loop import Loop
 from .peers import Peer
 from .requests import Requester
+from .settings import TRANSPORTS
 from .subscriber import Subscriber
 from .subscription import Callback, Subscription
 from .wire import Protocol
+
+BROADCAST = ("auto", "tcp")
+"""Transports by which lossy subscriptions take the broadcast plane; all others take a link."""
 
 MEET_TIMEOUT = 5.0
 """Seconds that a restarted publisher has to answer and confirm."""
@@ -32,7 +37,9 @@ class Subscribing:
     """
 
     def __init__(self, loop: Loop, protocol: Protocol, counters: Counters, requester: Requester) -> None:
+        self._protocol = protocol
         self._requester = requester
+        self._linked: dict[Subscription, None] = {}
         self.subscriber = Subscriber(loop, protocol, counters, self._meet_again)
 
     def subscribe(
@@ -45,13 +52,24 @@ class Subscribing:
         raw: bool,
         timeout: float,
         executor: Executor,
+        transport: str = "auto",
+        throttle: float | None = None,
     ) -> Subscription:
         """See `Agent.subscribe`."""
+        if transport not in TRANSPORTS:
+            raise ConfigError(
+                f"transport={transport!r} cannot be used: expected one of {', '.join(TRANSPORTS)}"
+            )
         deadline = time.monotonic() + timeout
         peer = self._requester.peer(endpoint, deadline)
+        linked = not (policy.lossy and transport in BROADCAST)
+        on_close = self._remove_linked if linked else self.subscriber.remove
         subscription = Subscription(
-            peer.agent_id, topic, callback, policy, key, executor, self.subscriber.remove, raw
+            peer.agent_id, topic, callback, policy, key, executor, on_close, raw, throttle
         )
+        if linked:
+            self._link(peer, subscription, transport, deadline)
+            return subscription
         mark = self.subscriber.add(peer, subscription)
         try:
             if peer.dialect == PZC01:
@@ -60,6 +78,22 @@ class Subscribing:
             subscription.close()
             raise
         return subscription
+
+    def _link(self, peer: Peer, subscription: Subscription, transport: str, deadline: float) -> None:
+        self._linked[subscription] = None
+        try:
+            inlets.subscribe(self._protocol, peer, subscription, transport, deadline)
+        except BaseException:
+            subscription.close()
+            raise
+
+    def _remove_linked(self, subscription: Subscription) -> None:
+        self._linked.pop(subscription, None)
+        inlets.remove(subscription)
+
+    def subscriptions(self) -> list[Subscription]:
+        """All open subscriptions."""
+        return [*self.subscriber.subscriptions(), *self._linked.copy()]
 
     def _confirm(self, peer: Peer, topic: str, mark: str, deadline: float) -> None:
         content = {"pzc": "placed", "mark": mark, "topic": topic}
@@ -80,8 +114,7 @@ class Subscribing:
 
     def unsubscribe(self, publisher: str, topic: str) -> int:
         """Close the subscriptions to a topic of an agent; returns how many there were."""
-        mine = self.subscriber.subscriptions()
-        found = [each for each in mine if each.publisher == publisher and each.topic == topic]
+        found = [each for each in self.subscriptions() if each.publisher == publisher and each.topic == topic]
         for subscription in found:
             subscription.close()
         return len(found)
@@ -96,15 +129,17 @@ class Subscribing:
     def statistics(self) -> list[dict[str, Any]]:
         """What each subscription has received and lost."""
         return [
-            {"topic": s.topic, "publisher": s.publisher, "received": s.received, "dropped": s.dropped,
-             "pending": s.pending, "gaps": len(s.gaps)}
-            for s in self.subscriber.subscriptions()
+            {"topic": s.topic, "publisher": s.publisher, "transport": s.transport,
+             "received": s.received, "dropped": s.dropped, "pending": s.pending, "gaps": len(s.gaps),
+             "link": inlets.statistics(s)}
+            for s in self.subscriptions()
         ]  # fmt: skip
 
     def close(self) -> None:
         """Close every subscription."""
-        for subscription in self.subscriber.subscriptions():
+        for subscription in self.subscriptions():
             subscription.close()
+        inlets.settle()
 
     def close_socket(self) -> None:
         """Close the SUB socket; I/O thread."""

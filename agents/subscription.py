@@ -1,4 +1,14 @@
-"""Subscription: what user code holds, and the Notification it gets."""
+"""Subscription: what user code holds.
+
+What arrived over a link waits as an `Arrival`: it is decoded by whoever is the first of the process to
+take it, and each subscription says when it is done with it, so that the publisher may go on::
+
+    taken by                done when
+    a callback              it returned, or raised
+    recv, iteration         the copy was made
+    recv_zero_copy          its context ended
+    nobody                  dropped by the policy, or at `close`
+"""
 
 from __future__ import annotations
 
@@ -6,65 +16,36 @@ import asyncio
 import copy
 import logging
 import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from ..delivery.policies import Inbox, Policy
-from ..delivery.sequences import Gap, Sequence
-from ..protocol.errors import AgentClosed, ReceiveTimeout, SubscriptionClosed
+from ..delivery.sequences import Gap
+from ..delivery.throttle import Throttle
+from ..protocol.errors import AgentClosed, ProtocolError, ReceiveTimeout, SubscriptionClosed
 from .dispatch import Executor
+from .entries import Entry, done, is_leased, notification_of, own_of
+from .execution import PROOFS, QUICK
+from .following import Following
+from .notification import Callback, Notification, let_go
 
 logger = logging.getLogger("pzc.subscription")
 
-Callback = Callable[["Notification"], object]
-
-MAX_EARLY = 10_000
-"""Notifications that may arrive before the publisher's confirmation."""
 
 CALLBACK_TIMEOUT = 5.0
 """Seconds that `Subscription.close` waits for a callback that is running."""
-
-
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """One message of a publisher.
-
-    Attributes:
-        publisher: agent id, or the REP endpoint of an original Pizco.
-        name: as the publisher calls itself, possibly empty.
-        topic: within the publisher.
-        key: what it is about within the topic, mostly empty.
-        sequence: the topic's number, from 1; 0 when the dialect has none.
-        epoch: the publisher's start; 0 when the dialect has none.
-        sent_at: Unix seconds by the publisher's clock; ``received_at`` when unknown.
-        received_at: Unix seconds by this machine's clock.
-        content: decoded and shared by all subscriptions of the process: do not change it. None
-            for raw subscriptions, which do not decode.
-        key_id: key that signed it, empty when unsigned.
-        frames: the five frames as they came, for raw subscriptions only.
-    """
-
-    publisher: str
-    name: str
-    topic: str
-    key: str
-    sequence: int
-    epoch: int
-    sent_at: float
-    received_at: float
-    content: Any
-    key_id: str = ""
-    frames: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 class Subscription:
     """Notifications of one topic, by callback or by `recv` and iteration.
 
     Always: ``received + dropped + pending = published since the subscription began``. A loss on
-    the way (``gaps``) and a loss by the policy are both in ``dropped``.
+    the way (``gaps``) and a loss by the policy are both in ``dropped``. What a key or a throttle does not
+    want does not count.
 
     Attributes:
         topic: the topic, or ``*`` for all of the publisher.
@@ -72,7 +53,8 @@ class Subscription:
         gaps: the last 1000 `Gap` s, oldest first.
         on_gap: called with each Gap; set it before notifications flow.
         on_lost: called once with the reason when the publisher is gone.
-        transport: ``tcp``: the broadcast plane.
+        transport: ``tcp``, which the broadcast plane is too, ``unix`` or ``inproc``.
+        throttle: most notifications per second; None for all.
     """
 
     def __init__(
@@ -85,6 +67,7 @@ class Subscription:
         executor: Executor,
         on_close: Callable[[Subscription], None],
         raw: bool = False,
+        throttle: float | None = None,
     ) -> None:
         self.publisher = publisher
         self.topic = topic
@@ -95,14 +78,15 @@ class Subscription:
         self.on_gap: Callable[[Gap], object] | None = None
         self.on_lost: Callable[[str], object] | None = None
         self.callback_errors = 0
-        self._inbox: Inbox[Notification] = Inbox(policy)
+        self.throttle = throttle
+        self._throttle = None if throttle is None else Throttle(throttle)
+        self._refused: list[Entry] = []  # to be done with once no lock is held
+        self._inbox: Inbox[Entry] = Inbox(policy, self._refused.append)
+        self._proofs = 0
         self._callback = callback
         self._executor = executor
         self._on_close = on_close
-        self._sequences: dict[str, Sequence] = {}
-        self._begun: tuple[int, Mapping[str, int]] | None = None
-        self._early: list[Notification] | None = None
-        self._restarted: int | None = None
+        self._following = Following()
         self._changed = threading.Condition()
         self._running = threading.RLock()
         self._wakers: list[Callable[[], object]] = []
@@ -141,44 +125,24 @@ class Subscription:
     @property
     def held(self) -> bool:
         """True until the publisher has confirmed."""
-        return self._early is not None
+        return self._following.held
 
     def hold(self) -> None:
-        """Keep what arrives, at most `MAX_EARLY`, until `begin` tells what counts; I/O thread."""
-        self._early = []
+        """Keep what arrives until `begin` tells what counts; I/O thread."""
+        self._following.hold()
 
     def begin(self, epoch: int, lasts: Mapping[str, int]) -> None:
-        """The publisher has confirmed: each topic's last number that is not part of this; I/O thread.
-
-        A topic that is not named had none.
-        """
-        self._begun = epoch, lasts
-        early, self._early = self._early or [], None
-        if self._restarted is not None:
-            self.report_gap(Gap(self._restarted, 0, 0, restarted=True))
-            self._restarted = None
+        """The publisher has confirmed; as `Following.begin`; I/O thread."""
+        gap, early = self._following.begin(epoch, lasts)
+        if gap is not None:
+            self.report_gap(gap)
         for notification in early:
             if self.observe(notification.topic, notification.epoch, notification.sequence)[0]:
                 self.deliver(notification)
 
     def observe(self, topic: str, epoch: int, number: int) -> tuple[bool, Gap | None]:
-        """A verified notification arrived; I/O thread.
-
-        Returns:
-            Whether it is new here, and the gap that it revealed and that was reported.
-        """
-        if not number or self._early is not None:
-            return True, None
-        first_epoch, lasts = self._begun or (None, {})
-        before = lasts.get(topic, 0) if first_epoch == epoch else None
-        if before is not None and number <= before:
-            return False, None
-        sequence = self._sequences.get(topic)
-        if sequence is None:
-            sequence = self._sequences[topic] = Sequence()
-            if before is not None:
-                sequence.begin(epoch, before)
-        new, gap = sequence.observe(epoch, number)
+        """As `Following.observe`; the gap was reported then; I/O thread."""
+        new, gap = self._following.observe(topic, epoch, number)
         if gap is not None:
             self.report_gap(gap)
         return new, gap
@@ -189,37 +153,51 @@ class Subscription:
         The gap is reported when that one has confirmed: from then on nothing is lost unseen.
         """
         self.publisher = publisher
-        self._sequences.clear()
-        self._begun = None
-        if self._early is None or self._restarted is not None:
-            self._restarted = epoch
-        self.hold()
+        self._following.restart(epoch)
 
-    def deliver(self, notification: Notification) -> None:
-        """Take a notification from the I/O thread; never blocks."""
-        if self._early is not None:
-            if len(self._early) < MAX_EARLY:  # the rest is missed, and counted, by its numbers
-                self._early.append(notification)
+    def deliver(self, entry: Entry, here: bool = False) -> None:
+        """Take a notification; never blocks.
+
+        Args:
+            entry: the notification.
+            here: the callback may run in the calling thread, when it has been quick of late and its
+                turn is now.
+        """
+        if isinstance(entry, Notification) and self._following.keep(entry):
             return
-        if self.key is not None and notification.key != self.key:
+        if not self._wants(entry):
+            done(entry)
             return
         with self._changed:
             if self._closed:
-                return
-            self._inbox.offer(notification)
+                self._refused.append(entry)
+            else:
+                self._inbox.offer(entry)
             self._changed.notify()
             wakers, self._wakers = self._wakers, []
-            start = self._callback is not None and not self._pumping
+            start = self._callback is not None and not self._pumping and not self._closed
             self._pumping = self._pumping or start
+        self._end_refused()
         for wake in wakers:
             wake()
-        if start and not self._submit(self._pump):
-            self._pumping = False
+        here = here and self._proofs >= PROOFS
+        if start and not (here and self._executor.run_here(self._pump_here)):
+            self._start()
+
+    def _wants(self, entry: Entry) -> bool:
+        if self.key is not None and entry.key != self.key:
+            return False
+        return self._throttle is None or self._throttle.admit(time.monotonic())
+
+    def _end_refused(self) -> None:
+        while self._refused:
+            with suppress(IndexError):  # another thread was quicker
+                done(self._refused.pop())
 
     def report_gap(self, gap: Gap) -> None:
         """Count a loss and tell the user; called from the I/O thread."""
         with self._changed:
-            if self._closed or self._early is not None:
+            if self._closed or self._following.held:
                 return
             self._inbox.lose(gap.count)
             self.gaps.append(gap)
@@ -227,11 +205,19 @@ class Subscription:
         if self.on_gap is not None:
             self._submit(partial(self._tell, self.on_gap, gap))
 
-    def report_lost(self, reason: str) -> None:
-        """Tell the user, once, that the publisher is gone; called from the I/O thread."""
+    def report_lost(self, reason: str, *, ends: bool = False) -> None:
+        """Tell the user, once, that the publisher is gone; any thread.
+
+        Args:
+            reason: for the user.
+            ends: the subscription ends with it.
+        """
         on_lost, self.on_lost = self.on_lost, None
         if on_lost is not None:
-            self._submit(partial(self._tell, on_lost, reason))
+            self._submit(partial(self._tell, on_lost, reason, last=ends))
+        if ends:
+            self.end()
+            self._on_close(self)
 
     def _submit(self, function: Callable[[], None]) -> bool:
         try:
@@ -239,33 +225,66 @@ class Subscription:
         except AgentClosed:
             return False
 
-    def _tell(self, function: Callable[[Any], object], argument: object) -> None:
+    def _tell(self, function: Callable[[Any], object], argument: object, last: bool = False) -> None:
         with self._running:
-            if not self._closed:
+            if last or not self._closed:
                 self._call(function, argument)
 
+    def _start(self) -> None:
+        if not self._submit(self._pump):
+            self._pumping = False
+
+    def _pump_here(self) -> None:
+        while self._call_next():
+            if not self._proofs:
+                self._start()
+                return
+
     def _pump(self) -> None:
-        while True:
-            with self._running:
-                with self._changed:
-                    if self._closed or not len(self._inbox):
-                        self._pumping = False
-                        return
-                    notification = self._inbox.take()
-                if self._callback is not None:
-                    self._call(self._callback, notification)
+        while self._call_next():
             try:
                 if self._executor.submit(self._pump):
                     return
             except AgentClosed:
                 return
 
+    def _call_next(self) -> bool:
+        """False when nothing was pending: the next arrival starts the pump anew."""
+        with self._running:
+            with self._changed:
+                if self._closed or not len(self._inbox):
+                    self._pumping = False
+                    return False
+                entry = self._inbox.take()
+            notification = self._opened(entry)
+            if notification is not None and self._callback is not None:
+                started = time.monotonic()
+                self._call(self._callback, notification)
+                self._proofs = self._proofs + 1 if time.monotonic() - started < QUICK else 0
+            del notification  # else it would be kept beyond its end
+            done(entry)
+        return True
+
     def _call(self, function: Callable[[Any], object], argument: object) -> None:
         try:
             function(argument)
-        except BaseException:  # even SystemExit may end one callback only
+        except BaseException as error:  # even SystemExit may end one callback only
             self.callback_errors += 1
             logger.exception("callback of topic %s failed", self.topic)
+            # Whoever keeps the log record would keep the content, and with it the publisher's memory.
+            traceback.clear_frames(error.__traceback__)
+        del argument
+
+    def _opened(self, entry: Entry) -> Notification | None:
+        """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
+        try:
+            return notification_of(entry)
+        except ProtocolError as exc:
+            logger.warning("%s number %s is lost here: %s", entry.topic, entry.sequence, exc)
+        with self._changed:
+            self._inbox.spoil()
+        self.report_gap(Gap(entry.epoch, entry.sequence, entry.sequence))
+        return None
 
     def recv(self, timeout: float | None = None) -> Notification:
         """The next notification, with a content of its own that may be changed.
@@ -277,21 +296,39 @@ class Subscription:
             ReceiveTimeout: when none came in time.
             SubscriptionClosed: when the subscription has ended.
         """
-        return _own(self._take(timeout))
+        return own_of(self._take(timeout))
 
     @contextmanager
     def recv_zero_copy(self, timeout: float | None = None) -> Iterator[Notification]:
-        """The next notification with the shared content, read-only by agreement; errors as `recv`."""
-        yield self._take(timeout)
+        """The next notification with the shared content, read-only by agreement; errors as `recv`.
 
-    def _take(self, timeout: float | None) -> Notification:
-        with self._changed:
-            ready = self._changed.wait_for(lambda: len(self._inbox) or self._closed, timeout)
-            if len(self._inbox):
-                return self._inbox.take()
-            if not ready:
-                raise ReceiveTimeout(f"no notification of {self.topic} within {timeout:g} s")
-        raise SubscriptionClosed(f"the subscription to {self.topic} has ended")
+        A content in shared memory is let go of at the end: the notification has it no longer then. An
+        array, or a slice, that is kept by itself stays true and keeps the publisher's memory in use.
+        """
+        entry = self._take(timeout)
+        lent = copy.copy(notification_of(entry))
+        try:
+            yield lent
+        finally:
+            if is_leased(entry):
+                let_go(lent)
+            done(entry)
+
+    def _take(self, timeout: float | None) -> Entry:
+        """The next entry that could be opened."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            with self._changed:
+                ready = self._changed.wait_for(lambda: len(self._inbox) or self._closed, left)
+                if not len(self._inbox):
+                    if not ready:
+                        raise ReceiveTimeout(f"no notification of {self.topic} within {timeout:g} s")
+                    raise SubscriptionClosed(f"the subscription to {self.topic} has ended")
+                entry = self._inbox.take()
+            if self._opened(entry) is not None:
+                return entry
+            done(entry)
 
     def __iter__(self) -> Subscription:
         """The subscription, an iterator over its notifications as `recv` gives them."""
@@ -314,9 +351,11 @@ class Subscription:
         while True:
             arrived = asyncio.Event()
             waker = partial(_wake, loop, arrived)
+            with suppress(ReceiveTimeout, SubscriptionClosed):
+                return own_of(self._take(0))
             with self._changed:
                 if len(self._inbox):
-                    return _own(self._inbox.take())
+                    continue
                 if self._closed:
                     raise StopAsyncIteration
                 self._wakers.append(waker)
@@ -334,6 +373,7 @@ class Subscription:
             self._inbox.clear()
             self._changed.notify_all()
             wakers, self._wakers = self._wakers, []
+        self._end_refused()
         for wake in wakers:
             wake()
 
@@ -353,10 +393,6 @@ class Subscription:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-def _own(notification: Notification) -> Notification:
-    return replace(notification, content=copy.deepcopy(notification.content))
 
 
 def _wake(loop: asyncio.AbstractEventLoop, arrived: asyncio.Event) -> None:

@@ -7,17 +7,21 @@ import math
 import socket as sockets
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TypeVar
 
 from ..protocol.errors import AgentClosed, CallTimeout, PeerLost
+from ..protocol.frames import Buffer
 
 SLICE = 0.2
 """A waiting call looks at most this many seconds later whether its agent was stopped."""
 
 FOREVER = math.inf
 RECEIVING, SENDING = sockets.SO_RCVTIMEO, sockets.SO_SNDTIMEO
+# Plain numbers: to combine the members of the enumeration takes longer than to send.
+NO_SIGNAL = int(getattr(sockets, "MSG_NOSIGNAL", 0))
+NO_WAIT = int(getattr(sockets, "MSG_DONTWAIT", 0)) | NO_SIGNAL
 
 _NEVER = threading.Event()
 
@@ -51,6 +55,35 @@ class UnixEnd:
         self._stopped = True
         self._end()
         self._release()
+
+    def fileno(self) -> int:
+        """The socket's number; -1 when it is closed."""
+        return self._socket.fileno()
+
+    def write_now(self, parts: Sequence[Buffer], fd: int = -1) -> int:
+        """Write what the kernel takes without waiting; a descriptor goes with the first byte.
+
+        Returns:
+            Bytes that were taken.
+
+        Raises:
+            PeerLost, AgentClosed: when the connection is over.
+        """
+        rights = [(sockets.SOL_SOCKET, sockets.SCM_RIGHTS, struct.pack("i", fd))] if fd >= 0 else ()
+        self._sending = True
+        try:
+            if not self._ended:
+                return self._socket.sendmsg(parts, rights, NO_WAIT)
+        except BlockingIOError:
+            return 0
+        except OSError as exc:
+            self._end()
+            raise self._gone(SENDING) from exc
+        finally:
+            self._sending = False
+            if self._ended:
+                self._release()
+        raise self._gone(SENDING)
 
     def _end(self) -> None:
         self._ended = True

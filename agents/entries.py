@@ -1,0 +1,36 @@
+"""Entries: what waits in a subscription's inbox, by broadcast or over a link."""
+
+from __future__ import annotations
+
+from .links.arrivals import Arrival
+from .notification import Notification, own
+
+Entry = Notification | Arrival
+
+
+def notification_of(entry: Entry) -> Notification:
+    """The notification, decoded now if nobody did before.
+
+    Raises:
+        ProtocolError: when it cannot be decoded.
+    """
+    return entry if isinstance(entry, Notification) else entry.open()
+
+
+def done(entry: Entry) -> None:
+    """A subscription is done with an entry, and has no reference to its content."""
+    if isinstance(entry, Arrival):
+        entry.consumed()
+
+
+def own_of(entry: Entry) -> Notification:
+    """The notification with a content of its own; the subscription is done with the entry then."""
+    try:
+        return own(notification_of(entry))
+    finally:
+        done(entry)
+
+
+def is_leased(entry: Entry) -> bool:
+    """True when the content lies in the publisher's shared memory."""
+    return isinstance(entry, Arrival) and entry.leased

@@ -1,0 +1,192 @@
+"""Intake: verified bundles become arrivals, and arrivals reach the subscriptions that want them.
+
+A content up to `DECODE_LATER` bytes is decoded in the thread that receives, a larger one by whoever takes
+it first. One that cannot be decoded is counted, and a gap for its subscriptions.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from ...protocol import serializers
+from ...protocol.bundle import Body, Item
+from ...protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
+from ...shm.views import Mapped
+from ..counters import Counters
+from ..endpoints import DECODE_LATER
+from ..notification import Notification
+from ..peers import Peer
+from ..wire import Protocol
+from .arrivals import Arrival, Ledger, Urgency
+from .hands import Errand
+from .inward import Received
+from .places import Place
+
+logger = logging.getLogger("pzc.links")
+
+OnNews = Callable[["Intake", Urgency], object]
+
+
+class Intake:
+    """What has arrived from one publisher since it numbers from 1.
+
+    Args:
+        protocol: decodes.
+        peer: the publisher.
+        counters: where everything is counted.
+        on_news: as that of `Ledger`, with this intake before it.
+        wake: as that of `Ledger`, with this intake.
+
+    Attributes:
+        peer: the publisher; its handshake may be renewed.
+        ledger: what is not done.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        peer: Peer,
+        counters: Counters,
+        on_news: OnNews,
+        wake: Callable[[Intake], object],
+    ) -> None:
+        self.peer = peer
+        self.ledger = Ledger(partial(on_news, self), partial(wake, self))
+        self._protocol = protocol
+        self._counters = counters
+        self._mapped = Mapped()
+        self._complained: set[str] = set()
+
+    def map_anew(self) -> None:
+        """Another connection: descriptors come anew, views of before stay true."""
+        self._mapped.close()
+        self._mapped = Mapped()
+
+    def close(self) -> None:
+        """Drop the mappings; views stay true."""
+        self._mapped.close()
+
+    def report(self, *, always: bool) -> Mapping[str, Any] | None:
+        """What to tell the publisher; None when nothing is new, unless ``always``."""
+        told = self.ledger.report(always=always)
+        if told is None:
+            return None
+        received, upto, others = told
+        return {"received": received, "upto": upto, "others": others}
+
+    def take(self, received: Received, places: tuple[Place, ...]) -> deque[Errand]:
+        """Enter a bundle's notifications; how they are handed on.
+
+        Raises:
+            RemoteProtocolError: when notifications are missing before it.
+        """
+        bundle = received.bundle
+        if received.fd >= 0:
+            self._map(bundle.lent, received.fd)
+        now, errands = time.time(), deque[Errand]()
+        for number, item in enumerate(bundle.items, bundle.first):
+            errands.extend(self._enter(number, item, received.key_id, now, places))
+        for last in bundle.lasts:
+            told = (self.peer.epoch, last.topic, last.number, last.lost)
+            errands.extend(partial(place.tell, *told) for place in places)
+        for block in bundle.dropped:
+            self._mapped.drop(block)
+        return errands
+
+    def _map(self, block: int, fd: int) -> None:
+        try:
+            self._mapped.add(block, fd)
+        except (ValueError, OSError) as exc:  # its contents are lost here, and counted when they come
+            self._counters.add("blocks_refused")
+            logger.warning("a block of %s cannot be mapped here: %s", self.peer.endpoint, exc)
+
+    def _enter(
+        self, number: int, item: Item, key_id: str, received_at: float, places: tuple[Place, ...]
+    ) -> list[Errand]:
+        if not self.ledger.arrived(number, item.topic, leased=item.block > 0):
+            self._counters.add("notifications_repeated")
+            return []
+        self._counters.add("notifications")
+        wanted = [place for place in places if place.wants(item.topic)]
+        arrival = Arrival(
+            self.ledger, number, item.topic, item.key, self.peer.epoch, item.number, item.block > 0
+        )
+        if self._prepare(number, item, arrival, key_id, received_at):
+            return self._hand_on(arrival, item.lost, wanted, here=True)
+        for place in wanted:
+            place.miss(arrival)
+        self.ledger.unwanted(arrival)
+        return []
+
+    def _prepare(self, number: int, item: Item, arrival: Arrival, key_id: str, received_at: float) -> bool:
+        """Make an arrival ready to be opened, and open a small one; False when it cannot be."""
+        try:
+            body = self._body(number, item)
+            arrival.make = partial(self._make, item, body, key_id, received_at)
+            if len(body) <= DECODE_LATER:
+                arrival.open()
+        except ProtocolError:
+            return False
+        return True
+
+    def take_local(
+        self, number: int, notification: Notification, lost: int, places: tuple[Place, ...]
+    ) -> list[Errand]:
+        """Enter a notification that was published in this process; how it is handed on.
+
+        Raises:
+            RemoteProtocolError: when notifications are missing before it.
+        """
+        topic = notification.topic
+        if not self.ledger.arrived(number, topic, leased=False):
+            return []
+        wanted = [place for place in places if place.wants(topic)]
+        arrival = Arrival(
+            self.ledger, number, topic, notification.key, notification.epoch, notification.sequence
+        )
+        arrival.make = lambda: notification
+        return self._hand_on(arrival, lost, wanted, here=False)
+
+    def _hand_on(self, arrival: Arrival, lost: int, wanted: list[Place], *, here: bool) -> list[Errand]:
+        if not wanted:
+            self.ledger.unwanted(arrival)
+        arrival.left = len(wanted)
+        return [partial(place.take, arrival, lost, here=here) for place in wanted]
+
+    def _body(self, number: int, item: Item) -> Body:
+        if not item.block:
+            return item.body
+        ended = partial(self.ledger.view_ended, number)
+        try:
+            return self._mapped.view(item.block, item.size, ended)
+        except ValueError as exc:
+            ended()
+            error = RemoteProtocolError(str(exc))
+            self._complain(item.topic, error)
+            raise error from None
+
+    def _make(self, item: Item, body: Body, key_id: str, received_at: float) -> Notification:
+        name = item.serializer
+        try:
+            if serializers.family(name) not in self._protocol.codec.accept_serializers:
+                raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
+            content = serializers.decode(name, body, trusted=bool(key_id))
+        except ProtocolError as exc:
+            self._complain(item.topic, exc)
+            raise
+        return Notification(
+            self.peer.agent_id, self.peer.name, item.topic, item.key, item.number, self.peer.epoch,
+            item.sent_ms / 1000, received_at, content, key_id,
+        )  # fmt: skip
+
+    def _complain(self, topic: str, error: ProtocolError) -> None:
+        self._counters.add("notifications_refused")
+        self._counters.add(f"refused_{type(error).__name__}")
+        if topic not in self._complained:
+            self._complained.add(topic)
+            logger.warning("%s of %s is lost here: %s", topic, self.peer.endpoint, error)

@@ -1,0 +1,164 @@
+"""Places: the subscriptions of this process on one link.
+
+::
+
+    state     event                             next      what happens
+    held      arrival                           held      kept, at most `MAX_HELD`; the rest is lost
+    held      the publisher confirmed           open      what it numbers later is delivered
+    open      arrival                           open      losses before it are told, then it is delivered
+    open      another publisher is in its place held      one restart gap, once that one has confirmed
+    open      confirmed, without memory of us   open      what was missed meanwhile is told as lost
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from ...delivery.sequences import Gap
+from ..filters import ANY
+from ..subscription import Subscription
+from .arrivals import Arrival
+
+MAX_HELD = 10_000
+"""Notifications of one subscription that may arrive before the publisher's confirmation."""
+
+
+class Place:
+    """One subscription on one link; safe from any thread, arrivals come from one at a time.
+
+    Args:
+        subscription: who gets the arrivals.
+
+    Attributes:
+        confirmed: done once the publisher has confirmed, or refused.
+    """
+
+    def __init__(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+        self.confirmed: Future[None] = Future()
+        self._lock = threading.Lock()
+        self._held: list[tuple[Arrival, int]] | None = []
+        self._left_out: dict[str, int] = {}
+        self._restarted = False
+        self._floors: Mapping[str, int] = {}
+        self._seen: dict[str, int] = {}
+
+    @property
+    def wish(self) -> list[Any]:
+        """What the publisher is asked for."""
+        subscription = self.subscription
+        policy = subscription.policy
+        return [
+            subscription.topic, subscription.key, policy.name, policy.bound, policy.timeout,
+            policy.on_timeout, subscription.throttle,
+        ]  # fmt: skip
+
+    @property
+    def held(self) -> bool:
+        """True until the publisher has confirmed."""
+        return self._held is not None
+
+    def wants(self, topic: str) -> bool:
+        """True for the subscription's topic; of the key the subscription judges itself."""
+        return self.subscription.topic in (topic, ANY)
+
+    def begin(self, epoch: int, lasts: Mapping[str, int]) -> None:
+        """The publisher has confirmed: each topic's last number that is not part of this.
+
+        A topic that is not named had none.
+        """
+        with self._lock:
+            held, self._held = self._held, None
+            if held is None:
+                return
+            self._floors = dict(lasts)
+            self._seen.clear()
+            restarted, self._restarted = self._restarted, False
+            if restarted:
+                self.subscription.report_gap(Gap(epoch, 0, 0, restarted=True))
+            for topic, number in self._left_out.items():
+                self._lose(epoch, topic, number, number - self._floors.get(topic, 0))
+            self._left_out.clear()
+            for arrival, lost in held:
+                self._deliver(arrival, lost, here=False)
+        if not self.confirmed.done():
+            self.confirmed.set_result(None)
+
+    def resume(self, epoch: int, lasts: Mapping[str, int]) -> None:
+        """The publisher confirmed anew, and had closed the link: what it numbered until then is lost."""
+        if self.held:
+            self.begin(epoch, lasts)
+            return
+        with self._lock:
+            for topic, number in lasts.items():
+                if topic in self._seen or topic in self._floors or self.subscription.topic == topic:
+                    before = max(self._seen.get(topic, 0), self._floors.get(topic, 0))
+                    self._lose(epoch, topic, number, number - before)
+            self._floors = {**self._floors, **lasts}
+
+    def fail(self, error: BaseException) -> None:
+        """The publisher refused."""
+        if not self.confirmed.done():
+            self.confirmed.set_exception(error)
+
+    def restart(self, publisher: str) -> None:
+        """Another agent has taken the publisher's place, numbering anew."""
+        self.subscription.publisher = publisher
+        with self._lock:
+            if self._held is None:
+                self._restarted = True
+            held, self._held = self._held or [], []
+            self._left_out.clear()
+        for arrival, _ in held:
+            arrival.consumed()
+
+    def take(self, arrival: Arrival, lost: int, *, here: bool) -> None:
+        """Deliver an arrival that is wanted, after ``lost`` others of its topic.
+
+        Args:
+            arrival: the notification.
+            lost: how many the publisher dropped since the one before.
+            here: a quick callback may run in the calling thread.
+        """
+        with self._lock:
+            if self._held is not None:
+                if len(self._held) < MAX_HELD:
+                    self._held.append((arrival, lost))
+                    return
+                self._left_out[arrival.topic] = arrival.sequence
+                refused = True
+            else:
+                refused = False
+        if refused:
+            arrival.consumed()
+        else:
+            self._deliver(arrival, lost, here)
+
+    def _deliver(self, arrival: Arrival, lost: int, here: bool) -> None:
+        topic, number = arrival.topic, arrival.sequence
+        floor = self._floors.get(topic, 0)
+        if number <= floor:
+            arrival.consumed()
+            return
+        if lost:
+            self._lose(arrival.epoch, topic, number - 1, min(lost, number - 1 - floor))
+        self._seen[topic] = number
+        self.subscription.deliver(arrival, here)
+
+    def tell(self, epoch: int, topic: str, number: int, lost: int) -> None:
+        """The last number of a topic, of which this many were dropped that no arrival will tell of."""
+        if not self.held and self.wants(topic):
+            self._lose(epoch, topic, number, min(lost, number - self._floors.get(topic, 0)))
+            self._seen[topic] = number
+
+    def miss(self, arrival: Arrival) -> None:
+        """An arrival cannot be read in this process."""
+        if not self.held and arrival.sequence > self._floors.get(arrival.topic, 0):
+            self._lose(arrival.epoch, arrival.topic, arrival.sequence, 1)
+
+    def _lose(self, epoch: int, topic: str, last: int, count: int) -> None:
+        if count > 0:
+            self.subscription.report_gap(Gap(epoch, last - count + 1, last))

@@ -1,0 +1,100 @@
+"""Station: what a link needs to speak with its publisher, under an agent id of its own.
+
+Links outlive the agents whose subscriptions they serve, so they borrow nothing of them but the protocol.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from functools import partial
+
+from ...protocol.errors import PeerLost
+from .. import loop
+from ..counters import Counters
+from ..deferred import Deferred
+from ..peers import Peer, is_direct
+from ..requests import Requester
+from ..wire import Protocol
+from . import local
+from .inside import Inside, Taker
+from .inward import Inward, OverTcp, OverUnix, Word
+
+logger = logging.getLogger("pzc.links")
+
+
+class Station:
+    """Sockets of one link; safe from any thread.
+
+    Args:
+        protocol: formats, checks and decodes.
+        peer: the publisher.
+        taker: gets what a publisher of this process sends.
+        poll: the next long poll.
+
+    Attributes:
+        loop: the I/O thread.
+        counters: where everything is counted.
+    """
+
+    def __init__(self, protocol: Protocol, peer: Peer, taker: Taker, poll: Callable[[], Word]) -> None:
+        self.loop = loop.acquire()
+        self.counters = Counters()
+        self._protocol = protocol
+        self._agent_id = os.urandom(16).hex()
+        self._requester = Requester(self.loop.context, protocol, self._agent_id, "", self.counters)
+        self._requester.peers.learn(peer)
+        self._deferred = Deferred(self.loop, self._requester, self.counters)
+        self._taker = taker
+        self._poll = poll
+
+    def meet(self, endpoint: str, deadline: float) -> Peer:
+        """Who is at an endpoint now; errors as `Requester.peer`."""
+        self._requester.forget(endpoint)
+        return self._requester.peer(endpoint, deadline)
+
+    def way_again(self, peer: Peer, before: str, deadline: float) -> Inward:
+        """As `way`, in place of one that broke: the same if it can be had, else another."""
+        try:
+            return self.way(peer, "auto" if before == "inproc" else before, deadline)
+        except PeerLost:
+            return self.way(peer, "tcp", deadline)
+
+    def way(self, peer: Peer, transport: str, deadline: float) -> Inward:
+        """A way to a publisher that `Inward.open` has not been called for.
+
+        Raises:
+            PeerLost: when there is no such way.
+        """
+        if transport in ("auto", "inproc"):
+            linking = local.find(peer.agent_id, self._protocol.fingerprint)
+            if linking is not None and is_direct(peer):
+                return Inside(linking, peer, self._agent_id, self._taker)
+            if transport == "inproc":
+                raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
+        if transport == "unix" or (transport == "auto" and peer.details.get("lane") and is_direct(peer)):
+            try:
+                return OverUnix(self.loop, self._requester, peer, deadline)
+            except PeerLost as exc:
+                if transport == "unix":
+                    raise
+                logger.debug("the link to %s goes over tcp: %s", peer.endpoint, exc)
+        return OverTcp(self._requester, self._deferred, peer, self._poll)
+
+    def hang_up(self) -> None:
+        """End every wait, also that of a poll; any thread."""
+        self._requester.lines.closed.set()
+
+    def close(self) -> None:
+        """Give back everything; not in the I/O thread."""
+        steps = (
+            self._requester.lines.close,
+            partial(self.loop.run, self._deferred.close),
+            partial(loop.release, self.loop),
+        )
+        for step in steps:
+            try:
+                step()
+            except Exception:
+                logger.exception("a link could not let go of everything")

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pzc import Notification
+from pzc.agents.links.arrivals import Arrival, Ledger, Urgency
+from pzc.protocol.errors import DecodeError, RemoteProtocolError
+
+from tests.agents.notifying import run_threads
+
+
+class News:
+    """What a ledger tells."""
+
+    def __init__(self) -> None:
+        self.told: list[Urgency] = []
+        self.woken = 0
+        self.ledger = Ledger(self.told.append, self.wake)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def arrive(self, number: int, left: int, content: Any = None, *, leased: bool = False) -> Arrival:
+        assert self.ledger.arrived(number, "t", leased)
+        arrival = Arrival(self.ledger, number, "t", "", 7, number, leased)
+        arrival.left = left
+        arrival.make = lambda: Notification("p", "", "t", "", number, 7, 0.0, 0.0, content)
+        return arrival
+
+    def report(self) -> tuple[int, int, list[int]] | None:
+        return self.ledger.report(always=False)
+
+
+def test_a_notification_is_done_when_its_last_subscription_is() -> None:
+    news = News()
+    arrival = news.arrive(1, 2)
+    arrival.consumed()
+    assert news.report() == (1, 0, [])
+    arrival.consumed()
+    assert news.report() == (1, 1, [])
+
+
+def test_a_notification_is_made_once_and_is_the_same_for_all() -> None:
+    news = News()
+    arrival = news.arrive(1, 2)
+    assert arrival.open() is arrival.open()
+
+
+def test_threads_that_open_at_once_get_one_object() -> None:
+    news = News()
+    arrival, found = news.arrive(1, 8), list[Notification]()
+    run_threads(*[lambda: found.append(arrival.open())] * 8)
+    assert len({id(notification) for notification in found}) == 1
+
+
+def test_what_cannot_be_decoded_raises_for_each_subscription() -> None:
+    news = News()
+    arrival = news.arrive(1, 2)
+
+    def make() -> Notification:
+        raise DecodeError("not readable")
+
+    arrival.make = make
+    for _ in range(2):
+        with pytest.raises(DecodeError, match="not readable"):
+            arrival.open()
+
+
+def leased(news: News, number: int, left: int) -> Arrival:
+    import weakref
+
+    block = np.zeros(10, np.uint8)
+    weakref.finalize(block, news.ledger.view_ended, number)
+    return news.arrive(number, left, block, leased=True)
+
+
+def test_a_leased_notification_is_not_done_while_a_view_is_kept() -> None:
+    news = News()
+    arrival = leased(news, 1, 1)
+    kept = arrival.open().content[2:4]
+    arrival.consumed()
+    assert news.report() == (1, 0, [])
+    del kept
+    gc.collect()
+    assert news.woken == 1
+    news.ledger.settle()
+    assert news.report() == (1, 1, [])
+    assert news.told[-1] is Urgency.NOW
+
+
+def test_a_view_that_ends_with_its_last_subscription_wakes_nobody() -> None:
+    news = News()
+    arrival = leased(news, 1, 1)
+    arrival.open()
+    arrival.consumed()
+    assert (news.woken, news.report()) == (0, (1, 1, []))
+
+
+def test_a_leased_content_that_nobody_opened_is_let_go_of() -> None:
+    news = News()
+    leased(news, 1, 1).consumed()
+    assert news.report() == (1, 1, [])
+
+
+def test_the_last_one_done_is_told_soon_and_others_later() -> None:
+    news = News()
+    first, second = news.arrive(1, 1), news.arrive(2, 1)
+    first.consumed()
+    second.consumed()
+    assert news.told == [Urgency.LATER, Urgency.SOON]
+
+
+def test_half_a_window_is_told_now() -> None:
+    news = News()
+    news.ledger.halves = {"t": 2}
+    arrivals = [news.arrive(number, 1) for number in range(1, 5)]
+    arrivals[0].consumed()
+    arrivals[1].consumed()
+    assert news.told == [Urgency.LATER, Urgency.NOW]
+    assert news.report() == (4, 2, [])
+    arrivals[2].consumed()
+    assert news.told[-1] is Urgency.LATER
+
+
+def test_a_number_that_came_before_is_refused_and_a_hole_is_an_error() -> None:
+    news = News()
+    news.arrive(1, 1)
+    assert not news.ledger.arrived(1, "t", leased=False)
+    with pytest.raises(RemoteProtocolError):
+        news.ledger.arrived(3, "t", leased=False)
+
+
+def test_a_sign_of_life_tells_what_was_told_before() -> None:
+    news = News()
+    news.arrive(1, 1).consumed()
+    assert news.report() == (1, 1, [])
+    assert news.ledger.report(always=True) == (1, 1, [])
+
+
+@given(st.permutations(range(1, 13)), st.sets(st.integers(0, 12)))
+def test_in_whatever_order_they_are_done_all_are_told_once(order: list[int], reports: set[int]) -> None:
+    news = News()
+    arrivals = {number: news.arrive(number, 1) for number in range(1, 13)}
+    done: set[int] = set()
+    for step, number in enumerate(order):
+        arrivals[number].consumed()
+        done.add(number)
+        report = news.report() if step in reports else None
+        if report is not None:
+            _, upto, others = report
+            assert set(range(1, upto + 1)) <= done
+            assert set(others) <= done
+    assert news.ledger.report(always=True) == (12, 12, [])
+    assert len(news.ledger) == 0

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pzc import Gap, Notification, Protocol, Subscription, drop
+from pzc.agents.counters import Counters
+from pzc.agents.dispatch import Executor
+from pzc.agents.links.intake import Intake
+from pzc.agents.links.inward import Received
+from pzc.agents.links.places import Place
+from pzc.agents.peers import Peer
+from pzc.protocol.bundle import Bundle, Item, Last
+from pzc.protocol.errors import ReceiveTimeout, RemoteProtocolError
+from pzc.shm.blocks import Block
+
+EPOCH = 7
+PEER = Peer("tcp://127.0.0.1:1", "PZC01", "ab" * 16, EPOCH, "p", "", 0, {}, "key")
+
+
+def item(number: int, content: Any = None, lost: int = 0, **fields: Any) -> Item:
+    told = {"topic": "t", "key": "", "sent_ms": 0, "serializer": "pickle", "body": pickle.dumps(content)}
+    return Item(number=number, lost=lost, **{**told, **fields})
+
+
+class Bench:
+    """An intake with two subscriptions to topic ``t``."""
+
+    def __init__(self, executor: Executor, protocol: Protocol | None = None) -> None:
+        self.counters = Counters()
+        self.news: list[Any] = []
+        self.intake = Intake(
+            protocol or Protocol("k"),
+            PEER,
+            self.counters,
+            lambda *told: self.news.append(told),
+            lambda _: None,
+        )
+        self.subscriptions = [
+            Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None) for _ in range(2)
+        ]
+        self.places = tuple(map(Place, self.subscriptions))
+        for place in self.places:
+            place.begin(EPOCH, {})
+
+    def take(self, bundle: Bundle, key_id: str = "key", fd: int = -1) -> None:
+        for errand in self.intake.take(Received(bundle, key_id, fd), self.places):
+            errand()
+
+    def done(self) -> tuple[int, int, list[int]] | None:
+        return self.intake.ledger.report(always=False)
+
+
+@pytest.fixture
+def executor() -> Iterator[Executor]:
+    made = Executor("pzc-test")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def bench(executor: Executor) -> Iterator[Bench]:
+    made = Bench(executor)
+    yield made
+    made.intake.close()
+
+
+def test_every_subscription_gets_every_notification(bench: Bench) -> None:
+    bench.take(Bundle(1, [item(1, "a"), item(2, "b")]))
+    for subscription in bench.subscriptions:
+        assert [subscription.recv(0).content for _ in range(2)] == ["a", "b"]
+    assert bench.done() == (2, 2, [])
+
+
+def test_what_came_before_is_not_delivered_again(bench: Bench) -> None:
+    bench.take(Bundle(1, [item(1, "a")]))
+    bench.take(Bundle(1, [item(1, "a"), item(2, "b")]))
+    assert [bench.subscriptions[0].recv(0).content for _ in range(2)] == ["a", "b"]
+    with pytest.raises(ReceiveTimeout):
+        bench.subscriptions[0].recv(0)
+
+
+def test_a_hole_is_an_error_of_the_publisher(bench: Bench) -> None:
+    bench.take(Bundle(1, [item(1)]))
+    with pytest.raises(RemoteProtocolError):
+        bench.take(Bundle(3, [item(3)]))
+
+
+def test_what_the_publisher_dropped_is_a_gap(bench: Bench) -> None:
+    bench.take(Bundle(1, [item(1), item(5, lost=3)], [Last("t", 8, 3)]))
+    for subscription in bench.subscriptions:
+        assert subscription.gaps == [Gap(EPOCH, 2, 4), Gap(EPOCH, 6, 8)]
+        assert (subscription.pending, subscription.dropped) == (2, 6)
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_content_that_cannot_be_decoded_is_counted_and_a_gap(bench: Bench, size: int) -> None:
+    bench.take(Bundle(1, [item(1, body=b"\x80" * size), item(2, "after")]))
+    for subscription in bench.subscriptions:
+        assert subscription.recv(0).content == "after"
+        assert subscription.gaps == [Gap(EPOCH, 1, 1)]
+        assert (subscription.received, subscription.dropped) == (1, 1)
+    assert bench.counters["refused_DecodeError"] == 1
+    assert bench.done() == (2, 2, [])
+
+
+class Harmful:
+    def __init__(self, path: str, size: int) -> None:
+        self.path, self.size = path, size
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.path,), {"filler": b"x" * self.size}
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_pickle_that_nobody_signed_runs_nobodys_code(executor: Executor, tmp_path: Any, size: int) -> None:
+    bench, target = Bench(executor, Protocol("")), tmp_path / "made"
+    bench.take(Bundle(1, [item(1, Harmful(str(target), size))]), key_id="")
+    with pytest.raises(ReceiveTimeout):
+        bench.subscriptions[0].recv(0)
+    assert bench.subscriptions[0].dropped == 1
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+@pytest.mark.parametrize("name", ["pickle", "bundle", "nonsense"])
+def test_a_serializer_that_is_not_accepted_decodes_nothing(executor: Executor, name: str, size: int) -> None:
+    bench = Bench(executor, Protocol("k", accept_serializers=["json"]))
+    bench.take(Bundle(1, [item(1, "x" * size, serializer=name)]))
+    with pytest.raises(ReceiveTimeout):
+        bench.subscriptions[0].recv(0)
+    assert bench.subscriptions[0].gaps == [Gap(EPOCH, 1, 1)]
+    assert bench.counters["refused_SerializerRefused"] == 1
+
+
+def lent(bench: Bench, number: int, content: bytes) -> Block:
+    data = pickle.dumps(content)
+    block = Block.create(len(data))
+    block.buffer[: len(data)] = data
+    told = item(number, body=b"", block=9, size=len(data))
+    bench.take(Bundle(number, [told], [], 9), fd=os.dup(block.fd))
+    return block
+
+
+def test_a_content_in_a_block_is_read_from_there(bench: Bench) -> None:
+    block = lent(bench, 1, b"x" * 100_000)
+    for subscription in bench.subscriptions:
+        assert subscription.recv(0).content == b"x" * 100_000
+    assert bench.done() == (1, 1, [])
+    block.close()
+
+
+def test_a_block_that_was_never_lent_is_a_gap(bench: Bench) -> None:
+    bench.take(Bundle(1, [item(1, body=b"", block=5, size=100), item(2, "after")]))
+    assert bench.subscriptions[0].recv(0).content == "after"
+    assert bench.subscriptions[0].gaps == [Gap(EPOCH, 1, 1)]
+    assert bench.subscriptions[1].recv(0).content == "after"
+    assert bench.done() == (2, 2, [])
+
+
+def test_a_descriptor_of_no_block_is_counted_and_its_contents_are_lost(bench: Bench, tmp_path: Any) -> None:
+    fd = os.open(tmp_path, os.O_RDONLY)
+    bench.take(Bundle(1, [item(1, body=b"", block=5, size=100)], [], 5), fd=fd)
+    assert bench.counters["blocks_refused"] == 1
+    assert bench.subscriptions[0].gaps == [Gap(EPOCH, 1, 1)]
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+def test_a_topic_that_nobody_wants_is_done_at_once(bench: Bench) -> None:
+    bench.take(Bundle(1, [item(1, topic="u")]))
+    assert bench.done() == (1, 1, [])
+
+
+def test_a_held_place_delivers_what_was_numbered_after_the_confirmation(
+    bench: Bench, executor: Executor
+) -> None:
+    late = Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None)
+    place = Place(late)
+    bench.places = (*bench.places, place)
+    bench.take(Bundle(1, [item(number, number) for number in (1, 2, 3, 4)]))
+    place.begin(EPOCH, {"t": 2})
+    bench.take(Bundle(5, [item(5, 5, lost=0), item(8, 8, lost=2)]))
+    assert [late.recv(0).content for _ in range(4)] == [3, 4, 5, 8]
+    assert late.gaps == [Gap(EPOCH, 6, 7)]
+
+
+def test_losses_before_its_beginning_are_not_those_of_a_place(bench: Bench, executor: Executor) -> None:
+    late = Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None)
+    place = Place(late)
+    bench.places = (*bench.places, place)
+    place.begin(EPOCH, {"t": 6})
+    bench.take(Bundle(1, [item(9, 9, lost=8)]))
+    assert late.gaps == [Gap(EPOCH, 7, 8)]
+    assert late.recv(0).content == 9
+
+
+def test_a_link_that_was_closed_there_misses_what_was_published_meanwhile(bench: Bench) -> None:
+    bench.take(Bundle(1, [item(1), item(2)], [Last("t", 4, 2)]))
+    place, subscription = bench.places[0], bench.subscriptions[0]
+    place.resume(EPOCH, {"t": 10})
+    assert (subscription.pending, subscription.dropped) == (2, 8)
+    assert subscription.gaps[-1] == Gap(EPOCH, 5, 10)
+
+
+def test_a_restart_is_one_gap_once_the_new_publisher_has_confirmed(bench: Bench) -> None:
+    place, subscription = bench.places[0], bench.subscriptions[0]
+    place.restart("cd" * 16)
+    place.restart("ef" * 16)
+    assert subscription.gaps == []
+    place.begin(8, {"t": 0})
+    assert subscription.gaps == [Gap(8, 0, 0, restarted=True)]
+    assert subscription.publisher == "ef" * 16
+
+
+def test_the_notification_tells_where_it_comes_from(bench: Bench) -> None:
+    bench.take(Bundle(1, [item(3, "c", sent_ms=2500, key="k")]))
+    found = bench.subscriptions[0].recv(0)
+    assert isinstance(found, Notification)
+    assert (found.publisher, found.name, found.topic, found.key) == (PEER.agent_id, "p", "t", "k")
+    assert (found.sequence, found.epoch, found.sent_at, found.key_id) == (3, EPOCH, 2.5, "key")

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pzc.agents.links import pipe as pipes
+from pzc.agents.links.pipe import Pipe
+from pzc.agents.stream import INLINE, Stream
+from pzc.protocol.errors import AgentClosed, LocalProtocolError, PeerLost
+from pzc.protocol.frames import Buffer
+from pzc.shm.blocks import available
+
+from tests.agents.calling import TIMEOUT
+from tests.agents.piping import HUGE, Link, descriptors, wait_until_writable, writable
+from tests.agents.streaming import LARGE, NEVER, message, packed, soon
+
+pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over Unix sockets")
+
+CARRYING = 8
+
+
+@pytest.fixture
+def link() -> Iterator[Link]:
+    made = Link()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[list[int]]:
+    """Descriptors of three files."""
+    fds = [os.open(tmp_path / name, os.O_CREAT | os.O_RDWR) for name in "abc"]
+    yield fds
+    for fd in fds:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("size", [0, 5, INLINE, INLINE + 1, HUGE])
+def test_a_message_of_any_size_arrives_as_it_was(link: Link, size: int) -> None:
+    content = os.urandom(size)
+    assert link.pipe.push(message(content))
+    (received,) = link.contents(1)
+    assert bytes(received) == content
+    assert link.pipe.ready
+
+
+def test_all_frames_arrive_in_their_places(link: Link) -> None:
+    link.pipe.push(message())
+    assert link.reader.receive(soon(), NEVER) == message()
+
+
+def test_a_message_without_descriptor_is_as_that_of_a_stream() -> None:
+    one, two = socket.socketpair()
+    pipe = Pipe(Stream(one))
+    with two:
+        pipe.push(message())
+        assert two.recv(1000) == packed()
+    pipe.close()
+
+
+def test_nothing_is_taken_while_something_is_left(link: Link) -> None:
+    assert link.pipe.push(message(bytes(HUGE)))
+    assert not link.pipe.ready
+    assert not link.pipe.push(message(b"refused"))
+    assert not link.pipe.flush()
+    received = link.contents(1)
+    assert link.pipe.push(message(b"after"))
+    assert [*map(len, received), link.receive()[0]] == [HUGE, b"after"]
+
+
+def test_a_reader_that_takes_nothing_costs_the_rest_of_one_message(link: Link) -> None:
+    count = link.fill()
+    assert not link.pipe.push(message())
+    assert len(link.pipe._left) == 1
+    assert [bytes(content) for content in link.contents(count)] == [b"%06d" % n for n in range(count)]
+
+
+def test_the_pipe_tells_when_the_reader_takes_more(link: Link) -> None:
+    link.pipe.push(message(bytes(HUGE)))
+    assert not writable(link.pipe)
+    link.contents(1)
+    assert not writable(link.pipe)
+
+
+def test_a_pipe_whose_reader_went_asks_for_one_flush_only(link: Link) -> None:
+    link.reader.close()
+    link.pipe.flush()
+    assert not writable(link.pipe)
+
+
+def test_a_message_that_is_no_message_is_refused_and_the_next_goes(link: Link) -> None:
+    with pytest.raises(LocalProtocolError):
+        link.pipe.push([b"one"])
+    with pytest.raises(LocalProtocolError):
+        link.pipe.send([b"one"], soon())
+    assert link.pipe.push(message())
+    assert link.receive() == (b"content", -1)
+
+
+def test_answers_go_behind_what_is_left(link: Link) -> None:
+    link.pipe.push(message(bytes(HUGE)))
+    link.stream.send(message(b"one"), soon())
+    link.stream.send(message(b"two"), soon())
+    assert [bytes(content[-3:]) for content in link.contents(3)] == [bytes(3), b"one", b"two"]
+    link.stream.send(message(b"three"), soon())
+    assert link.receive()[0] == b"three"
+
+
+def test_a_reader_that_takes_no_answers_is_given_up(
+    link: Link, monkeypatch: pytest.MonkeyPatch, files: list[int]
+) -> None:
+    monkeypatch.setattr(pipes, "MAX_BEHIND", 1000)
+    link.pipe.push(message(bytes(HUGE)), files[0])
+    for _ in range(1000 // len(packed())):
+        link.stream.send(message(), soon())
+    with pytest.raises(PeerLost, match="takes no more answers"):
+        link.stream.send(message(), soon())
+    assert link.pipe.gone
+    with pytest.raises(PeerLost):
+        link.stream.send(message(), soon())
+
+
+def test_nothing_of_a_link_is_signed_by_its_length_only(link: Link) -> None:
+    assert not link.stream.proves(link.stream.allocate(LARGE))
+
+
+def test_threads_that_share_a_pipe_do_not_mix_their_messages(link: Link) -> None:
+    count, room = 200, threading.Condition()
+
+    def push(number: int) -> None:
+        for _ in range(count):
+            with room:
+                while not link.pipe.push(message(bytes([number]) * 7000)):
+                    room.wait(TIMEOUT)
+
+    def answer() -> None:
+        for _ in range(count):
+            link.stream.send(message(b"\x09" * 100), soon())
+
+    def flush() -> None:
+        while not done.is_set():
+            link.pipe.flush()
+            with room:
+                room.notify_all()
+            done.wait(0.001)
+
+    done = threading.Event()
+    writers = [threading.Thread(target=push, args=(n,)) for n in (1, 2)] + [threading.Thread(target=answer)]
+    flusher = threading.Thread(target=flush)
+    for thread in (*writers, flusher):
+        thread.start()
+    seen = [link.receive()[0] for _ in range(3 * count)]
+    done.set()
+    for thread in (*writers, flusher):
+        thread.join(TIMEOUT)
+    assert sorted(len(content) for content in seen) == [100] * count + [7000] * 2 * count
+    assert all(len(set(bytes(content))) == 1 for content in seen)
+
+
+def test_a_pipe_that_is_closed_closes_everything_and_takes_nothing(link: Link, files: list[int]) -> None:
+    before = descriptors()
+    link.pipe.push(message(bytes(HUGE)), files[0])
+    link.pipe.close()
+    link.pipe.close()
+    assert descriptors() == before - 2  # the socket, and what tells when it is writable
+    assert not link.pipe.push(message())
+    assert not link.pipe.flush()
+    assert (link.pipe.gone, link.pipe.ready, link.pipe.fileno()) == (True, False, -1)
+
+
+def test_closing_from_another_thread_ends_what_receives(link: Link) -> None:
+    ended: list[Exception] = []
+
+    def receive() -> None:
+        try:
+            link.stream.receive(soon(), NEVER)
+        except AgentClosed as exc:
+            ended.append(exc)
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    link.pipe.push(message(bytes(HUGE)))
+    link.pipe.close()
+    thread.join(TIMEOUT)
+    assert len(ended) == 1
+
+
+def test_a_pipe_over_a_connection_that_is_closed_is_gone() -> None:
+    one, two = socket.socketpair()
+    stream = Stream(one)
+    two.close()
+    stream.close()
+    pipe = Pipe(stream)
+    assert not pipe.push(message())
+    pipe.close()
+
+
+READER = """
+import socket, sys, threading
+from pzc.agents.stream import Stream
+stream = Stream(socket.socket(fileno=int(sys.argv[1])))
+while True:
+    stream.receive(float("inf"), threading.Event())
+    stream.send([b"", b"", b"got", b"", b""], float("inf"))
+"""
+
+
+class Reader:
+    """Another process that answers every message."""
+
+    def __init__(self) -> None:
+        one, other = socket.socketpair()
+        with other:
+            command = [sys.executable, "-c", READER, str(other.fileno())]
+            self.process = subprocess.Popen(command, pass_fds=[other.fileno()])
+        self.stream = Stream(one, "the reader")
+        self.pipe = Pipe(self.stream)
+
+    def answer(self) -> Buffer:
+        return self.stream.receive(soon(30), NEVER)[2]
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def other() -> Iterator[Reader]:
+    made = Reader()
+    yield made
+    made.kill()
+    made.pipe.close()
+
+
+def test_a_reader_that_is_frozen_stops_nobody_and_gets_everything_later(other: Reader) -> None:
+    assert other.pipe.push(message())
+    assert other.answer() == b"got"
+    other.process.send_signal(signal.SIGSTOP)
+    assert other.pipe.push(message(bytes(HUGE)))
+    assert not other.pipe.push(message())
+    assert not other.pipe.flush()
+    other.process.send_signal(signal.SIGCONT)
+    while not other.pipe.flush():
+        wait_until_writable(other.pipe)
+    assert other.answer() == b"got"
+
+
+def test_a_reader_that_is_killed_ends_the_pipe_and_leaves_no_descriptor(
+    other: Reader, files: list[int]
+) -> None:
+    before = descriptors()
+    other.pipe.push(message())
+    assert other.answer() == b"got"
+    other.process.send_signal(signal.SIGSTOP)
+    assert other.pipe.push(message(bytes(HUGE)), files[0])
+    other.kill()
+    with pytest.raises(PeerLost):
+        other.answer()
+    assert not other.pipe.flush()
+    assert other.pipe.gone
+    assert descriptors() == before - 1  # the socket

@@ -1,0 +1,148 @@
+"""The words of links: to whom a link belongs, and what is refused."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pzc import Agent, Keyring, PeerLost, Protocol, Refused, RemoteProtocolError
+from pzc.protocol.keyring import Key, Role
+
+from tests.agents.links_reader import PollReader, UnixReader, wish
+from tests.agents.notifying import TIMEOUT
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    with Agent(name="publisher") as publisher:
+        yield publisher
+
+
+@pytest.fixture
+def stranger() -> Iterator[Agent]:
+    with Agent(name="stranger") as other:
+        yield other
+
+
+def word(kind: str, link: str, **more: Any) -> dict[str, Any]:
+    return {"pzc": kind, "link": link, **more}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"pzc": "grant", "received": 1, "upto": 1, "others": []},
+        {"pzc": "unlink"},
+        {"pzc": "link", "way": "tcp", "topics": []},
+    ],
+)
+def test_a_link_obeys_nobody_but_the_agent_that_opened_it(
+    agent: Agent, stranger: Agent, content: dict[str, Any]
+) -> None:
+    with UnixReader(agent, wish("t", bound=1)) as reader:
+        agent.publish("t", 0)
+        with pytest.raises(Refused, match="belongs to another"):
+            stranger.request(agent.rep_endpoint, {**content, "link": reader.link}, TIMEOUT)
+        (found,) = agent.statistics()["links"]["links"]
+        assert found["unacknowledged"] + found["waiting"] == 1
+
+
+def test_a_link_obeys_no_other_key_of_the_same_agent() -> None:
+    keys = [Key("a secret of one", "one", Role.OBSERVER), Key("a secret of two", "two", Role.OBSERVER)]
+
+    def protocol(active: int) -> Protocol:
+        return Protocol(keyring=Keyring(keys, keys[active]))
+
+    with (
+        Agent(protocol=protocol(0)) as agent,
+        UnixReader(agent, wish("t"), protocol=protocol(0)) as reader,
+        pytest.raises(Refused, match="another key"),
+    ):
+        UnixReader(agent, wish("t"), protocol=protocol(1), link=reader.link, me=reader.me)
+
+
+def test_an_unknown_link_is_told_to_be_over(agent: Agent, stranger: Agent) -> None:
+    with pytest.raises(PeerLost, match="ended"):
+        stranger.request(agent.rep_endpoint, word("unlink", "0" * 32), TIMEOUT)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"way": "tcp", "topics": []},
+        {"link": "x", "way": "tcp", "topics": []},
+        {"link": "A" * 32, "way": "tcp", "topics": []},
+        {"link": "a" * 32, "way": "tcp"},
+        {"link": "a" * 32, "way": "tcp", "topics": "t"},
+        {"link": "a" * 32, "way": "tcp", "topics": [["t"]]},
+        {"link": "a" * 32, "way": "tcp", "topics": [[1, None, "block", 1, 1.0, "raise", None]]},
+        {"link": "a" * 32, "way": "tcp", "topics": [["t", None, "block", True, 1.0, "raise", None]]},
+        {"link": "a" * 32, "way": "tcp", "topics": [["t", None, "block", 0, 1.0, "raise", None]]},
+        {"link": "a" * 32, "way": "tcp", "topics": [["t", None, "block", 1, "1", "raise", None]]},
+        {"link": "a" * 32, "way": "tcp", "topics": [["t", None, "block", 1, 1.0, "explode", None]]},
+        {"link": "a" * 32, "way": "tcp", "topics": [["t", None, "flood", 1, None, None, None]]},
+        {"link": "a" * 32, "way": "tcp", "topics": [["t", None, [], 1, None, None, None]]},
+        {"link": "a" * 32, "way": "tcp", "topics": [], "resume": -1},
+        {"link": "a" * 32, "way": "tcp", "topics": [], "resume": "1"},
+    ],
+)
+def test_a_malformed_request_opens_nothing(agent: Agent, stranger: Agent, content: dict[str, Any]) -> None:
+    with pytest.raises(RemoteProtocolError):
+        stranger.request(agent.rep_endpoint, {"pzc": "link", **content}, TIMEOUT)
+    assert agent.statistics()["links"]["links"] == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"received": 2, "upto": 0, "others": []},
+        {"received": 1, "upto": 2, "others": []},
+        {"received": 1, "upto": 0, "others": [2]},
+        {"received": 1, "upto": 0, "others": ["1"]},
+        {"received": 1, "upto": 0, "others": {}},
+        {"received": 1, "upto": 0, "others": [1] * 20_000},
+        {"received": None, "upto": 0, "others": []},
+        {"upto": 0},
+    ],
+)
+def test_a_grant_of_what_was_never_sent_is_refused(agent: Agent, told: dict[str, Any]) -> None:
+    with PollReader(agent, wish("t", bound=1, timeout=0)) as reader:
+        agent.publish("t", 0)
+        reader.take(1)
+        with pytest.raises(RemoteProtocolError):
+            reader.request(word("grant", reader.link, **told))
+        (found,) = agent.statistics()["links"]["links"]
+        assert found["unacknowledged"] == 1
+
+
+def test_a_link_over_unix_is_opened_on_its_own_connection(agent: Agent, stranger: Agent) -> None:
+    content = word("link", "a" * 32, way="unix", topics=[wish("t")])
+    with pytest.raises(Refused, match="connection"):
+        stranger.exchange(agent.rep_endpoint, content, TIMEOUT, transport="tcp")
+
+
+def test_a_connection_carries_one_link(agent: Agent) -> None:
+    with UnixReader(agent, wish("t")) as reader:
+        reader.link = secrets.token_hex(16)
+        with pytest.raises(Refused, match="another link"):
+            reader.ask(wish("t"))
+        assert len(agent.statistics()["links"]["links"]) == 1
+
+
+def test_an_observer_may_link() -> None:
+    keyring = Keyring.from_key("a secret", Role.OBSERVER)
+    with (
+        Agent(protocol=Protocol(keyring=keyring)) as agent,
+        UnixReader(agent, wish("t"), protocol=Protocol(keyring=keyring)) as reader,
+    ):
+        agent.publish("t", 1)
+        assert reader.take(1)[0].content == 1
+
+
+def test_a_publisher_has_a_bounded_number_of_links(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pzc.agents.links.linking.MAX_LINKS", 1)
+    with UnixReader(agent, wish("t")), pytest.raises(Refused, match="1 links"):
+        UnixReader(agent, wish("t"))
