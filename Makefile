@@ -9,6 +9,9 @@ EXTRAS := pipeline,demo,dev
 STAMP := $(VENV)/ready-$(shell pwd -P | cksum | cut -d ' ' -f 1)
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3 python)
 ARGS :=
+BENCHMARKS := calls notifications
+# What notifications are compared with; where one cannot be installed, the others are measured without it.
+RIVALS := 'iceoryx2>=0.10' 'ezmsg>=3.9' 'eclipse-ecal>=6.1' 'eclipse-zenoh>=1.10'
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
@@ -20,7 +23,7 @@ unexport PYTHONPATH PYTHONHOME
 
 help:
 	@echo "make demo         the lab demo: four instruments, a recorder, Spark, a report (needs Java 17)"
-	@echo "make bench        how fast calls are beside other libraries (six minutes)"
+	@echo "make bench        how fast calls and notifications are beside other libraries (half an hour)"
 	@echo "make test         the tests (those of the pipeline need Java 17)"
 	@echo "make check        format, lint, types, layer contracts"
 	@echo "make format       rewrite the code in the project's format"
@@ -77,8 +80,11 @@ demo: java $(STAMP)
 bench: $(STAMP)
 	@echo "==> installing what pzc is compared with"
 	@$(BIN)/python -m pip install --quiet --editable '.[bench]'
-	@echo "==> calls, beside other libraries; best on an idle machine"
-	@$(BIN)/python -m benchmarks.calls $(ARGS)
+	@for each in $(RIVALS); do $(BIN)/python -m pip install --quiet "$$each" \
+	|| echo "==> $$each cannot be installed here and is left out"; done
+	@status=0; for each in $(BENCHMARKS); do \
+	echo "==> $$each, beside other libraries; best on an idle machine"; \
+	$(BIN)/python -m benchmarks.$$each $(ARGS) || status=$$?; done; exit $$status
 
 test: $(STAMP)
 	@$(java_works) || { echo; echo "!!! THE PIPELINE TESTS ARE SKIPPED"; $(say_java); echo; } >&2

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from benchmarks.call_team import CallTeam
+from benchmarks.cases import AnyCase, Bar, Participant
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -23,64 +26,38 @@ QUICK = Effort(calls=400, seconds=0.3, batches=5, echoes=5, pings=60, busy=1.2)
 
 
 @dataclass(frozen=True)
-class Contender:
-    """One library in one role.
+class Contender(Participant):
+    """One library, as client and server.
 
     Attributes:
-        title: as it is shown.
         client: kind out of `call_clients`.
         server: kind out of `call_servers`; empty when the client needs none.
-        needs: module that must be installed.
-        environment: variables of both its processes.
         job: arguments of the case's job that are this contender's own.
     """
 
-    title: str
     client: str
     server: str = "pzc"
-    needs: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    job: Mapping[str, object] = field(default_factory=dict[str, object])
+    job: Mapping[str, object] = field(default_factory=dict[str, object], kw_only=True)
 
 
 @dataclass(frozen=True)
-class Bar:
-    """One row of the table.
+class Case(AnyCase):
+    """One kind of calls.
 
     Attributes:
-        ours: contender that is judged.
-        rival: whom it is compared with; empty for none.
-        limit: of ours divided by the rival's, or without rival of the value itself; None only tells.
-        at_least: the limit is a lower one.
-    """
-
-    ours: str
-    rival: str = ""
-    limit: float | None = None
-    at_least: bool = False
-
-
-@dataclass(frozen=True)
-class Case:
-    """One thing that is measured.
-
-    Attributes:
-        key: name for ``--only``.
-        title: as it is shown.
-        unit: ``us``, ``ms`` or ``calls/s`` of what the job gives.
         job: name out of `jobs`.
         contenders: by name, in the order of the rounds.
-        bars: rows of the table.
         clients: processes that call at once.
     """
 
-    key: str
-    title: str
-    unit: str
     job: str
     contenders: Mapping[str, Contender]
-    bars: tuple[Bar, ...]
     clients: int = 1
+
+    @property
+    def members(self) -> Mapping[str, Contender]:
+        """As `contenders`."""
+        return self.contenders
 
     def arguments(self, effort: Effort, contender: Contender) -> dict[str, object]:
         """What a client is told to do in one round."""
@@ -92,6 +69,14 @@ class Case:
             "ping": {"pings": effort.pings, "seconds": effort.busy},
         }
         return {"job": self.job, **amount[self.job], **contender.job}
+
+    def team(self, name: str, effort: Effort, core: int | None) -> CallTeam:
+        """Client and server processes of one contender."""
+        contender = self.contenders[name]
+        arguments = self.arguments(effort, contender)
+        return CallTeam(
+            contender.client, contender.server, contender.environment, self.clients, arguments, core
+        )
 
 
 ARRAYS = {"PZC_SER": "buffers"}
@@ -114,7 +99,7 @@ CASES = (
             "rpyc": Contender("RPyC", "rpyc", "rpyc", needs="rpyc"),
             "floor": Contender("the same bytes over a raw Unix socket", "unix_add", "unix_echo"),
         },
-        (
+        bars=(
             Bar("ours", "managers", 1.0),
             Bar("ours", "pyro5", 0.4),
             Bar("ours", "pyro5-unix"),
@@ -132,7 +117,7 @@ CASES = (
             "zmq": Contender("raw pyzmq REQ/REP, five frames", "zmq_add", "zmq_rep"),
             "pyro5": _PYRO5,
         },
-        (Bar("ours", "zmq", 1.5), Bar("ours", "pyro5", 1.0)),
+        bars=(Bar("ours", "zmq", 1.5), Bar("ours", "pyro5", 1.0)),
     ),
     Case(
         "add-inproc",
@@ -140,7 +125,7 @@ CASES = (
         "us",
         "latency",
         {"ours": Contender("pzc", "pzc_inproc", server="")},
-        (Bar("ours", limit=5.0),),
+        bars=(Bar("ours", limit=5.0),),
     ),
     Case(
         "eight-clients",
@@ -148,7 +133,7 @@ CASES = (
         "calls/s",
         "rate",
         {"ours": Contender("pzc", "pzc"), "managers": _MANAGERS},
-        (Bar("ours", "managers", 1.0, at_least=True),),
+        bars=(Bar("ours", "managers", 1.0, at_least=True),),
         clients=8,
     ),
     Case(
@@ -157,7 +142,7 @@ CASES = (
         "us",
         "in_flight",
         {"ours": Contender("pzc tcp", "pzc_tcp")},
-        (Bar("ours", limit=25.0),),
+        bars=(Bar("ours", limit=25.0),),
     ),
     Case(
         "echo-unix",
@@ -169,7 +154,7 @@ CASES = (
             "raw": Contender("raw Unix socket", "unix_echo", "unix_echo_large"),
             "pickle": Contender("pzc, pickle", "pzc_echo"),
         },
-        (Bar("ours", "raw", 0.6), Bar("pickle", "raw")),
+        bars=(Bar("ours", "raw", 0.6), Bar("pickle", "raw")),
     ),
     Case(
         "echo-tcp",
@@ -181,7 +166,7 @@ CASES = (
             "zmq": Contender("raw pyzmq, copy=False", "zmq_echo", "zmq_rep_no_copy"),
             "pickle": Contender("pzc tcp, pickle", "pzc_echo_tcp"),
         },
-        (Bar("ours", "zmq", 1.3), Bar("pickle", "zmq")),
+        bars=(Bar("ours", "zmq", 1.3), Bar("pickle", "zmq")),
     ),
     Case(
         "ping-while-busy",
@@ -192,7 +177,7 @@ CASES = (
             "ours": Contender("pzc, the call waits", "pzc_ping", job={"member": "wait"}),
             "compute": Contender("pzc, the call computes", "pzc_ping", job={"member": "compute"}),
         },
-        (Bar("ours", limit=20.0), Bar("compute")),
+        bars=(Bar("ours", limit=20.0), Bar("compute")),
     ),
 )
 """In the order of the table."""

@@ -191,7 +191,7 @@ def main() -> None:
             parent.tell(value=JOBS[command.pop("job")](client, **command))
         client.close()
     except Exception as exc:
-        parent.tell(error=f"{type(exc).__name__}: {exc}")
+        parent.fail(exc)
 
 
 if __name__ == "__main__":

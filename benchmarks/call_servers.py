@@ -160,7 +160,7 @@ def main() -> None:
     try:
         address, serve = SERVERS[kind](Path(folder))
     except Exception as exc:
-        parent.tell(error=f"{type(exc).__name__}: {exc}")
+        parent.fail(exc)
         return
     threading.Thread(target=_follow, args=(parent,), name="follow", daemon=True).start()
     gc.collect()

@@ -25,9 +25,17 @@ from pzc.agents.stream import Stream
 from pzc.protocol.session import AnsweringSession, AskingSession, Party
 
 from benchmarks.call_cases import CASES, Effort
-from benchmarks.children import START_TIMEOUT, Child, ChildFailure, Parent, core_to_pin
+from benchmarks.children import (
+    ROUND_TIMEOUT,
+    START_TIMEOUT,
+    Child,
+    ChildFailure,
+    Parent,
+    core_to_pin,
+    environment,
+)
 from benchmarks.jobs import WrongResult, quiet
-from benchmarks.rounds import ROUND_TIMEOUT, environment, run_case
+from benchmarks.rounds import run_case
 from benchmarks.sample import Bench, add_request
 from benchmarks.tables import spread, table
 
@@ -58,6 +66,10 @@ class Both:
         """Frames of a request."""
         return _made(self.asking.ask(add_request(), time.time_ns() // 1_000_000))
 
+    def open(self, frames: list[Any]) -> Any:
+        """Content of a request."""
+        return self.answering.verify(frames) and self.answering.decode(frames[2])
+
     def reply(self, msgid: bytes) -> list[Any]:
         """Frames of the reply to a request."""
         return _made(self.answering.reply(ps_message("return", 3), msgid, time.time_ns() // 1_000_000))
@@ -75,7 +87,7 @@ def _stages(both: Both, server: Server, proxy: Proxy) -> Iterator[Stage]:
     frames = both.request()
     msgid = frames[3]
     reply = both.reply(msgid)
-    _made(both.answering.open(frames))
+    _made(both.answering.verify(frames))
     _made(both.asking.answer(reply, msgid))
     if server.on_request("client", "", content, "id")[2] != 3:
         raise WrongResult("the server did not answer 3")
@@ -97,7 +109,7 @@ def _stages(both: Both, server: Server, proxy: Proxy) -> Iterator[Stage]:
     yield "kernel", "send and receive once, no change of process", cross
     yield "both", "the same with frames, twice in a call", carry
     yield "server", "bytes to content (pickle)", lambda: pickle.loads(packed)
-    yield "server", "verify, bytes to content", lambda: both.answering.open(frames)
+    yield "server", "verify, bytes to content", lambda: both.open(frames)
     yield "server", "find and call `add`", lambda: server.on_request("client", "", content, "id")
     yield "server", "result to bytes (pickle)", lambda: pickle.dumps(answer)
     yield "server", "result to bytes, id, sign", lambda: both.reply(msgid)
@@ -147,7 +159,7 @@ def main() -> None:
             )
             close(proxy)
     except Exception as exc:
-        parent.tell(error=f"{type(exc).__name__}: {exc}")
+        parent.fail(exc)
 
 
 def measure(effort: Effort, rounds: int) -> str:

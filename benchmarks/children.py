@@ -20,6 +20,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 START_TIMEOUT = 30.0
 END_TIMEOUT = 5.0
+ROUND_TIMEOUT = 120.0
+"""Seconds that one child may take for one round."""
 
 
 class ChildFailure(Exception):
@@ -34,12 +36,18 @@ class Child:
         arguments: of its command line.
         environment: its whole environment.
         core: the only core that it and its threads may use; None for any.
+        label: what errors call it; default the module and its arguments.
     """
 
     def __init__(
-        self, module: str, *arguments: str, environment: Mapping[str, str], core: int | None = None
+        self,
+        module: str,
+        *arguments: str,
+        environment: Mapping[str, str],
+        core: int | None = None,
+        label: str = "",
     ) -> None:
-        self.name = f"{module} {' '.join(arguments)}"
+        self.name = label or f"{module} {' '.join(arguments)}"
         self._unread = b""
         with _only_core(core):
             self._process = subprocess.Popen(
@@ -50,6 +58,11 @@ class Child:
                 env=dict(environment),
                 start_new_session=True,  # Ctrl-C is the parent's; it ends the children
             )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
 
     def __enter__(self) -> Child:
         return self
@@ -92,6 +105,11 @@ class Child:
             raise ChildFailure(f"{self.name}: {fields['error']}")
         return fields
 
+    def told(self, timeout: float) -> bool:
+        """Whether the child tells something, or ends, within ``timeout`` seconds."""
+        assert self._process.stdout is not None
+        return bool(self._unread) or bool(select.select([self._process.stdout], [], [], timeout)[0])
+
     def end(self) -> None:
         """Close its input, and kill it when that does not end it within 5 s."""
         assert self._process.stdin is not None
@@ -120,6 +138,12 @@ def _only_core(core: int | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+def environment(key: str, own: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment without its settings of this package; signed, and loopback only."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PZC_")}
+    return {**kept, "PZC_KEY": key, "PZC_IP": "127.0.0.1", **own}
+
+
 def core_to_pin() -> int | None:
     """The core that pinned processes share; None where processes cannot be pinned."""
     return max(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else None
@@ -136,6 +160,11 @@ class Parent:
         """Write one line to the parent."""
         self._out.write(json.dumps(fields) + "\n")
         self._out.flush()
+
+    def fail(self, exc: Exception) -> None:
+        """Tell the parent, when it still is there, why this child ends."""
+        with contextlib.suppress(OSError):
+            self.tell(error=f"{type(exc).__name__}: {exc}")
 
     def commands(self) -> Iterator[dict[str, Any]]:
         """The parent's lines, until it closes them or ends."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.call_cases import CASES, Bar, Case
+from benchmarks.cases import AnyCase, Bar
 from benchmarks.rounds import Outcome
 
 HEADINGS = ("case", "ours", "compared with", "takes", "ratio", "bar", "met")
@@ -29,19 +29,19 @@ def spread(values: Sequence[float], unit: str) -> str:
     middle = statistics.median(values)
     if unit == "us" and middle >= 1000:
         values, unit, middle = [value / 1000 for value in values], "ms", middle / 1000
-    digits = 0 if unit == "calls/s" else 2 if middle < 10 else 1
+    digits = 0 if unit.endswith("/s") else 2 if middle < 10 else 1
     shown = unit.replace("us", "µs").strip()
     text = f"{middle:.{digits}f} {shown}".strip()
     return f"{text} ({min(values):.{digits}f}-{max(values):.{digits}f})" if len(values) > 1 else text
 
 
-def summary(case: Case, outcome: Outcome) -> str:
+def summary(case: AnyCase, outcome: Outcome) -> str:
     """One line per case while the run goes on: what everybody took."""
     shown = [
         f"{contender.title} {spread(outcome.values[name], case.unit)}"
         if name in outcome.values
         else f"{contender.title}: {_why_not(outcome, name)}"
-        for name, contender in case.contenders.items()
+        for name, contender in case.members.items()
     ]
     return f"{case.key}, {'pinned' if outcome.pinned else 'not pinned'}: {'; '.join(shown)}"
 
@@ -50,34 +50,34 @@ def _why_not(outcome: Outcome, name: str) -> str:
     return "not installed" if name in outcome.absent else "failed"
 
 
-def ratios(bar: Bar, outcome: Outcome) -> list[float]:
+def ratios(case: AnyCase, bar: Bar, outcome: Outcome) -> list[float]:
     """Ours divided by the rival's, round by round; nothing when either is missing."""
-    ours, rivals = outcome.values.get(bar.ours, []), outcome.values.get(bar.rival, [])
+    ours, rivals = case.values(bar.ours, outcome.values), case.values(bar.rival, outcome.values)
     return [our / rival for our, rival in zip(ours, rivals, strict=False)]
 
 
-def verdict(bar: Bar, outcome: Outcome) -> bool | None:
+def verdict(case: AnyCase, bar: Bar, outcome: Outcome) -> bool | None:
     """Whether a bar is met by the median of the rounds; None when there is none, or nothing to judge."""
-    judged = ratios(bar, outcome) if bar.rival else outcome.values.get(bar.ours, [])
+    judged = ratios(case, bar, outcome) if bar.rival else case.values(bar.ours, outcome.values)
     if bar.limit is None or not judged:
         return None
     middle = statistics.median(judged)
     return middle >= bar.limit if bar.at_least else middle <= bar.limit
 
 
-def row(case: Case, bar: Bar, outcome: Outcome) -> list[str]:
+def row(case: AnyCase, bar: Bar, outcome: Outcome) -> list[str]:
     """One line of the table."""
-    ours = outcome.values.get(bar.ours)
-    rivals = outcome.values.get(bar.rival)
-    ratio = ratios(bar, outcome)
+    ours = case.values(bar.ours, outcome.values)
+    rivals = case.values(bar.rival, outcome.values)
+    ratio = ratios(case, bar, outcome)
     title = case.title
     if bar.ours != "ours":
-        title += f" ({case.contenders[bar.ours].title})"
-    met = verdict(bar, outcome)
+        title += f" ({case.name_of(bar.ours, outcome.values)})"
+    met = verdict(case, bar, outcome)
     return [
         title,
         spread(ours, case.unit) if ours else _why_not(outcome, bar.ours),
-        case.contenders[bar.rival].title if bar.rival else "-",
+        case.name_of(bar.rival, outcome.values) if bar.rival else "-",
         spread(rivals, case.unit) if rivals else _why_not(outcome, bar.rival) if bar.rival else "-",
         spread(ratio, "") if ratio else "-",
         _bar_text(case, bar),
@@ -85,7 +85,7 @@ def row(case: Case, bar: Bar, outcome: Outcome) -> list[str]:
     ]
 
 
-def _bar_text(case: Case, bar: Bar) -> str:
+def _bar_text(case: AnyCase, bar: Bar) -> str:
     if bar.limit is None:
         return "-"
     unit = "x" if bar.rival else case.unit.replace("us", "µs")
@@ -93,21 +93,23 @@ def _bar_text(case: Case, bar: Bar) -> str:
     return f"{'≥' if bar.at_least else '≤'} {number} {unit}"
 
 
-def results(machine: dict[str, Any], load: str, rounds: int, outcomes: Sequence[Outcome]) -> str:
+def results(
+    cases: Sequence[AnyCase], machine: dict[str, Any], load: str, rounds: int, outcomes: Sequence[Outcome]
+) -> str:
     """Everything that a run has to say: the machine, and a table for each way of placing processes."""
     parts = [machine_line(machine, load, rounds)]
     for pinned, title in ((True, "All processes pinned to one core"), (False, "Not pinned")):
         found = {outcome.case: outcome for outcome in outcomes if outcome.pinned is pinned}
-        rows = [row(case, bar, found[case.key]) for case in CASES if case.key in found for bar in case.bars]
+        rows = [row(case, bar, found[case.key]) for case in cases if case.key in found for bar in case.bars]
         if rows:
             parts.append(f"**{title}**\n\n{table(HEADINGS, rows)}")
     judged = [
         met
         for outcome in outcomes
-        for case in CASES
+        for case in cases
         if case.key == outcome.case
         for bar in case.bars
-        if (met := verdict(bar, outcome)) is not None
+        if (met := verdict(case, bar, outcome)) is not None
     ]
     parts.append(f"{sum(judged)} of {len(judged)} bars are met.")
     return "\n\n".join(parts)

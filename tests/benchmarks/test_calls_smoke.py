@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks import tables
 from benchmarks.call_cases import CASES, Bar, Contender, Effort
-from benchmarks.children import Child, ChildFailure
-from benchmarks.rounds import Outcome, environment, run_case
+from benchmarks.children import Child, ChildFailure, environment
+from benchmarks.rounds import Outcome, run_case
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = Effort(calls=5, seconds=0.05, batches=1, echoes=1, pings=5, busy=0.5)
@@ -95,7 +95,7 @@ def test_only_the_marked_part_of_a_page_is_replaced(tmp_path: Path) -> None:
 )
 def test_a_bar_is_judged_by_the_median_of_ratios_within_a_round(bar: Bar, met: bool | None) -> None:
     values = {"ours": [2.0, 9.0, 3.0], "rival": [4.0, 6.0, 6.0]}
-    assert tables.verdict(bar, Outcome("add-unix", pinned=True, values=values)) is met
+    assert tables.verdict(CASES[0], bar, Outcome("add-unix", pinned=True, values=values)) is met
 
 
 def test_a_child_that_cannot_start_tells_why(tmp_path: Path) -> None:

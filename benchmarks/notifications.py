@@ -1,0 +1,45 @@
+"""How fast notifications are, beside iceoryx2, ezmsg, eCAL, zenoh and raw pyzmq.
+
+``python -m benchmarks.notifications`` prints one table with all processes pinned to one core and one without.
+docs/notifications-performance.md says what is compared and how.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+
+from benchmarks.children import ROOT
+from benchmarks.command import Benchmark, ended
+from benchmarks.notification_cases import CASES, FULL, QUICK
+
+NOTIFICATIONS = Benchmark(
+    "notifications", "How fast notifications are, beside other libraries.", CASES, FULL, QUICK,
+    ROOT / "docs" / "notifications-performance.md", "notifications",
+    (
+        "pzc", "pyzmq", "msgspec", "cryptography", "numpy",
+        "iceoryx2", "ezmsg", "eclipse-ecal", "eclipse-zenoh",
+    ),
+)  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; 0 when everything could be measured, whether or not the bars are met."""
+    parser = NOTIFICATIONS.parser()
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="write and compare whole arrays, which takes time of everybody's",
+    )
+    options = NOTIFICATIONS.parse(parser, arguments)
+    if options.verify and options.update_docs:
+        parser.error("--verify is no measurement: it does not go with --update-docs")
+    if not options.verify:
+        return NOTIFICATIONS.run(options)
+    full, quick = (dataclasses.replace(effort, whole=True) for effort in (FULL, QUICK))
+    return dataclasses.replace(NOTIFICATIONS, full=full, quick=quick).run(options)
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))
