@@ -20,7 +20,7 @@ from .agents.streams import RemoteStream
 from .agents.stubs import stubs
 from .agents.subscription import Notification, Subscription
 from .agents.wire import Protocol
-from .delivery.policies import Policy, block, drop, latest, mailbox
+from .delivery.policies import PROFILES, Policy, block, drop, latest, mailbox, profile
 from .delivery.sequences import Gap
 from .protocol.errors import (
     AgentClosed,
@@ -28,6 +28,7 @@ from .protocol.errors import (
     CallCancelled,
     CallTimeout,
     ConfigError,
+    CycleRefused,
     DecodeError,
     FrameError,
     InstantiateRefused,
@@ -61,13 +62,13 @@ from .protocol.unpickle import register_class
 __version__ = "0.1.0"
 
 __all__ = [
-    "Agent", "AgentClosed", "BindError", "CallCancelled", "CallFuture", "CallTimeout", "ConfigError",
-    "DecodeError", "FrameError", "Gap", "InstantiateRefused", "JournalError", "Key", "Keyring",
-    "LocalProtocolError", "LockLost", "LockedBy", "MemberRefused", "MissingRequirement", "Notification",
-    "PeerLost", "Policy", "PolicyRefused", "Protocol", "ProtocolError", "Proxy", "PzcError",
-    "ReceiveTimeout", "Refused", "RemoteAttribute", "RemoteError", "RemoteProtocolError", "RemoteStream",
-    "ReplayedMessage", "Role", "RoleRefused", "SerializeError", "SerializerRefused", "Server", "Signal",
-    "SignatureError", "StaleMessage", "Subscription", "SubscriptionClosed", "UnknownName", "VersionError",
-    "aio", "attach", "batch", "block", "cancelled", "close", "drop", "idempotent", "latest", "lock",
-    "mailbox", "register_class", "stubs",
+    "PROFILES", "Agent", "AgentClosed", "BindError", "CallCancelled", "CallFuture", "CallTimeout",
+    "ConfigError", "CycleRefused", "DecodeError", "FrameError", "Gap", "InstantiateRefused",
+    "JournalError", "Key", "Keyring", "LocalProtocolError", "LockLost", "LockedBy", "MemberRefused",
+    "MissingRequirement", "Notification", "PeerLost", "Policy", "PolicyRefused", "Protocol",
+    "ProtocolError", "Proxy", "PzcError", "ReceiveTimeout", "Refused", "RemoteAttribute", "RemoteError",
+    "RemoteProtocolError", "RemoteStream", "ReplayedMessage", "Role", "RoleRefused", "SerializeError",
+    "SerializerRefused", "Server", "Signal", "SignatureError", "StaleMessage", "Subscription",
+    "SubscriptionClosed", "UnknownName", "VersionError", "aio", "attach", "batch", "block", "cancelled",
+    "close", "drop", "idempotent", "latest", "lock", "mailbox", "profile", "register_class", "stubs",
 ]  # fmt: skip

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from time import monotonic
+
+from ..delivery.throttle import Throttle
 from .links.arrivals import Arrival
 from .notification import Notification, own
 
@@ -15,6 +19,17 @@ def notification_of(entry: Entry) -> Notification:
         ProtocolError: when it cannot be decoded.
     """
     return entry if isinstance(entry, Notification) else entry.open()
+
+
+def wanted(entries: Iterable[Entry], key: str | None, throttle: Throttle | None) -> list[Entry]:
+    """The entries of a key, as many as a throttle admits; the others are done."""
+    found: list[Entry] = []
+    for entry in entries:
+        if (key is None or entry.key == key) and (throttle is None or throttle.admit(monotonic())):
+            found.append(entry)
+        else:
+            done(entry)
+    return found
 
 
 def done(entry: Entry) -> None:

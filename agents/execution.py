@@ -159,10 +159,8 @@ class Execution:
             self.calls.end(call)
             raise
         try:
-            if large:
-                frames = self._lane.here(partial(self._decode_and_answer, request, call))
-            else:
-                frames = self._lane.here(partial(self._answer, request, content, call))
+            run = partial(self._answer, request, content, call)
+            frames = self._lane.here(partial(self._decode_and_answer, request, call) if large else run)
         finally:
             self._lane.leave()
         self._finish(request, call, frames)
@@ -291,9 +289,12 @@ class Execution:
         else:
             self._finish(request, call, self._answer(request, content, call))
 
-    def _decode_and_answer(self, request: Request, call: Call) -> Frames:
+    def _decode_and_answer(self, request: Request, call: Call) -> Frames | None:
+        """None when the control has answered."""
         try:
             content = self._protocol.content(request.envelope, writable=True)
+            if self._control(request, content):
+                return None
             self._authorize(request, content)
         except Exception as exc:
             return self._replies.encode_refusal(request, exc)
@@ -365,7 +366,10 @@ class Execution:
         finally:
             self._lane.leave()
 
-    def _finish(self, request: Request, call: Call, frames: Frames) -> None:
+    def _finish(self, request: Request, call: Call, frames: Frames | None) -> None:
+        if frames is None:
+            self.calls.end(call)
+            return
         if request.envelope.dialect != PZC00:
             self._results.keep(call, request.receiver, frames)
         self.calls.end(call)

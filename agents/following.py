@@ -7,6 +7,7 @@
     held     arrives                                   held     kept, at most `MAX_EARLY`
     held     begin                                     open     a restart is told, what was kept is judged
     open     arrives, numbered after the beginning     open     new, or repeated; a hole before it is a gap
+    open     told of a number that did not arrive      open     a gap up to it, which is late from now on
     open     restart                                   held     the next beginning tells one restart gap
 """
 
@@ -59,10 +60,17 @@ class Following:
         self._restarted = None
         return gap, early
 
-    def observe(self, topic: str, epoch: int, number: int) -> tuple[bool, Gap | None]:
-        """A verified notification arrived: whether it is new, and the gap that it reveals."""
+    def observe(self, topic: str, epoch: int, number: int, told: bool = False) -> tuple[bool, Gap | None]:
+        """A verified notification arrived: whether it is new, and the gap that it reveals.
+
+        Args:
+            topic: of the notification.
+            epoch: of its publisher.
+            number: in the topic.
+            told: the publisher only says that this is the topic's last number, behind all that it sent.
+        """
         if not number or self._early is not None:
-            return True, None
+            return not told, None
         first_epoch, lasts = self._begun or (None, {})
         before = lasts.get(topic, 0) if first_epoch == epoch else None
         if before is not None and number <= before:
@@ -72,7 +80,7 @@ class Following:
             sequence = self._sequences[topic] = Sequence()
             if before is not None:
                 sequence.begin(epoch, before)
-        return sequence.observe(epoch, number)
+        return (False, sequence.told(epoch, number)) if told else sequence.observe(epoch, number)
 
     def restart(self, epoch: int) -> None:
         """Another agent has taken the publisher's place, numbering anew."""

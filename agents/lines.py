@@ -25,9 +25,11 @@ from typing import Any
 
 import zmq
 
+from ..protocol.consignments import Consignment
 from ..protocol.errors import AgentClosed, PeerLost
 from ..protocol.frames import PZC01
 from ..protocol.session import AskingSession, Party
+from ..protocol.signing import Suite
 from . import fastlane, inproc
 from .channels import Channel
 from .peers import Peer, is_direct
@@ -104,6 +106,23 @@ def asking_session(protocol: Protocol, agent_id: str, peer: Peer, binding: str) 
         able["arrays"],
         protocol.counter(),
     )
+
+
+def arriving(protocol: Protocol, agent_id: str, peer: Peer, binding: str, msgid: str) -> Consignment | None:
+    """What opens bundles that answer a request of this agent; None when something is unusual.
+
+    Args:
+        protocol: of the agent.
+        agent_id: of the agent.
+        peer: who sends them.
+        binding: what stands behind both agent ids under the signatures of the line.
+        msgid: of the request.
+    """
+    codec = protocol.codec
+    theirs = None if codec.keyring is None else codec.keyring.find(peer.key_id)
+    if theirs is None or Suite.AES256_GMAC not in codec.accept_suites:
+        return None
+    return Consignment(peer.agent_id, theirs, peer.epoch, agent_id + binding, msgid.encode())
 
 
 class Lines:

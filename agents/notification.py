@@ -43,12 +43,17 @@ class Notification:
     frames: tuple[bytes, ...] = field(default=(), repr=False)
 
 
+_UNCHANGING = frozenset({bytes, str, int, float, complex, bool, type(None)})
+
 Callback = Callable[[Notification], object]
 
 
 def own(notification: Notification) -> Notification:
     """The same with a content of its own."""
-    return replace(notification, content=copy.deepcopy(notification.content))
+    content = notification.content
+    if type(content) in _UNCHANGING:
+        return notification
+    return replace(notification, content=copy.deepcopy(content))
 
 
 class LetGo:

@@ -22,6 +22,7 @@ import zmq
 
 from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PolicyRefused
 from ..protocol.frames import PZC00, PZC01, Buffer, topic_filter
+from .beats import BEAT_TOPIC, Beats, beat_filter
 from .counters import Counters
 from .endpoints import bind, new_socket
 from .filters import ANY, MARK_TOPIC, Filters
@@ -41,6 +42,9 @@ QUEUE_TIMEOUT = 5.0
 """Seconds that `publish` waits for room in the queue."""
 
 _BATCH = 256
+
+_Outgoing = tuple[str, int, list[Buffer]]
+"""Frames behind the topic and number that a beat is to tell; an empty topic for none."""
 
 
 class Publisher:
@@ -84,13 +88,15 @@ class Publisher:
             raise
         self._watch: Watch | None = None
         self._filters = Filters(agent_id)
+        beats = beat_filter(agent_id)
+        self._beats = Beats(loop, protocol, agent_id, lambda: self._filters.matches(beats), self._transmit)
         self._state = threading.Condition()
         self._version = 0
         self._wanted: dict[str, tuple[int, tuple[str, ...]]] = {}
         self._sequences = outlets.numbers
         # Its holder may take it again: encoding can run a finalizer that publishes.
         self._publishing = threading.RLock()
-        self._queue: deque[list[Buffer]] = deque()
+        self._queue: deque[_Outgoing] = deque()
         self._draining = False
         self._room = threading.Condition()
         self._waiting = 0
@@ -106,6 +112,7 @@ class Publisher:
         self._closed = True
         while self._queue:
             self._send(self._queue.popleft())
+        self._beats.close()
         if self._watch is None:
             self._socket.close(0)
         else:
@@ -161,7 +168,7 @@ class Publisher:
 
     def _publish(self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None) -> int:
         outlets, topic = self._outlets, turn.published.topic
-        if topic in ("", ANY, MARK_TOPIC):
+        if topic in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
             raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
         if outlets.routes.is_throttled(topic, turn.since):
             outlets.withdraw(turn)
@@ -178,7 +185,7 @@ class Publisher:
 
     def _number(
         self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None
-    ) -> tuple[int, list[list[Buffer]]]:
+    ) -> tuple[int, list[_Outgoing]]:
         """Encode for whoever listens, take the next number and hand it to the links, all at one moment.
 
         The I/O thread is never waited for. A filter that came before the number was taken is served: it
@@ -202,11 +209,12 @@ class Publisher:
             wanted = (*wanted, *late)
         return number, encoded
 
-    def _encode(self, dialect: str, published: Published, number: int) -> list[Buffer]:
+    def _encode(self, dialect: str, published: Published, number: int) -> _Outgoing:
         sender = self.rep_endpoint if dialect == PZC00 else self._agent_id
-        return self._protocol.encode(
+        frames = self._protocol.encode(
             sender, published.topic, published.content, sequence=number, key=published.key, dialect=dialect
         )
+        return published.topic if dialect == PZC01 else "", number, frames
 
     def _wait_for_room(self) -> None:
         if len(self._queue) < QUEUE_MESSAGES or self._loop.in_thread():
@@ -223,7 +231,7 @@ class Publisher:
             self._counters.add("publish_refused")
             raise CallTimeout(f"the publish queue stayed full for {QUEUE_TIMEOUT:g} s")
 
-    def _enqueue(self, encoded: list[list[Buffer]]) -> None:
+    def _enqueue(self, encoded: list[_Outgoing]) -> None:
         self._queue.extend(encoded)
         if self._closed:
             raise AgentClosed("the agent was stopped; it publishes no more")
@@ -242,7 +250,13 @@ class Publisher:
             with self._room:
                 self._room.notify_all()
 
-    def _send(self, frames: list[Buffer]) -> None:
+    def _send(self, outgoing: _Outgoing) -> None:
+        topic, number, frames = outgoing
+        self._transmit(frames)
+        if topic:
+            self._beats.sent(topic, number)
+
+    def _transmit(self, frames: list[Buffer]) -> None:
         try:
             self._socket.send_multipart(frames, zmq.NOBLOCK, copy=len(frames[2]) < 1 << 16)
         except zmq.ZMQError as exc:

@@ -10,6 +10,7 @@ from functools import partial
 import zmq
 
 from ..protocol.codec import Envelope
+from ..protocol.consignments import Consignment
 from ..protocol.errors import (
     CallTimeout,
     PeerLost,
@@ -22,7 +23,7 @@ from ..protocol.errors import (
 from ..protocol.frames import PZC00, PZC01, Buffer, Kind
 from .broken import LineBroke, Lost, NotSent, told
 from .counters import Counters
-from .lines import Line, Lines, abilities, asking_session, capabilities
+from .lines import Line, Lines, abilities, arriving, asking_session, capabilities
 from .messages import control, is_word, read_ps_message, read_refusal
 from .peers import OFFSET_WORTH_TELLING_MS, Peer, Peers, hello, read_hello, read_info_00
 from .quickway import QuickWay
@@ -340,6 +341,10 @@ class Requester:
                 **(abilities(peer) if line is None else line.options),
             )
         return frames, bytes(frames[3]).decode()
+
+    def arriving(self, peer: Peer, binding: str, msgid: str) -> Consignment | None:
+        """As `lines.arriving`, for this agent."""
+        return arriving(self._protocol, self._agent_id, peer, binding, msgid)
 
     def open_reply(
         self, peer: Peer, frames: Sequence[Buffer], binding: str = "", by_reference: bool = False

@@ -40,6 +40,7 @@ from ..protocol.errors import (
 from ..protocol.frames import PZC01, Kind, format_header, topic_filter
 from ..protocol.window import ReplayWindow, SeenSignatures
 from . import presence
+from .beats import BEAT_TOPIC, beat_filter, lasts_of
 from .counters import Counters
 from .endpoints import new_socket
 from .filters import ANY, MARK_TOPIC, mark_filter
@@ -64,6 +65,10 @@ class _Source:
     def everyone(self) -> list[Subscription]:
         """All its subscriptions."""
         return [s for entries in self.subscriptions.values() for s in entries]
+
+    def wanting(self, topic: str) -> list[Subscription]:
+        """Those that get a topic."""
+        return [*self.subscriptions.get(topic, ()), *self.subscriptions.get(ANY, ())]
 
 
 class Subscriber:
@@ -106,7 +111,7 @@ class Subscriber:
             RemoteProtocolError: when the publisher names a PUB endpoint that cannot be used.
             AgentClosed: after `close`.
         """
-        if subscription.topic in ("", MARK_TOPIC):
+        if subscription.topic in ("", MARK_TOPIC, BEAT_TOPIC):
             raise LocalProtocolError(f"nothing is ever published as topic {subscription.topic!r}")
         format_header(peer.dialect, peer.agent_id, subscription.topic)
         mark = f"{self._who}.{next(self._marks)}"
@@ -253,25 +258,31 @@ class Subscriber:
         if source is None or envelope.topic in (MARK_TOPIC, ANY):
             self._counters.add("notifications_unrouted")
             return
+        if envelope.topic == BEAT_TOPIC:
+            for last in lasts_of(self._protocol.content(envelope)):
+                self._follow(source.wanting(last.topic), last.topic, envelope.epoch, last.number, told=True)
+            return
         self._counters.add("notifications")
-        wanted = [*source.subscriptions.get(envelope.topic, ()), *source.subscriptions.get(ANY, ())]
-        fresh = self._follow(envelope, wanted)
+        wanted = source.wanting(envelope.topic)
+        fresh = self._follow(wanted, envelope.topic, envelope.epoch, envelope.sequence)
+        if wanted and not fresh:
+            self._counters.add("notifications_repeated")
         if fresh:
             self._deliver(source, envelope, frames, fresh, received_at)
 
-    def _follow(self, envelope: Envelope, wanted: list[Subscription]) -> list[Subscription]:
+    def _follow(
+        self, wanted: list[Subscription], topic: str, epoch: int, number: int, told: bool = False
+    ) -> list[Subscription]:
         """The subscriptions for which a message is new; what it shows as lost is told to them."""
         fresh: list[Subscription] = []
         lost = 0
         for subscription in wanted:
-            new, gap = subscription.observe(envelope.topic, envelope.epoch, envelope.sequence)
+            new, gap = subscription.observe(topic, epoch, number, told)
             if new:
                 fresh.append(subscription)
             lost = max(lost, gap.count if gap else 0)
         if lost:
             self._counters.add("notifications_lost", lost)
-        if wanted and not fresh:
-            self._counters.add("notifications_repeated")
         return fresh
 
     def _deliver(
@@ -382,4 +393,6 @@ def _filters(peer: Peer, topic: str, mark: str) -> list[bytes]:
         first = f"{peer.dialect}+{peer.agent_id}+".encode()
     else:
         first = topic_filter(peer.dialect, peer.agent_id, topic)
-    return [first, mark_filter(peer.agent_id, mark, topic)] if peer.dialect == PZC01 else [first]
+    if peer.dialect != PZC01:
+        return [first]
+    return [first, beat_filter(peer.agent_id), mark_filter(peer.agent_id, mark, topic)]

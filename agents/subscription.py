@@ -18,7 +18,7 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -28,13 +28,12 @@ from ..delivery.sequences import Gap
 from ..delivery.throttle import Throttle
 from ..protocol.errors import AgentClosed, ProtocolError, ReceiveTimeout, SubscriptionClosed
 from .dispatch import Executor
-from .entries import Entry, done, is_leased, notification_of, own_of
+from .entries import Entry, done, is_leased, notification_of, own_of, wanted
 from .execution import PROOFS, QUICK
 from .following import Following
 from .notification import Callback, Notification, let_go
 
 logger = logging.getLogger("pzc.subscription")
-
 
 CALLBACK_TIMEOUT = 5.0
 """Seconds that `Subscription.close` waits for a callback that is running."""
@@ -87,10 +86,11 @@ class Subscription:
         self._executor = executor
         self._on_close = on_close
         self._following = Following()
-        self._changed = threading.Condition()
+        self._mutex = threading.RLock()
+        self._changed = threading.Condition(self._mutex)
         self._running = threading.RLock()
         self._wakers: list[Callable[[], object]] = []
-        self._pumping = False
+        self._pumping = self._reading = False
         self._closed = False
 
     def __repr__(self) -> str:
@@ -140,9 +140,9 @@ class Subscription:
             if self.observe(notification.topic, notification.epoch, notification.sequence)[0]:
                 self.deliver(notification)
 
-    def observe(self, topic: str, epoch: int, number: int) -> tuple[bool, Gap | None]:
+    def observe(self, topic: str, epoch: int, number: int, told: bool = False) -> tuple[bool, Gap | None]:
         """As `Following.observe`; the gap was reported then; I/O thread."""
-        new, gap = self._following.observe(topic, epoch, number)
+        new, gap = self._following.observe(topic, epoch, number, told)
         if gap is not None:
             self.report_gap(gap)
         return new, gap
@@ -163,31 +163,28 @@ class Subscription:
             here: the callback may run in the calling thread, when it has been quick of late and its
                 turn is now.
         """
-        if isinstance(entry, Notification) and self._following.keep(entry):
-            return
-        if not self._wants(entry):
-            done(entry)
-            return
-        with self._changed:
-            if self._closed:
-                self._refused.append(entry)
-            else:
-                self._inbox.offer(entry)
-            self._changed.notify()
+        if not (isinstance(entry, Notification) and self._following.keep(entry)):
+            self.deliver_all((entry,), here)
+
+    def deliver_all(self, entries: Sequence[Entry], here: bool = False) -> None:
+        """Take several at once, as `deliver` each."""
+        if self.key is not None or self._throttle is not None:
+            entries = wanted(entries, self.key, self._throttle)
+        with self._mutex:
+            offer = self._refused.append if self._closed else self._inbox.offer
+            for entry in entries:
+                offer(entry)
+            if self._reading:
+                self._changed.notify(len(entries))
             wakers, self._wakers = self._wakers, []
             start = self._callback is not None and not self._pumping and not self._closed
             self._pumping = self._pumping or start
         self._end_refused()
         for wake in wakers:
             wake()
-        here = here and self._proofs >= PROOFS
-        if start and not (here and self._executor.run_here(self._pump_here)):
+        quick = here and self._proofs >= PROOFS
+        if start and not (quick and self._executor.run_here(self._pump_here)):
             self._start()
-
-    def _wants(self, entry: Entry) -> bool:
-        if self.key is not None and entry.key != self.key:
-            return False
-        return self._throttle is None or self._throttle.admit(time.monotonic())
 
     def _end_refused(self) -> None:
         while self._refused:
@@ -249,9 +246,9 @@ class Subscription:
                 return
 
     def _call_next(self) -> bool:
-        """False when nothing was pending: the next arrival starts the pump anew."""
+        """False when nothing is pending: the next arrival starts the pump anew."""
         with self._running:
-            with self._changed:
+            with self._mutex:
                 if self._closed or not len(self._inbox):
                     self._pumping = False
                     return False
@@ -263,7 +260,9 @@ class Subscription:
                 self._proofs = self._proofs + 1 if time.monotonic() - started < QUICK else 0
             del notification  # else it would be kept beyond its end
             done(entry)
-        return True
+            with self._changed:
+                self._pumping = len(self._inbox) > 0
+                return self._pumping
 
     def _call(self, function: Callable[[Any], object], argument: object) -> None:
         try:
@@ -320,6 +319,7 @@ class Subscription:
         while True:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             with self._changed:
+                self._reading = True  # from now on: it is asked with the lock
                 ready = self._changed.wait_for(lambda: len(self._inbox) or self._closed, left)
                 if not len(self._inbox):
                     if not ready:

@@ -73,6 +73,8 @@ class UnixEnd:
         self._sending = True
         try:
             if not self._ended:
+                if len(parts) == 1 and not rights:
+                    return self._socket.send(parts[0], NO_WAIT)
                 return self._socket.sendmsg(parts, rights, NO_WAIT)
         except BlockingIOError:
             return 0

@@ -9,6 +9,8 @@ State per (publisher epoch, topic): the last number seen, or None before the fir
     number > last + 1           last + 1 .. number - 1          number
     number <= last              - (late or repeated: refused)   last
     number of the epoch before  - (late: refused)               last
+    told(n), n > last           last + 1 .. n                   n
+    told(n), else               -                               last
     first number without begin  -                               number
     restart(epoch)              one, of unknown size            None
 """
@@ -75,6 +77,18 @@ class Sequence:
             gap = Gap(epoch, last + 1, number - 1)
         self.last = number
         return True, gap
+
+    def told(self, epoch: int, last: int) -> Gap | None:
+        """The publisher says, behind all that it sent, that ``last`` is its last number by now.
+
+        Returns:
+            What is missing up to there; it is refused as late from now on.
+        """
+        if epoch != self.epoch or self.last is None or last <= self.last:
+            return None
+        gap = Gap(epoch, self.last + 1, last)
+        self.last, self._only_told = last, False
+        return gap
 
     def _turn(self, epoch: int) -> Gap | None:
         if epoch == self.epoch:

@@ -2,7 +2,7 @@
 
 MessagePack arrays in the order of the fields, nothing more and nothing less in them::
 
-    Bundle  first, items, lasts, lent, dropped
+    Bundle  first, items, lasts, lent, dropped, hurry
     Item    topic, number, key, sent_ms, lost, serializer, body, block, size
     Last    topic, number, lost
 
@@ -91,6 +91,7 @@ class Bundle(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
         lasts: topics whose last number is not that of an item.
         lent: id of the block whose descriptor comes with this message; 0 without one.
         dropped: ids of blocks that the publisher let go of.
+        hurry: somebody waits until the reader is done with an item of it.
     """
 
     first: _Number
@@ -98,6 +99,7 @@ class Bundle(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     lasts: Annotated[list[Last], _Limit] = []
     lent: _Block = 0
     dropped: Annotated[list[_Block], _Limit] = []
+    hurry: bool = False
 
 
 class _ViewedItem(Item, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -147,7 +149,7 @@ def decode(data: bytes | bytearray | memoryview) -> Bundle:
 def _with_views(data: bytes | bytearray | memoryview) -> Bundle:
     viewed = _LARGE.decode(memoryview(data).cast("B").toreadonly())
     items = [_settled(*astuple(item)) for item in viewed.items]
-    return Bundle(viewed.first, items, viewed.lasts, viewed.lent, viewed.dropped)
+    return Bundle(viewed.first, items, viewed.lasts, viewed.lent, viewed.dropped, viewed.hurry)
 
 
 def _settled(

@@ -30,7 +30,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from . import arrays, buffers, bundle, pickles, portable
+from . import arrays, buffers, bundle, pickles, portable, templates
 from .buffers import Allocate
 from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
 from .pickles import Data
@@ -236,7 +236,14 @@ def _pickle_encoder(protocol: int) -> Encoder:
 
 def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:
     body, views = buffers.split(data if writable else memoryview(data).toreadonly())
-    return pickles.load_exactly(body, views) if trusted else restricted_loads(body, views)
+    if trusted:
+        return pickles.load_exactly(body, views)
+    known = templates.recall(body, views)
+    if known is not None:
+        return known
+    content = restricted_loads(body, views)
+    templates.learn(body, views, content)
+    return content
 
 
 # --- json --------------------------------------------------------------------------------------------

@@ -339,9 +339,11 @@ class Ring:
             self._let_go(entry)
             return True
         self._free[entry.block_id], entry.turn = entry, self._turn
-        # The one that was used last is kept however large it is.
-        oldest = list(self._free.values())[:-1]
-        for other in warm.surplus(oldest, self._turn, MAX_FREE_BYTES - entry.block.size):
+        free = list(self._free.values())
+        kept = sum(each.block.size for each in free[-warm.KEPT :])
+        surplus = warm.surplus(free[: -warm.KEPT], self._turn, MAX_FREE_BYTES - kept)
+        surplus += warm.surplus(free[-warm.KEPT : -1], self._turn, kept)
+        for other in surplus:
             self._let_go(other)
         return True
 

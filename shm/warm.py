@@ -17,6 +17,12 @@ MAX_FREE_BYTES = 128 << 20
 LATELY = 64
 """A free block is let go when it was not used for so many leases."""
 
+KEPT = 3
+"""Free blocks of a publisher that are kept however large they are: those used last take turns.
+
+One is written while a loop's variable still shows the one before, and a reader is late with a third.
+"""
+
 _ROUNDED = 1 << 16
 
 

@@ -32,7 +32,17 @@ pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parent.parent
 IMPORTABLE = ("benchmarks", "examples", "tests")
-ONCE = ("test_faults_random.py", "test_faults_clients.py")
+ONCE = (
+    "test_faults_random.py",
+    "test_faults_clients.py",
+    "test_bundles.py",
+    "test_links_acceptance.py",
+    "test_links_faults.py",
+    "test_links_kill.py",
+    "test_links_outlet.py",
+    "test_links_pipe.py",
+    "test_regulars_calls.py",
+)
 DEVICES = {"/dev/null", "/dev/random", "/dev/urandom"}
 DESCRIPTORS = "/proc/self/fd"
 
@@ -62,7 +72,7 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what starts a JVM last, and skip it where there is no Java; mark what is tested once."""
     for item in items:
-        if item.path.parent.name in ("protocol", "delivery") or item.path.name in ONCE:
+        if item.path.parent.name in ("protocol", "delivery", "shm") or item.path.name in ONCE:
             item.add_marker(pytest.mark.once)
     items.sort(key=lambda item: item.get_closest_marker("java") is not None)
     if not items or items[-1].get_closest_marker("java") is None:

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from threading import get_ident
 
 from ...delivery.acknowledgements import Acknowledger
+from ...protocol.bundle import Item
 from ...protocol.errors import ProtocolError
 from ..notification import Notification
 
@@ -40,6 +41,7 @@ class Arrival:
         epoch: of the publisher.
         sequence: number in its topic.
         leased: its content lies in a block of the publisher.
+        notification: what it is, when that is known already.
 
     Attributes:
         make: decodes it; called once, by whoever opens it first.
@@ -53,7 +55,7 @@ class Arrival:
 
     def __init__(
         self, ledger: Ledger, number: int, topic: str, key: str, epoch: int, sequence: int,
-        leased: bool = False,
+        leased: bool = False, notification: Notification | None = None,
     ) -> None:  # fmt: skip
         self.number = number
         self.topic = topic
@@ -64,9 +66,9 @@ class Arrival:
         self.left = 0
         self._ledger = ledger
         self.make: Make | None = None
-        self._notification: Notification | None = None
+        self._notification = notification
         self._error: ProtocolError | None = None
-        self._lock = threading.Lock()
+        self._lock = None if notification is not None else threading.Lock()
 
     def open(self) -> Notification:
         """The notification, the same for everybody.
@@ -74,6 +76,11 @@ class Arrival:
         Raises:
             ProtocolError: why its content cannot be had here, each time.
         """
+        notification = self._notification
+        if notification is not None:
+            return notification
+        if self._lock is None:
+            raise _too_late()
         with self._lock:
             make, self.make = self.make, None
             if make is not None:
@@ -84,7 +91,12 @@ class Arrival:
                     exc.__cause__ = exc.__context__ = None  # their frames would keep the content
             if self._notification is not None:
                 return self._notification
-        raise self._error or ProtocolError("a notification was opened after the last subscription was done")
+        raise self._error or _too_late()
+
+    @property
+    def readable(self) -> bool:
+        """False when it could not be made ready to be opened."""
+        return self._notification is not None or self.make is not None
 
     def consumed(self) -> None:
         """A subscription is done with it; keep no reference to its content when calling."""
@@ -95,16 +107,23 @@ class Arrival:
         self.make = self._notification = self._error = None
 
 
+def _too_late() -> ProtocolError:
+    return ProtocolError("a notification was opened after the last subscription was done")
+
+
 class Urgency(enum.Enum):
     """How soon a publisher should be told what is done.
 
-    ``NOW``: memory was freed, or half of a window. ``SOON``: nothing is left to do here. ``LATER``: the
-    reader is still busy with what it has.
+    ``NOW``: memory was freed, or half of a window, or somebody waits for it. ``SOON``: nothing is left to do
+    here. ``LATER``: the reader is still busy with what it has.
     """
 
     NOW = 0
     SOON = 1
     LATER = 2
+
+
+_NOW, _SOON, _LATER = Urgency
 
 
 class _Held:
@@ -126,6 +145,7 @@ class Ledger:
         wake: makes some thread call `settle` soon; may be called by finalizers.
 
     Attributes:
+        hurry: somebody waits for the end of numbers up to this.
         acks: of the link's numbers; use it within ``lock`` only.
         halves: of each topic with a window, how many done ones are worth a message of their own.
     """
@@ -136,7 +156,8 @@ class Ledger:
         self.halves: dict[str, int] = {}
         self._held: dict[int, _Held] = {}
         self._ended: deque[int] = deque()  # filled by finalizers, which may take no lock
-        self._since_report: Counter[str] = Counter()
+        self.hurry = 0
+        self._since_report: dict[str, int] = {}
         self._upto = 0
         self._on_news = on_news
         self._wake = wake
@@ -157,13 +178,33 @@ class Ledger:
                 self._held[number] = _Held(topic, leased)
             return new
 
+    def entered(self, first: int, items: Sequence[Item]) -> int:
+        """Enter a bundle, as `arrived` each of its items; how many of its first ones came before."""
+        repeated, arrived, held = 0, self.acks.arrived, self._held
+        with self.lock:
+            for number, item in enumerate(items, first):
+                if arrived(number):
+                    held[number] = _Held(item.topic, item.block > 0)
+                else:
+                    repeated += 1
+        return repeated
+
     def consumed(self, arrival: Arrival) -> None:
         """One subscription less needs an arrival."""
         with self.lock:
             arrival.left -= 1
             if arrival.left > 0:
                 return
-        self.unwanted(arrival)
+        if arrival.leased or self._ended:
+            self.unwanted(arrival)
+            return
+        arrival.forget()  # before the lock: user code may run
+        with self.lock:
+            urgency = self._end(arrival.number)
+            if urgency is _LATER and not self._held:
+                urgency = _SOON
+        if urgency is not None:
+            self._on_news(urgency)
 
     def unwanted(self, arrival: Arrival) -> None:
         """No subscription needs an arrival."""
@@ -191,23 +232,29 @@ class Ledger:
                     number = self._ended.popleft()
                 except IndexError:
                     break
-                held = self._held.get(number)
-                if held is None:
-                    continue
-                held.holds -= 1
-                if held.holds:
-                    continue
-                del self._held[number]
-                self.acks.done(number)
-                self._since_report[held.topic] += 1
-                half = self.halves.get(held.topic)
-                if held.leased or (half is not None and self._since_report[held.topic] >= half):
-                    urgency = Urgency.NOW
-                urgency = urgency or Urgency.LATER
-            if urgency is Urgency.LATER and not self._held:
-                urgency = Urgency.SOON
+                ended = self._end(number)
+                if urgency is not _NOW and ended is not None:
+                    urgency = ended
+            if urgency is _LATER and not self._held:
+                urgency = _SOON
         if urgency is not None:
             self._on_news(urgency)
+
+    def _end(self, number: int) -> Urgency | None:
+        """One hold of a number less; with the lock."""
+        held = self._held.get(number)
+        if held is None:
+            return None
+        held.holds -= 1
+        if held.holds:
+            return None
+        del self._held[number]
+        self.acks.done(number)
+        topic, since = held.topic, self._since_report
+        count = since[topic] = since.get(topic, 0) + 1
+        half = self.halves.get(topic)
+        urgent = held.leased or number <= self.hurry or (half is not None and count >= half)
+        return _NOW if urgent else _LATER
 
     def report(self, *, always: bool) -> tuple[int, int, list[int]] | None:
         """What the publisher is to be told: received, done up to, others done; None: nothing new.

@@ -29,7 +29,8 @@ class Encoding:
         make_room: drops a message that a lossy reader could not take yet, for its block; False for none.
 
     Attributes:
-        frames_arrays: large arrays become ``buffers``.
+        frames_all: every content becomes ``buffers``, whatever its readers read.
+        frames_arrays: large arrays become ``buffers``, when every reader reads that.
     """
 
     def __init__(self, codec: Codec, ring: Ring, counters: Counters, make_room: Callable[[], bool]) -> None:
@@ -40,7 +41,8 @@ class Encoding:
         # What is to be encrypted does not lie in memory in clear.
         sealed = codec.keyring is not None and codec.suite is Suite.AES256_GCM
         self._may_share = available() and not sealed
-        self.frames_arrays = codec.serializer == "pickle"
+        self.frames_all = codec.serializer == "buffers"
+        self.frames_arrays = self.frames_all or codec.serializer == "pickle"
 
     def encode(self, published: Published, *, blocks: bool, arrays: bool) -> None:
         """Give a notification its body.

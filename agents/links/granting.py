@@ -19,8 +19,8 @@ from time import monotonic
 from ..loop import Loop
 from .arrivals import Urgency
 
-QUIET = 0.0001
-"""Seconds after which the next news may belong to an exchange with somebody who waits for each of them."""
+QUIET = 0.001
+"""Seconds after which the next news are told at once, because telling them costs little then."""
 
 SPACING = 0.001
 """Seconds between two messages that are not urgent."""

@@ -43,6 +43,7 @@ from .inside import Inside
 from .intake import Intake
 from .inward import Inward, LinkOver, Word
 from .places import Place
+from .roster import Roster
 from .station import Station
 
 logger = logging.getLogger("pzc.links")
@@ -83,7 +84,7 @@ class Inlet:
         self._loop = self._station.loop
         self._mutex = threading.Lock()
         self._asking = threading.Lock()
-        self._places: tuple[Place, ...] = ()
+        self._places = Roster()
         self._over = threading.Event()
         self._last_word: Future[Reply] | None = None
         self._way: Inward | None = None
@@ -117,6 +118,7 @@ class Inlet:
     def _begin_anew(self, peer: Peer) -> None:
         self._link = secrets.token_hex(16)
         self._forgotten = False
+        self._asked: dict[str, list[list[Any]]] = {}
         self._intake = Intake(self._protocol, peer, self._station.counters, self._on_news, self._wake)
 
     # --- subscriptions -------------------------------------------------------------------------------
@@ -129,7 +131,7 @@ class Inlet:
             PeerLost: when there is no such way to it.
             CallTimeout: when it did not answer by the deadline, in monotonic seconds.
         """
-        self._places = (Place(subscription),)
+        self._places.add(Place(subscription))
         try:
             self._attach(self._station.way(self.peer, transport, deadline), deadline)
         except BaseException:
@@ -150,9 +152,9 @@ class Inlet:
         with self._mutex:
             if self._over.is_set():
                 raise SubscriptionClosed("the link has ended")
-            self._places = (*self._places, place)
+            self._places.add(place)
         try:
-            self._ask_again()
+            self._ask_again(subscription.topic)
             place.confirmed.result(max(0.0, deadline - monotonic()))
         except TimeoutError as exc:
             self.remove(subscription)
@@ -166,57 +168,55 @@ class Inlet:
     def remove(self, subscription: Subscription) -> None:
         """One subscription less; never waits for the publisher's answer."""
         with self._mutex:
-            places = tuple(place for place in self._places if place.subscription is not subscription)
-            if len(places) == len(self._places) or self._over.is_set():
+            if self._over.is_set() or not self._places.remove(subscription):
                 return
-            self._places = places
-            if not places:
+            if last := not self._places:
                 self._over.set()
-        if places:
-            self._ask_again()
-        else:
+        if last:
             self._hang_up()
+        else:
+            self._ask_again(subscription.topic)
 
     def subscriptions(self) -> list[Subscription]:
         """All of the link."""
         return [place.subscription for place in self._places]
 
-    def _ask_again(self) -> None:
+    def _ask_again(self, topic: str) -> None:
+        """Ask for what is wanted of one topic now, unless that is what was asked for last."""
         with self._asking:
-            way, places = self._way, self._places
-            if way is None:
-                return  # whoever opens it anew asks for everything
+            way, wishes = self._way, self._places.wishes(topic)
+            places = tuple(place for place in self._places.at(topic) if place.held)
+            if way is None or (wishes == self._asked.get(topic, []) and not places):
+                return  # nothing new; or whoever opens the link anew asks for everything
             try:
-                answer = way.ask(self._wish(way.kind, places, 0))
+                answer = way.ask({**self._wish(way.kind, wishes, 0), "topic": topic})
             except PzcError as exc:
                 logger.debug("%r: %s", self, exc)
                 return
-        answer.add_done_callback(partial(self._on_answer, places))
+            self._asked[topic] = wishes
+        answer.add_done_callback(partial(self._on_answer, topic, places))
 
-    def _on_answer(self, places: tuple[Place, ...], answer: Future[Reply]) -> None:
+    def _on_answer(self, topic: str, places: tuple[Place, ...], answer: Future[Reply]) -> None:
         try:
-            self._confirm(places, read_confirmed(self.peer, answer.result(0)))
+            confirmed = read_confirmed(self.peer, answer.result(0))
+            for place in places:
+                place.subscription.transport = self.kind
+                place.begin(confirmed.epoch, confirmed.lasts)
+            self._intake.ledger.halves.update(self._places.halves(confirmed, (topic,)))
         except _PASSING as exc:
             logger.debug("%r: %s", self, exc)
         except Exception as exc:
             for place in places:
-                if place.held:
-                    place.fail(exc)
+                place.fail(exc)
 
-    def _wish(self, kind: str, places: tuple[Place, ...], resume: int) -> Word:
-        topics = [place.wish for place in places]
-        return {"pzc": "link", "link": self._link, "resume": resume, "way": kind, "topics": topics}
+    def _wish(self, kind: str, wishes: list[list[Any]], resume: int) -> Word:
+        return {"pzc": "link", "link": self._link, "resume": resume, "way": kind, "topics": wishes}
 
     def _confirm(self, places: tuple[Place, ...], confirmed: Confirmed) -> None:
-        halves: dict[str, int] = {}
         for place in places:
             place.subscription.transport = self.kind
             (place.resume if self._forgotten else place.begin)(confirmed.epoch, confirmed.lasts)
-            policy, topic = place.subscription.policy, place.subscription.topic
-            if policy.name == "block":
-                window = min(policy.bound, confirmed.buffers.get(topic, policy.bound))
-                halves[topic] = min(halves.get(topic, window), max(1, window // 2))
-        self._intake.ledger.halves = halves
+        self._intake.ledger.halves = dict(self._places.halves(confirmed, self._places.topics()))
         self._forgotten = False
 
     # --- ways ----------------------------------------------------------------------------------------
@@ -228,9 +228,10 @@ class Inlet:
         """Open the link over a way, with what has arrived over others."""
         intake = self._intake
         with self._asking:
-            places = self._places
+            version, places = self._places.version, tuple(self._places)
+            self._asked, wishes = self._places.wished()
             try:
-                answer = way.open(self._wish(way.kind, places, intake.ledger.acks.received), deadline)
+                answer = way.open(self._wish(way.kind, wishes, intake.ledger.acks.received), deadline)
                 confirmed = read_confirmed(self.peer, answer)
             except BaseException:
                 way.close()
@@ -240,8 +241,9 @@ class Inlet:
             self._liveness = Liveness(monotonic())
             self._way, self._lost = way, False
         self._confirm(places, confirmed)
-        if places is not self._places:
-            self._ask_again()
+        if version != self._places.version:
+            for topic in {*self._asked, *self._places.topics()}:
+                self._ask_again(topic)
         self._granting.say()
 
     def _broke(self, way: Inward, reason: BaseException) -> None:
@@ -323,7 +325,7 @@ class Inlet:
 
     def tell_local(self, topic: str, number: int, lost: int) -> None:
         """The last number of a topic of a publisher in this process."""
-        for place in self._places:
+        for place in self._places.wanting(topic):
             place.tell(self.peer.epoch, topic, number, lost)
 
     # --- threads -------------------------------------------------------------------------------------

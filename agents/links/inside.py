@@ -65,7 +65,8 @@ class Inside:
     def _obey(self, content: Word) -> Word:
         self._link = content["link"]
         if content["pzc"] == "link":
-            return self._linking.attach(self._link, self._reader, self._door, content["topics"])
+            topics, only = content["topics"], content.get("topic")
+            return self._linking.attach(self._link, self._reader, self._door, topics, only)
         self._linking.detach(self._link)
         return content
 

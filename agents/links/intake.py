@@ -26,6 +26,7 @@ from .arrivals import Arrival, Ledger, Urgency
 from .hands import Errand
 from .inward import Received
 from .places import Place
+from .roster import Roster
 
 logger = logging.getLogger("pzc.links")
 
@@ -79,7 +80,7 @@ class Intake:
         received, upto, others = told
         return {"received": received, "upto": upto, "others": others}
 
-    def take(self, received: Received, places: tuple[Place, ...]) -> deque[Errand]:
+    def take(self, received: Received, roster: Roster) -> deque[Errand]:
         """Enter a bundle's notifications; how they are handed on.
 
         Raises:
@@ -88,15 +89,22 @@ class Intake:
         bundle = received.bundle
         if received.fd >= 0:
             self._map(bundle.lent, received.fd)
-        now, errands = time.time(), deque[Errand]()
-        for number, item in enumerate(bundle.items, bundle.first):
-            errands.extend(self._enter(number, item, received.key_id, now, places))
+        errands = deque[Errand]()
+        if bundle.hurry:
+            self.ledger.hurry = bundle.first + len(bundle.items) - 1
+        if bundle.items:
+            self._enter(bundle.first, bundle.items, received.key_id, roster, errands)
         for last in bundle.lasts:
             told = (self.peer.epoch, last.topic, last.number, last.lost)
-            errands.extend(partial(place.tell, *told) for place in places)
-        for block in bundle.dropped:
-            self._mapped.drop(block)
+            errands.extend(partial(place.tell, *told) for place in roster.wanting(last.topic))
+        if bundle.dropped:  # at last, because to unmap a large one takes milliseconds
+            errands.append(partial(self._drop, self._mapped, bundle.dropped))
         return errands
+
+    @staticmethod
+    def _drop(mapped: Mapped, blocks: list[int]) -> None:
+        for block in blocks:
+            mapped.drop(block)
 
     def _map(self, block: int, fd: int) -> None:
         try:
@@ -106,37 +114,49 @@ class Intake:
             logger.warning("a block of %s cannot be mapped here: %s", self.peer.endpoint, exc)
 
     def _enter(
-        self, number: int, item: Item, key_id: str, received_at: float, places: tuple[Place, ...]
-    ) -> list[Errand]:
-        if not self.ledger.arrived(number, item.topic, leased=item.block > 0):
-            self._counters.add("notifications_repeated")
-            return []
-        self._counters.add("notifications")
-        wanted = [place for place in places if place.wants(item.topic)]
-        arrival = Arrival(
-            self.ledger, number, item.topic, item.key, self.peer.epoch, item.number, item.block > 0
-        )
-        if self._prepare(number, item, arrival, key_id, received_at):
-            return self._hand_on(arrival, item.lost, wanted, here=True)
-        for place in wanted:
-            place.miss(arrival)
-        self.ledger.unwanted(arrival)
-        return []
+        self, first: int, items: list[Item], key_id: str, roster: Roster, errands: deque[Errand]
+    ) -> None:
+        """Enter notifications; those of a topic in succession are handed on together."""
+        ledger, now = self.ledger, time.time()
+        repeated = ledger.entered(first, items)
+        if repeated:
+            self._counters.add("notifications_repeated", repeated)
+        if repeated < len(items):
+            self._counters.add("notifications", len(items) - repeated)
+        topic, wanted, together = "", tuple[Place, ...](), list[tuple[Arrival, int]]()
+        for number, item in enumerate(items[repeated:] if repeated else items, first + repeated):
+            if item.topic != topic:
+                topic, wanted, together = item.topic, roster.wanting(item.topic), []
+            arrival = self._arrival(number, item, key_id, now)
+            if not arrival.readable:
+                for place in wanted:
+                    place.miss(arrival)
+            if not (arrival.readable and wanted):
+                ledger.unwanted(arrival)
+                continue
+            arrival.left = len(wanted)
+            if not together:
+                errands.extend(partial(place.take, together, here=True) for place in wanted)
+            together.append((arrival, item.lost))
 
-    def _prepare(self, number: int, item: Item, arrival: Arrival, key_id: str, received_at: float) -> bool:
-        """Make an arrival ready to be opened, and open a small one; False when it cannot be."""
+    def _arrival(self, number: int, item: Item, key_id: str, received_at: float) -> Arrival:
+        """A notification, opened when it is small."""
+        block, made, make = item.block > 0, None, None
         try:
-            body = self._body(number, item)
-            arrival.make = partial(self._make, item, body, key_id, received_at)
+            body = self._body(number, item) if block else item.body
             if len(body) <= DECODE_LATER:
-                arrival.open()
-        except ProtocolError:
-            return False
-        return True
+                made = self._make(item, body, key_id, received_at)
+            else:
+                make = partial(self._make, item, body, key_id, received_at)
+        except ProtocolError:  # counted there; whoever looks sees that it is not readable
+            pass
+        arrival = Arrival(
+            self.ledger, number, item.topic, item.key, self.peer.epoch, item.number, block, made
+        )
+        arrival.make = make
+        return arrival
 
-    def take_local(
-        self, number: int, notification: Notification, lost: int, places: tuple[Place, ...]
-    ) -> list[Errand]:
+    def take_local(self, number: int, notification: Notification, lost: int, roster: Roster) -> list[Errand]:
         """Enter a notification that was published in this process; how it is handed on.
 
         Raises:
@@ -145,22 +165,17 @@ class Intake:
         topic = notification.topic
         if not self.ledger.arrived(number, topic, leased=False):
             return []
-        wanted = [place for place in places if place.wants(topic)]
+        wanted = roster.wanting(topic)
         arrival = Arrival(
-            self.ledger, number, topic, notification.key, notification.epoch, notification.sequence
-        )
-        arrival.make = lambda: notification
-        return self._hand_on(arrival, lost, wanted, here=False)
-
-    def _hand_on(self, arrival: Arrival, lost: int, wanted: list[Place], *, here: bool) -> list[Errand]:
+            self.ledger, number, topic, notification.key, notification.epoch, notification.sequence,
+            notification=notification,
+        )  # fmt: skip
         if not wanted:
             self.ledger.unwanted(arrival)
         arrival.left = len(wanted)
-        return [partial(place.take, arrival, lost, here=here) for place in wanted]
+        return [partial(place.take, [(arrival, lost)], here=False) for place in wanted]
 
     def _body(self, number: int, item: Item) -> Body:
-        if not item.block:
-            return item.body
         ended = partial(self.ledger.view_ended, number)
         try:
             return self._mapped.view(item.block, item.size, ended)
@@ -173,7 +188,8 @@ class Intake:
     def _make(self, item: Item, body: Body, key_id: str, received_at: float) -> Notification:
         name = item.serializer
         try:
-            if serializers.family(name) not in self._protocol.codec.accept_serializers:
+            accepted = self._protocol.codec.accept_serializers
+            if name not in accepted and serializers.family(name) not in accepted:
                 raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
             content = serializers.decode(name, body, trusted=bool(key_id))
         except ProtocolError as exc:

@@ -25,7 +25,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from ...protocol import bundle
 from ...protocol.bundle import Bundle
+from ...protocol.consignments import Consignment
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, RemoteProtocolError
 from .. import fastlane
 from ..deferred import Deferred
@@ -131,6 +133,7 @@ class OverUnix:
         self._opened = ""
         self._closed = False
         self._early: deque[Received] = deque()
+        self._arriving: Consignment | None = None
 
     def open(self, content: Word, deadline: float) -> Reply:
         """See `Inward.open`."""
@@ -139,7 +142,9 @@ class OverUnix:
             received = self._receive(deadline)
             if received is not None:
                 self._early.append(received)
-        return opened(self._peer, answer)
+        reply = opened(self._peer, answer)
+        self._arriving = self._requester.arriving(self._peer, self._line.binding, self._opened)
+        return reply
 
     def ask(self, content: Word) -> Future[Reply]:
         """See `Inward.ask`."""
@@ -178,6 +183,10 @@ class OverUnix:
     def _receive(self, deadline: float) -> Received | None:
         frames = self._stream.receive(deadline, self._never)
         fd = self._stream.take_descriptor()
+        if self._arriving is not None:
+            body = self._arriving.open(frames)
+            if body is not None:
+                return Received(bundle.decode(body), self._peer.key_id, fd)
         envelope = self._requester.open_reply(self._peer, frames, self._line.binding, self._stream.referred)
         with self._lock:
             answer = self._asked.pop(envelope.msgid, None)

@@ -5,6 +5,7 @@
     word                                             answer
     {"pzc": "link", "link": id, "resume": n,         {"pzc": "link", "epoch": e, "lasts": {topic: last},
      "way": "unix" or "tcp", "topics": [...]}         "buffers": {topic: n}}
+    the same with "topic": topic                     of this topic alone, the others stay as they are
     {"pzc": "grant", "link": id, "received": n,      over unix nothing; over tcp a bundle, within a second,
      "upto": a, "others": [...]}                      or nothing with "oneway": True
     {"pzc": "unlink", "link": id}                    {"pzc": "unlink"}
@@ -78,8 +79,9 @@ class Linking:
         self._name = name
         self._replies = replies
         self._on_change = on_change
-        self._seal = Sealer(protocol.encode, agent_id)
+        self._seal = Sealer(protocol, agent_id)
         self._over: dict[str, str] = {}
+        self._lifelines: dict[str, Lifeline] = {}
         self.words: dict[str, Callable[[Request, dict[str, Any]], object]] = {
             "link": self._on_link,
             "grant": self._on_grant,
@@ -89,7 +91,9 @@ class Linking:
 
     # --- opening -------------------------------------------------------------------------------------
 
-    def attach(self, link: str, reader: str, inlet: LocalInlet, topics: list[Any]) -> dict[str, Any]:
+    def attach(
+        self, link: str, reader: str, inlet: LocalInlet, topics: list[Any], only: str | None = None
+    ) -> dict[str, Any]:
         """Open the link of a reader in this process, or change its topics.
 
         Args:
@@ -97,6 +101,7 @@ class Linking:
             reader: agent id.
             inlet: gets the notifications.
             topics: as in the word ``link``.
+            only: its ``topic``.
 
         Returns:
             As the answer to the word ``link``.
@@ -105,8 +110,8 @@ class Linking:
             PolicyRefused, Refused, RemoteProtocolError: as the word ``link``.
         """
         key_id = "" if self._protocol.codec.keyring is None else self._protocol.codec.keyring.active.key_id
-        wants = self._wants(topics, "inproc")
-        outlet, answer = self._open(link, Owner(reader, key_id), True, wants, 0)
+        wants = self._wants(topics, "inproc", only)
+        outlet, answer = self._open(link, Owner(reader, key_id), True, wants, 0, only)
         if outlet.way is None:
             epoch = self._protocol.epoch
             way = LocalWay(inlet, self._agent_id, self._name, epoch, key_id)
@@ -118,10 +123,11 @@ class Linking:
         connection = request.connection if over_unix else None
         if over_unix:
             self._check_connection(connection, as_text(content.get("link")))
-        wants = self._wants(content.get("topics"), "unix" if over_unix else "tcp")
+        only = content.get("topic")
+        wants = self._wants(content.get("topics"), "unix" if over_unix else "tcp", only)
         link, received = as_text(content.get("link")), _number(content.get("resume", 0))
         arrays = bool(request.envelope.sequence & CAPABLE_ARRAYS)
-        outlet, answer = self._open(link, _owner(request), arrays, wants, received)
+        outlet, answer = self._open(link, _owner(request), arrays, wants, received, only)
         tell = partial(self._replies.reply, request, answer)
         way = outlet.way
         if connection is not None:
@@ -140,24 +146,38 @@ class Linking:
         if connection.is_link and (outlet is None or not _is_over(outlet.way, connection)):
             raise Refused("the connection is that of another link")
 
-    def _wants(self, topics: object, way: str) -> dict[str, list[Policy]]:
+    def _wants(self, topics: object, way: str, only: object) -> dict[str, list[Policy]]:
         wants = wishes(topics)
+        if only is not None and (type(only) is not str or not only or not wants.keys() <= {only}):
+            raise RemoteProtocolError(f"a link is changed in topic {only!r:.100}, and asked for others")
         for topic, policies in wants.items():
             for policy in policies:
                 self._outlets.routes.about(topic).check(topic, policy, way)
         return wants
 
     def _open(
-        self, link: str, owner: Owner, arrays: bool, wants: dict[str, list[Policy]], received: int
+        self,
+        link: str,
+        owner: Owner,
+        arrays: bool,
+        wants: dict[str, list[Policy]],
+        received: int,
+        only: str | None,
     ) -> tuple[Outlet, dict[str, Any]]:
         outlets = self._outlets
         with outlets.lock:
             outlet = self._find(link, owner)
             if outlet is None:
+                if only is not None:
+                    raise _over(link, "it was silent for too long, or never opened")
                 outlet = self._new(link, owner, arrays, received)
             outlet.queue.check(received)
-            outlet.wants = wants
-            lasts = outlets.routes.follow(outlet)
+            if only is not None:
+                others = {topic: policies for topic, policies in outlet.wants.items() if topic != only}
+                outlet.wants = {**others, **wants}
+            else:
+                outlet.wants = wants
+            lasts = outlets.routes.follow(outlet, only)
             buffers = {topic: outlets.routes.about(topic).buffers for topic in wants if topic != ANY}
         outlets.watch()
         self._on_change()
@@ -196,11 +216,17 @@ class Linking:
     def _unix_way(self, outlet: Outlet, connection: Connection, request: Request) -> UnixWay:
         outlets = self._outlets
         lifeline = Lifeline(self._loop, connection.pid, partial(outlets.end, outlet, "its process has ended"))
-        pipe = connection.become_link(partial(self._lost, outlet, connection, lifeline))
+        before = self._lifelines.get(outlet.link)
+        self._lifelines[outlet.link] = lifeline
+        if before is not None:
+            before.close()
+        pipe = connection.become_link(partial(self._lost, outlet, connection))
         return UnixWay(self._loop, request, pipe, self._seal, partial(outlets.refill, outlet))
 
-    def _lost(self, outlet: Outlet, connection: Connection, lifeline: Lifeline) -> None:
-        lifeline.close()
+    def _lost(self, outlet: Outlet, connection: Connection) -> None:
+        # The lifeline stays: the end of a process shows at its sockets before it shows there.
+        if outlet.ended:
+            self._release(outlet)
         way = outlet.way
         if way is not None and _is_over(way, connection):
             self._outlets.lose_way(outlet, way)
@@ -264,9 +290,15 @@ class Linking:
             self._over[outlet.link] = outlet.ended
             while len(self._over) > _REMEMBERED:
                 del self._over[next(iter(self._over))]
+        self._release(outlet)
         if isinstance(way, LocalWay):
             way.inlet.ended(outlet.ended)
         self._on_change()
+
+    def _release(self, outlet: Outlet) -> None:
+        lifeline = self._lifelines.pop(outlet.link, None)
+        if lifeline is not None:
+            lifeline.close()
 
 
 def _is_over(way: Way | None, connection: Connection) -> bool:

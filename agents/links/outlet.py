@@ -39,10 +39,11 @@ MAX_BYTES_AHEAD = 64 << 20
 MAX_BYTES_KEPT = 64 << 20
 """Bytes that the lossy topics of a link keep; beyond them the oldest is dropped, of ``drop`` the newest."""
 
-RETURN = 1.0
-"""Seconds that a reader whose connection ended has to come back."""
+RETURN = 4.0
+"""Seconds that a reader whose connection ended has to come back: as long as one may be silent, because its
+host may be loaded. That of a dead process is seen at once."""
 
-GATHERED = 32
+GATHERED = 256
 """Messages of a burst that wait for one another."""
 
 _SEND, _WAIT, _DROP = Verdict.SEND, Verdict.WAIT, Verdict.DROP
@@ -159,13 +160,6 @@ class Outlet:
     def blocked(self, leg: Leg) -> bool:
         """Whether the publisher has to wait for this reader."""
         return leg.flow.verdict(True) is _WAIT
-
-    def reserve(self, leg: Leg) -> bool:
-        """Take a place in the window; False when kept messages go first, so that it is kept as well."""
-        if leg.flow.verdict(True) is not _SEND:
-            return False
-        leg.flow.send()
-        return True
 
     def pass_over(self, leg: Leg, number: int) -> None:
         """Drop a message for this reader, whose time to make place is over."""
@@ -327,12 +321,12 @@ class Outlet:
             made = make(way)
             if made is None:
                 return False
-            self._sent = time.monotonic()
-            self.liveness.spoke(self._sent)
+            self.liveness.spoke(time.monotonic())
         bundle, fd, contents = made
         try:
             return way.send(bundle, fd, contents)
         finally:
+            self._sent = time.monotonic()  # not before: the reader may have run meanwhile, on this very core
             if fd >= 0:
                 os.close(fd)
 

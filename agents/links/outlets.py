@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ...delivery.flows import Verdict
 from ...delivery.liveness import Liveness
 from ...delivery.patience import Patience
 from ...protocol.errors import AgentClosed, CallTimeout
@@ -43,7 +44,7 @@ QUICK = 50e-6
 BURST = 8
 """Quick publications in succession after which more are gathered."""
 
-GATHERING = 200e-6
+GATHERING = 500e-6
 """Seconds that a message of a burst waits for others."""
 
 LOOK = 0.25
@@ -94,11 +95,17 @@ class Outlets:
             route = turn.route = self.routes.of(turn.published.topic)
             if not route.blocking:
                 return True
-            legs = [leg for leg in route.blocking if leg not in turn.passed]
-            turn.blocked = tuple(leg for leg in legs if leg.outlet.blocked(leg))
-            if turn.blocked:
+            legs = route.blocking
+            if turn.passed:
+                legs = tuple(leg for leg in legs if leg not in turn.passed)
+            verdicts = [leg.flow.verdict(True) for leg in legs]
+            if _WAIT in verdicts:
+                turn.blocked = tuple(leg for leg in legs if leg.outlet.blocked(leg))
                 return False
-            turn.places = tuple(leg for leg in legs if leg.outlet.reserve(leg))
+            # With kept messages, which go first, it is kept as well.
+            turn.places = tuple(leg for leg, verdict in zip(legs, verdicts, strict=True) if verdict is _SEND)
+            for leg in turn.places:
+                leg.flow.send()
             return True
 
     def withdraw(self, turn: Turn) -> None:
@@ -151,7 +158,7 @@ class Outlets:
     def prepare(self, turn: Turn) -> None:
         """Encode the content when somebody needs it encoded; errors as `Encoding.encode`."""
         route, published = turn.route, turn.published
-        if published.serializer == "buffers" and not route.arrays:
+        if published.serializer == "buffers" and not (route.arrays or self.encoding.frames_all):
             self.encoding.give_back(published)
         if route.remote and not published.serializer:
             self.encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
@@ -349,6 +356,7 @@ def _nobody(outlet: Outlet, way: Way | None) -> None:
     return None
 
 
+_SEND, _WAIT = Verdict.SEND, Verdict.WAIT
 _LONGEST = 1.0  # nothing but a lost wake-up would ever need it
 
 

@@ -83,7 +83,7 @@ class Pipe:
         Raises:
             LocalProtocolError: not five frames of sane sizes.
         """
-        if not self.ready:
+        if self._left or self._gone:
             return False
         parts = compose(frames, CARRYING if fd >= 0 else PLAIN)
         with self._lock:
@@ -123,10 +123,8 @@ class Pipe:
             if self._gone:
                 return False
             self._writable.poll(0)  # else it stays readable
-            while self._left:
-                parts, fd = self._left.popleft()
-                if not self._continue(parts, fd):
-                    break
+            while self._left and self._continue():
+                pass
             if not self._left:
                 self._behind = 0
             return self.ready
@@ -143,6 +141,8 @@ class Pipe:
         taken = self._write(parts, fd)
         if taken < 0:
             return False
+        if taken == sum(map(len, parts)):
+            return True
         rest = _behind(list(map(memoryview, parts)), taken)
         if rest:
             if taken or fd < 0:
@@ -155,19 +155,28 @@ class Pipe:
             self._keep(rest, fd)
         return True
 
-    def _continue(self, parts: list[memoryview], fd: int) -> bool:
+    def _continue(self) -> bool:
         """Go on with the first message that is left; False when the kernel takes no more."""
+        parts, fd = self._left[0]  # where it stays meanwhile: `ready` is asked without the lock
         taken = self._write(parts, fd)
+        if taken < 0:
+            return False
         if taken and fd >= 0:
             os.close(fd)
             fd = -1
-        rest = _behind(parts, max(0, taken))
-        if rest and taken >= 0:
-            self._keep(rest, fd)
+        rest = _behind(parts, taken)
+        if rest:
+            self._left[0] = rest, fd
+            self._await()
+        else:
+            self._left.popleft()
         return not rest
 
     def _keep(self, rest: list[memoryview], fd: int) -> None:
         self._left.appendleft((rest, fd))
+        self._await()
+
+    def _await(self) -> None:
         with contextlib.suppress(OSError, ValueError):  # it is over: the next write tells
             self._writable.modify(self._stream.fileno(), _WRITABLE)
 

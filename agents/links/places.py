@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -48,13 +48,10 @@ class Place:
 
     @property
     def wish(self) -> list[Any]:
-        """What the publisher is asked for."""
-        subscription = self.subscription
-        policy = subscription.policy
-        return [
-            subscription.topic, subscription.key, policy.name, policy.bound, policy.timeout,
-            policy.on_timeout, subscription.throttle,
-        ]  # fmt: skip
+        """What the publisher is asked for; of key and throttle the subscription judges itself."""
+        policy = self.subscription.policy
+        topic = self.subscription.topic
+        return [topic, None, policy.name, policy.bound, policy.timeout, policy.on_timeout, None]
 
     @property
     def held(self) -> bool:
@@ -83,7 +80,7 @@ class Place:
                 self._lose(epoch, topic, number, number - self._floors.get(topic, 0))
             self._left_out.clear()
             for arrival, lost in held:
-                self._deliver(arrival, lost, here=False)
+                self._deliver(((arrival, lost),), here=False)
         if not self.confirmed.done():
             self.confirmed.set_result(None)
 
@@ -115,38 +112,44 @@ class Place:
         for arrival, _ in held:
             arrival.consumed()
 
-    def take(self, arrival: Arrival, lost: int, *, here: bool) -> None:
-        """Deliver an arrival that is wanted, after ``lost`` others of its topic.
+    def take(self, arrivals: Sequence[tuple[Arrival, int]], *, here: bool) -> None:
+        """Deliver arrivals of one topic that are wanted, each after some lost others.
 
         Args:
-            arrival: the notification.
-            lost: how many the publisher dropped since the one before.
+            arrivals: the notifications, each with how many the publisher dropped since the one before.
             here: a quick callback may run in the calling thread.
         """
+        refused: list[Arrival] = []
         with self._lock:
-            if self._held is not None:
-                if len(self._held) < MAX_HELD:
-                    self._held.append((arrival, lost))
-                    return
-                self._left_out[arrival.topic] = arrival.sequence
-                refused = True
-            else:
-                refused = False
-        if refused:
+            held = self._held
+            if held is not None:
+                room = MAX_HELD - len(held)
+                held.extend(arrivals[:room])
+                refused = [arrival for arrival, _ in arrivals[room:]]
+                for arrival in refused:
+                    self._left_out[arrival.topic] = arrival.sequence
+        for arrival in refused:
             arrival.consumed()
-        else:
-            self._deliver(arrival, lost, here)
+        if held is None:
+            self._deliver(arrivals, here)
 
-    def _deliver(self, arrival: Arrival, lost: int, here: bool) -> None:
-        topic, number = arrival.topic, arrival.sequence
-        floor = self._floors.get(topic, 0)
-        if number <= floor:
-            arrival.consumed()
-            return
-        if lost:
-            self._lose(arrival.epoch, topic, number - 1, min(lost, number - 1 - floor))
-        self._seen[topic] = number
-        self.subscription.deliver(arrival, here)
+    def _deliver(self, arrivals: Sequence[tuple[Arrival, int]], here: bool) -> None:
+        topic = arrivals[0][0].topic
+        floor, ready = self._floors.get(topic, 0), list[Arrival]()
+        for arrival, lost in arrivals:
+            number = arrival.sequence
+            if number <= floor:
+                arrival.consumed()
+                continue
+            if lost:
+                if ready:  # first
+                    self.subscription.deliver_all(ready, here)
+                    ready = []
+                self._lose(arrival.epoch, topic, number - 1, min(lost, number - 1 - floor))
+            self._seen[topic] = number
+            ready.append(arrival)
+        if ready:
+            self.subscription.deliver_all(ready, here)
 
     def tell(self, epoch: int, topic: str, number: int, lost: int) -> None:
         """The last number of a topic, of which this many were dropped that no arrival will tell of."""

@@ -111,7 +111,7 @@ class Queue:
         first = again[0][0] if again else self._undone.next
         items: list[Item] = []
         contents: list[Published] = []
-        size, lent, fd = 0, 0, -1
+        size, lent, fd, hurry = 0, 0, -1, False
         while len(items) < BUNDLE_ITEMS and (again or queue):
             posted = again[0][1] if again else queue[0]
             block = posted.block if way.blocks else 0
@@ -129,7 +129,10 @@ class Queue:
                 self._undone.sent(posted)
             items.append(_item(posted, block))
             contents.append(posted.published)
-        return Batch(Bundle(first, items, [], lent, self._dropped(way)), fd, contents) if items else None
+            hurry = hurry or posted.published.waited is not None
+        if not items:
+            return None
+        return Batch(Bundle(first, items, [], lent, self._dropped(way), hurry), fd, contents)
 
     def sign(self, way: Way, lasts: list[Last]) -> Batch:
         """A bundle without items, as a sign of life."""

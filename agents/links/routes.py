@@ -111,8 +111,12 @@ class Routes:
         window = None if policy.lossy else min(policy.bound, self.about(topic).buffers)
         outlet.begin(topic, policy, window, self._numbers.get(topic, 0))
 
-    def follow(self, outlet: Outlet) -> dict[str, int]:
+    def follow(self, outlet: Outlet, only: str | None = None) -> dict[str, int]:
         """Begin, change and cease flows as the reader wants it now; with the lock.
+
+        Args:
+            outlet: the link.
+            only: topic that has changed; None, and ``*``, for any.
 
         Returns:
             The last number of each of its topics until now.
@@ -120,7 +124,10 @@ class Routes:
         wants = outlet.wants
         topics = set(wants) | (set(self._numbers) if ANY in wants else set[str]())
         topics.discard(ANY)
-        for topic in set(outlet.legs) - topics:
+        flowing = set(outlet.legs)
+        if only not in (None, ANY):
+            topics, flowing = topics & {only}, flowing & {only}
+        for topic in flowing - topics:
             outlet.cease(topic)
         for topic in topics:
             self._begin(outlet, topic)

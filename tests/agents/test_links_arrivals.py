@@ -128,6 +128,15 @@ def test_half_a_window_is_told_now() -> None:
     assert news.told[-1] is Urgency.LATER
 
 
+def test_what_somebody_waits_for_is_told_now() -> None:
+    news = News()
+    news.ledger.hurry = 1
+    first, second, _ = (news.arrive(number, 1) for number in range(1, 4))
+    first.consumed()
+    second.consumed()
+    assert news.told == [Urgency.NOW, Urgency.LATER]
+
+
 def test_a_number_that_came_before_is_refused_and_a_hole_is_an_error() -> None:
     news = News()
     news.arrive(1, 1)

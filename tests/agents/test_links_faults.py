@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from pzc import (
     Protocol,
     block,
 )
-from pzc.agents.links import inlets, ways
+from pzc.agents.links import inlets, outlet, ways
 from pzc.protocol.bundle import Bundle
 
 from tests.agents.linked import LONG, OUTSIDE, WAYS, Publishing, pair, read, wait_until
@@ -151,6 +152,34 @@ def test_a_reader_that_was_killed_does_not_hold_up_the_publisher(way: str) -> No
             process.kill()
             publishing.finish()
             assert publishing.returned == 100
+        finally:
+            process.kill()
+            process.wait(TIMEOUT)
+            process.stdout.close()
+
+
+def test_the_end_of_a_process_shows_also_behind_the_end_of_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after a kill: the kernel closes the sockets first."""
+    monkeypatch.setattr(outlet, "RETURN", 1_000.0)
+    with Agent(name="publisher", protocol=Protocol(KEY)) as publisher:
+        process = subprocess.Popen(
+            [sys.executable, "-c", READER, publisher.rep_endpoint, KEY, "unix"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGSTOP)
+            (link,) = publisher._outlets.links.values()
+            way = link.way
+            assert way is not None
+            publisher.loop.run(partial(publisher._outlets.lose_way, link, way))
+            process.kill()
+            wait_until(lambda: link.ended)
+            assert link.ended == "its process has ended"
         finally:
             process.kill()
             process.wait(TIMEOUT)

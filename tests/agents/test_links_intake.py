@@ -13,6 +13,7 @@ from pzc.agents.dispatch import Executor
 from pzc.agents.links.intake import Intake
 from pzc.agents.links.inward import Received
 from pzc.agents.links.places import Place
+from pzc.agents.links.roster import Roster
 from pzc.agents.peers import Peer
 from pzc.protocol.bundle import Bundle, Item, Last
 from pzc.protocol.errors import ReceiveTimeout, RemoteProtocolError
@@ -43,7 +44,7 @@ class Bench:
         self.subscriptions = [
             Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None) for _ in range(2)
         ]
-        self.places = tuple(map(Place, self.subscriptions))
+        self.places = Roster(map(Place, self.subscriptions))
         for place in self.places:
             place.begin(EPOCH, {})
 
@@ -181,7 +182,7 @@ def test_a_held_place_delivers_what_was_numbered_after_the_confirmation(
 ) -> None:
     late = Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None)
     place = Place(late)
-    bench.places = (*bench.places, place)
+    bench.places.add(place)
     bench.take(Bundle(1, [item(number, number) for number in (1, 2, 3, 4)]))
     place.begin(EPOCH, {"t": 2})
     bench.take(Bundle(5, [item(5, 5, lost=0), item(8, 8, lost=2)]))
@@ -192,7 +193,7 @@ def test_a_held_place_delivers_what_was_numbered_after_the_confirmation(
 def test_losses_before_its_beginning_are_not_those_of_a_place(bench: Bench, executor: Executor) -> None:
     late = Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None)
     place = Place(late)
-    bench.places = (*bench.places, place)
+    bench.places.add(place)
     place.begin(EPOCH, {"t": 6})
     bench.take(Bundle(1, [item(9, 9, lost=8)]))
     assert late.gaps == [Gap(EPOCH, 7, 8)]
@@ -201,14 +202,14 @@ def test_losses_before_its_beginning_are_not_those_of_a_place(bench: Bench, exec
 
 def test_a_link_that_was_closed_there_misses_what_was_published_meanwhile(bench: Bench) -> None:
     bench.take(Bundle(1, [item(1), item(2)], [Last("t", 4, 2)]))
-    place, subscription = bench.places[0], bench.subscriptions[0]
+    place, subscription = next(iter(bench.places)), bench.subscriptions[0]
     place.resume(EPOCH, {"t": 10})
     assert (subscription.pending, subscription.dropped) == (2, 8)
     assert subscription.gaps[-1] == Gap(EPOCH, 5, 10)
 
 
 def test_a_restart_is_one_gap_once_the_new_publisher_has_confirmed(bench: Bench) -> None:
-    place, subscription = bench.places[0], bench.subscriptions[0]
+    place, subscription = next(iter(bench.places)), bench.subscriptions[0]
     place.restart("cd" * 16)
     place.restart("ef" * 16)
     assert subscription.gaps == []

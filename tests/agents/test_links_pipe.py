@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -64,6 +64,23 @@ def test_a_message_without_descriptor_is_as_that_of_a_stream() -> None:
         pipe.push(message())
         assert two.recv(1000) == packed()
     pipe.close()
+
+
+def test_a_pipe_is_not_ready_while_the_rest_of_a_message_is_being_written(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[bool] = []
+    write_now = Stream.write_now
+
+    def asked_meanwhile(stream: Stream, parts: Sequence[Buffer], fd: int = -1) -> int:
+        found.append(link.pipe.ready)
+        return write_now(stream, parts, fd)
+
+    assert link.pipe.push(message(bytes(HUGE)))
+    monkeypatch.setattr(Stream, "write_now", asked_meanwhile)
+    link.contents(1)
+    assert found
+    assert not any(found)
 
 
 def test_nothing_is_taken_while_something_is_left(link: Link) -> None:

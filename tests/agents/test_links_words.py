@@ -146,3 +146,31 @@ def test_a_publisher_has_a_bounded_number_of_links(agent: Agent, monkeypatch: py
     monkeypatch.setattr("pzc.agents.links.linking.MAX_LINKS", 1)
     with UnixReader(agent, wish("t")), pytest.raises(Refused, match="1 links"):
         UnixReader(agent, wish("t"))
+
+
+def test_a_word_about_one_topic_leaves_the_others_as_they_are(agent: Agent) -> None:
+    with PollReader(agent, wish("a"), wish("b")) as reader:
+        agent.publish("b", 1)
+        more = {**reader.word(wish("c"), resume=0), "topic": "c"}
+        assert reader.request(more)["lasts"] == {"c": 0}
+        less = {**reader.word(resume=0), "topic": "a"}
+        assert reader.request(less)["lasts"] == {}
+        (found,) = agent.statistics()["links"]["links"]
+        assert set(found["topics"]) == {"b", "c"}
+
+
+def test_a_word_about_one_topic_opens_no_link_and_speaks_of_no_other(agent: Agent, stranger: Agent) -> None:
+    content = {"way": "tcp", "topics": [wish("t")], "topic": "t"}
+    with pytest.raises(PeerLost):
+        stranger.request(agent.rep_endpoint, word("link", secrets.token_hex(16), **content), TIMEOUT)
+    with pytest.raises(RemoteProtocolError, match="is changed in topic"):
+        stranger.request(
+            agent.rep_endpoint, word("link", secrets.token_hex(16), **{**content, "topic": "u"}), TIMEOUT
+        )
+
+
+def test_a_link_is_opened_by_a_word_that_is_decoded_late(agent: Agent, stranger: Agent) -> None:
+    topics = [wish(f"topic-{number:060}") for number in range(2000)]
+    content = word("link", secrets.token_hex(16), way="tcp", resume=0, topics=topics)
+    answer = stranger.request(agent.rep_endpoint, content, TIMEOUT)
+    assert len(answer["lasts"]) == 2000

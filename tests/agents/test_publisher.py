@@ -72,7 +72,7 @@ def test_sequence_numbers_begin_at_one_and_are_counted_per_topic(publisher: Agen
     assert publisher.statistics()["topics"]["a"] == {"published": 3, "subscribers": 0}
 
 
-@pytest.mark.parametrize("topic", ["", "*", "__placed__"])
+@pytest.mark.parametrize("topic", ["", "*", "__placed__", "__lasts__"])
 def test_an_empty_or_reserved_topic_is_refused(publisher: Agent, topic: str) -> None:
     with pytest.raises(LocalProtocolError, match="nothing can be published"):
         publisher.publish(topic, 0)

@@ -74,7 +74,7 @@ def test_a_policy_that_nobody_can_keep_is_refused_at_subscribe(publisher: Agent,
     assert reader.statistics()["subscriptions"] == []
 
 
-@pytest.mark.parametrize("topic", ["", "__placed__", "\ud800", "x" * 2_100])
+@pytest.mark.parametrize("topic", ["", "__placed__", "__lasts__", "\ud800", "x" * 2_100])
 def test_a_topic_that_cannot_be_published_is_refused_at_subscribe(
     publisher: Agent, reader: Agent, topic: str
 ) -> None:

@@ -8,7 +8,10 @@ from pzc.delivery.sequences import Gap, Sequence
 
 
 class Publisher(RuleBasedStateMachine):
-    """A publisher that sometimes restarts, over a network that loses, repeats and reorders."""
+    """A publisher that sometimes restarts, over a network that loses, repeats and reorders.
+
+    Now and then it tells its last number. What is on its way then is late.
+    """
 
     @initialize(before=st.integers(0, 3))
     def start(self, before: int) -> None:
@@ -18,6 +21,7 @@ class Publisher(RuleBasedStateMachine):
         self.sent: list[int] = []
         self.received: set[int] = set()
         self.lost = 0
+        self.told = before
         self.ended: list[tuple[int, int]] = []
         assert self.sequence.begin(self.epoch, before) is None
 
@@ -26,8 +30,11 @@ class Publisher(RuleBasedStateMachine):
         self.sent += range(self.published + 1, self.published + count + 1)
         self.published += count
 
+    def newest(self) -> int:
+        return max(self.received | {self.first, self.told})
+
     def take(self, number: int) -> None:
-        highest = max(self.received, default=self.first)
+        highest = self.newest()
         new, gap = self.sequence.observe(self.epoch, number)
         assert new == (number > highest)
         if new:
@@ -57,12 +64,20 @@ class Publisher(RuleBasedStateMachine):
     def repeat(self, data: st.DataObject) -> None:
         self.take(data.draw(st.sampled_from(sorted(self.received))))
 
+    @rule(late=st.integers(0, 3))
+    def tell(self, late: int) -> None:
+        last, newest = self.published - late, self.newest()
+        gap = self.sequence.told(self.epoch, last)
+        assert gap == (Gap(self.epoch, newest + 1, last) if last > newest else None)
+        self.lost += gap.count if gap else 0
+        self.told = max(self.told, last)
+
     @rule()
     def restart(self) -> None:
         before = self.epoch
         self.ended.append((before, self.published))
         self.epoch += 1
-        self.published = self.first = 0
+        self.published = self.first = self.told = 0
         self.sent, self.received, self.lost = [], set(), 0
         assert self.sequence.begin(self.epoch, 0) == Gap(self.epoch, 0, 0, restarted=True)
 
@@ -71,11 +86,11 @@ class Publisher(RuleBasedStateMachine):
     def deliver_from_before_the_restart(self, extra: int) -> None:
         epoch, last = self.ended[-1]
         assert self.sequence.observe(epoch, last + extra) == (False, None)
+        assert self.sequence.told(epoch, last + extra) is None
 
     @invariant()
     def received_and_lost_are_all_that_was_published_up_to_the_newest(self) -> None:
-        newest = max(self.received, default=self.first)
-        assert len(self.received) + self.lost == newest - self.first
+        assert len(self.received) + self.lost == self.newest() - self.first
 
 
 TestPublisher = Publisher.TestCase
@@ -144,3 +159,38 @@ def test_a_notification_that_arrives_after_the_answer_that_counts_it_is_new() ->
     assert sequence.observe(7, 1) == (True, None)
     assert sequence.observe(7, 2) == (True, None)
     assert sequence.observe(7, 2) == (False, None)
+
+
+def test_what_is_missing_behind_the_last_one_is_a_gap_once_the_publisher_tells() -> None:
+    sequence = Sequence()
+    sequence.begin(1, 0)
+    sequence.observe(1, 1)
+    assert sequence.told(1, 3) == Gap(1, 2, 3)
+    assert sequence.told(1, 3) is None
+    assert sequence.observe(1, 3) == (False, None)
+    assert sequence.observe(1, 4) == (True, None)
+
+
+def test_a_publisher_whose_beginning_is_not_known_cannot_tell_a_loss() -> None:
+    assert Sequence().told(1, 3) is None
+
+
+@given(st.integers(0, 9), st.sets(st.integers(1, 30)), st.integers(0, 30))
+def test_received_and_lost_are_published_whatever_comes_late(
+    before: int, arriving: set[int], cut: int
+) -> None:
+    """All that arrives, in order; the publisher tells its last number behind ``cut`` of them."""
+    sequence = Sequence()
+    sequence.begin(1, before)
+    received = lost = 0
+    numbers = sorted(before + number for number in arriving)
+    for turn, number in enumerate([*numbers, None]):
+        if turn == min(cut, len(numbers)):
+            gap = sequence.told(1, before + 30)
+            lost += gap.count if gap else 0
+        if number is not None:
+            new, gap = sequence.observe(1, number)
+            received += new
+            lost += gap.count if gap else 0
+    assert received == min(cut, len(numbers))
+    assert received + lost == 30

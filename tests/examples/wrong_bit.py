@@ -9,19 +9,19 @@ from pzc.agents.publisher import Publisher
 from examples.lab import station
 
 sent = 0
-send = Publisher._send
+transmit = Publisher._transmit
 
 
-def send_with_one_wrong_bit(self: Publisher, frames: list[Any]) -> None:
+def transmit_with_one_wrong_bit(self: Publisher, frames: list[Any]) -> None:
     global sent
     sent += 1
     if sent == 6:
         content = bytearray(frames[2])
         content[len(content) // 2] ^= 1
         frames = [*frames[:2], bytes(content), *frames[3:]]
-    send(self, frames)
+    transmit(self, frames)
 
 
 if __name__ == "__main__":
-    Publisher._send = send_with_one_wrong_bit  # type: ignore[method-assign]
+    Publisher._transmit = transmit_with_one_wrong_bit  # type: ignore[method-assign]
     station.main()

@@ -150,7 +150,7 @@ def test_a_content_is_either_inline_or_in_a_block(fields: dict[str, object]) -> 
 
 
 def test_a_field_too_many_is_refused() -> None:
-    for data in (raw([*ITEM, 1]), msgspec.msgpack.encode([1, [], [], 0, [], 1])):
+    for data in (raw([*ITEM, 1]), msgspec.msgpack.encode([1, [], [], 0, [], False, 1])):
         with pytest.raises(DecodeError, match="at most length"):
             decode(data)
 

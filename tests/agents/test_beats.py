@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import zmq
+
+from pzc import Agent, DecodeError, Gap, Protocol, drop
+from pzc.agents import beats, endpoints
+from pzc.agents.beats import BEAT_TOPIC, Beats, lasts_of
+from pzc.delivery.tails import BEATS
+from pzc.protocol.codec import Codec
+from pzc.protocol.frames import Kind
+from pzc.protocol.keyring import Keyring
+
+from tests.agents.notifying import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, balance
+
+NEVER = 1_000.0
+
+
+@pytest.fixture
+def reader() -> Iterator[Agent]:
+    with Agent(protocol=Protocol(KEY)) as made:
+        yield made
+
+
+@pytest.fixture
+def publisher() -> Iterator[Elsewhere]:
+    with Elsewhere(protocol=Protocol(KEY)) as made:
+        yield made
+
+
+def is_beat(frames: Frames) -> bool:
+    return f"+{BEAT_TOPIC}+".encode() in frames[0]
+
+
+def number_of(frames: Frames) -> int:
+    return int(frames[0].split(b"+")[3])
+
+
+def lose_after(last: int) -> Callable[[int, Frames], list[Frames]]:
+    """Passes beats, and messages up to a number."""
+    return lambda _, frames: [frames] if number_of(frames) <= last else []
+
+
+def beat(agent: Agent) -> None:
+    agent.loop.run(agent._publisher._beats._beat)
+
+
+def test_a_loss_at_the_tail_is_counted_by_topic_and_by_all(publisher: Elsewhere, reader: Agent) -> None:
+    with Forwarder(publisher.pub_endpoint, lose_after(2)) as forwarder:
+        publisher.advertised = forwarder.endpoint
+        told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+        both = [reader.subscribe(publisher.rep_endpoint, topic) for topic in ("t", "*")]
+        for subscription in both:
+            subscription.on_gap = told.put
+        for number in range(5):
+            publisher.publish("t", number)
+        assert [told.get(timeout=TIMEOUT) for _ in both] == [Gap(publisher.epoch, 3, 5)] * 2
+        assert [balance(subscription) for subscription in both] == [5, 5]
+        assert [subscription.gaps for subscription in both] == [[Gap(publisher.epoch, 3, 5)]] * 2
+        assert reader.counters["notifications_lost"] == 3
+        for subscription in both:
+            subscription.close()
+
+
+def test_when_all_is_lost_that_is_told_too(publisher: Elsewhere, reader: Agent) -> None:
+    publisher.publish("t", "before")
+    with Forwarder(publisher.pub_endpoint, lose_after(0)) as forwarder:
+        publisher.advertised = forwarder.endpoint
+        told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+        with reader.subscribe(publisher.rep_endpoint, "t") as subscription:
+            subscription.on_gap = told.put
+            for number in range(5):
+                publisher.publish("t", number)
+            assert told.get(timeout=TIMEOUT) == Gap(publisher.epoch, 2, 6)
+            assert (subscription.received, subscription.pending, subscription.dropped) == (0, 0, 5)
+
+
+def test_a_message_that_was_told_as_lost_is_refused_when_it_comes(
+    publisher: Elsewhere, reader: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beats, "BEAT", NEVER)
+    late: list[Frames] = []
+
+    def overtake(_: int, frames: Frames) -> list[Frames]:
+        if is_beat(frames):
+            return [frames, *late]
+        if number_of(frames) in (2, 3):
+            late.append(frames)
+            return []
+        return [frames]
+
+    with Forwarder(publisher.pub_endpoint, overtake) as forwarder:
+        publisher.advertised = forwarder.endpoint
+        with reader.subscribe(publisher.rep_endpoint, "t") as subscription:
+            for number in (1, 2, 3):
+                publisher.publish("t", number)
+            beat(publisher)
+            publisher.publish("t", 4)
+            assert [subscription.recv(TIMEOUT).sequence for _ in range(2)] == [1, 4]
+            assert subscription.gaps == [Gap(publisher.epoch, 2, 3)]
+            assert balance(subscription) == 4
+            assert reader.counters["notifications_repeated"] == 2
+
+
+PUBLISHER = """
+import sys
+from pzc import Agent, Protocol
+from pzc.agents import beats, endpoints
+
+key, count = sys.argv[1], int(sys.argv[2])
+endpoints.HIGH_WATER_MARK, beats.BEAT = 5, 0.05
+with Agent(protocol=Protocol(key)) as agent:
+    print(agent.rep_endpoint, flush=True)
+    sys.stdin.readline()
+    for _ in range(count):
+        agent.publish("t", bytes(32 << 10))
+    while agent._publisher._queue:
+        agent.loop.run(bool)
+    agent.loop.run(agent._publisher._beats._beat)
+    print("told", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_reader_that_stood_still_counts_what_its_queues_could_not_hold(
+    reader: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first beats are lost with the tail."""
+    monkeypatch.setattr(endpoints, "HIGH_WATER_MARK", 5)
+    count = 1_000
+    told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    still = threading.Event()
+    process = subprocess.Popen(
+        [sys.executable, "-c", PUBLISHER, KEY, str(count)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        try:
+            endpoint = process.stdout.readline().strip()
+            subscription = reader.subscribe(endpoint, "t", policy=drop(count))
+            subscription.on_gap = told.put
+            reader.loop.call(lambda: still.wait(TIMEOUT))
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "told\n"
+            still.set()
+            while balance(subscription) < count:
+                told.get(timeout=TIMEOUT)
+            assert balance(subscription) == count
+            assert subscription.gaps[-1].last == count
+        finally:
+            still.set()
+            process.kill()
+
+
+def test_a_publisher_that_stops_tells_first_how_far_it_came(
+    reader: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beats, "BEAT", NEVER)
+    told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    with Elsewhere(protocol=Protocol(KEY)) as publisher:
+        with Forwarder(publisher.pub_endpoint, lose_after(1)) as forwarder:
+            publisher.advertised = forwarder.endpoint
+            subscription = reader.subscribe(publisher.rep_endpoint, "t")
+            subscription.on_gap = told.put
+            for number in range(4):
+                publisher.publish("t", number)
+            publisher.stop()
+            assert told.get(timeout=TIMEOUT) == Gap(publisher.epoch, 2, 4)
+            subscription.close()
+
+
+def test_an_original_peer_never_sees_a_beat(publisher: Elsewhere) -> None:
+    context = zmq.Context()
+    socket = context.socket(zmq.SUB)
+    try:
+        socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
+        socket.connect(publisher.pub_endpoint)
+        socket.subscribe("PZC00+")
+        assert publisher.wait_for_subscribers("t", 1, TIMEOUT)
+        with Agent(protocol=Protocol(KEY)) as reader:
+            reader.subscribe(publisher.rep_endpoint, "t")
+            publisher.publish("t", 1)
+            beat(publisher)
+            publisher.publish("t", 2)
+            contents = [Protocol(KEY, dialect="PZC00").parse(socket.recv_multipart())[2] for _ in range(2)]
+        assert contents == [1, 2]
+    finally:
+        socket.close(0)
+        context.term()
+
+
+def test_a_beat_reaches_no_subscription(publisher: Elsewhere, reader: Agent) -> None:
+    everything = reader.subscribe(publisher.rep_endpoint, "*", raw=True)
+    publisher.publish("t", 1)
+    beat(publisher)
+    publisher.publish("t", 2)
+    assert [everything.recv(TIMEOUT).topic for _ in range(2)] == ["t", "t"]
+
+
+def test_what_is_no_bundle_is_no_beat() -> None:
+    with pytest.raises(DecodeError, match="a bundle was expected"):
+        lasts_of({"t": 1})
+
+
+class Clock:
+    """A loop of a test: functions run when it says so."""
+
+    def __init__(self) -> None:
+        self.due: list[Any] = []
+
+    def call_later(self, delay: float, function: Callable[[], object]) -> Clock:
+        self.due.append(function)
+        return self
+
+    def cancel(self) -> None:
+        self.due.clear()
+
+    def strike(self) -> None:
+        self.due.pop(0)()
+
+
+class Beating:
+    def __init__(self, wanted: bool = True) -> None:
+        self.clock, self.wanted, self.told = Clock(), wanted, list[dict[str, int]]()
+        self._codec = Codec(Keyring.from_key(KEY))
+        loop: Any = self.clock
+        self.beats = Beats(loop, Protocol(KEY), "0" * 32, lambda: self.wanted, self._take)
+
+    def _take(self, frames: Any) -> None:
+        envelope = self._codec.open(frames, kind=Kind.NOTIFICATION)
+        assert (envelope.topic, envelope.sequence) == (BEAT_TOPIC, 0)
+        self.told.append({last.topic: last.number for last in lasts_of(self._codec.content(envelope))})
+
+
+def test_without_a_message_no_timer_runs() -> None:
+    beating = Beating()
+    assert beating.clock.due == []
+    beating.beats.sent("t", 1)
+    for _ in range(BEATS):
+        beating.clock.strike()
+    assert beating.clock.due == []
+    beating.beats.close()
+    assert beating.told == [{"t": 1}] * 7
+
+
+def test_one_timer_runs_however_many_messages_there_are() -> None:
+    beating = Beating()
+    for number in range(1, 4):
+        beating.beats.sent("t", number)
+    assert len(beating.clock.due) == 1
+    beating.clock.strike()
+    assert (len(beating.clock.due), beating.told) == (1, [{"t": 3}])
+
+
+def test_nothing_is_told_to_nobody() -> None:
+    beating = Beating(wanted=False)
+    beating.beats.sent("t", 1)
+    beating.clock.strike()
+    assert beating.told == []
+    beating.wanted = True
+    beating.clock.strike()
+    assert beating.told == [{"t": 1}]
+
+
+def test_many_topics_are_told_in_several_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beats, "MOST", 2)
+    beating = Beating()
+    for topic in "abcde":
+        beating.beats.sent(topic, 1)
+    beating.clock.strike()
+    assert beating.told == [{"a": 1, "b": 1}, {"c": 1, "d": 1}, {"e": 1}]
+
+
+def test_a_closed_publisher_keeps_no_timer() -> None:
+    beating = Beating()
+    beating.beats.sent("t", 1)
+    beating.beats.close()
+    beating.beats.sent("t", 2)
+    assert (beating.clock.due, beating.told) == ([], [{"t": 1}])

@@ -1,0 +1,70 @@
+"""Templates: arrays whose pickle was seen before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pzc.protocol import serializers, templates
+from pzc.protocol.errors import DecodeError
+
+
+@pytest.fixture(autouse=True)
+def nothing_known() -> None:
+    templates._known.clear()
+
+
+def decoded(content: object) -> Any:
+    return serializers.decode("buffers", bytes(serializers.encode("buffers", content)), trusted=False)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6.0),
+        np.arange(6, dtype="u2").reshape(2, 3),
+        np.asfortranarray(np.arange(6).reshape(2, 3)),
+        np.arange(3, dtype=">i4"),
+        np.array([True, False]),
+    ],
+    ids=lambda array: f"{array.dtype}{array.shape}",
+)
+def test_an_array_that_is_recalled_equals_the_first_one(array: Any) -> None:
+    first, second = decoded(array), decoded(array)
+    assert len(templates._known) == 1
+    for found in (first, second):
+        np.testing.assert_array_equal(found, array)
+        assert (found.dtype, found.flags.f_contiguous) == (array.dtype, array.flags.f_contiguous)
+        assert not found.flags.writeable
+
+
+def test_each_array_has_its_own_values() -> None:
+    decoded(np.zeros(4))
+    np.testing.assert_array_equal(decoded(np.arange(4.0)), np.arange(4.0))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [[np.arange(3.0)], (np.arange(3), np.arange(3)), np.array(["text"]), np.zeros(2, "i4,f8"), b"x" * 99, {}],
+    ids=repr,
+)
+def test_nothing_but_one_plain_array_is_remembered(content: object) -> None:
+    decoded(content)
+    assert not templates._known
+
+
+def test_a_buffer_of_another_size_is_refused_as_before() -> None:
+    frame = bytes(serializers.encode("buffers", np.arange(4.0)))
+    serializers.decode("buffers", frame, trusted=False)
+    shorter = frame[:16] + (24).to_bytes(8, "little") + frame[24:-8]
+    with pytest.raises(DecodeError):
+        serializers.decode("buffers", shorter, trusted=False)
+
+
+def test_no_more_is_remembered_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templates, "_MOST", 3)
+    for size in range(1, 9):
+        decoded(np.zeros(size))
+    assert len(templates._known) <= 3
