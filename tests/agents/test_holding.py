@@ -124,10 +124,7 @@ def waiting(server: Server, count: int) -> Callable[[], bool]:
     return lambda: (owner_of(server) or {}).get("waiting") == count
 
 
-def test_a_killed_client_loses_lock_and_stream_because_its_connection_ends(
-    server: Server, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(holding, "SILENCE", 3600.0)  # so that it is not this that ends it
+def test_a_killed_client_loses_lock_and_stream(server: Server, bench: Bench) -> None:
     with holder(server, ttl=3600.0) as process:
         assert owner_of(server)["reason"] == "works alone"
         process.send_signal(signal.SIGKILL)
