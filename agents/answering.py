@@ -78,7 +78,9 @@ class Answering:
         )
         self.bundled = Bundled(loop, self.replies, self.lane, self.results, self.execution)
         self.holding = Holding(loop, self.replies, reads_while_locked, self._forget, on_lock_change)
-        self.fast = FastLane(loop, protocol, agent_id, self.replies, counters, self.execution, self.results)
+        self.fast = FastLane(
+            loop, protocol, agent_id, self.replies, counters, self.execution, self.results, self.holding.gone
+        )
         self.control: Control | None = None
 
     def attach_control(

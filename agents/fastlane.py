@@ -25,6 +25,7 @@ import socket as sockets
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from ..protocol.envelope import Envelope
 from ..protocol.errors import PeerLost, ProtocolError, PzcError, Refused, ReplayedMessage
@@ -36,7 +37,7 @@ from .loop import Loop
 from .replies import Frames, Replies, Request, guarded
 from .results import Results
 from .shortcut import ConnectionCut, House
-from .stream import Stream, peer_pid, peer_uid
+from .stream import Stream, has_ended, peer_pid, peer_uid
 from .wire import Protocol
 
 logger = logging.getLogger("pzc.fastlane")
@@ -49,6 +50,9 @@ GREETING_TIMEOUT = 1.0
 
 CLOSE_TIMEOUT = 2.0
 """Seconds that `FastLane.close` waits for the calls that run."""
+
+DYING = 0.25
+"""Seconds within which a process whose connections were closed by its end has ended."""
 
 _SEND_TIMEOUT = 30.0
 
@@ -73,6 +77,7 @@ class FastLane:
         counters: where everything is counted.
         execution: answers verified requests in the calling thread.
         results: keeps what is answered by a short cut.
+        on_dead: told in the I/O thread the id of every agent whose process ended with its connection.
     """
 
     def __init__(
@@ -84,8 +89,10 @@ class FastLane:
         counters: Counters,
         execution: Execution,
         results: Results,
+        on_dead: Callable[[str], object],
     ) -> None:
         self._loop = loop
+        self._on_dead = on_dead
         self.protocol = protocol
         self.agent_id = agent_id
         self.replies = replies
@@ -150,6 +157,12 @@ class FastLane:
         with self._lock:
             self._connections.discard(connection)
 
+    def look_after(self, connection: Connection) -> None:
+        """Tell of the agents that died with a connection that has ended; in its thread."""
+        if connection.callers and not self._closed and has_ended(connection.pid, DYING):
+            for agent in connection.callers:
+                self._loop.call(partial(self._on_dead, agent))
+
     def stop_listening(self) -> None:
         """Accept no more; I/O thread."""
         if self._socket is not None:
@@ -182,6 +195,7 @@ class Connection(threading.Thread):
         self.nonce = secrets.token_hex(16)
         self.receiver = f"{lane.agent_id}/{self.nonce}"
         self.last = -1
+        self.callers: set[str] = set()
         self._short_cut: ConnectionCut | None = None
         self._sending = threading.Lock()
         self._on_end: Callable[[], object] | None = None
@@ -207,6 +221,7 @@ class Connection(threading.Thread):
             self._stream.close()
             if self._on_end is not None:
                 self._on_end()
+            self.fast.look_after(self)
 
     def _serve(self, frames: Frames) -> None:
         fast = self.fast
@@ -227,6 +242,7 @@ class Connection(threading.Thread):
             if stamp.counter <= self.last:
                 raise ReplayedMessage(f"message {stamp.counter} came after message {self.last}")
             self.last = stamp.counter
+            self.callers.add(envelope.sender)
             house = self.fast.house
             if self._short_cut is None and house.serves(envelope, frames[4]):
                 self._short_cut = ConnectionCut(self, house, envelope, bytes(frames[0]))

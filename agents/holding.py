@@ -165,15 +165,18 @@ class Holding:
         agent = request.envelope.sender
         with self._mutex:
             if agent not in self._suspects and self._latest.get(agent) is request:
-                self._suspects[agent] = self._loop.call_later(GRACE, partial(self._gone, agent))
+                self._suspects[agent] = self._loop.call_later(GRACE, partial(self.gone, agent))
 
-    def _gone(self, agent: str) -> None:
+    def gone(self, agent: str) -> None:
+        """An agent is dead: release what it held; I/O thread."""
         now = time.monotonic()
         with self._mutex:
-            self._suspects.pop(agent, None)
+            suspect = self._suspects.pop(agent, None)
             self._latest.pop(agent, None)
             released = self._holders.gone(agent)
             events = self.lock.gone(agent, now)
+        if suspect is not None:
+            suspect.cancel()
         logger.info("agent %s is gone; %d things that it held are released", agent, len(released))
         self._release(agent, [held.release for held in released])
         self._tell(events)

@@ -12,6 +12,8 @@ next message is received.
 
 from __future__ import annotations
 
+import os
+import select
 import socket as sockets
 import struct
 import threading
@@ -334,3 +336,21 @@ def peer_pid(socket: sockets.socket) -> int:
 def peer_uid(socket: sockets.socket) -> int:
     """User id of who made the other end."""
     return peer_credentials(socket)[1]
+
+
+def has_ended(pid: int, wait: float) -> bool:
+    """True when another process is over, or is within ``wait`` seconds; False where that cannot be seen."""
+    if pid in (0, os.getpid()):
+        return False
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    except (OSError, AttributeError):  # no descriptor is left, an older kernel, another system
+        return False
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(wait * 1000))
+    finally:
+        os.close(fd)
