@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -19,7 +20,7 @@ from .publisher import Publisher
 from .wire import Protocol
 
 
-class Publishing:
+class Publishing(ABC):
     """The publishing side of an `Agent`, which makes ``_publisher``, ``_outlets`` and ``_linking``."""
 
     _publisher: Publisher
@@ -28,9 +29,9 @@ class Publishing:
     agent_id: str
     protocol: Protocol
 
+    @abstractmethod
     def check_usable(self) -> None:
         """AgentClosed when it was stopped, or is the parent's of this forked process."""
-        raise NotImplementedError
 
     def publish(
         self, topic: str, content: object, *, key: str | None = None, ack_wait: float | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -95,7 +96,7 @@ class Team(Protocol):
 
 
 @dataclass(frozen=True)
-class AnyCase:
+class AnyCase(ABC):
     """One thing that is measured.
 
     Attributes:
@@ -113,10 +114,11 @@ class AnyCase:
     derived: Mapping[str, Sum | Best] = field(default_factory=dict[str, "Sum | Best"], kw_only=True)
 
     @property
+    @abstractmethod
     def members(self) -> Mapping[str, Participant]:
         """Who takes part, by name, in the order of the rounds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def team(self, name: str, effort: Any, core: int | None) -> Team:
         """The processes of one contender, not yet started.
 
@@ -125,7 +127,6 @@ class AnyCase:
             effort: how much is done in a round.
             core: that all of them share; None leaves them where the system puts them.
         """
-        raise NotImplementedError
 
     def values(self, name: str, found: Mapping[str, Sequence[float]]) -> list[float]:
         """Values of a contender or of what is derived; empty when there are none."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -50,7 +51,7 @@ class Setting:
     own: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-class Writer:
+class Writer(ABC):
     """The publishing end.
 
     Attributes:
@@ -63,16 +64,17 @@ class Writer:
     loops = False
     sources = 1
 
+    @abstractmethod
     def send(self, payload: Any) -> Any:
         """Publish it; what is awaited when `loops`."""
-        raise NotImplementedError
 
     def settle(self, payload: Any) -> None:
         """Wait until the library needs this payload no more, so that it can be filled again."""
+        return
 
     def loan(self, count: int) -> AbstractContextManager[Array]:
         """Memory of the library's, for an array of so many float64; published when it is left."""
-        raise NotImplementedError
+        raise WrongResult("this library lends no memory")
 
     def pause(self, seconds: float) -> Any:
         """Let time pass; what is awaited when `loops`."""
@@ -88,11 +90,13 @@ class Writer:
 
     def close(self) -> None:
         """Let go of everything."""
+        return
 
 
-class Reader:
+class Reader(ABC):
     """The subscribing end."""
 
+    @abstractmethod
     def read(self, take: Take, ready: Callable[[], object]) -> None:
         """Hand every payload to ``take`` until it wants no more.
 
@@ -103,13 +107,14 @@ class Reader:
         Raises:
             WrongResult: when that did not happen within `ROUND_LIMIT`.
         """
-        raise NotImplementedError
 
     def check(self) -> None:
         """Whether the library's own account is right; `WrongResult` when not."""
+        return
 
     def close(self) -> None:
         """Let go of everything."""
+        return
 
 
 class CallbackReader(Reader):

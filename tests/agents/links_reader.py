@@ -7,6 +7,7 @@ import queue
 import secrets
 import threading
 import time
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 from pzc import Agent, Protocol
@@ -45,7 +46,7 @@ def wish(
     return [topic, None, policy, bound, TIMEOUT if timeout is None else timeout, on_timeout, None]
 
 
-class Reader:
+class Reader(ABC):
     """What all of them do.
 
     Args:
@@ -78,18 +79,18 @@ class Reader:
             "pzc": "grant", "link": self.link, "received": self.received, "upto": upto, "others": list(others),
         }  # fmt: skip
 
-    def ask(self, *topics: list[Any]) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def ask(self, *topics: list[Any]) -> dict[str, Any]: ...
 
-    def done(self, upto: int, *others: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def done(self, upto: int, *others: int) -> None: ...
 
+    @abstractmethod
     def receive(self, timeout: float) -> bool:
         """Take in what comes next; False when nothing does."""
-        raise NotImplementedError
 
-    def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def close(self) -> None: ...
 
     def take(self, count: int) -> list[Got]:
         """The next ones."""
