@@ -17,6 +17,12 @@ from tests.agents.calling import TIMEOUT, in_thread, served
 from tests.agents.notifying import run_threads
 
 
+async def turns() -> None:
+    """Let everything else in the event loop have some turns."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 class Meeting:
     """Coroutines that count how many are inside."""
 
@@ -29,8 +35,7 @@ class Meeting:
     async def visit(self) -> int:
         self.inside += 1
         self.most = max(self.most, self.inside)
-        for _ in range(20):
-            await asyncio.sleep(0.001)
+        await turns()
         self.inside -= 1
         return self.inside
 
@@ -43,15 +48,15 @@ class Meeting:
     async def sleep(self) -> None:
         self.entered.set()
         try:
-            await asyncio.sleep(TIMEOUT)
+            await asyncio.wait_for(asyncio.Event().wait(), TIMEOUT)
         finally:
-            await asyncio.sleep(0.02)
+            await turns()
             self.ended.set()
 
     async def stubborn(self) -> str:
         self.entered.set()
         try:
-            await asyncio.sleep(TIMEOUT)
+            await asyncio.wait_for(asyncio.Event().wait(), TIMEOUT)
         except asyncio.CancelledError:
             return "I went on"
         return "never told"
