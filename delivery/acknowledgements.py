@@ -164,6 +164,17 @@ class Acknowledger:
             return False
         raise RemoteProtocolError(f"message {number} of the link came, expected {expected}: some are missing")
 
+    def arrived_all(self, first: int, count: int) -> int:
+        """Messages with successive numbers arrived, as `arrived` each; how many of the first came before."""
+        expected = self.received + 1
+        if not 1 <= first <= expected:
+            self.arrived(first)  # which tells what is wrong
+        end = first + count
+        if end > expected:
+            self._held.update(range(expected, end))
+            self.received = end - 1
+        return min(count, expected - first)
+
     def done(self, number: int) -> None:
         """The whole process is done with a message; in any order, once for each.
 

@@ -121,6 +121,14 @@ class Flow(Generic[T]):
             return _SEND
         return _DROP if pending >= self._bound and not self._newest else _KEEP
 
+    def enter(self) -> bool:
+        """Take a place for a new message when it can go now over a way that is open; False: ask `verdict`."""
+        if self._kept or self.outstanding >= self._window:
+            return False
+        self.outstanding += 1
+        self._fresh = False
+        return True
+
     def send(self) -> None:
         """A new message goes now, as `verdict` said.
 
@@ -184,17 +192,17 @@ class Flow(Generic[T]):
                 return True
         return False
 
-    def acknowledge(self) -> None:
-        """One message that went is done, whatever the policy.
+    def acknowledge(self, count: int = 1) -> None:
+        """Messages that went are done, whatever the policy.
 
         Raises:
-            LocalProtocolError: when none is outstanding.
+            LocalProtocolError: when fewer are outstanding.
         """
-        if self.outstanding < 1:
+        if self.outstanding < count:
             raise LocalProtocolError(
                 "a message was acknowledged that was not sent; acknowledge each one once"
             )
-        self.outstanding -= 1
+        self.outstanding -= count
 
     def lost(self) -> int:
         """How many drops to tell now; they are told with this call.

@@ -7,8 +7,10 @@
     latest(k)      the oldest is removed      the oldest
     block          never: the publisher waits -
 
-An inbox takes every message of a ``block``: the window of its `Flow` at the publisher bounds what is
-pending. ``mailbox`` needs a publisher that keeps, so an inbox refuses it.
+    mailbox        never: the publisher keeps -
+
+An inbox takes every message of a ``block`` or ``mailbox``: the window of its `Flow` at the publisher, or that
+of its `Collector`, bounds what is pending.
 """
 
 from __future__ import annotations
@@ -19,11 +21,17 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from ..protocol.errors import ConfigError, PolicyRefused
+from ..protocol.errors import ConfigError
 
 T = TypeVar("T")
 
 NAMES = ("drop", "latest", "block", "mailbox")
+WHEN_FULL = ("drop_oldest", "block")
+"""What a full mailbox does, the weakest promise to the reader first."""
+KEEP = 300.0
+"""Seconds that a mailbox is kept after its reader was last heard of."""
+MAX_NAME = 200
+"""Most characters of the name of a mailbox."""
 ON_TIMEOUT = ("raise", "close", "drop")
 """What a blocked publisher does when its time is over, the strongest promise to the reader first."""
 
@@ -39,6 +47,8 @@ class Policy:
         max_bytes: most bytes held for the reader; None for no bound in bytes.
         when_full: ``drop_oldest`` or ``block``, of a mailbox.
         on_timeout: ``raise``, ``drop`` or ``close``, of a block.
+        durable: name of a mailbox that outlives the process that reads it; None for the process's own.
+        keep: seconds that a mailbox is kept after its reader was last heard of.
 
     Raises:
         ConfigError: for a name or a number that no policy has.
@@ -50,6 +60,8 @@ class Policy:
     max_bytes: int | None = None
     when_full: str | None = None
     on_timeout: str | None = None
+    durable: str | None = None
+    keep: float | None = None
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:
@@ -67,6 +79,18 @@ class Policy:
                 f"on_timeout of {self.name} is {self.on_timeout!r}: a block has {', '.join(ON_TIMEOUT)}, "
                 "any other policy none"
             )
+        if self.name == "mailbox":
+            self._check_mailbox()
+        elif (self.when_full, self.durable, self.keep) != (None, None, None):
+            raise ConfigError(f"when_full, a name and keep belong to a mailbox, not to {self.name}")
+
+    def _check_mailbox(self) -> None:
+        if self.when_full not in (None, *WHEN_FULL):
+            raise ConfigError(f"when_full is {self.when_full!r}, expected {' or '.join(WHEN_FULL)}")
+        if self.keep is not None and not 0 < self.keep < float("inf"):
+            raise ConfigError(f"a mailbox is kept for more than 0 seconds and not for ever, not {self.keep}")
+        if self.durable is not None and not 1 <= len(self.durable) <= MAX_NAME:
+            raise ConfigError(f"the name of a mailbox has 1 to {MAX_NAME} characters, not {self.durable!r}")
 
     @property
     def lossy(self) -> bool:
@@ -96,11 +120,26 @@ def block(timeout: float = 30.0, slots: int = 32, on_timeout: str = "raise") -> 
     return Policy("block", slots, timeout=timeout, on_timeout=on_timeout)
 
 
-def mailbox(max_messages: int = 10_000, max_bytes: int = 512 << 20, when_full: str = "drop_oldest") -> Policy:
-    """Let the publisher keep messages until they are acknowledged."""
-    if when_full not in ("drop_oldest", "block"):
-        raise ConfigError(f"when_full is {when_full!r}, expected drop_oldest or block")
-    return Policy("mailbox", max_messages, max_bytes=max_bytes, when_full=when_full)
+def mailbox(
+    max_messages: int = 10_000,
+    max_bytes: int = 512 << 20,
+    when_full: str = "drop_oldest",
+    name: str | None = None,
+    keep: float = KEEP,
+) -> Policy:
+    """Let the publisher keep messages until they are acknowledged.
+
+    Args:
+        max_messages: most messages kept unacknowledged.
+        max_bytes: most bytes kept; an empty mailbox takes one message of any size.
+        when_full: ``drop_oldest``: the oldest go, counted and reported; ``block``: publications wait.
+        name: of a mailbox that another process may read on after this one; None for this process's own.
+        keep: seconds that the publisher keeps it after the process was last heard of.
+
+    Raises:
+        ConfigError: for a value that no mailbox can have.
+    """
+    return Policy("mailbox", max_messages, max_bytes=max_bytes, when_full=when_full, durable=name, keep=keep)
 
 
 PROFILES: Mapping[str, Policy] = MappingProxyType(
@@ -124,13 +163,13 @@ def profile(name: str) -> Policy:
 def strongest(policies: Iterable[Policy]) -> Policy:
     """The one policy that serves several readers of one process: a mailbox before a block before a lossy one.
 
-    Of several mailboxes the largest bounds count, and ``block`` before ``drop_oldest``. Of several blocks
-    the smallest bound, the shortest timeout and the strongest promise count: ``raise``, ``close``,
-    ``drop``. Of several lossy ones the largest bound counts, as ``latest`` as soon as one of them wants the
-    newest.
+    Of several mailboxes the largest bounds and the longest ``keep`` count, and ``block`` before
+    ``drop_oldest``. Of several blocks the smallest bound, the shortest timeout and the strongest promise
+    count: ``raise``, ``close``, ``drop``. Of several lossy ones the largest bound counts, as ``latest`` as
+    soon as one of them wants the newest.
 
     Raises:
-        ConfigError: for no policy at all.
+        ConfigError: for no policy at all, or for mailboxes of different names.
     """
     given = list(policies)
     if not given:
@@ -144,12 +183,16 @@ def strongest(policies: Iterable[Policy]) -> Policy:
 
 
 def _largest_mailbox(mailboxes: list[Policy]) -> Policy:
+    if len({policy.durable for policy in mailboxes}) > 1:
+        raise ConfigError("mailboxes of different names cannot be one; subscribe to each on its own")
     sizes = [policy.max_bytes for policy in mailboxes]
+    keeps = [policy.keep for policy in mailboxes if policy.keep is not None]
     return replace(
         mailboxes[0],
         bound=max(policy.bound for policy in mailboxes),
         max_bytes=None if None in sizes else max(size for size in sizes if size is not None),
-        when_full="block" if any(policy.when_full == "block" for policy in mailboxes) else "drop_oldest",
+        when_full=max((policy.when_full or WHEN_FULL[0] for policy in mailboxes), key=WHEN_FULL.index),
+        keep=max(keeps) if keeps else None,
     )
 
 
@@ -166,19 +209,11 @@ class Inbox(Generic[T]):
     """Queue of one subscription: received + dropped + pending = offered, always.
 
     Args:
-        policy: ``drop``, ``latest`` or ``block``.
+        policy: what is dropped when it is full, if anything.
         on_drop: called with each item that is dropped.
-
-    Raises:
-        PolicyRefused: for a mailbox.
     """
 
     def __init__(self, policy: Policy, on_drop: Callable[[T], object] | None = None) -> None:
-        if policy.name == "mailbox":
-            raise PolicyRefused(
-                "policy mailbox is not offered by notifications: use block(), which loses nothing while the "
-                "reader lives, or drop(n) or latest(k)"
-            )
         self.policy = policy
         self.received = 0
         self.dropped = 0
@@ -190,13 +225,21 @@ class Inbox(Generic[T]):
 
     def offer(self, item: T) -> bool:
         """Take a new item by the policy; True when it is now pending."""
-        if len(self._items) >= self.policy.bound and self.policy.name != "block":
+        if len(self._items) >= self.policy.bound and self.policy.lossy:
             dropped = item if self.policy.name == "drop" else self._items.popleft()
             self._drop(dropped)
             if dropped is item:
                 return False
         self._items.append(item)
         return True
+
+    def offer_all(self, items: Iterable[T]) -> None:
+        """Take several, as `offer` each."""
+        if not self.policy.lossy:
+            self._items.extend(items)
+            return
+        for item in items:
+            self.offer(item)
 
     def take(self) -> T:
         """Hand the oldest pending item to the reader.
@@ -207,6 +250,14 @@ class Inbox(Generic[T]):
         item = self._items.popleft()
         self.received += 1
         return item
+
+    def take_if_any(self) -> T | None:
+        """As `take`; None when nothing is pending."""
+        items = self._items
+        if not items:
+            return None
+        self.received += 1
+        return items.popleft()
 
     def lose(self, count: int) -> None:
         """Count notifications that were lost on the way here."""
@@ -220,6 +271,12 @@ class Inbox(Generic[T]):
         """Drop and count everything pending."""
         while self._items:
             self._drop(self._items.popleft())
+
+    def forget(self, unwanted: Callable[[T], bool]) -> None:
+        """Drop and count those pending items that nobody wants any more."""
+        items, self._items = self._items, deque()
+        for item in items:
+            (self._drop if unwanted(item) else self._items.append)(item)
 
     def _drop(self, item: T) -> None:
         self.dropped += 1

@@ -292,3 +292,19 @@ def test_messages_that_other_threads_finish_during_a_report_are_each_told() -> N
     while (told := inlet.report()) is not None:
         items += outlet.acknowledged(told[1], told[2])
     assert (len(items), len(outlet)) == (count, 0)
+
+
+@given(received=st.integers(0, 20), first=st.integers(-2, 25), count=st.integers(1, 8))
+def test_several_arrive_as_each_of_them(received: int, first: int, count: int) -> None:
+    one, all_at_once = Acknowledger(), Acknowledger()
+    for reader in (one, all_at_once):
+        for number in range(1, received + 1):
+            reader.arrived(number)
+    try:
+        repeated = [one.arrived(number) for number in range(first, first + count)].count(False)
+    except RemoteProtocolError:
+        with pytest.raises(RemoteProtocolError):
+            all_at_once.arrived_all(first, count)
+        return
+    assert all_at_once.arrived_all(first, count) == repeated
+    assert (len(all_at_once), all_at_once.report()) == (len(one), one.report())

@@ -344,3 +344,13 @@ def test_a_flow_that_cannot_become_a_mailbox_stays_as_it_was() -> None:
 def test_a_window_below_one_message_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least 1 message, not 0"):
         Flow[int](block(), window=0)
+
+
+def test_a_place_is_entered_while_there_is_room_and_nothing_is_kept() -> None:
+    flow: Flow[int] = Flow(block(slots=2))
+    assert [flow.enter() for _ in range(3)] == [True, True, False]
+    flow.acknowledge(2)
+    flow.keep(1)
+    assert not flow.enter()
+    with pytest.raises(LocalProtocolError):
+        flow.acknowledge()

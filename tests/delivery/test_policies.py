@@ -19,7 +19,7 @@ from pzc.delivery.policies import (
     profile,
     strongest,
 )
-from pzc.protocol.errors import ConfigError, PolicyRefused
+from pzc.protocol.errors import ConfigError
 
 
 class Reader(RuleBasedStateMachine):
@@ -56,6 +56,11 @@ class Reader(RuleBasedStateMachine):
     def lose(self, count: int) -> None:
         self.lost += count
         self.inbox.lose(count)
+
+    @rule(divisor=st.integers(1, 3))
+    def forget(self, divisor: int) -> None:
+        self.model = [item for item in self.model if item % divisor]
+        self.inbox.forget(lambda item: not item % divisor)
 
     @rule()
     def clear(self) -> None:
@@ -100,7 +105,7 @@ def test_policies_have_the_documented_bounds() -> None:
     assert drop() == Policy("drop", 1000)
     assert latest() == Policy("latest", 1)
     assert block() == Policy("block", 32, timeout=30.0, on_timeout="raise")
-    assert mailbox() == Policy("mailbox", 10_000, max_bytes=512 << 20, when_full="drop_oldest")
+    assert mailbox() == Policy("mailbox", 10_000, max_bytes=512 << 20, when_full="drop_oldest", keep=300.0)
 
 
 @pytest.mark.parametrize("make", [drop, latest, mailbox, lambda bound: block(slots=bound)])
@@ -128,6 +133,24 @@ def test_an_unknown_behaviour_of_a_full_mailbox_is_refused() -> None:
     assert mailbox(when_full="block").when_full == "block"
 
 
+@pytest.mark.parametrize("keep", [0, -1, float("nan"), float("inf")])
+def test_a_mailbox_is_kept_for_some_time(keep: float) -> None:
+    with pytest.raises(ConfigError, match="kept for more than 0 seconds"):
+        mailbox(keep=keep)
+
+
+@pytest.mark.parametrize("name", ["", "n" * 201])
+def test_a_mailbox_has_a_name_of_reasonable_length_or_none(name: str) -> None:
+    with pytest.raises(ConfigError, match="1 to 200 characters"):
+        mailbox(name=name)
+    assert mailbox(name="archive").durable == "archive"
+
+
+def test_what_is_a_mailbox_s_belongs_to_no_other_policy() -> None:
+    with pytest.raises(ConfigError, match="belong to a mailbox, not to drop"):
+        Policy("drop", 1, keep=1.0)
+
+
 def test_an_inbox_keeps_every_message_of_a_block() -> None:
     inbox = offered(block(slots=2), 5)
     assert [inbox.take() for _ in range(5)] == [0, 1, 2, 3, 4]
@@ -140,9 +163,11 @@ def test_what_an_inbox_of_a_block_held_when_it_was_cleared_is_counted() -> None:
     assert (inbox.received, inbox.dropped, len(inbox)) == (0, 2, 0)
 
 
-def test_a_mailbox_is_not_offered_by_an_inbox() -> None:
-    with pytest.raises(PolicyRefused, match="policy mailbox is not offered"):
-        Inbox(mailbox())
+def test_an_inbox_takes_everything_out_of_a_mailbox() -> None:
+    inbox: Inbox[int] = Inbox(mailbox(max_messages=1))
+    inbox.offer_all(range(3))
+    assert inbox.offer(3)
+    assert (len(inbox), inbox.dropped) == (4, 0)
 
 
 def test_an_unknown_policy_is_refused() -> None:
@@ -195,7 +220,9 @@ def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
         ([block(0, 8), block()], block(0, 8)),
         ([block(), mailbox(), drop()], mailbox()),
         ([mailbox(5, 100), mailbox(9, 10, "block")], mailbox(9, 100, "block")),
-        ([Policy("mailbox", 5), mailbox(9, 10)], Policy("mailbox", 9, when_full="drop_oldest")),
+        ([Policy("mailbox", 5), mailbox(9, 10)], Policy("mailbox", 9, when_full="drop_oldest", keep=300.0)),
+        ([Policy("mailbox", 5), Policy("mailbox", 9)], Policy("mailbox", 9, when_full="drop_oldest")),
+        ([mailbox(name="a", keep=1), mailbox(name="a", keep=2)], mailbox(name="a", keep=2)),
     ],
 )
 def test_the_strongest_policy_serves_all_readers_in_any_order(
@@ -213,6 +240,11 @@ def test_the_strongest_promise_counts_when_the_time_is_over(
 ) -> None:
     blocks = [block(on_timeout=promise) for promise in promises]
     assert strongest(blocks).on_timeout == strongest(blocks[::-1]).on_timeout == strongest_one
+
+
+def test_mailboxes_of_different_names_cannot_be_one() -> None:
+    with pytest.raises(ConfigError, match="different names"):
+        strongest([mailbox(name="archive"), mailbox()])
 
 
 def test_there_is_no_strongest_of_no_policies() -> None:

@@ -1,0 +1,256 @@
+"""Mail: what a publisher's mailboxes and the collector of a subscriber say to each other.
+
+::
+
+    collector                       mailboxes answer
+    CommandRequest (one in flight)  Applied, Outdated, Refusal
+    PollRequest (one in flight)     Batch, empty when it was held in vain; Refusal
+
+Every request carries the `Position` that the collector knows, or None to open a mailbox or join its own. A
+mailbox numbers its messages 1, 2, 3, … whatever their topics; a batch covers every number from ``after + 1``
+to ``upto``, as a `Lost` or as a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from .policies import Policy
+
+P = TypeVar("P")
+W = TypeVar("W")
+
+ALL = "*"
+"""Topic of a subscription to all topics."""
+
+BATCH_MESSAGES = 5000
+BATCH_BYTES = 512 << 20
+"""Most messages and bytes of one batch; one message of any size always fits."""
+
+MAX_COMMANDS = 10_000
+"""Most commands of one batch."""
+
+Reason = Literal["unknown subscriber", "taken over", "not yours", "beyond", "no room"]
+
+
+class Message(NamedTuple, Generic[P]):
+    """One publication, shared by all mailboxes that it is in.
+
+    Attributes:
+        topic: its topic.
+        key: of the thing it is about; None for no key.
+        sequence: number within the topic.
+        size: bytes that it counts for.
+        payload: whatever the publisher needs to send it.
+        at: when it was published, in seconds of a monotonic clock.
+    """
+
+    topic: str
+    key: str | None
+    sequence: int
+    size: int
+    payload: P
+    at: float
+
+
+class Lost(NamedTuple):
+    """Messages of one topic that a mailbox evicted, in a range of its numbers.
+
+    Attributes:
+        first_number: first number of the range; several topics may share one.
+        last_number: last one, included.
+        topic: of the evicted messages.
+        first: lowest evicted number within the topic.
+        last: highest evicted one, included.
+        evicted: how many; fewer than ``last - first + 1`` when others in between were not for this mailbox.
+    """
+
+    first_number: int
+    last_number: int
+    topic: str
+    first: int
+    last: int
+    evicted: int
+
+    @property
+    def solid(self) -> bool:
+        """Whether each number of the range is one evicted message of the topic, so that it can be cut."""
+        return self.last_number - self.first_number == self.last - self.first == self.evicted - 1
+
+    def beyond(self, number: int) -> Lost | None:
+        """What of it lies above a number of the mailbox; None when nothing does."""
+        if number >= self.last_number:
+            return None
+        cut = number - self.first_number + 1
+        if cut <= 0 or not self.solid:
+            return self
+        return Lost(number + 1, self.last_number, self.topic, self.first + cut, self.last, self.evicted - cut)
+
+
+class Position(NamedTuple):
+    """Names one numbering: of one publisher epoch, and of one tenure of one mailbox in it."""
+
+    epoch: int
+    tenure: int
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks.
+
+    Attributes:
+        process: id of the subscriber process; never used again by another one.
+        name: of the durable mailbox; None for the process's own.
+        identity: proven name of the key that signed the request; a durable mailbox has one for life.
+    """
+
+    process: str
+    name: str | None = None
+    identity: str = ""
+
+
+class Command(NamedTuple):
+    """Subscribe or unsubscribe: one key of a topic, all keys (None), or all topics (`ALL`, with no key)."""
+
+    topic: str
+    key: str | None = None
+    subscribe: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """One numbered batch of commands, in order.
+
+    Attributes:
+        number: higher than that of every earlier batch of the process to this mailbox.
+        commands: at most `MAX_COMMANDS`.
+        policy: of the mailbox from now on.
+        begins: what is subscribed now is to go with the batch that ``ends``, unless subscribed until then.
+        ends: everything wanted has been said since ``begins``.
+    """
+
+    number: int
+    commands: Sequence[Command]
+    policy: Policy
+    begins: bool = False
+    ends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRequest:
+    """Asks to apply a batch of commands; ``serial`` grows with each request of a collector."""
+
+    serial: int
+    position: Position | None
+    batch: Commands
+
+
+@dataclass(frozen=True, slots=True)
+class PollRequest:
+    """Asks for messages, and acknowledges.
+
+    Attributes:
+        serial: grows with each request of a collector.
+        position: None to open the mailbox, or to join it.
+        after: every number up to it was received; None when the collector does not know yet.
+        acknowledged: every number up to it is done with, and may be forgotten.
+        limit: most messages of the answer; 0 only to be known as alive.
+        hold: longest time that the poll may be held, in seconds.
+    """
+
+    serial: int
+    position: Position | None
+    after: int | None
+    acknowledged: int
+    limit: int = BATCH_MESSAGES
+    hold: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The batch of commands of this number holds; the same answer to each repetition."""
+
+    position: Position
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """The batch was ignored: a later one, ``last``, was applied before."""
+
+    position: Position
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Generic[P]):
+    """Messages of a mailbox: ``messages[i]`` has the number ``first + i``.
+
+    Attributes:
+        position: of the numbering.
+        after: the batch covers every number above it.
+        first: number of the first message; those between ``after`` and it are lost.
+        messages: oldest first; empty when a poll was held in vain, or replaced by a newer one.
+        lost: what was evicted, oldest first.
+    """
+
+    position: Position
+    after: int
+    first: int
+    messages: list[Message[P]]
+    lost: tuple[Lost, ...] = ()
+
+    @property
+    def upto(self) -> int:
+        """Last number that the batch covers."""
+        return self.first + len(self.messages) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The request had no effect.
+
+    Attributes:
+        reason: ``unknown subscriber``: no mailbox of that position, it was removed or the publisher
+            restarted; ``taken over``: another process has the durable mailbox now; ``not yours``: it
+            belongs to another key; ``beyond``: acknowledged or received is what was never sent;
+            ``no room``: of mailboxes or subscriptions.
+        epoch: of the publisher.
+    """
+
+    reason: Reason
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[P, W]):
+    """A held poll has its answer."""
+
+    ticket: W
+    answer: Batch[P] | Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A publication that would have blocked because of this reader may be tried again."""
+
+    reader: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A subscriber was silent for too long; its mailbox is removed.
+
+    Attributes:
+        reader: durable name, or id of the process.
+        process: id of the last process that read it.
+        waiting: messages that were removed unacknowledged.
+        bytes: their size.
+    """
+
+    reader: str
+    process: str
+    waiting: int
+    bytes: int

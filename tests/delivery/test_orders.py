@@ -1,0 +1,116 @@
+"""Commands through a wire that drops, repeats and reorders requests and answers."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pzc.delivery.collector import Collector
+from pzc.delivery.mail import Command, CommandRequest
+from pzc.delivery.mailboxes import Mailboxes
+from pzc.delivery.orders import Orders
+from pzc.delivery.policies import mailbox
+
+from tests.delivery.mailroom import ME
+
+
+class Wire:
+    """A reader, its publisher, and what is on its way between them."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.book: Mailboxes[int, Any] = Mailboxes(7)
+        self.collector: Collector[int] = Collector(mailbox(), 0.0)
+        self.moving: list[tuple[Any, Any]] = []  # request, and its answer once it has one
+
+    def send(self, copies: int = 1) -> None:
+        self.now += 0.1
+        for request in self.collector.requests(self.now):
+            self.moving += [(request, None)] * copies
+
+    def arrive(self, which: int) -> None:
+        request, answer = self.moving.pop(which)
+        if answer is not None:
+            self.collector.answered(request, answer, self.now)
+        elif isinstance(request, CommandRequest):
+            self.moving.append((request, self.book.command(ME, request, self.now)))
+        else:
+            self.book.poll(ME, request, request, self.now)  # held: nothing is ever published
+
+    def heal(self) -> None:
+        for _ in range(100):
+            self.send()
+            while self.moving:
+                self.arrive(0)
+
+    def subscribed(self) -> dict[str, bool]:
+        return {
+            f"key {number}": bool(self.book.interests.matching("t", f"key {number}")) for number in range(50)
+        }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_after_2000_commands_through_a_bad_wire_the_last_one_on_each_key_holds(seed: int) -> None:
+    chance = Random(seed)
+    wire = Wire()
+    last = {f"key {number}": False for number in range(50)}
+    for _ in range(2000):
+        key, wanted = f"key {chance.randrange(50)}", chance.random() < 0.5
+        (wire.collector.subscribe if wanted else wire.collector.unsubscribe)("t", key)
+        last[key] = wanted
+        wire.send(copies=chance.choice((1, 2)))
+        while wire.moving and chance.random() < 0.7:
+            which = chance.randrange(len(wire.moving))
+            if chance.random() < 0.3:
+                wire.moving.pop(which)
+            else:
+                wire.arrive(which)
+    wire.heal()
+    assert wire.subscribed() == last
+    assert wire.collector.settled
+    assert len(wire.book.interests) == sum(last.values())
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.sampled_from(["say", "lose", "forget"]))))
+def test_batches_in_order_say_what_is_wanted(steps: list[tuple[str, bool, str]]) -> None:
+    orders = Orders()
+    wanted: dict[str, bool] = {}
+    known: set[str] = set()
+
+    def say() -> None:
+        batch = orders.next(mailbox())
+        if batch is not None:
+            if batch.begins:
+                known.clear()
+            for topic, _, subscribe in batch.commands:
+                (known.add if subscribe else known.discard)(topic)
+            orders.applied(batch.number)
+
+    for topic, subscribe, then in steps:
+        orders.order(Command(topic, None, subscribe))
+        wanted[topic] = subscribe
+        if then == "say":
+            say()
+        elif then == "forget":
+            known.clear()
+            orders.forget()
+        else:
+            assert orders.next(mailbox()) is orders.next(mailbox())
+    while not orders.settled:
+        say()
+    assert known == {topic for topic, subscribe in wanted.items() if subscribe}
+    assert orders.next(mailbox()) is None
+
+
+def test_the_publisher_s_word_on_another_batch_settles_nothing() -> None:
+    orders = Orders()
+    orders.order(Command("t"))
+    flying = orders.next(mailbox())
+    orders.applied(7)
+    orders.outdated(0)
+    assert orders.next(mailbox()) is flying
+    assert not orders.settled
