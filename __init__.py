@@ -13,6 +13,7 @@ from .agents.calls import cancelled
 from .agents.futures import CallFuture
 from .agents.locking import lock
 from .agents.marks import idempotent
+from .agents.participants import discover
 from .agents.proxy import Proxy, close
 from .agents.server import Server
 from .agents.signals import Signal
@@ -53,22 +54,79 @@ from .protocol.errors import (
     SignatureError,
     StaleMessage,
     SubscriptionClosed,
+    TypeMismatch,
     UnknownName,
     VersionError,
 )
 from .protocol.keyring import Key, Keyring, Role
 from .protocol.unpickle import register_class
+from .protocol.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
-    "PROFILES", "Agent", "AgentClosed", "BindError", "CallCancelled", "CallFuture", "CallTimeout",
-    "ConfigError", "CycleRefused", "DecodeError", "FrameError", "Gap", "InstantiateRefused",
-    "JournalError", "Key", "Keyring", "LocalProtocolError", "LockLost", "LockedBy", "MemberRefused",
-    "MissingRequirement", "Notification", "PeerLost", "Policy", "PolicyRefused", "Protocol",
-    "ProtocolError", "Proxy", "PzcError", "ReceiveTimeout", "Refused", "RemoteAttribute", "RemoteError",
-    "RemoteProtocolError", "RemoteStream", "ReplayedMessage", "Role", "RoleRefused", "SerializeError",
-    "SerializerRefused", "Server", "Signal", "SignatureError", "StaleMessage", "Subscription",
-    "SubscriptionClosed", "UnknownName", "VersionError", "aio", "attach", "batch", "block", "cancelled",
-    "close", "drop", "idempotent", "latest", "lock", "mailbox", "profile", "register_class", "stubs",
+    "PROFILES",
+    "Agent",
+    "AgentClosed",
+    "BindError",
+    "CallCancelled",
+    "CallFuture",
+    "CallTimeout",
+    "ConfigError",
+    "CycleRefused",
+    "DecodeError",
+    "FrameError",
+    "Gap",
+    "InstantiateRefused",
+    "JournalError",
+    "Key",
+    "Keyring",
+    "LocalProtocolError",
+    "LockLost",
+    "LockedBy",
+    "MemberRefused",
+    "MissingRequirement",
+    "Notification",
+    "PeerLost",
+    "Policy",
+    "PolicyRefused",
+    "Protocol",
+    "ProtocolError",
+    "Proxy",
+    "PzcError",
+    "ReceiveTimeout",
+    "Refused",
+    "RemoteAttribute",
+    "RemoteError",
+    "RemoteProtocolError",
+    "RemoteStream",
+    "ReplayedMessage",
+    "Role",
+    "RoleRefused",
+    "SerializeError",
+    "SerializerRefused",
+    "Server",
+    "Signal",
+    "SignatureError",
+    "StaleMessage",
+    "Subscription",
+    "SubscriptionClosed",
+    "TypeMismatch",
+    "UnknownName",
+    "VersionError",
+    "aio",
+    "attach",
+    "batch",
+    "block",
+    "cancelled",
+    "close",
+    "discover",
+    "drop",
+    "idempotent",
+    "latest",
+    "lock",
+    "mailbox",
+    "profile",
+    "register_class",
+    "stubs",
 ]  # fmt: skip

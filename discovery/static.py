@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ..protocol.errors import ConfigError, UnknownName
+from ..protocol.errors import ConfigError
 
 _ENDPOINT = re.compile(r"(tcp|ipc|inproc)://.+")
 
@@ -29,17 +29,3 @@ def parse_peers(text: str) -> dict[str, str]:
             raise ConfigError(f"PZC_PEERS names {name!r} twice: {peers[name]} and {endpoint}")
         peers[name] = endpoint
     return peers
-
-
-def resolve(name: str, peers: dict[str, str]) -> str:
-    """The endpoint of a name.
-
-    Raises:
-        UnknownName: saying which names are known and how to add one.
-    """
-    if name in peers:
-        return peers[name]
-    known = f"known names: {', '.join(sorted(peers))}" if peers else "no names are known"
-    raise UnknownName(
-        f"no agent is named {name!r}; {known}; give an endpoint or set PZC_PEERS={name}=tcp://HOST:PORT"
-    )

@@ -76,6 +76,11 @@ class Key:
         """32 bytes for HMAC-SHA256."""
         return self._derive(b"hmac-sha256")
 
+    @cached_property
+    def discovery_key(self) -> bytes:
+        """32 bytes for HMAC-SHA256 of what is said in discovery."""
+        return self._derive(b"discovery")
+
     def cipher_key(self, purpose: str, sender: str, epoch: int) -> bytes:
         """32 bytes for AES of one sender and epoch: no two senders share a nonce space."""
         return self._derive(b"%s %d %s" % (purpose.encode(), epoch, sender.encode()))

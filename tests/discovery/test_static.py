@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.discovery.static import parse_peers, resolve
-from pzc.protocol.errors import ConfigError, UnknownName
+from pzc.discovery.static import parse_peers
+from pzc.protocol.errors import ConfigError
 
 names = st.text("abé-_. /1", min_size=1, max_size=8).map(str.strip).filter(bool)
 endpoints = st.sampled_from(
@@ -46,19 +46,3 @@ def test_a_malformed_entry_is_told_with_an_example(entry: str) -> None:
 def test_a_name_given_twice_is_told_with_both_endpoints() -> None:
     with pytest.raises(ConfigError, match="'psu' twice: tcp://a:1 and tcp://b:1"):
         parse_peers("psu=tcp://a:1,psu=tcp://b:1")
-
-
-def test_a_name_is_resolved_to_its_endpoint() -> None:
-    assert resolve("psu", parse_peers("psu=tcp://a:1,camera=tcp://b:1")) == "tcp://a:1"
-
-
-def test_an_unknown_name_is_told_with_those_that_are_known() -> None:
-    with pytest.raises(
-        UnknownName, match=r"named 'pso'; known names: camera, psu; .*PZC_PEERS=pso=tcp://HOST:PORT"
-    ):
-        resolve("pso", {"psu": "tcp://a:1", "camera": "tcp://b:1"})
-
-
-def test_without_any_peer_an_unknown_name_says_so() -> None:
-    with pytest.raises(LookupError, match="no names are known"):
-        resolve("psu", {})

@@ -1,0 +1,387 @@
+"""Announcer: what a process says of its entries, and when.
+
+::
+
+    event                              said on every way that shows the entry          when
+    add, change                        ADVERTISE: the entry                            at once, +0.1 s, +0.3 s
+    remove                             UNADVERTISE: its number                         at once, +0.1 s, +0.3 s
+    SUBSCRIBE with a matching pattern  ADVERTISE: the entry and its agent              within 50 ms
+    SUBSCRIBE with this process        ADVERTISE: everything                           within 50 ms
+    a new way                          ADVERTISE: everything                           at once
+    an entry was shown here once       HEARTBEAT                                       each 0.90 to 0.94 s
+    ask, ask_processes                 SUBSCRIBE                                       at once
+    bye                                BYE, twice; nothing after it                    at once
+
+Answers wait for each other: whoever asks until an answer is sent gets that one. All but HEARTBEAT and BYE is
+paid for out of a bucket of 64 KiB, which 10 000 bytes per second flow into. What the bucket cannot pay
+stays to be said, as it is then, and is said when it can.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..protocol.errors import LocalProtocolError
+from ..protocol.keyring import Key
+from .asking import MAX_ASKS
+from .datagrams import MAX_DATAGRAM, batches, fitting, write
+from .names import Pattern, check_partition
+from .reach import Reach, seen_from
+from .records import (
+    Advertise,
+    Announcement,
+    Bye,
+    Entry,
+    Heartbeat,
+    Record,
+    Subscribe,
+    Unadvertise,
+    check,
+    record_of,
+)
+from .ways import REPEATS, Way
+
+BEAT = 0.90
+BEAT_JITTER = 0.04
+"""A heartbeat comes 0.90 to 0.94 s after the last one; see `directory.SILENCE`."""
+
+MAX_DELAY = 0.05
+"""Seconds that an answer may wait, so that many do not answer at one moment."""
+
+BUCKET = 65_536
+RATE = 10_000
+UDP = 28
+"""Bytes that UDP and IPv4 add to a datagram."""
+
+MAX_ENTRIES = 10_000
+MAX_ASKED = 1000
+"""Names, and processes, that wait to be asked for."""
+
+_PATTERNS_AT_ONCE = 3
+_GONE_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A datagram to be sent on the way with the number ``view``."""
+
+    view: int
+    data: bytes
+
+
+class Announcer:
+    """Says what a process offers; see the table in the module's docstring.
+
+    ``now`` is monotonic and ``wall`` Unix time, both in seconds.
+
+    Args:
+        process: 16 random bytes, new for every start and every fork.
+        epoch: when it begins, in Unix seconds.
+        partition: of all its entries.
+        key: signs every datagram; None to sign none.
+        now: when it begins.
+        chance: evenly distributed numbers from 0 to 1.
+
+    Attributes:
+        sent: bytes so far, with 28 of UDP and IPv4 for each datagram.
+        datagrams: so far.
+
+    Raises:
+        ConfigError: for what cannot be a partition.
+    """
+
+    def __init__(
+        self,
+        process: bytes,
+        epoch: int,
+        partition: str,
+        key: Key | None,
+        now: float,
+        chance: Callable[[], float],
+    ) -> None:
+        self.process = process
+        self.epoch = epoch
+        self.partition = check_partition(partition)
+        self.sent = self.datagrams = 0
+        self._key = key
+        self._chance = chance
+        self._ways: dict[int, Way] = {}
+        self._entries: dict[int, Entry] = {}
+        self._revisions: dict[int, int] = {}
+        self._revision = self._last = self._sequence = 0
+        self._patterns: dict[str, None] = {}
+        self._processes: dict[bytes, None] = {}
+        self._tokens, self._paid_at = float(BUCKET), now
+        self._ended = False
+
+    def reaches(self, reaches: Sequence[Reach], now: float) -> None:
+        """On which ways to speak from now on; each has a view number of its own."""
+        old = self._ways
+        if [way.reach for way in old.values()] == list(reaches):
+            return
+        self._ways = {reach.view: Way(reach) for reach in reaches}
+        for way in self._ways.values():
+            way.spoken = way.reach.view in old and old[way.reach.view].spoken
+            way.beat_at = now
+        # Others take over what an entry looks like on a way only with a new revision.
+        for number in self._agents_first():
+            self._show(number, None)
+        self.say_all(now)
+
+    def add(self, entry: Entry, now: float) -> Entry:
+        """Announce an entry.
+
+        Args:
+            entry: with the endpoints that were bound, such as ``tcp://0.0.0.0:5555``; a topic with the number
+                of its agent as ``publisher``.
+            now: when.
+
+        Returns:
+            The entry with its process, partition and number.
+
+        Raises:
+            LocalProtocolError: when others would not accept it, or there are 10 000.
+        """
+        if len(self._entries) >= MAX_ENTRIES:
+            raise LocalProtocolError(f"a process announces at most {MAX_ENTRIES} agents and topics")
+        number = self._last + 1
+        told = replace(entry, number=number, process=self.process, partition=self.partition)
+        check(record_of(told, 0, (), ()))
+        if told.kind == "topic" and told.publisher not in self._entries:
+            raise LocalProtocolError(
+                f"topic {told.name!r} needs the number of its agent, not {told.publisher}"
+            )
+        self._last = number
+        self._entries[number] = told
+        self._show(number, now)
+        return told
+
+    def change(self, entry: Entry, now: float) -> None:
+        """Announce an entry of a number that was added, as it is now.
+
+        Raises:
+            LocalProtocolError: when others would not accept it, or nothing has that number.
+        """
+        old = self._entries.get(entry.number)
+        if old is None or (old.kind == "topic") != (entry.kind == "topic"):
+            raise LocalProtocolError(
+                f"number {entry.number} was not given to {entry.name[:80]!r} or its like"
+            )
+        told = replace(entry, process=self.process, partition=self.partition)
+        if old == told:
+            return
+        check(record_of(told, 0, (), ()))
+        self._entries[told.number] = told
+        # Whether a topic is seen depends on the addresses of its agent.
+        for number in (told.number, *self._topics(told.number)):
+            self._show(number, now)
+
+    def remove(self, number: int, now: float) -> None:
+        """Withdraw an entry; with an agent go its topics. Nothing happens when there is none."""
+        if number not in self._entries:
+            return
+        self._revision += 1
+        for gone in [*self._topics(number), number]:
+            del self._entries[gone], self._revisions[gone]
+            for way in self._ways.values():
+                if way.set(gone, None):
+                    way.say(gone, [now + pause for pause in REPEATS])
+
+    def entries(self) -> list[Entry]:
+        """All entries as they were given, those that no other process sees included."""
+        return list(self._entries.values())
+
+    def say_all(self, now: float, view: int | None = None) -> None:
+        """Say everything on one way, or on all, as to somebody who has asked."""
+        for way in self._ways.values():
+            if view in (None, way.reach.view):
+                way.say_all(now)
+
+    def ask(self, patterns: Iterable[str]) -> None:
+        """Ask all processes for names (from the root) or patterns.
+
+        Raises:
+            ConfigError: for what is neither.
+        """
+        for pattern in patterns:
+            Pattern(pattern)
+            if len(self._patterns) < MAX_ASKED:
+                self._patterns[pattern] = None
+
+    def ask_processes(self, processes: Iterable[bytes]) -> None:
+        """Ask these processes for all their entries."""
+        for process in processes:
+            if len(self._processes) < MAX_ASKED:
+                self._processes[process] = None
+
+    def hear(self, said: Announcement, view: int, now: float) -> None:
+        """Note what was read on a way: a SUBSCRIBE is answered there, all else means nothing here."""
+        way = self._ways.get(view)
+        if way is None or not isinstance(said, Subscribe) or said.partition != self.partition:
+            return
+        at = now + MAX_DELAY * self._chance()
+        if self.process in said.processes and self._last:
+            way.say_all(at)
+        if self._entries:
+            way.ask(said.patterns, at)
+
+    def due(self, now: float, wall: float) -> list[Outgoing]:
+        """What to send now; to be called at `next_deadline` at the latest, and after every other call."""
+        if self._ended:
+            return []
+        self._tokens = min(BUCKET, self._tokens + max(0.0, now - self._paid_at) * RATE)
+        self._paid_at = now
+        out: list[Outgoing] = []
+        for way in self._ways.values():
+            if way.spoken and way.beat_at <= now:
+                way.beat_at = now + BEAT + BEAT_JITTER * self._chance()
+                self._send(out, way, Heartbeat, wall)
+            self._answer(way, now)
+            self._say_whole(out, way, now, wall)
+            self._say_due(out, way, now, wall)
+        self._ask_due(out, wall)
+        return out
+
+    @property
+    def next_deadline(self) -> float:
+        """When to call `due`, in monotonic seconds; infinity when there is nothing to say."""
+        if self._ended:
+            return math.inf
+        times = [way.next for way in self._ways.values()]
+        if self._ways and (self._patterns or self._processes):
+            times.append(self._paid_at)
+        # What could not be paid waits until the largest datagram can be.
+        missing = MAX_DATAGRAM + UDP - self._tokens
+        affordable = self._paid_at + (missing / RATE + 0.001 if missing > 0 else 0.0)
+        waiting = max(affordable, min((time for time in times if time is not None), default=math.inf))
+        return min([waiting, *(way.beat_at for way in self._ways.values() if way.spoken)])
+
+    def bye(self, wall: float) -> list[Outgoing]:
+        """What to send at the end; `due` says nothing after it."""
+        out: list[Outgoing] = []
+        for _ in range(0 if self._ended else 2):
+            for way in self._ways.values():
+                if way.spoken:
+                    self._send(out, way, Bye, wall)
+        self._ended = True
+        return out
+
+    def whole(self, reach: Reach, wall: float) -> list[bytes]:
+        """Everything that is said on a reach, also on one not in use: a HEARTBEAT, then all entries."""
+        way = Way(reach)
+        for number in self._agents_first():
+            way.set(number, self._record(self._entries[number], way))
+        out: list[Outgoing] = []
+        self._send(out, way, Heartbeat, wall)
+        for records, first, last in self._spans(way):
+            self._send(out, way, Advertise, wall, records, first, last)
+        return [outgoing.data for outgoing in out]
+
+    def _agents_first(self) -> list[int]:
+        return sorted(self._entries, key=lambda number: (self._entries[number].kind == "topic", number))
+
+    def _topics(self, publisher: int) -> list[int]:
+        if self._entries[publisher].kind == "topic":
+            return []
+        return [number for number, entry in self._entries.items() if entry.publisher == publisher]
+
+    def _show(self, number: int, now: float | None) -> None:
+        """Show an entry on all ways as it is now, under a new revision, and say so if ``now`` is given."""
+        self._revision += 1
+        self._revisions[number] = self._revision
+        for way in self._ways.values():
+            if way.set(number, self._record(self._entries[number], way)) and now is not None:
+                way.say(number, [now + pause for pause in REPEATS])
+
+    def _record(self, entry: Entry, way: Way) -> Record | None:
+        """What others on a way see of an entry, or None."""
+        if entry.scope == "process" or (entry.scope == "host" and not way.reach.loopback):
+            return None
+        revision = self._revisions[entry.number]
+        if entry.kind == "topic":
+            return record_of(entry, revision, (), ()) if entry.publisher in way.records else None
+        addresses = seen_from(entry.addresses, way.reach)
+        if not addresses:
+            return None
+        return fitting(record_of(entry, revision, addresses, seen_from(entry.pub_addresses, way.reach)))
+
+    def _answer(self, way: Way, now: float) -> None:
+        """Have what was asked for said now."""
+        if way.asked_at is None or way.asked_at > now:
+            return
+        wanted = [Pattern(text) for text in way.asked]
+        way.asked_at = None
+        way.asked.clear()
+        for number, record in way.records.items():
+            if any(pattern.matches(record.name) for pattern in wanted):
+                way.answer(number, now)
+                if publisher := self._entries[number].publisher:
+                    way.answer(publisher, now)
+
+    def _say_due(self, out: list[Outgoing], way: Way, now: float, wall: float) -> None:
+        numbers = way.due(now)
+        gone = [number for number in numbers if number not in way.records]
+        for start in range(0, len(gone), _GONE_AT_ONCE):
+            part = tuple(gone[start : start + _GONE_AT_ONCE])
+            if not self._pay(out, way, Unadvertise, wall, part):
+                return
+            way.done(part, now)
+        for records in batches([way.records[n] for n in numbers if n in way.records], self.partition):
+            if not self._pay(out, way, Advertise, wall, records):
+                return
+            way.done([record.number for record in records], now)
+
+    def _say_whole(self, out: list[Outgoing], way: Way, now: float, wall: float) -> None:
+        if way.whole_at is None or way.whole_at > now:
+            return
+        for records, first, last in self._spans(way, way.said_to):
+            if not self._pay(out, way, Advertise, wall, records, first, last):
+                return
+            way.said_to = last
+        way.whole_at, way.said_to = None, 0
+        way.done(way.due(now), now)
+
+    def _spans(self, way: Way, said_to: int = 0) -> Iterator[tuple[tuple[Record, ...], int, int]]:
+        """What to say to say everything: records, and from which number to which these are all."""
+        numbers = sorted(number for number in way.records if number > said_to)
+        parts = list(batches([way.records[number] for number in numbers], self.partition)) or [()]
+        for part in parts if self._last > said_to and way.spoken else ():
+            last = self._last if part is parts[-1] else part[-1].number
+            yield part, said_to + 1, last
+            said_to = last
+
+    def _ask_due(self, out: list[Outgoing], wall: float) -> None:
+        while self._ways and (self._patterns or self._processes):
+            patterns = tuple(itertools.islice(self._patterns, _PATTERNS_AT_ONCE))
+            processes = () if patterns else tuple(itertools.islice(self._processes, MAX_ASKS))
+            ways = self._ways.values()
+            if not all(self._pay(out, way, Subscribe, wall, patterns, processes) for way in ways):
+                return
+            for pattern in patterns:
+                del self._patterns[pattern]
+            for process in processes:
+                del self._processes[process]
+
+    def _pay(self, out: list[Outgoing], way: Way, kind: type[Announcement], wall: float, *rest: Any) -> bool:
+        """Send if the bucket can pay even the largest datagram."""
+        if self._tokens < MAX_DATAGRAM + UDP:
+            return False
+        self._send(out, way, kind, wall, *rest)
+        return True
+
+    def _send(self, out: list[Outgoing], way: Way, kind: type[Announcement], wall: float, *rest: Any) -> None:
+        self._sequence += 1
+        said = kind(
+            self.process, self.epoch, self._sequence, int(wall * 1000), self.partition, way.reach.view,
+            self._revision, len(way.records), way.digest, *rest,
+        )  # fmt: skip
+        data = write(said, self._key)
+        size = len(data) + UDP
+        self.sent += size
+        self.datagrams += 1
+        self._tokens = max(0.0, self._tokens - size)
+        out.append(Outgoing(way.reach.view, data))

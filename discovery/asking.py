@@ -1,0 +1,61 @@
+"""Asking: which processes to ask for what is missing of them, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .deadlines import Deadlines
+
+MAX_ASKS = 32
+"""Processes that are asked at once."""
+
+_FIRST, _LONGEST = 0.25, 2.0
+
+
+class Asking:
+    """A process is asked 50 to 150 ms after something of it was missed, then after 0.25, 0.5, 1, 2, 2, ... s.
+
+    Each pause is up to a quarter shorter or longer. It begins anew when somebody else asks: the answer comes
+    to all.
+
+    Args:
+        chance: evenly distributed numbers from 0 to 1.
+    """
+
+    def __init__(self, chance: Callable[[], float]) -> None:
+        self._chance = chance
+        self._times = Deadlines[bytes]()
+        self._asked: dict[bytes, int] = {}
+
+    @property
+    def next(self) -> float | None:
+        """When to call `due`."""
+        return self._times.next
+
+    def missing(self, process: bytes, now: float) -> None:
+        """Something of a process is missing; it may still be on its way."""
+        if process not in self._times:
+            self._times.set(process, now + 0.05 + 0.1 * self._chance())
+
+    def done(self, process: bytes) -> None:
+        """Nothing is missing."""
+        self._times.drop(process)
+        self._asked.pop(process, None)
+
+    def others_ask(self, process: bytes, now: float) -> None:
+        """Somebody else has asked."""
+        if process in self._times:
+            self._pause(process, now)
+
+    def due(self, now: float) -> list[bytes]:
+        """Whom to ask now, at most 32; they will be asked again unless they are `done`."""
+        processes = self._times.due(now, MAX_ASKS)
+        for process in processes:
+            self._pause(process, now)
+        return processes
+
+    def _pause(self, process: bytes, now: float) -> None:
+        asked = self._asked.get(process, 0)
+        self._asked[process] = asked + 1
+        pause = min(_LONGEST, _FIRST * 2.0 ** min(asked, 8))
+        self._times.set(process, now + pause * (0.75 + 0.5 * self._chance()))

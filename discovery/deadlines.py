@@ -1,0 +1,76 @@
+"""Deadlines: many keys, each with one time that mostly moves on, and which of them have come."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Deadlines(Generic[T]):
+    """One time per key, in monotonic seconds; a later one costs nothing until the earlier one has come."""
+
+    __slots__ = ("_count", "_heap", "_stands", "_times")
+
+    def __init__(self) -> None:
+        self._times: dict[T, float] = {}
+        self._stands: dict[T, float] = {}  # the earliest time at which a key stands in the heap
+        self._heap: list[tuple[float, int, T]] = []
+        self._count = 0  # keys need not be comparable
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def __contains__(self, key: T) -> bool:
+        return key in self._times
+
+    def set(self, key: T, time: float) -> None:
+        """Give a key its time, instead of the one it may have."""
+        self._times[key] = time
+        stands = self._stands.get(key)
+        if stands is None or time < stands:
+            self._push(key, time)
+
+    def drop(self, key: T) -> None:
+        """Forget a key, if it is there."""
+        self._times.pop(key, None)
+
+    @property
+    def next(self) -> float | None:
+        """When to call `due`: never later than the first time; None without keys."""
+        heap = self._heap
+        while heap and not self._is_live(heap[0]):
+            self._pop()
+        return heap[0][0] if heap else None
+
+    def due(self, now: float, most: int | None = None) -> list[T]:
+        """Take out the keys whose time has come, at most ``most``, the earliest first."""
+        found: list[T] = []
+        while self._heap and self._heap[0][0] <= now and (most is None or len(found) < most):
+            item = self._heap[0]
+            live = self._is_live(item)
+            self._pop()
+            if not live:
+                continue
+            key = item[2]
+            if self._times[key] > now:
+                self._push(key, self._times[key])
+            else:
+                del self._times[key]
+                found.append(key)
+        return found
+
+    def _is_live(self, item: tuple[float, int, T]) -> bool:
+        return item[2] in self._times and self._stands.get(item[2]) == item[0]
+
+    def _push(self, key: T, time: float) -> None:
+        self._count += 1
+        self._stands[key] = time
+        heapq.heappush(self._heap, (time, self._count, key))
+
+    def _pop(self) -> None:
+        time, _, key = heapq.heappop(self._heap)
+        if self._stands.get(key) == time:
+            del self._stands[key]

@@ -1,0 +1,377 @@
+"""Directory: who is where in one partition, as far as its processes and the deployment have told.
+
+::
+
+    process    event                                            next       told
+    unknown    heartbeat, entries (sent within ``max_skew``)    known      Appeared each
+               what was sent before it was gone                 unknown    counted
+    known      entries that are new, changed, withdrawn         known      Appeared, Changed, Vanished
+               3.95 s without a newer datagram on a way         known      Changed: without its addresses
+               the same on the last way                         gone       Vanished each (silent)
+               BYE                                              gone       Vanished each (bye)
+               a later epoch                                    known      Vanished each (restarted), Appeared
+               an earlier epoch                                 known      counted
+               a datagram that is not newer, or comes again     known      what it tells is merged, but it is
+                                                                           no sign of life
+    gone       anything later than what was heard               known      Appeared each
+
+Heartbeats come every 0.90 to 0.94 s, so entries go 3.0 to 4.0 s after their process was killed, and a process
+that stood still for 2 s loses none. Of several agents with one name the one that was started last counts;
+there is a `Conflict` once the other one has been heard after that, so a restart is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from .asking import Asking
+from .deadlines import Deadlines
+from .events import Appeared, Changed, Conflict, Event, Process, Reason, Source, Vanished
+from .index import Index, Key, key_of
+from .peers import Peer
+from .records import Announcement, Bye, Entry, Kind, Record, Subscribe, TopicRecord, joined
+from .views import View
+
+SILENCE = 3.95
+"""Seconds without a sign of life after which a process is gone."""
+
+LATE = 3.0
+"""Seconds by which a way may be slower than the others on which a process is heard."""
+
+MAX_PROCESSES = 10_000
+MAX_ENTRIES = 100_000
+MAX_VIEWS = 16
+MAX_GONE = 10_000
+"""Processes that are gone and remembered, so that what they once said cannot bring them back."""
+
+_ViewKey = tuple[bytes, Source, int]
+
+
+class Directory:
+    """Who is where in one partition; see the table in the module's docstring.
+
+    ``now`` is monotonic and ``wall`` Unix time, both in seconds. Read what has arrived before `tick`: whoever
+    was stopped itself would take all others for dead.
+
+    Args:
+        partition: announcements of others are counted only.
+        process: 16 bytes of this process, whose announcements are ignored.
+        chance: evenly distributed numbers from 0 to 1, so that not all ask at once.
+        max_skew: seconds by which the clock of a process may differ when it is met; None for any. It keeps
+            old datagrams out, which is of use only where they are signed.
+        max_processes: further ones are counted only.
+        max_entries: further ones are counted only; an entry that is heard on two ways counts twice.
+
+    Attributes:
+        counters: ``other_partition own old skewed processes_full views_full entries_full``, and those that
+            callers add.
+        skews: seconds of difference, of up to 100 processes that were left out for it.
+    """
+
+    def __init__(
+        self,
+        partition: str,
+        process: bytes,
+        chance: Callable[[], float],
+        *,
+        max_skew: float | None = None,
+        max_processes: int = MAX_PROCESSES,
+        max_entries: int = MAX_ENTRIES,
+    ) -> None:
+        self.partition = partition
+        self.process = process
+        self.max_skew = max_skew
+        self.max_processes = max_processes
+        self.max_entries = max_entries
+        self.counters: dict[str, int] = {}
+        self.skews: dict[bytes, float] = {}
+        self._index = Index()
+        self._peers: dict[bytes, Peer] = {}
+        self._gone: dict[bytes, tuple[int, float]] = {}  # epoch, and up to which sequence it is over
+        self._held = 0
+        self._silence = Deadlines[_ViewKey]()
+        self._asking = Asking(chance)
+        self._doubts: dict[bytes, set[tuple[Key, Key]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def find(self, name: str, kind: Kind | None = None) -> Entry | None:
+        """The entry of a name (from the root): a static peer, else the agent that was started last.
+
+        Args:
+            name: such as ``/robot1/psu``.
+            kind: ``agent`` for agents and services; None for any.
+        """
+        return next(iter(self._index.owners(name, kind)), None)
+
+    def owners(self, name: str, kind: Kind | None = None) -> list[Entry]:
+        """All entries of a name (from the root), the one that counts first."""
+        return self._index.owners(name, kind)
+
+    def match(self, pattern: str, kind: Kind | None = None) -> list[Entry]:
+        """All entries whose names match, sorted by name.
+
+        Raises:
+            ConfigError: for what is no pattern; see `names`.
+        """
+        return self._index.match(pattern, kind)
+
+    def is_stale(self, entry: Entry) -> bool:
+        """Whether it is only kept because the way on which it was heard is silent; see `hold`."""
+        peer = self._peers.get(entry.process)
+        views = [] if peer is None else [v for v in peer.views.values() if entry.number in v.records]
+        return bool(views) and all(view.stale for view in views)
+
+    def processes(self) -> list[Process]:
+        """All processes that are heard."""
+        return [peer.describe(self._index) for peer in self._peers.values()]
+
+    def put(self, entry: Entry) -> list[Event]:
+        """Add an entry that needs no sign of life, or change it: one of this process, or a static peer."""
+        old = self._index.put(entry)
+        if old is None:
+            return [Appeared(entry), *self._conflicts(entry)]
+        return [] if old == entry else [Changed(old, entry)]
+
+    def drop(self, entry: Entry) -> list[Event]:
+        """Remove an entry that was `put`."""
+        old = self._index.remove(key_of(entry))
+        return [] if old is None else [Vanished(old, "withdrawn")]
+
+    def take(self, said: Announcement, source: Source, now: float, wall: float) -> list[Event]:
+        """Take over what a process has announced.
+
+        Args:
+            said: as read.
+            source: on which way it came.
+            now: when.
+            wall: the same moment in Unix seconds.
+        """
+        if said.partition != self.partition:
+            return self._count("other_partition")
+        if said.process == self.process:
+            return self._count("own")
+        if isinstance(said, Subscribe):
+            for process in said.processes:
+                self._asking.others_ask(process, now)
+        skew = said.sent / 1000 - wall
+        fresh = self.max_skew is None or abs(skew) <= self.max_skew
+        events: list[Event] = []
+        peer = self._peers.get(said.process)
+        if peer is not None and said.epoch > peer.epoch and fresh:
+            events += self._forget(peer, "restarted")
+            peer = None
+        if peer is None:
+            if not self._may_be_met(said, fresh, skew):
+                return events
+            peer = self._peers[said.process] = Peer(said.process, said.epoch)
+            self._gone.pop(said.process, None)
+        elif said.epoch != peer.epoch:
+            return self._count("old")
+        elif isinstance(said, Bye):
+            return self._forget(peer, "bye")
+        view = self._view(peer, source, said)
+        if view is None:
+            return events
+        if view.is_news(said):
+            events += self._lives(peer, view, source, said, now)
+            peer.skew = skew
+        else:
+            self._count("old")
+        return events + self._merge(peer, view, said, now)
+
+    def tick(self, now: float) -> list[Event]:
+        """Let go of whoever was silent for too long; to be called at `next_deadline` at the latest."""
+        events: list[Event] = []
+        for process, source, number in self._silence.due(now):
+            events += self._lose(self._peers[process], source, number)
+        return events
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When to call `tick` and `asks` next, in monotonic seconds; None while nobody is known."""
+        times = [time for time in (self._silence.next, self._asking.next) if time is not None]
+        return min(times, default=None)
+
+    def asks(self, now: float) -> list[bytes]:
+        """Processes that should be asked for all their entries now, at most 32."""
+        return self._asking.due(now)
+
+    def alive(self, process: bytes, source: Source, now: float) -> None:
+        """Whoever keeps a way says that a process is heard there; ignored when it is not known from it."""
+        peer = self._peers.get(process)
+        for (other, number), view in () if peer is None else peer.views.items():
+            if other == source:
+                view.stale = False
+                self._silence.set((process, source, number), now + SILENCE)
+
+    def lost(self, process: bytes, source: Source) -> list[Event]:
+        """Whoever keeps a way says that a process is not there any more."""
+        peer = self._peers.get(process)
+        events: list[Event] = []
+        for other, number in [] if peer is None else list(peer.views):
+            if peer is not None and other == source:
+                self._silence.drop((process, source, number))
+                events += self._lose(peer, source, number)
+        return events
+
+    def hold(self, source: Source, now: float, seconds: float = 30.0) -> None:
+        """A way itself is silent: keep what was heard on it, marked as stale, for so long from now on."""
+        for peer in self._peers.values():
+            for (other, number), view in peer.views.items():
+                if other == source and not view.stale:
+                    view.stale = True
+                    self._silence.set((peer.process, source, number), now + seconds)
+
+    def conflicts(self) -> list[tuple[Entry, Entry]]:
+        """Names that several live agents hold: the one that counts, and each other one."""
+        found: list[tuple[Entry, Entry]] = []
+        for entry in self._index:
+            if entry.kind != "topic" and entry.number:
+                first = next(o for o in self.owners(entry.name, "agent") if o.number)
+                if first.agent != entry.agent:
+                    found.append((first, entry))
+        return found
+
+    def _count(self, what: str) -> list[Event]:
+        self.counters[what] = self.counters.get(what, 0) + 1
+        return []
+
+    def _may_be_met(self, said: Announcement, fresh: bool, skew: float) -> bool:
+        """Whether an announcement makes a process known."""
+        if isinstance(said, Bye | Subscribe):
+            return False
+        epoch, over = self._gone.get(said.process, (-1, -1.0))
+        if said.epoch < epoch or (said.epoch == epoch and said.sequence <= over):
+            self._count("old")
+        elif not fresh:
+            self._left_out(said, skew)
+        elif len(self._peers) >= self.max_processes:
+            self._count("processes_full")
+        else:
+            return True
+        return False
+
+    def _left_out(self, said: Announcement, skew: float) -> None:
+        self._count("skewed")
+        self.skews.pop(said.process, None)
+        self.skews[said.process] = skew
+        if len(self.skews) > 100:
+            del self.skews[next(iter(self.skews))]
+
+    def _view(self, peer: Peer, source: Source, said: Announcement) -> View | None:
+        view = peer.views.get((source, said.view))
+        if view is not None:
+            return view
+        # On a way that is new, nothing else tells an old datagram from a new one.
+        if said.sent < peer.sent - LATE * 1000:
+            self._count("old")
+        elif len(peer.views) >= MAX_VIEWS:
+            self._count("views_full")
+        else:
+            return peer.add_view(source, said.view)
+        return None
+
+    def _lives(self, peer: Peer, view: View, source: Source, said: Announcement, now: float) -> list[Event]:
+        view.stale = False
+        if said.sequence > peer.sequence:
+            peer.sequence, peer.sent = said.sequence, said.sent
+        peer.heard = now
+        self._silence.set((peer.process, source, said.view), now + SILENCE)
+        self.skews.pop(peer.process, None)
+        return [
+            Conflict(entry, other)
+            for one, two in self._doubts.pop(peer.process, ())
+            for entry, other in self._still_one_name(one, two)
+        ]
+
+    def _merge(self, peer: Peer, view: View, said: Announcement, now: float) -> list[Event]:
+        before, room = len(view.records), self.max_entries - self._held
+        if view.overfull and room > 0:
+            view.overfull = False
+        touched = view.merge(said, room)
+        self._held += len(view.records) - before
+        if view.overfull:
+            self._count("entries_full")
+        if peer.to_ask:
+            self._asking.missing(peer.process, now)
+        else:
+            self._asking.done(peer.process)
+        return self._rebuilt(peer, touched, "withdrawn") if touched else []
+
+    def _forget(self, peer: Peer, reason: Reason) -> list[Event]:
+        events = self._vanish(peer, peer.numbers.copy(), reason)
+        for (source, number), view in peer.views.items():
+            self._silence.drop((peer.process, source, number))
+            self._held -= len(view.records)
+        self._asking.done(peer.process)
+        self._doubts.pop(peer.process, None)
+        del self._peers[peer.process]
+        over = float("inf") if reason == "bye" else peer.sequence
+        self._gone[peer.process] = (peer.epoch, over)
+        if len(self._gone) > MAX_GONE:
+            del self._gone[next(iter(self._gone))]
+        return events
+
+    def _lose(self, peer: Peer, source: Source, number: int) -> list[Event]:
+        """A process is not heard on one way any more."""
+        view = peer.views.pop((source, number))
+        self._held -= len(view.records)
+        if not peer.views:
+            return self._forget(peer, "silent")
+        return self._rebuilt(peer, set(view.records), "silent")
+
+    def _vanish(self, peer: Peer, numbers: Iterable[int], reason: Reason) -> list[Event]:
+        events: list[Event] = []
+        for number in sorted(numbers):
+            old = self._index.remove((peer.process, number))
+            peer.numbers.discard(number)
+            if old is not None:
+                events.append(Vanished(old, reason))
+        return events
+
+    def _rebuilt(self, peer: Peer, touched: set[int], reason: Reason) -> list[Event]:
+        """What follows for entries when their records have changed."""
+        records = peer.affected(touched)
+        events = self._vanish(peer, touched - records.keys(), reason)
+        for record in records.values():
+            events += self._set(peer, record, reason)
+        return events
+
+    def _set(self, peer: Peer, record: Record, reason: Reason) -> list[Event]:
+        agent = None
+        if isinstance(record, TopicRecord):
+            agent = self._index.get((peer.process, record.publisher))
+            if agent is None or agent.kind == "topic":
+                return self._vanish(peer, [record.number], reason)
+        entry = joined(record, self.partition, peer.process, agent)
+        old = self._index.get(key_of(entry))
+        if old == entry:
+            return []
+        self._index.put(entry)
+        peer.numbers.add(record.number)
+        event = Appeared(entry) if old is None else Changed(old, entry)
+        claims = old is None or (old.name, old.agent) != (entry.name, entry.agent)
+        return [event, *self._conflicts(entry)] if claims else [event]
+
+    def _conflicts(self, entry: Entry) -> list[Event]:
+        """Whoever else holds the name of a new entry is in doubt, until it is heard again."""
+        if entry.kind == "topic" or not entry.number:
+            return []
+        events: list[Event] = []
+        for other in self.owners(entry.name, "agent"):
+            if other.agent == entry.agent or not other.number:
+                continue
+            if other.process in (self.process, entry.process):
+                events += [Conflict(*pair) for pair in self._still_one_name(key_of(entry), key_of(other))]
+            else:
+                self._doubts.setdefault(other.process, set()).add((key_of(entry), key_of(other)))
+        return events
+
+    def _still_one_name(self, one: Key, two: Key) -> list[tuple[Entry, Entry]]:
+        first, second = self._index.get(one), self._index.get(two)
+        if first is None or second is None or first.name != second.name:
+            return []
+        owners = self.owners(first.name)
+        return [(first, second) if owners.index(first) < owners.index(second) else (second, first)]

@@ -1,0 +1,232 @@
+"""Ledger: what a registry knows of processes, and who of them has not been told yet. Pure.
+
+Of each process::
+
+    state      event                                    next
+    unknown    whole(...)                               known: everybody is told its datagrams
+    known      whole(...)                               known: everybody is told the new ones
+    known      hear(...)                                known: lives on
+    known      bye, or `SILENCE` seconds without hear   unknown: everybody is told that it is gone
+    unknown    hear(...)                                unknown: it is asked for the whole
+
+What a process says about itself comes in two views: one for processes of its own host, which may hold
+loopback addresses, and one for all others. Nobody gets both. A newcomer gets the newest heartbeat of each
+process before the rest, because the rest may have been sent long ago.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from ..protocol.errors import Refused
+
+SILENCE = 3.95
+"""Seconds without a sign of life after which a process is gone; one comes every second."""
+
+MAX_PROCESSES = 10_000
+MAX_BYTES = 64 << 20
+"""Of all datagrams together."""
+
+MAX_BYTES_OF_ONE = 4 << 20
+"""Of the datagrams of one process."""
+
+MAX_GONE = 10_000
+"""Processes that are remembered as gone, so that whoever was not here then is told."""
+
+MAX_NEWS = 256 << 10
+"""Bytes of datagrams that are told at once; the rest follows."""
+
+
+@dataclass(frozen=True)
+class Views:
+    """Datagrams of one process: for its own host, and for all others."""
+
+    local: tuple[bytes, ...] = ()
+    others: tuple[bytes, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of both."""
+        return sum(map(len, self.local)) + sum(map(len, self.others))
+
+    def of(self, local: bool) -> tuple[bytes, ...]:
+        """One of the two."""
+        return self.local if local else self.others
+
+
+@dataclass
+class _Known:
+    owner: str
+    host: str
+    heard: float
+    number: int
+    beats: Views
+    said: Views
+
+
+@dataclass(frozen=True)
+class News:
+    """What somebody has not been told yet.
+
+    Attributes:
+        cursor: to be given at the next question.
+        datagrams: of processes that are new or have changed.
+        alive: those processes.
+        gone: processes that are not there any more.
+        more: there is more to be told at once.
+    """
+
+    cursor: int
+    datagrams: list[bytes] = field(default_factory=list[bytes])
+    alive: list[bytes] = field(default_factory=list[bytes])
+    gone: list[bytes] = field(default_factory=list[bytes])
+    more: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.datagrams or self.alive or self.gone)
+
+
+class Ledger:
+    """See the table in the module's docstring.
+
+    Args:
+        max_processes: most processes; one more is refused.
+        max_bytes: of all datagrams; a process that would exceed it is refused.
+    """
+
+    def __init__(self, max_processes: int = MAX_PROCESSES, max_bytes: int = MAX_BYTES) -> None:
+        self._max_processes = max_processes
+        self._max_bytes = max_bytes
+        self._known: dict[bytes, _Known] = {}
+        self._gone: deque[tuple[int, bytes]] = deque(maxlen=MAX_GONE)
+        self._size = 0
+        self.cursor = 0
+
+    def __len__(self) -> int:
+        """The number of known processes."""
+        return len(self._known)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all datagrams."""
+        return self._size
+
+    def hear(self, process: bytes, owner: str, beats: Views, now: float) -> bool:
+        """A sign of life; False when the process is unknown and is to tell its whole.
+
+        Args:
+            process: its id.
+            owner: who speaks for it: agent id and key id.
+            beats: its newest heartbeats.
+            now: monotonic seconds.
+
+        Raises:
+            Refused: when another owner speaks for it.
+        """
+        known = self._known.get(process)
+        if known is None:
+            return False
+        self._check_owner(process, known, owner)
+        known.heard, known.beats = now, beats
+        return True
+
+    def whole(self, process: bytes, owner: str, host: str, beats: Views, said: Views, now: float) -> None:
+        """All that a process says, instead of what it said before.
+
+        Args:
+            process: as `hear`.
+            owner: as `hear`.
+            host: equal for processes that reach each other by loopback.
+            beats: as `hear`.
+            said: the other datagrams.
+            now: as `hear`.
+
+        Raises:
+            Refused: when another owner speaks for it, or it is too much.
+        """
+        known = self._known.get(process)
+        before = 0
+        if known is not None:
+            self._check_owner(process, known, owner)
+            before = known.said.size
+        elif len(self._known) >= self._max_processes:
+            raise Refused(
+                f"the registry knows {len(self._known)} processes already: use several, by partition"
+            )
+        if said.size > MAX_BYTES_OF_ONE or self._size - before + said.size > self._max_bytes:
+            raise Refused(
+                f"the registry has no room for {said.size} bytes more ({self._size} of {self._max_bytes})"
+            )
+        self._size += said.size - before
+        self.cursor += 1
+        # At the end of the dictionary, so that its order is that of the numbers.
+        self._known.pop(process, None)
+        self._known[process] = _Known(owner, host, now, self.cursor, beats, said)
+
+    def _check_owner(self, process: bytes, known: _Known, owner: str) -> None:
+        if known.owner != owner:
+            raise Refused(f"process {process.hex()[:8]} is spoken for by another agent")
+
+    def bye(self, process: bytes, owner: str) -> None:
+        """The process says that it ends; nothing happens when another owner says so."""
+        known = self._known.get(process)
+        if known is not None and known.owner == owner:
+            self._forget(process)
+
+    def tick(self, now: float) -> list[bytes]:
+        """Forget who is silent; returns them."""
+        silent = [process for process, known in self._known.items() if now - known.heard >= SILENCE]
+        for process in silent:
+            self._forget(process)
+        return silent
+
+    def _forget(self, process: bytes) -> None:
+        self._size -= self._known.pop(process).said.size
+        self.cursor += 1
+        self._gone.append((self.cursor, process))
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do, if nobody is heard until then."""
+        if not self._known:
+            return None
+        return min(known.heard for known in self._known.values()) + SILENCE
+
+    def news(self, cursor: int, process: bytes, host: str, max_bytes: int = MAX_NEWS) -> News:
+        """What is to be told to somebody; always at least one process, however large.
+
+        Args:
+            cursor: of the last news; 0 at first.
+            process: who asks, and is not told of itself; empty for none.
+            host: of who asks.
+            max_bytes: of datagrams.
+        """
+        datagrams: list[bytes] = []
+        alive: list[bytes] = []
+        size, reached, more = 0, self.cursor, False
+        for other, known in self._later(cursor):
+            if other == process:
+                continue
+            local = bool(host) and known.host == host
+            told = (*known.beats.of(local), *known.said.of(local))
+            length = sum(map(len, told))
+            if alive and size + length > max_bytes:
+                reached, more = known.number - 1, True
+                break
+            size += length
+            datagrams += told
+            alive.append(other)
+        gone = [other for number, other in self._gone if number > cursor and other not in self._known]
+        return News(reached, datagrams, alive, gone, more)
+
+    def _later(self, cursor: int) -> list[tuple[bytes, _Known]]:
+        """Processes that changed after a cursor, in that order."""
+        found: list[tuple[bytes, _Known]] = []
+        for process in reversed(self._known):
+            known = self._known[process]
+            if known.number <= cursor:
+                break
+            found.append((process, known))
+        found.reverse()
+        return found

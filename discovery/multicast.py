@@ -1,0 +1,230 @@
+"""Multicast: the UDP sockets by which processes of a network tell each other who is there.
+
+==========  ======================================  ===============================================
+socket      bound to                                for
+==========  ======================================  ===============================================
+group       the group and its port, shared          what others send to everybody
+relay       the port alone, shared                  what a host sends to this one alone: of several
+                                                    processes on a host, one gets it
+own         any free port                           everything that is sent, and answers to it
+==========  ======================================  ===============================================
+
+A datagram on an interface that was not chosen is not read. One that cannot be sent is counted, and why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..protocol.errors import BindError
+from .interfaces import Interface
+
+logger = logging.getLogger("pzc.multicast")
+
+LIMIT = 2048
+"""Bytes that are read of a datagram; one that has more is malformed anyway."""
+
+Way = Literal["group", "relay", "own"]
+
+_LINUX = sys.platform == "linux"
+_IP_PKTINFO: int | None = getattr(socket, "IP_PKTINFO", {"linux": 8, "darwin": 26}.get(sys.platform))
+_IP_MULTICAST_ALL = 49
+_PKTINFO = struct.Struct("@I4s4s")
+_ROOM = socket.CMSG_SPACE(_PKTINFO.size) if hasattr(socket, "CMSG_SPACE") else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Datagram:
+    """What has arrived.
+
+    Attributes:
+        data: its bytes, at most `LIMIT`.
+        interface: on which it came.
+        source: address and port of the sender.
+        way: socket at which it came: ``group``, ``relay`` or ``own``.
+    """
+
+    data: bytes
+    interface: Interface
+    source: tuple[str, int]
+    way: Way
+
+
+class Multicast:
+    """Sends to a group and hears it, on some interfaces; one thread at a time, and no call blocks.
+
+    Args:
+        group: IPv4 multicast address.
+        port: of the group.
+        interfaces: where to send and to listen; at least one.
+
+    Attributes:
+        interfaces: those that could be joined.
+        sent: datagrams that were sent.
+        failed: datagrams that could not be sent, or interfaces that could not be joined.
+        problems: the last reason by interface name; of one that works again, none.
+
+    Raises:
+        BindError: when no interface can be used; says why.
+    """
+
+    def __init__(self, group: str, port: int, interfaces: Sequence[Interface]) -> None:
+        self.group = group
+        self.port = port
+        self.sent = self.failed = 0
+        self.problems: dict[str, str] = {}
+        self._sockets: list[socket.socket] = []
+        local = all(interface.loopback for interface in interfaces)
+        alone = interfaces[0].address if local or len(interfaces) == 1 else ""
+        try:
+            self._group = self._open((group if _LINUX or sys.platform == "darwin" else "", port), shared=True)
+            self.interfaces = [interface for interface in interfaces if self._join(interface)]
+            if not self.interfaces:
+                raise BindError(f"cannot listen to {group}:{port} on any interface: {self._told()}")
+            self._relay = self._open((alone, port), shared=True)
+            self._own = self._open((alone, 0), shared=False)
+        except OSError as exc:
+            self.close()
+            if isinstance(exc, BindError):
+                raise
+            raise BindError(f"cannot listen to {group}:{port}: {exc.strerror or exc}{_advice(exc)}") from exc
+        self._by_index = {each.index: each for each in reversed(self.interfaces) if each.index}
+
+    def _told(self) -> str:
+        return "; ".join(f"{name}: {reason}" for name, reason in self.problems.items())
+
+    def _open(self, address: tuple[str, int], *, shared: bool) -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._sockets.append(made)
+        made.setblocking(False)
+        if shared:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if not _LINUX and hasattr(socket, "SO_REUSEPORT"):
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if _LINUX:
+            made.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+        if _IP_PKTINFO is not None:
+            with contextlib.suppress(OSError):
+                made.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
+        made.bind(address)
+        return made
+
+    def _join(self, interface: Interface) -> bool:
+        try:
+            self._group.setsockopt(
+                socket.IPPROTO_IP,
+                socket.IP_ADD_MEMBERSHIP,
+                socket.inet_aton(self.group) + _numbered(interface),
+            )
+        except OSError as exc:
+            if exc.errno == errno.EADDRINUSE:  # two addresses of one interface
+                return True
+            self._fail(interface, exc)
+            return False
+        return True
+
+    def filenos(self) -> list[int]:
+        """File descriptors that are readable when something has arrived."""
+        return [each.fileno() for each in self._sockets]
+
+    def send(self, data: bytes, interface: Interface) -> bool:
+        """Send to everybody on one interface; False, and counted, when that was not possible."""
+        try:
+            own = self._own
+            own.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, _chosen(interface))
+            # It reaches this machine's own processes whatever the number of hops is.
+            own.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0 if interface.loopback else 1)
+            own.sendto(data, (self.group, self.port))
+        except OSError as exc:
+            self._fail(interface, exc)
+            return False
+        self.problems.pop(interface.name, None)
+        self.sent += 1
+        return True
+
+    def send_to(self, data: bytes, address: tuple[str, int]) -> bool:
+        """Send to one address; False, and counted, when that was not possible."""
+        try:
+            self._own.sendto(data, address)
+        except OSError as exc:
+            self.failed += 1
+            self.problems[address[0]] = exc.strerror or str(exc)
+            return False
+        self.problems.pop(address[0], None)
+        self.sent += 1
+        return True
+
+    def _fail(self, interface: Interface, error: OSError) -> None:
+        self.failed += 1
+        reason = error.strerror or str(error)
+        if self.problems.get(interface.name) != reason:
+            self.problems[interface.name] = reason
+            logger.info(
+                "multicast %s:%s cannot be used on %s: %s", self.group, self.port, interface.name, reason
+            )
+
+    def receive(self, fileno: int) -> Datagram | None:
+        """What has arrived at one of `filenos`; None when there is nothing more.
+
+        What came on an interface that was not chosen is skipped.
+        """
+        arrived_at = next((each for each in self._sockets if each.fileno() == fileno), None)
+        while arrived_at is not None:
+            try:
+                if hasattr(arrived_at, "recvmsg"):
+                    data, about, _, source = arrived_at.recvmsg(LIMIT, _ROOM)
+                else:
+                    data, source = arrived_at.recvfrom(LIMIT)
+                    about = []
+            except (BlockingIOError, InterruptedError):
+                return None
+            except OSError as exc:  # such as the refusal of a datagram that was sent before
+                logger.debug("nothing could be received: %s", exc)
+                self.failed += 1
+                return None
+            interface = self._interface(about)
+            if interface is not None:
+                return Datagram(data, interface, source, self._way(arrived_at))
+        return None
+
+    def _way(self, arrived_at: socket.socket) -> Way:
+        return "group" if arrived_at is self._group else "relay" if arrived_at is self._relay else "own"
+
+    def _interface(self, about: list[tuple[int, int, bytes]]) -> Interface | None:
+        for level, kind, value in about:
+            if level == socket.IPPROTO_IP and kind == _IP_PKTINFO and len(value) >= _PKTINFO.size:
+                return self._by_index.get(_PKTINFO.unpack_from(value)[0])
+        return self.interfaces[0] if len(self.interfaces) == 1 or not self._by_index else None
+
+    def close(self) -> None:
+        """Leave the group. Again: no effect."""
+        for each in self._sockets:
+            each.close()
+        self._sockets.clear()
+
+
+def _numbered(interface: Interface) -> bytes:
+    """``ip_mreqn`` behind the group where it exists, else ``ip_mreq``."""
+    address = socket.inet_aton(interface.address)
+    return address + struct.pack("@i", interface.index) if _LINUX else address
+
+
+def _chosen(interface: Interface) -> bytes:
+    address = socket.inet_aton(interface.address)
+    return bytes(4) + address + struct.pack("@i", interface.index) if _LINUX else address
+
+
+def _advice(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "; a program that does not share the port uses it: stop that one, or set PZC_DISCOVERY_PORT"
+    if error.errno == errno.EACCES:
+        return "; ports below 1024 are reserved: set PZC_DISCOVERY_PORT to a higher one"
+    return ""

@@ -1,0 +1,157 @@
+"""Relaying: discovery across networks that multicast does not cross, by unicast to a relay host.
+
+A process that is told of a relay (``PZC_RELAY``) says there what it says to its own network. Whoever gets
+that at the port of the group treats the sender as a *guest*, until it was silent for `GUEST_STAYS` seconds::
+
+    heard                                     passed on, marked as relayed
+    from a guest                              to the own networks, and to the other guests
+    from the own networks                     to the guests
+    marked as relayed, or an answer           to nobody
+
+A guest gets what this process itself says as well, at once and whenever it says something.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from .datagrams import passed_on
+from .interfaces import Interface
+from .multicast import Datagram
+
+logger = logging.getLogger("pzc.relay")
+
+GUEST_STAYS = 10.0
+"""Seconds of silence after which a guest is sent nothing more."""
+
+MAX_GUESTS = 64
+"""Guests at one time; more are not answered."""
+
+Address = tuple[str, int]
+
+
+class Sender(Protocol):
+    """The part of `Multicast` that is needed here."""
+
+    @property
+    def interfaces(self) -> Sequence[Interface]:
+        """Where it sends and listens."""
+        ...
+
+    def send(self, data: bytes, interface: Interface) -> bool:
+        """Send to everybody on one interface."""
+        ...
+
+    def send_to(self, data: bytes, address: Address) -> bool:
+        """Send to one address."""
+        ...
+
+
+class Relaying:
+    """Relays that this process sends to, and guests that send to it; I/O thread, but for the constructor.
+
+    Args:
+        relays: hosts with their ports; each is looked up now.
+
+    Attributes:
+        refused: datagrams of guests for whom there was no room.
+    """
+
+    def __init__(self, relays: Sequence[Address]) -> None:
+        self.refused = 0
+        self._relays = [found for relay in relays if (found := _looked_up(relay)) is not None]
+        self._routes: dict[str, list[Address]] = {}
+        self._guests: dict[Address, tuple[Interface, float]] = {}
+
+    @property
+    def guests(self) -> list[Address]:
+        """Who is sent what is heard here."""
+        return list(self._guests)
+
+    def begin(self, interfaces: Sequence[Interface]) -> None:
+        """These are the interfaces from now on."""
+        self._guests.clear()
+        self._routes = {}
+        for relay in self._relays:
+            local = _local_address(relay)
+            if any(interface.address == local for interface in interfaces):
+                self._routes.setdefault(local, []).append(relay)
+            else:
+                logger.warning("the relay %s:%s is not reached by an interface that is used here", *relay)
+
+    def said(self, multicast: Sender, data: bytes, interface: Interface) -> None:
+        """This process has said something on an interface."""
+        for relay in self._routes.get(interface.address, ()):
+            multicast.send_to(data, relay)
+        for guest, (its, _) in self._guests.items():
+            if its == interface:
+                multicast.send_to(data, guest)
+
+    def heard(
+        self,
+        multicast: Sender,
+        datagram: Datagram,
+        passed: bool,
+        now: float,
+        whole: Callable[[Interface], Sequence[bytes]],
+    ) -> None:
+        """An announcement of another process was read from a datagram.
+
+        Args:
+            multicast: on which it came.
+            datagram: its bytes, and whence.
+            passed: whether it was passed on before.
+            now: in monotonic seconds.
+            whole: everything that this process has to say on an interface.
+        """
+        for guest in [guest for guest, (_, until) in self._guests.items() if until < now]:
+            del self._guests[guest]
+        if passed or datagram.way == "own" or (datagram.way == "group" and not self._guests):
+            return
+        if datagram.way == "relay" and not self._greet(multicast, datagram, now, whole):
+            return
+        marked = passed_on(datagram.data)
+        if datagram.way == "relay":
+            for interface in multicast.interfaces:
+                multicast.send(marked, interface)
+        for guest in self._guests:
+            if guest != datagram.source:
+                multicast.send_to(marked, guest)
+
+    def _greet(
+        self,
+        multicast: Sender,
+        datagram: Datagram,
+        now: float,
+        whole: Callable[[Interface], Sequence[bytes]],
+    ) -> bool:
+        """Take in the sender as a guest; False when there is no room."""
+        guest = datagram.source
+        new = guest not in self._guests
+        if new and len(self._guests) >= MAX_GUESTS:
+            self.refused += 1
+            return False
+        self._guests[guest] = datagram.interface, now + GUEST_STAYS
+        for data in whole(datagram.interface) if new else ():
+            multicast.send_to(data, guest)
+        return True
+
+
+def _looked_up(relay: Address) -> Address | None:
+    try:
+        *_, address = socket.getaddrinfo(*relay, socket.AF_INET, socket.SOCK_DGRAM)[0]
+    except (OSError, UnicodeError) as exc:
+        logger.warning("the relay %s:%s of PZC_RELAY is not known: %s", *relay, exc)
+        return None
+    return str(address[0]), int(address[1])
+
+
+def _local_address(to: Address) -> str:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(to)
+        return str(probe.getsockname()[0])
+    return ""

@@ -1,0 +1,3 @@
+"""The version of this package, which handshakes tell."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,193 @@
+"""What a registry knows of processes, and who is told what, in any order of events."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from pzc.discovery.ledger import SILENCE, Ledger, Views
+from pzc.protocol.errors import Refused
+
+A, B, C = (bytes([number]) * 16 for number in (1, 2, 3))
+BEAT = Views((b"beat here",), (b"beat there",))
+SAID = Views((b"loopback",), (b"10.0.0.7",))
+
+
+def _with(*processes: bytes, host: str = "rack") -> Ledger:
+    ledger = Ledger()
+    for process in processes:
+        ledger.whole(process, "owner", host, BEAT, SAID, 0.0)
+    return ledger
+
+
+def test_a_newcomer_is_told_everything_the_heartbeat_first() -> None:
+    news = _with(A).news(0, B, "elsewhere")
+    assert news.datagrams == [b"beat there", b"10.0.0.7"]
+    assert news.alive == [A]
+
+
+def test_a_process_of_the_same_host_gets_the_addresses_of_loopback() -> None:
+    assert _with(A).news(0, B, "rack").datagrams == [b"beat here", b"loopback"]
+
+
+def test_whoever_names_no_host_gets_no_address_of_loopback() -> None:
+    assert _with(A, host="").news(0, B, "").datagrams == [b"beat there", b"10.0.0.7"]
+
+
+def test_nobody_is_told_of_itself() -> None:
+    assert not _with(A).news(0, A, "rack")
+
+
+def test_what_was_told_is_not_told_again() -> None:
+    ledger = _with(A)
+    assert not ledger.news(ledger.news(0, B, "rack").cursor, B, "rack")
+
+
+def test_a_change_is_told() -> None:
+    ledger = _with(A)
+    cursor = ledger.news(0, B, "rack").cursor
+    ledger.whole(A, "owner", "rack", BEAT, Views((b"new",), ()), 1.0)
+    assert ledger.news(cursor, B, "rack").datagrams == [b"beat here", b"new"]
+
+
+def test_a_sign_of_life_is_no_news() -> None:
+    ledger = _with(A)
+    cursor = ledger.news(0, B, "rack").cursor
+    assert ledger.hear(A, "owner", BEAT, 1.0)
+    assert not ledger.news(cursor, B, "rack")
+
+
+def test_an_unknown_process_is_to_tell_its_whole() -> None:
+    assert not Ledger().hear(A, "owner", BEAT, 0.0)
+
+
+def test_a_silent_process_is_gone_and_that_is_told() -> None:
+    ledger = _with(A)
+    cursor = ledger.news(0, B, "rack").cursor
+    assert ledger.tick(SILENCE - 0.01) == []
+    assert ledger.tick(SILENCE) == [A]
+    assert ledger.news(cursor, B, "rack").gone == [A]
+
+
+def test_a_process_that_is_heard_stays() -> None:
+    ledger = _with(A)
+    ledger.hear(A, "owner", BEAT, 3.0)
+    assert ledger.tick(SILENCE + 1) == []
+    assert ledger.next_deadline == 3.0 + SILENCE
+
+
+def test_a_process_that_says_goodbye_is_gone_at_once() -> None:
+    ledger = _with(A)
+    ledger.bye(A, "owner")
+    assert ledger.news(0, B, "rack").gone == [A]
+
+
+def test_a_process_that_came_back_is_not_told_as_gone() -> None:
+    ledger = _with(A)
+    ledger.bye(A, "owner")
+    ledger.whole(A, "owner", "rack", BEAT, SAID, 1.0)
+    assert ledger.news(0, B, "rack").gone == []
+
+
+@pytest.mark.parametrize("act", ["hear", "whole"])
+def test_another_agent_cannot_speak_for_a_process(act: str) -> None:
+    ledger = _with(A)
+    more = (BEAT, 1.0) if act == "hear" else ("rack", BEAT, Views(), 1.0)
+    with pytest.raises(Refused, match="another agent"):
+        getattr(ledger, act)(A, "thief", *more)
+    assert ledger.news(0, B, "rack").datagrams == [b"beat here", b"loopback"]
+
+
+def test_another_agent_cannot_say_goodbye_for_a_process() -> None:
+    ledger = _with(A)
+    ledger.bye(A, "thief")
+    assert len(ledger) == 1
+
+
+def test_one_process_more_than_there_is_room_for_is_refused() -> None:
+    ledger = Ledger(max_processes=1)
+    ledger.whole(A, "owner", "", BEAT, SAID, 0.0)
+    with pytest.raises(Refused, match="1 processes"):
+        ledger.whole(B, "owner", "", BEAT, SAID, 0.0)
+    ledger.whole(A, "owner", "", BEAT, SAID, 1.0)
+
+
+def test_more_bytes_than_there_is_room_for_are_refused() -> None:
+    ledger = Ledger(max_bytes=20)
+    ledger.whole(A, "owner", "", BEAT, Views((b"x" * 15,)), 0.0)
+    with pytest.raises(Refused, match="no room for 6 bytes"):
+        ledger.whole(B, "owner", "", BEAT, Views((b"x" * 6,)), 0.0)
+    assert ledger.size == 15
+
+
+def test_much_news_come_in_parts() -> None:
+    ledger = _with(A, B, C)
+    first = ledger.news(0, b"", "rack", max_bytes=30)
+    assert first.alive == [A]
+    assert first.more
+    second = ledger.news(first.cursor, b"", "rack", max_bytes=40)
+    assert second.alive == [B, C]
+    assert not second.more
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Three processes, two readers with cursors of their own: in the end each reader knows who is there."""
+
+    processes = st.sampled_from((A, B, C))
+    readers = st.sampled_from((b"r" * 16, b"s" * 16))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger()
+        self.now = 0.0
+        self.heard: dict[bytes, float] = {}
+        self.said: dict[bytes, Views] = {}
+        self.cursors = {b"r" * 16: 0, b"s" * 16: 0}
+        self.believed: dict[bytes, set[bytes]] = {reader: set() for reader in self.cursors}
+
+    @rule(process=processes, size=st.integers(0, 40))
+    def tell(self, process: bytes, size: int) -> None:
+        said = Views((b"l" * size,), (b"o",))
+        self.ledger.whole(process, "owner", "rack", BEAT, said, self.now)
+        self.said[process], self.heard[process] = said, self.now
+
+    @rule(process=processes)
+    def live(self, process: bytes) -> None:
+        assert self.ledger.hear(process, "owner", BEAT, self.now) == (process in self.heard)
+        if process in self.heard:
+            self.heard[process] = self.now
+
+    @rule(process=processes)
+    def leave(self, process: bytes) -> None:
+        self.ledger.bye(process, "owner")
+        self.heard.pop(process, None)
+
+    @rule(seconds=st.floats(0.0, 5.0))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        silent = {process for process, at in self.heard.items() if self.now - at >= SILENCE}
+        assert set(self.ledger.tick(self.now)) == silent
+        for process in silent:
+            del self.heard[process]
+
+    @rule(reader=readers, max_bytes=st.integers(1, 60))
+    def ask(self, reader: bytes, max_bytes: int) -> None:
+        while True:
+            news = self.ledger.news(self.cursors[reader], reader, "rack", max_bytes)
+            assert news.cursor >= self.cursors[reader]
+            self.cursors[reader] = news.cursor
+            self.believed[reader] -= set(news.gone)
+            self.believed[reader] |= set(news.alive)
+            if not news.more:
+                break
+        assert self.believed[reader] == self.heard.keys()
+
+    @precondition(lambda self: self.heard)
+    @invariant()
+    def the_size_is_that_of_what_is_known(self) -> None:
+        assert self.ledger.size == sum(self.said[process].size for process in self.heard)
+        assert len(self.ledger) == len(self.heard)
+
+
+TestAnyOrder = AnyOrder.TestCase
