@@ -13,18 +13,20 @@ quarantine and counts as missing.
 
 from __future__ import annotations
 
+import datetime
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import unquote
 
 from ..protocol.errors import JournalError
 from . import missing
 from .decode import Decoder
-from .schema import DECODED, GAPS, JOURNAL, NOTIFICATIONS, QUARANTINE, STATISTICS, ddl, segments
+from .limits import Limit, violations
+from .schema import ALARMS, DECODED, GAPS, JOURNAL, NOTIFICATIONS, QUARANTINE, STATISTICS, ddl, segments
 
 try:
     from pyspark import StorageLevel
@@ -36,12 +38,16 @@ except ImportError as exc:
 IDENTITY = ("publisher", "epoch", "topic", "sequence")
 """Two rows that agree in these are one notification (for PZC00, the message id instead)."""
 
-TableName = Literal["notifications", "quarantine", "gaps", "statistics"]
+TableName = Literal["notifications", "quarantine", "alarms", "gaps", "statistics"]
+
+TABLES: tuple[TableName, ...] = get_args(TableName)
+"""Names of all tables."""
 
 _PARTITIONS = ("date", "agent")
 _SCHEMAS = {
     "notifications": f"{ddl(NOTIFICATIONS)}, date DATE, agent STRING",
     "quarantine": f"{ddl(QUARANTINE)}, date DATE, agent STRING",
+    "alarms": f"{ddl(ALARMS)}, date DATE, agent STRING",
     "gaps": ddl(GAPS),
     "statistics": ddl(STATISTICS),
 }
@@ -55,6 +61,7 @@ class Tables:
         decoded: every journal row, verified or not (`schema.DECODED`).
         notifications: verified and deduplicated (`schema.NOTIFICATIONS`).
         quarantine: what failed and why (`schema.QUARANTINE`).
+        alarms: violations of limits (`schema.ALARMS`).
         gaps: missing sequence numbers (`schema.GAPS`).
         statistics: one row per publisher and topic (`schema.STATISTICS`).
     """
@@ -62,6 +69,7 @@ class Tables:
     decoded: DataFrame
     notifications: DataFrame
     quarantine: DataFrame
+    alarms: DataFrame
     gaps: DataFrame
     statistics: DataFrame
 
@@ -81,10 +89,26 @@ def read_journal(spark: SparkSession, directory: str | Path) -> DataFrame:
     Raises:
         JournalError: when the directory does not exist.
     """
-    paths = [_literal(path) for _, path in segments(Path(directory).absolute())]
+    return read_segments(spark, [path for _, path in segments(Path(directory).absolute())])
+
+
+def read_segments(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
+    """Some finished segments of a journal, as `read_journal`."""
     if not paths:
         return spark.createDataFrame([], ddl(JOURNAL))
-    return spark.read.schema(ddl(JOURNAL)).parquet(*paths)
+    return spark.read.schema(ddl(JOURNAL)).parquet(*map(_literal, paths))
+
+
+def of_days(journal: DataFrame, days: Iterable[datetime.date]) -> DataFrame:
+    """The journal rows that were received on some days (UTC)."""
+    wanted = sorted(days)
+    if not wanted:
+        return journal.limit(0)
+    # The range lets Spark skip segments by their statistics, which it cannot do for the days.
+    end = wanted[-1] + datetime.timedelta(1)
+    time = fn.col("received_at")
+    within = journal.where((time >= fn.lit(wanted[0])) & (time < fn.lit(end)))
+    return within.where(fn.to_date(time).isin(wanted))
 
 
 def verify_and_decode(journal: DataFrame, decoder: Decoder) -> DataFrame:
@@ -240,32 +264,58 @@ def monthly_means(
     )
 
 
-def build_tables(journal: DataFrame, decoder: Decoder, *, first_sequence: int | None = None) -> Tables:
+def build_tables(
+    journal: DataFrame,
+    decoder: Decoder,
+    *,
+    first_sequence: int | None = None,
+    limits: Iterable[Limit] = (),
+) -> Tables:
     """Verify, decode, deduplicate and count; signatures are checked once, results are kept.
 
     Args:
         journal: rows of `read_journal`, all or a range of them.
         decoder: of `decode.make_decoder`.
         first_sequence: as in `gaps`.
+        limits: whose violations are alarms.
+
+    Raises:
+        ConfigError: for a limit that cannot be judged.
     """
     decoded = verify_and_decode(journal, decoder).persist(StorageLevel.MEMORY_AND_DISK)
     good = deduplicate(notifications(decoded)).persist(StorageLevel.MEMORY_AND_DISK)
     absent = gaps(good, first_sequence)
-    return Tables(decoded, good, quarantine(decoded), absent, topic_statistics(good, absent))
+    alarms = violations(good, limits)
+    return Tables(decoded, good, quarantine(decoded), alarms, absent, topic_statistics(good, absent))
 
 
 def write_tables(tables: Tables, directory: str | Path) -> None:
-    """Store the four tables as Parquet under ``directory``; running it again changes nothing.
+    """Store all tables as Parquet under ``directory``; running it again changes nothing.
 
-    ``notifications`` and ``quarantine`` are partitioned by ``date`` (UTC day of receipt), then
-    ``agent`` (name, else publisher). Each day that the journal rows cover is replaced as a whole,
-    other days stay: give whole days. ``gaps`` and ``statistics`` describe this input only.
+    As `store_days` and `store_counts`; ``gaps`` and ``statistics`` describe this input only.
+    """
+    store_days(tables, directory)
+    store_counts(tables.gaps, tables.statistics, directory)
+
+
+def store_days(tables: Tables, directory: str | Path) -> set[datetime.date]:
+    """Store ``notifications``, ``quarantine`` and ``alarms``, and give the days that were replaced.
+
+    They are partitioned by ``date`` (UTC day of receipt), then ``agent`` (name, else publisher). Each
+    day that the journal rows cover is replaced as a whole, other days stay: give whole days.
     """
     root = Path(directory).absolute()
-    days = {str(row[0]) for row in tables.decoded.select(fn.to_date("received_at")).distinct().collect()}
-    for name, rows in (("notifications", tables.notifications), ("quarantine", tables.quarantine)):
-        _replace_days(rows, root / name, days)
-    for name, rows in (("gaps", tables.gaps), ("statistics", tables.statistics)):
+    days = {row[0] for row in tables.decoded.select(fn.to_date("received_at")).distinct().collect()}
+    parts = {"notifications": tables.notifications, "quarantine": tables.quarantine, "alarms": tables.alarms}
+    for name, rows in parts.items():
+        _replace_days(rows, root / name, set(map(str, days)))
+    return days
+
+
+def store_counts(gap_rows: DataFrame, statistics: DataFrame, directory: str | Path) -> None:
+    """Store ``gaps`` and ``statistics`` in place of those before."""
+    root = Path(directory).absolute()
+    for name, rows in (("gaps", gap_rows), ("statistics", statistics)):
         rows.coalesce(1).sortWithinPartitions("publisher", "topic").write.mode("overwrite").parquet(
             str(root / name)
         )

@@ -33,6 +33,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ..protocol.errors import ConfigError, JournalError
 from . import missing
+from .locking import lock_file
 from .schema import JOURNAL, blob_path, segment_name, segments
 
 try:
@@ -129,7 +130,9 @@ class Journal:
         self._oldest = self._not_before = 0.0
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._lock: int | None = _lock(self.directory / f".lock-{recorder}")
+            self._lock: int | None = lock_file(
+                self.directory / f".lock-{recorder}", "another process records under this name"
+            )
         except OSError as exc:
             raise JournalError(f"journal {self.directory} cannot be opened by {recorder}: {exc}") from exc
         try:
@@ -379,21 +382,3 @@ def _last_offset(directory: Path, recorder: str) -> int:
     except (OSError, pa.ArrowException) as exc:
         raise JournalError(f"segment {last} cannot be read: {exc}") from exc
     return first + rows - 1
-
-
-def _lock(path: Path) -> int:
-    """Descriptor that holds an exclusive lock while it is open; the kernel drops it on a kill."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise JournalError("another process records under this name") from None
-    return descriptor

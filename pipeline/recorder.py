@@ -36,7 +36,8 @@ class Recorder:
 
     Args:
         directory: of the journal; created when absent.
-        publishers: REP endpoints or names of the agents.
+        publishers: REP endpoints, names, or patterns of names of the agents; with a topic beside it,
+            ``(publisher, topic)``, that topic only.
         name: of the recorder, part of the segments' file names.
         protocol: default `Protocol`, which reads the ``PZC_`` variables.
         policy: what happens when the disk is slower than the publishers; default drop(20 000).
@@ -50,7 +51,7 @@ class Recorder:
     def __init__(
         self,
         directory: str | Path,
-        publishers: Iterable[str],
+        publishers: Iterable[str | tuple[str, str]],
         *,
         name: str = "recorder",
         protocol: Protocol | None = None,
@@ -66,8 +67,9 @@ class Recorder:
         self._ticker.start()
         self.subscriptions: list[Subscription] = []
         try:
-            for publisher in publishers:
-                subscription = self.agent.subscribe(publisher, ANY, self._take, policy=policy, raw=True)
+            for source in publishers:
+                publisher, topic = (source, ANY) if isinstance(source, str) else source
+                subscription = self.agent.subscribe(publisher, topic, self._take, policy=policy, raw=True)
                 self.subscriptions.append(subscription)
         except BaseException:
             self.close()

@@ -6,8 +6,6 @@ plots are inside the page.
 
 from __future__ import annotations
 
-import datetime
-import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import missing, plots
+from .texts import format_table, is_number, show
 
 try:
     import pandas as pd
@@ -91,8 +90,10 @@ class Results:
         supply: as ``host``.
         camera: one frame, two dimensions.
         gaps: rows of `schema.GAPS`.
+        alarms: rows of `schema.ALARMS`; None says nothing of limits.
         quarantine: columns ``name topic error reason`` at least.
         facts: label to text, shown under the title (machine, duration, versions).
+        lab: show what belongs to the instruments of the demo, or that it is absent.
     """
 
     checks: Sequence[Check] = ()
@@ -103,8 +104,10 @@ class Results:
     supply: pd.DataFrame | None = None
     camera: np.ndarray | None = None
     gaps: pd.DataFrame | None = None
+    alarms: pd.DataFrame | None = None
     quarantine: pd.DataFrame | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
+    lab: bool = True
 
     @property
     def ok(self) -> bool:
@@ -131,30 +134,6 @@ def write_report(directory: str | Path, results: Results, *, title: str = "Lab r
     return page
 
 
-def format_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> str:
-    """A table for a terminal: columns aligned, numbers to the right, no line of its own at the end.
-
-    Args:
-        headers: one per column.
-        rows: cells of any type; floats are shown with six significant digits, None as ``-``.
-        title: a line above.
-    """
-    cells = [list(row) for row in rows]
-    texts = [[show(cell) for cell in row] for row in cells]
-    widths = [max(len(text) for text in column) for column in zip(headers, *texts, strict=True)]
-    right = [bool(cells) and all(_is_number(cell) for cell in column) for column in zip(*cells, strict=True)]
-    right = right or [False] * len(headers)
-
-    def line(parts: Sequence[str]) -> str:
-        shown = (
-            f"{part:>{w}}" if r else f"{part:<{w}}" for part, w, r in zip(parts, widths, right, strict=True)
-        )
-        return "  ".join(shown).rstrip()
-
-    rule = "  ".join("─" * width for width in widths)
-    return "\n".join([*([title] if title else []), line(headers), rule, *map(line, texts)])
-
-
 def format_checks(checks: Iterable[Check]) -> str:
     """The checks as a table for a terminal."""
     rows = [(check.name, check.expected, check.got, "ok" if check.ok else "FAILED") for check in checks]
@@ -167,18 +146,6 @@ def format_statistics(statistics: pd.DataFrame) -> str:
     return format_table(list(shown.columns), shown.itertuples(index=False))
 
 
-def show(value: object) -> str:
-    """One cell as text: floats with six significant digits, times to the second, None as ``-``."""
-    if value is None or value is pd.NaT or value is pd.NA:
-        return "-"
-    if isinstance(value, float | np.floating):
-        return "-" if math.isnan(value) else f"{value:.6g}"
-    if isinstance(value, datetime.datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S}"
-    # Control characters from a network must not reach a terminal or a plot.
-    return "".join(char if char.isprintable() else " " if char.isspace() else "�" for char in str(value))
-
-
 def _page(results: Results, title: str) -> str:
     verdict = "all checks passed" if results.ok else "no checks were made"
     if any(not check.ok for check in results.checks):
@@ -188,6 +155,7 @@ def _page(results: Results, title: str) -> str:
         _section("Checks", _checks(results.checks)),
         _section("Topics", _topics(results.statistics)),
         *_plots(results),
+        *([] if results.alarms is None else [_section("Alarms", _alarms(results.alarms))]),
         _section("Gaps", _frame(results.gaps, "Missing sequence numbers.", "Nothing is missing.")),
         _section("Quarantine", _quarantine(results.quarantine)),
     ]
@@ -201,11 +169,14 @@ def _page(results: Results, title: str) -> str:
 
 
 def _plots(results: Results) -> list[str]:
-    drawn = [
+    instruments = [
         ("CO2 at Mauna Loa", _co2(results.co2, results.monthly)),
         ("Host load", _panels(results.host, "Host readings")),
         ("Supply ramp", _panels(results.supply, "Power supply readings")),
         ("Camera frame", _camera(results.camera)),
+    ]
+    drawn = [
+        *(instruments if results.lab else []),
         ("Rate per topic", _topic_bars(results.statistics, {"rate": "rate_hz"}, "Hz")),
         (
             "Age per topic",
@@ -230,7 +201,7 @@ def _figure(uri: str, alt: str, caption: str = "") -> str:
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
     cells = [list(row) for row in rows]
-    number = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(headers))]
+    number = [bool(cells) and all(is_number(row[i]) for row in cells) for i in range(len(headers))]
     mark = [' class="n"' if right else "" for right in number]
     head = "".join(f'<th scope="col"{m}>{escape(h)}</th>' for h, m in zip(headers, mark, strict=True))
     body = "".join(
@@ -275,6 +246,33 @@ def _frame(frame: pd.DataFrame | None, caption: str, nothing: str) -> str:
     return _table(
         [str(name) for name in frame.columns], frame.astype(object).itertuples(index=False), caption
     )
+
+
+def _alarms(frame: pd.DataFrame) -> str:
+    if frame.empty:
+        return _note("No limit was violated.")
+    rows = [
+        (*what, len(found), found["received_at"].min(), found["received_at"].max(), found["value"].min(),
+         found["value"].max())
+        for what, found in _groups(frame, ["rule", "severity", "name", "topic", "message"])
+    ]  # fmt: skip
+    columns = (
+        "limit",
+        "severity",
+        "agent",
+        "topic",
+        "message",
+        "count",
+        "first",
+        "last",
+        "lowest",
+        "highest",
+    )
+    return _table(columns, rows, "Notifications that violated a limit.")
+
+
+def _groups(frame: pd.DataFrame, columns: list[str]) -> Iterable[tuple[Any, pd.DataFrame]]:
+    return frame.groupby(columns, dropna=False)  # pyright: ignore[reportReturnType]
 
 
 def _quarantine(frame: pd.DataFrame | None) -> str:
@@ -333,7 +331,3 @@ def _topic_bars(statistics: pd.DataFrame | None, columns: Mapping[str, str], uni
 
 def _labels(statistics: pd.DataFrame) -> Iterable[tuple[Any, Any, Any]]:
     return statistics[["name", "publisher", "topic"]].itertuples(index=False)
-
-
-def _is_number(value: object) -> bool:
-    return value is None or (isinstance(value, int | float | np.number) and not isinstance(value, bool))

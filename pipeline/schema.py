@@ -146,6 +146,25 @@ STATISTICS = pa.schema(
 """One row per publisher and topic. ``values`` counts the numbers behind min, max, mean and
 (population) std; NaN is not one. Age is received minus sent, in milliseconds."""
 
+ALARMS = pa.schema(
+    [
+        pa.field("rule", pa.string()),
+        pa.field("severity", pa.string()),
+        pa.field("message", pa.string()),
+        pa.field("received_at", TIMESTAMP),
+        pa.field("publisher", pa.string()),
+        pa.field("name", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("key", pa.string()),
+        pa.field("epoch", pa.int64()),
+        pa.field("sequence", pa.int64()),
+        pa.field("message_id", pa.string()),
+        pa.field("sent_at", TIMESTAMP),
+        pa.field("value", pa.float64()),
+    ]
+)
+"""One row per notification and limit that it violates; ``value`` is what the limit shows of it."""
+
 DECODED = pa.schema(
     [
         *NOTIFICATIONS,
@@ -192,6 +211,12 @@ def segments(directory: str | Path, recorder: str | None = None) -> list[tuple[i
     except OSError as exc:
         raise JournalError(f"no journal at {directory}: {exc.strerror}") from exc
     return [(first, path) for _, first, path in sorted(found)]
+
+
+def segment_recorder(path: Path) -> str:
+    """Name of the recorder that wrote a segment of `segments`."""
+    match = _SEGMENT.fullmatch(path.name)
+    return match["recorder"] if match else ""
 
 
 def blob_path(directory: str | Path, digest: str) -> Path:

@@ -1,0 +1,232 @@
+"""``pzc pipeline``, ``pzc sql`` and ``pzc report``: from a journal to tables, and what is in them."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..agents.settings import load
+from .options import Commands, add_command, add_json, positive, seconds
+from .output import say, write, write_json
+from .targets import UsageError
+from .values import plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ..pipeline.decode import Decoder
+    from ..pipeline.limits import Limit
+    from ..pipeline.updates import Update
+
+MASTER = "local[*]"
+EVERY = 10.0
+ROWS = 1000
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of this module."""
+    _add_pipeline(commands)
+    sql = add_command(
+        commands, "sql", run_sql, "ask the tables of a pipeline in SQL",
+        "pzc sql \"select name, topic, count, rate_hz from statistics\" --tables /data/tables",
+    )  # fmt: skip
+    sql.add_argument("query", help="SQL over notifications, quarantine, alarms, gaps, statistics")
+    sql.add_argument(
+        "--tables",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="of the tables; default the working directory",
+    )
+    sql.add_argument(
+        "--limit", type=positive, default=ROWS, metavar="N", help=f"print at most N rows; default {ROWS}"
+    )
+    _add_master(sql)
+    add_json(sql)
+    report = add_command(
+        commands, "report", run_report, "write an HTML page about the tables of a pipeline",
+        "pzc report /data/tables\n  pzc report /data/tables --output /srv/www/lab",
+    )  # fmt: skip
+    report.add_argument("tables", type=Path, metavar="DIR", help="directory of the tables")
+    report.add_argument("--output", type=Path, metavar="DIR", help="of index.html; default DIR/report")
+    report.add_argument("--title", default="Recorded notifications", help="heading of the page")
+    add_json(report)
+
+
+def _add_pipeline(commands: Commands) -> None:
+    group = add_command(
+        commands, "pipeline", _no_job, "make tables of a journal: verified, decoded, counted",
+        "pzc pipeline run /data/journal /data/tables\n"
+        "  pzc pipeline backfill /data/journal /data/tables --from 2026-01-01 --to 2026-01-31",
+    )  # fmt: skip
+    jobs = group.add_subparsers(metavar="JOB", required=True, dest="job")
+    run = add_command(
+        jobs, "run", run_pipeline, "keep tables up to date with a journal, until Ctrl-C",
+        "pzc pipeline run /data/journal /data/tables --limits limits.toml\n"
+        "  pzc pipeline run /data/journal /data/tables --once",
+    )  # fmt: skip
+    run.add_argument("--once", action="store_true", help="end when all that is there now is in the tables")
+    run.add_argument(
+        "--every", type=seconds, default=EVERY, metavar="S",
+        help=f"seconds between two looks at the journal, default {EVERY:g}",
+    )  # fmt: skip
+    backfill = add_command(
+        jobs, "backfill", run_backfill, "make days of the tables anew",
+        "pzc pipeline backfill /data/journal /data/tables --from 2026-01-01 --to 2026-01-31",
+    )  # fmt: skip
+    backfill.add_argument(
+        "--from", dest="first", type=_day, required=True, metavar="DAY", help="first day (UTC), as 2026-01-31"
+    )
+    backfill.add_argument("--to", dest="last", type=_day, required=True, metavar="DAY", help="last day")
+    for parser in (run, backfill):
+        parser.add_argument("journal", type=Path, metavar="JOURNAL", help="directory of the journal")
+        parser.add_argument("tables", type=Path, metavar="TABLES", help="directory; created when absent")
+        parser.add_argument("--limits", type=Path, metavar="FILE", help="TOML file of limits; default none")
+        _add_master(parser)
+        add_json(parser)
+
+
+def _add_master(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--master", default=MASTER, metavar="URL",
+        help=f"of Spark: {MASTER} (default), local[N], spark://HOST:PORT",
+    )  # fmt: skip
+
+
+def _no_job(args: argparse.Namespace) -> int:
+    raise UsageError(f"no job {args.job!r}")
+
+
+def _day(text: str) -> date:
+    """A day, as 2026-01-31."""
+    return date.fromisoformat(text)
+
+
+def run_pipeline(args: argparse.Namespace) -> int:
+    """``pzc pipeline run``."""
+    with _work(args) as (spark, decoder, limits):
+        from ..pipeline.updates import update
+
+        waiting = threading.Event()
+        while True:
+            made = update(spark, args.journal, args.tables, decoder, limits)
+            if made.segments or args.once:
+                _tell(made, args.json)
+            if args.once:
+                return 0
+            waiting.wait(args.every)
+
+
+def run_backfill(args: argparse.Namespace) -> int:
+    """``pzc pipeline backfill``."""
+    if args.first > args.last:
+        raise UsageError(f"--from {args.first} is after --to {args.last}")
+    with _work(args) as (spark, decoder, limits):
+        from ..pipeline.updates import backfill
+
+        made = backfill(spark, args.journal, args.tables, decoder, args.first, args.last, limits)
+    _tell(made, args.json)
+    return 0
+
+
+@contextmanager
+def _work(args: argparse.Namespace) -> Iterator[tuple[SparkSession, Decoder, list[Limit]]]:
+    from ..pipeline.decode import make_decoder
+    from ..pipeline.limits import read_limits
+    from ..pipeline.schema import segments
+
+    segments(args.journal)  # what is wrong is said before Spark takes its seconds
+    limits = [] if args.limits is None else read_limits(args.limits)
+    decoder = make_decoder(load().keyring(), journal=args.journal)
+    with _spark(args.master) as spark:
+        yield spark, decoder, limits
+
+
+@contextmanager
+def _spark(master: str) -> Iterator[SparkSession]:
+    """A session in which a value that an expression cannot use gives null, as one row may not stop a job."""
+    from ..pipeline.session import spark_session
+
+    spark = spark_session("pzc", master, settings={"spark.sql.ansi.enabled": "false"})
+    try:
+        spark.sparkContext.setLogLevel("ERROR")
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _tell(made: Update, as_json: bool) -> None:
+    if as_json:
+        write_json(asdict(made))
+        return
+    if not made.days:
+        write("nothing new")
+        return
+    span = f"{made.days[0]}" if len(made.days) == 1 else f"{made.days[0]} to {made.days[-1]}"
+    write(
+        f"{span}: {made.rows} rows, {made.notifications} notifications, {made.quarantined} in quarantine, "
+        f"{made.alarms} alarms"
+    )
+
+
+def run_sql(args: argparse.Namespace) -> int:
+    """``pzc sql``."""
+    _check_tables(args.tables)
+    with _spark(args.master) as spark:
+        from ..pipeline.jobs import TABLES, read_table
+        from ..pipeline.texts import format_table
+
+        for name in TABLES:
+            if (args.tables / name).is_dir():
+                read_table(spark, args.tables, name).createOrReplaceTempView(name)
+        rows, columns = _answer(spark, args.query, args.limit)
+        if args.json and (again := [name for name in columns if columns.count(name) > 1]):
+            raise UsageError(f"two columns are called {again[0]}: name them with AS")
+        if args.json:
+            for row in rows[: args.limit]:
+                write_json(dict(zip(columns, row, strict=True)))
+        elif columns:
+            write(format_table([plain(name, keep="") for name in columns], rows[: args.limit]))
+    if len(rows) > args.limit:
+        say(f"there are more than {args.limit} rows; --limit prints more")
+    return 0
+
+
+def _answer(spark: SparkSession, query: str, limit: int) -> tuple[list[list[Any]], list[str]]:
+    from pyspark.errors import AnalysisException
+
+    try:
+        found = spark.sql(query)
+    except AnalysisException as exc:  # a syntax error is one as well
+        raise UsageError(" ".join(str(exc).split("\n\n")[0].split())) from None
+    rows = found.limit(limit + 1).toLocalIterator()
+    return [list(row) for row in islice(rows, limit + 1)], found.columns
+
+
+def _check_tables(directory: Path) -> None:
+    if not (directory / "notifications").is_dir():
+        raise FileNotFoundError(
+            f"no tables in {directory}: make them with pzc pipeline run JOURNAL {directory} --once"
+        )
+
+
+def run_report(args: argparse.Namespace) -> int:
+    """``pzc report``."""
+    _check_tables(args.tables)
+    from ..pipeline.report import write_report
+    from ..pipeline.stored import stored_results
+
+    results = stored_results(args.tables)
+    page = write_report(args.output or args.tables / "report", results, title=args.title)
+    if args.json:
+        write_json({"page": str(page), **results.facts})
+    else:
+        write(plain(str(page), keep=""))
+    return 0

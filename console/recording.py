@@ -1,0 +1,160 @@
+"""``pzc record`` and ``pzc replay``: notifications into a journal, and out of it again."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .options import Commands, add_command, add_json, seconds
+from .output import say, write, write_json
+from .running import SIGNAL_LATENCY, Signals
+from .targets import UsageError
+from .values import plain
+
+if TYPE_CHECKING:
+    from ..pipeline.recorder import Recorder
+    from ..pipeline.replay import Replay
+
+ALL = "*"
+"""Topic that stands for every topic of an agent."""
+
+MAX_SPEED = "max"
+
+_ENDPOINT = re.compile(r"(tcp://(?:\[[^\]]+\]|[^:\[\]]+):\d+|ipc://[^:]+)(?::(.+))?", re.DOTALL)
+_DRAIN = 2.0
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of this module."""
+    record = add_command(
+        commands, "record", run_record, "write notifications to a journal until Ctrl-C or SIGTERM",
+        "pzc record psu 'cam*:frames' --journal /data/journal",
+    )  # fmt: skip
+    record.add_argument(
+        "sources",
+        nargs="+",
+        metavar="N[:TOPIC]",
+        help="agent, or pattern of names; without a topic all of them",
+    )
+    record.add_argument("--journal", type=Path, required=True, metavar="DIR", help="created when absent")
+    record.add_argument("--name", default="recorder", help="of the recorder, in file names; default recorder")
+    record.add_argument(
+        "--age", type=seconds, metavar="S", help="write a segment at least every so many seconds; default 5"
+    )
+    replay = add_command(
+        commands, "replay", run_replay, "publish a journal again, under the names that it was recorded from",
+        "pzc replay /data/journal --speed 10\n  pzc replay /data/journal --speed max --wait 10",
+    )  # fmt: skip
+    replay.add_argument("journal", type=Path, metavar="JOURNAL", help="directory of the journal")
+    replay.add_argument(
+        "--speed", type=_speed, default=1.0, metavar="X",
+        help=f"recorded seconds per second, or {MAX_SPEED}: without waiting; default 1",
+    )  # fmt: skip
+    replay.add_argument(
+        "--wait",
+        type=seconds,
+        metavar="S",
+        help="begin when each topic has a subscriber, at most S seconds late",
+    )
+    for parser in (record, replay):
+        add_json(parser)
+
+
+def _speed(text: str) -> float:
+    """A positive number, or infinity for ``max``."""
+    if text == MAX_SPEED:
+        return math.inf
+    return seconds(text)
+
+
+def split_source(text: str) -> tuple[str, str]:
+    """Agent and topic of ``N[:TOPIC]``.
+
+    Raises:
+        UsageError: when there is no agent, or an empty topic.
+    """
+    if "://" in text:
+        found = _ENDPOINT.fullmatch(text)
+        if found is None:
+            raise UsageError(f"{text!r} is not N or N:TOPIC, such as psu or tcp://127.0.0.1:5555:voltage")
+        return found[1], found[2] or ALL
+    name, colon, topic = text.partition(":")
+    if not name or (colon and not topic):
+        raise UsageError(f"{text!r} is not N or N:TOPIC, such as psu or psu:voltage")
+    return name, topic or ALL
+
+
+def run_record(args: argparse.Namespace) -> int:
+    """``pzc record``; returns when it was stopped, with everything that arrived on disk."""
+    sources = [split_source(text) for text in args.sources]
+    from ..pipeline.recorder import Recorder
+
+    options = {} if args.age is None else {"max_age": args.age}
+    signals = Signals()
+    with Recorder(args.journal, sources, name=args.name, **options) as recorder:
+        signals.interrupt = False
+        _announce_recorder(recorder, args.json)
+        waiting = threading.Event()
+        while not signals.came:
+            waiting.wait(SIGNAL_LATENCY)
+        recorder.drain(_DRAIN)
+    told = recorder.statistics()
+    if args.json:
+        write_json(told)
+    else:
+        write(f"{told['durable']} rows are in {args.journal}, {told['recorded']} of them new")
+    for name, meaning in (("lost_on_the_way", "lost on the way"), ("refused_by_journal", "not written")):
+        if told[name]:
+            say(f"{told[name]} notifications were {meaning}")
+    return 1 if told["refused_by_journal"] else 0
+
+
+def _announce_recorder(recorder: Recorder, as_json: bool) -> None:
+    journal, agent = recorder.journal, recorder.agent
+    if as_json:
+        write_json(
+            {"name": agent.name, "rep_endpoint": agent.rep_endpoint, "journal": str(journal.directory)}
+        )
+        return
+    sources = ", ".join(f"{s.publisher}:{s.topic}" for s in recorder.subscriptions)
+    write(plain(f"{agent.name} records {sources} in {journal.directory}, until Ctrl-C", keep=""))
+
+
+def run_replay(args: argparse.Namespace) -> int:
+    """``pzc replay``; fails when something in the journal could not be published."""
+    from ..pipeline.replay import Replay
+
+    stop = threading.Event()
+    with Replay(args.journal, speed=None if args.speed == math.inf else args.speed) as replay:
+        _announce_agents(replay, args.json)
+        if args.wait is not None and not replay.wait_for_subscribers(args.wait):
+            say(f"not every topic has a subscriber after {args.wait:g} s; beginning all the same")
+        counts = replay.run(stop)
+    if args.json:
+        write_json(asdict(counts))
+    else:
+        write(f"{counts.published} notifications published in {counts.seconds:.1f} s")
+    for count, meaning in (
+        (counts.repeated, "rows were repetitions, or came late"),
+        (counts.refused, "rows did not verify or decode"),
+        (counts.unsent, "notifications were not published"),
+    ):
+        if count:
+            say(f"{count} {meaning}")
+    return 1 if counts.refused or counts.unsent else 0
+
+
+def _announce_agents(replay: Replay, as_json: bool) -> None:
+    for (name, publisher), topics in sorted(replay.topics.items()):
+        agent = replay.agents[name or publisher]
+        told = {"name": name, "rep_endpoint": agent.rep_endpoint, "topics": sorted(topics)}
+        if as_json:
+            write_json(told)
+        else:
+            shown = ", ".join(sorted(topics))
+            write(plain(f"{name or publisher} at {agent.rep_endpoint} publishes {shown}", keep=""))

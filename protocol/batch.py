@@ -1,0 +1,134 @@
+"""Many notifications of few senders: what they share is checked once, by the codec, and then remembered.
+
+`Codec.open` judges the first notification of a series; those that differ only in number, key, message id,
+content and tag need the tag, and the form of these. Whatever is unusual about one gives None, and the
+codec's judgement decides: nothing is accepted here that it would refuse, and no reason is given twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from . import ids, signing
+from .envelope import Envelope
+from .errors import RemoteProtocolError
+from .frames import MAX_CONTENT, MAX_HEADER, PZC01, Buffer, Kind, read_key, read_sequence
+from .ids import Stamp
+from .signing import KEY_ID_SIZE, Suite
+
+CAPACITY = 4096
+"""Series that are remembered; then it begins anew."""
+
+_BLOCK = 64
+"""Block size of SHA-256 in bytes; a key of more bytes is not prepared."""
+
+_EPOCH = -8
+"""Where the sender's epoch begins in a message id."""
+
+
+class Prepared:
+    """HMAC-SHA256 of many messages under one key: the key's two blocks are hashed once.
+
+    Args:
+        key: at most 64 bytes.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        block = key.ljust(_BLOCK, b"\0")
+        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
+        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
+
+    def digest(self, message: bytes) -> bytes:
+        """The tag of a message."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(message)
+        outer.update(inner.digest())
+        return outer.digest()
+
+
+@dataclass(slots=True)
+class Series:
+    """What the notifications of one sender, epoch and topic share.
+
+    Attributes:
+        envelope: of the one that was judged by the codec; its content is dropped.
+        sealer: opens the others.
+        prepared: with ``parties``, does so faster for HMAC; None for other suites.
+        parties: see `signing.parties`.
+        tag_end: where the tag ends in frame 4.
+    """
+
+    envelope: Envelope
+    sealer: signing.Sealer
+    prepared: Prepared | None
+    parties: signing.Parties
+    tag_end: int
+
+
+class Opened(NamedTuple):
+    """A verified notification of a series; the content is not decoded."""
+
+    series: Series
+    sequence: int
+    key: str
+    msgid: str
+    stamp: Stamp
+    content: Buffer
+
+
+class Batch:
+    """Remembers series; see the module's docstring."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Series] = {}
+
+    def learn(self, frames: Sequence[bytes], envelope: Envelope) -> None:
+        """Remember the series of a notification that the codec has opened, without a time to judge."""
+        if envelope.dialect != PZC01 or envelope.kind is not Kind.NOTIFICATION:
+            return
+        header, name, _, msgid, proof = frames
+        signature, signer = signing.split(proof), envelope.signer
+        prepared, parties = None, (b"", b"")
+        if signer is not None and signature.suite is Suite.HMAC_SHA256 and len(signer.hmac_key) <= _BLOCK:
+            prepared = Prepared(signer.hmac_key)
+            parties = signing.parties(Kind.NOTIFICATION, signature.suite, signer.key_id, "")
+        sealer = signing.sealer(
+            signer, signature.suite, Kind.NOTIFICATION, envelope.sender, "", envelope.epoch
+        )
+        tag_end = 1 + len(signature.tag) if signer is not None else len(proof)
+        envelope.content = b""
+        if len(self._known) >= CAPACITY:
+            self._known.clear()
+        self._known[_shared(header.rsplit(b"+", 2)[0], name, msgid, proof)] = Series(
+            envelope, sealer, prepared, parties, tag_end
+        )
+
+    def open(self, header: bytes, name: bytes, content: bytes, msgid: bytes, proof: bytes) -> Opened | None:
+        """Verify one notification of a known series; None when the codec has to judge it."""
+        parts = header.rsplit(b"+", 2)
+        series = self._known.get(_shared(parts[0], name, msgid, proof))
+        if series is None or len(header) > MAX_HEADER or len(content) > MAX_CONTENT:
+            return None
+        try:
+            sequence, about = read_sequence(parts[1]), read_key(parts[2]) if parts[2] else ""
+            urn = str(msgid, "ascii")
+            stamp = ids.parse_urn(urn)
+            tag = proof[1 : series.tag_end]
+            prepared = series.prepared
+            if prepared is None:
+                opened = series.sealer.open(stamp, header, name, msgid, content, tag)
+                return Opened(series, sequence, about, urn, stamp, opened)
+        except (RemoteProtocolError, UnicodeDecodeError, IndexError):
+            return None
+        whole = signing.covered(series.parties, header, name, msgid, len(content), content)
+        if not hmac.compare_digest(prepared.digest(whole), tag):
+            return None
+        return Opened(series, sequence, about, urn, stamp, content)
+
+
+def _shared(opening: bytes, name: bytes, msgid: bytes, proof: bytes) -> tuple[object, ...]:
+    return opening, name, proof[:1], len(proof), proof[-KEY_ID_SIZE:], msgid[_EPOCH:]

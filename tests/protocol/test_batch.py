@@ -1,0 +1,56 @@
+"""A prepared HMAC is HMAC-SHA256, and series are bounded; outcomes are compared in tests/pipeline/test_decode_batch.py."""
+
+from __future__ import annotations
+
+import hmac
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pzc.protocol import batch
+from pzc.protocol.batch import Batch, Prepared
+from pzc.protocol.codec import Codec
+from pzc.protocol.frames import Kind
+from pzc.protocol.ids import MessageIds
+from pzc.protocol.keyring import Keyring
+
+
+@given(st.binary(max_size=64), st.lists(st.binary(max_size=200), min_size=1, max_size=3))
+def test_a_prepared_tag_is_that_of_hmac(key: bytes, messages: list[bytes]) -> None:
+    prepared = Prepared(key)
+    assert [prepared.digest(m) for m in messages] == [hmac.digest(key, m, "sha256") for m in messages]
+
+
+def series(codec: Codec, topic: str, count: int = 2) -> list[list[bytes]]:
+    ids = MessageIds(7)
+    return [
+        [bytes(f) for f in codec.encode("ab" * 16, topic, i, msgid=ids.next_urn(1_700_000_000_000 + i), sequence=i)]
+        for i in range(count)
+    ]  # fmt: skip
+
+
+def test_nothing_is_opened_before_the_codec_has_judged_one_of_its_series() -> None:
+    codec, known = Codec(Keyring.from_key("lab")), Batch()
+    first, second = series(codec, "v")
+    assert known.open(*second) is None
+    known.learn(first, codec.open(first, kind=Kind.NOTIFICATION))
+    opened = known.open(*second)
+    assert opened is not None
+    assert (opened.sequence, opened.series.envelope.topic, opened.content) == (1, "v", second[2])
+
+
+def test_a_request_makes_no_series() -> None:
+    codec, known = Codec(Keyring.from_key("lab")), Batch()
+    (asked,) = series(codec, "", 1)
+    known.learn(asked, codec.open(asked))
+    assert known.open(*asked) is None
+
+
+def test_series_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "CAPACITY", 2)
+    codec, known = Codec(Keyring.from_key("lab")), Batch()
+    made = [series(codec, topic) for topic in "abc"]
+    for first, _ in made:
+        known.learn(first, codec.open(first, kind=Kind.NOTIFICATION))
+    assert [known.open(*second) is not None for _, second in made] == [False, False, True]
