@@ -1,0 +1,85 @@
+"""Line: the one connection over which a mailbox is read, under an agent id of its own.
+
+Mailboxes outlive the agents whose subscriptions they serve, so they borrow nothing of them but the protocol.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from concurrent.futures import Future
+from functools import partial
+
+from .. import loop
+from ..counters import Counters
+from ..deferred import Deferred
+from ..peers import Peer
+from ..reply import Reply
+from ..requests import Requester
+from ..wire import Protocol
+
+logger = logging.getLogger("pzc.mail")
+
+
+class Line:
+    """Asks a publisher; safe from any thread.
+
+    Args:
+        protocol: formats, checks and decodes.
+        peer: the publisher.
+
+    Attributes:
+        loop: the I/O thread, in which answers come.
+        counters: where everything is counted.
+        peer: the publisher as it was met last.
+        key_id: of the key that signed its last answer; empty for one that none signed.
+    """
+
+    def __init__(self, protocol: Protocol, peer: Peer) -> None:
+        self.loop = loop.acquire()
+        self.counters = Counters()
+        self.peer = peer
+        self.key_id = peer.key_id
+        self._requester = Requester(self.loop.context, protocol, os.urandom(16).hex(), "", self.counters)
+        self._requester.peers.learn(peer)
+        self._deferred = Deferred(self.loop, self._requester, self.counters)
+
+    def ask(self, content: object, timeout: float) -> Future[Reply]:
+        """Send a request; the answer to come.
+
+        Raises:
+            PzcError: when it cannot be sent.
+        """
+        return self._deferred.submit(self.peer, content, timeout)
+
+    def answered(self, reply: Reply) -> None:
+        """An answer came, perhaps by an agent that has replaced the publisher."""
+        self.key_id = reply.key_id if reply.trusted else ""
+        if reply.sender != self.peer.agent_id:
+            self.peer = self._requester.peers.get(self.peer.endpoint) or self.peer
+
+    def move(self, endpoint: str, timeout: float) -> bool:
+        """The publisher is at another endpoint; False when that is known. Not the I/O thread.
+
+        Raises:
+            PzcError: when it could not be reached.
+        """
+        if endpoint == self.peer.endpoint:
+            return False
+        self._requester.forget(endpoint)
+        self.peer = self._requester.peer(endpoint, time.monotonic() + timeout)
+        return True
+
+    def close(self) -> None:
+        """Give back everything; not in the I/O thread."""
+        for step in (
+            self._requester.lines.closed.set,
+            self._requester.lines.close,
+            partial(self.loop.run, self._deferred.close),
+            partial(loop.release, self.loop),
+        ):
+            try:
+                step()
+            except Exception:
+                logger.exception("a mailbox could not let go of everything")

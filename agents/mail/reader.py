@@ -1,0 +1,390 @@
+"""Reader: fetches everything out of one mailbox, for all subscriptions of this process to it.
+
+::
+
+    state      event                                        next
+    reading    the last subscription was closed             ended: the mailbox is discarded
+    reading    the last one ended with its agent, and the   ended: what was done with is acknowledged, and the
+               mailbox has a name                           mailbox kept for the next process
+    reading    the mailbox is somebody else's now           ended: its subscriptions are lost
+
+What is to be sent and what answers mean is the `Collector`'s; here are the socket and the timer, both of the
+I/O thread. Contents are decoded by whoever takes them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ...delivery.collector import Arrived, Collector, Ended, Event, Forgotten, Missed, Restarted, Silent
+from ...delivery.mail import Applied, CommandRequest, PollRequest, Position
+from ...delivery.policies import strongest
+from ...protocol import serializers
+from ...protocol.bundle import Item
+from ...protocol.errors import (
+    CallTimeout,
+    PolicyRefused,
+    PzcError,
+    Refused,
+    SerializerRefused,
+    SubscriptionClosed,
+)
+from ..loop import Timer
+from ..notification import Notification
+from ..peers import Peer
+from ..reply import Reply
+from ..subscription import Subscription
+from ..wire import Protocol
+from .line import Line
+from .places import Book, Place, Places, Unclaimed
+from .words import policy_word, read_answer, word_of
+
+logger = logging.getLogger("pzc.mail")
+
+HOLD = 1.0
+"""Seconds that a publisher may hold a poll."""
+
+PATIENCE = 2.0
+"""Seconds after which an answer that is due is not expected any more."""
+
+SPACING = 0.02
+"""Seconds until the publisher is told what is done, together with what follows."""
+
+UNCLAIMED = 10.0
+"""Seconds for which messages of a mailbox with a name wait here for a subscription that wants them."""
+
+LAST_WORD = 0.5
+"""Seconds that the last word to a publisher may take."""
+
+Asked = CommandRequest | PollRequest
+
+
+class Reader:
+    """One mailbox at its reader; safe from any thread.
+
+    Args:
+        protocol: formats, checks and decodes.
+        peer: the publisher.
+        name: of the mailbox; None for the process's own.
+        on_end: called once when everything was given back.
+
+    Attributes:
+        name: of the mailbox.
+        counters: where everything is counted.
+    """
+
+    def __init__(
+        self, protocol: Protocol, peer: Peer, name: str | None, on_end: Callable[[Reader], object]
+    ) -> None:
+        self.name = name
+        self._protocol = protocol
+        self._on_end = on_end
+        self._line = Line(protocol, peer)
+        self._loop = self._line.loop
+        self.counters = self._line.counters
+        self._lock = threading.RLock()
+        self._places = Places()
+        self._offered: set[tuple[str, tuple[Any, ...]]] = set()
+        self._collector: Collector[Item] | None = None
+        self._book: Book | None = None
+        self._unclaimed = Unclaimed(UNCLAIMED)
+        self._over = threading.Event()
+        self._gave_back = threading.Event()
+        self._parked = False
+        self._noted = False
+        self._timer: Timer | None = None
+
+    def __repr__(self) -> str:
+        return f"<Reader of the mailbox {self.name or ''} at {self.peer.endpoint}: {len(self._places)}>"
+
+    @property
+    def peer(self) -> Peer:
+        """The publisher as it was met last."""
+        return self._line.peer
+
+    @property
+    def ended(self) -> bool:
+        """True from the moment on when its last subscription left."""
+        return self._over.is_set()
+
+    # --- subscriptions -------------------------------------------------------------------------------
+
+    def add(self, subscription: Subscription, deadline: float) -> None:
+        """One subscription more; returns when the publisher has confirmed it.
+
+        Raises:
+            PolicyRefused, Refused, CallTimeout, PeerLost: as `readers.subscribe`.
+            SubscriptionClosed: when it has ended meanwhile; another one is needed.
+        """
+        place = Place(subscription, self.name is not None)
+        try:
+            self._ask_offer(subscription, deadline)
+            self._enter(place)
+            place.confirmed.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError as exc:
+            self.remove(subscription)
+            if isinstance(exc, CallTimeout):
+                raise
+            raise CallTimeout(f"{self.peer.endpoint} did not confirm the subscription in time") from None
+        except BaseException:
+            self.remove(subscription)
+            raise
+
+    def _enter(self, place: Place) -> None:
+        with self._lock:
+            if self.ended:
+                raise SubscriptionClosed("the mailbox is not read any more")
+            policy = place.subscription.policy
+            if self._collector is None:
+                self._collector = Collector(
+                    policy, time.monotonic(), hold=HOLD, patience=PATIENCE, delay=SPACING
+                )
+            self._collector.policy = strongest([policy, self._collector.policy])
+            self._places.add(place)
+            self._collector.subscribe(*place.entity)
+        self._loop.call(self._run)
+
+    def _ask_offer(self, subscription: Subscription, deadline: float) -> None:
+        """Ask once for each topic whether the publisher keeps mailboxes of it."""
+        topic, policy = subscription.topic, policy_word(subscription.policy)
+        if (topic, tuple(policy)) in self._offered:
+            return
+        asked = {"pzc": "mailbox", "offer": topic, "policy": policy}
+        left = max(0.001, deadline - time.monotonic())
+        answer: Any = self._line.ask(asked, left).result(left + LAST_WORD).content
+        if not (isinstance(answer, dict) and answer.get("offered") == topic):
+            raise PolicyRefused(f"{self.peer.endpoint} keeps no mailboxes: use block() or drop(n)")
+        self._offered.add((topic, tuple(policy)))
+
+    def remove(self, subscription: Subscription) -> None:
+        """One subscription less; never waits for the publisher's answer."""
+        with self._lock:
+            found = self._places.remove(subscription)
+            if found is not None and found[1] and not self._parked and self._collector is not None:
+                self._collector.unsubscribe(*found[0].entity)
+            last = not self._places and not self.ended
+            if last:
+                self._over.set()
+        if last:
+            threading.Thread(target=self._finish, name="pzc-mail end", daemon=True).start()
+        else:
+            self._loop.call(self._run)
+
+    def park(self, subscriptions: set[Subscription]) -> None:
+        """These end with their agent; when no others are left, nothing more is done with, and it stays."""
+        with self._lock:
+            self._parked = self._parked or all(place.subscription in subscriptions for place in self._places)
+
+    def move(self, endpoint: str) -> None:
+        """Its publisher is at another endpoint from now on; not the I/O thread.
+
+        Raises:
+            PzcError: when it could not be reached.
+        """
+        if self._line.move(endpoint, HOLD + PATIENCE):
+            self._loop.call(self._run)
+
+    # --- to the publisher ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Send what is due, and look again in time; I/O thread."""
+        if self.ended:
+            return
+        now = time.monotonic()
+        with self._lock:
+            collector = self._collector
+            if collector is None:
+                return
+            self._noted = False
+            self._let_go(now)
+            requests, events = collector.requests(now), collector.tick(now)
+        for request in requests:
+            self._send(request)
+        self._act(events)
+        with self._lock:
+            deadline = collector.next_deadline()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if deadline is not None:
+            self._timer = self._loop.call_later(max(0.001, deadline - time.monotonic()), self._run)
+
+    def _send(self, request: Asked) -> None:
+        timeout = PATIENCE + (request.hold if isinstance(request, PollRequest) else 0.0)
+        try:
+            answer = self._line.ask(word_of(request, self.name), timeout)
+        except PzcError as exc:
+            logger.debug("%r: %s", self, exc)
+            self._failed(request)
+            return
+        answer.add_done_callback(partial(self._on_answer, request))
+
+    def _failed(self, request: Asked) -> None:
+        with self._lock:
+            if self._collector is not None:
+                self._collector.failed(request, time.monotonic())
+
+    def _on_answer(self, request: Asked, future: Future[Reply]) -> None:
+        """An answer, or none; I/O thread."""
+        collector = self._collector
+        if collector is None or self.ended:
+            return
+        try:
+            reply = future.result(0)
+            self._line.answered(reply)
+            answer, lasts = read_answer(reply.content)
+            with self._lock:
+                events = collector.answered(request, answer, time.monotonic())
+        except Refused as exc:
+            self._on_refused(exc)
+            return
+        except PzcError as exc:
+            logger.debug("%r: %s", self, exc)
+            self._failed(request)
+            self._loop.call(self._run)
+            return
+        try:
+            self._act(events)
+            if isinstance(answer, Applied) and isinstance(request, CommandRequest):
+                self._confirm(request, answer, lasts)
+        finally:
+            self._run()
+
+    def _confirm(self, request: CommandRequest, applied: Applied, lasts: dict[str, int]) -> None:
+        with self._lock:
+            collector = self._collector
+            if collector is None or applied.position != collector.position:
+                return
+            entities = dict.fromkeys((c.topic, c.key) for c in request.batch.commands if c.subscribe)
+            places = [place for entity in entities for place in self._places.at(entity) if place.held]
+            claims = [(place, self._unclaimed.claim(place)) for place in places]
+        for place, early in claims:
+            place.begin(applied.position.epoch, lasts, early)
+
+    def _on_refused(self, error: Refused) -> None:
+        """The publisher will not have it, now or any more."""
+        with self._lock:
+            places = list(self._places)
+        for place in places:
+            place.fail(error)
+            place.subscription.report_lost(str(error), ends=True)
+
+    # --- from the publisher --------------------------------------------------------------------------
+
+    def _act(self, events: list[Event[Item]]) -> None:
+        for event in events:
+            if isinstance(event, Arrived):
+                self._take(event)
+            elif isinstance(event, Missed):
+                with self._lock:
+                    places = self._places.about(event.lost.topic)
+                self.counters.add("notifications_lost", event.lost.evicted)
+                for place in places:
+                    place.miss(event.epoch, event.lost)
+            elif isinstance(event, Restarted):
+                self._unclaimed.clear()
+                for place in self._all():
+                    place.restart(event.epoch, self.peer.agent_id)
+            elif isinstance(event, Forgotten):
+                for place in self._all():
+                    place.forget()
+            elif isinstance(event, Silent):
+                for place in self._all():
+                    place.subscription.report_lost(
+                        f"{self.peer.endpoint} has been unreachable for {event.seconds:.0f} s"
+                    )
+            else:
+                self._on_ended(event)
+
+    def _all(self) -> list[Place]:
+        with self._lock:
+            return list(self._places)
+
+    def _on_ended(self, event: Ended) -> None:
+        self._on_refused(Refused(f"the mailbox {self.name or ''} at {self.peer.endpoint}: {event.reason}"))
+
+    def _take(self, arrived: Arrived[Item]) -> None:
+        book = self._book
+        if book is None or book.position != arrived.position:
+            book = self._book = Book(arrived.position, self._on_done)
+        make = partial(self._make, self.peer, self._line.key_id, time.time())
+        with self._lock:
+            found = book.arrivals(arrived.first, arrived.messages, self._places, make)
+            self._unclaimed.put(found.pop(None, []), time.monotonic())
+        self.counters.add("notifications", len(arrived.messages))
+        for place, arrivals in found.items():
+            if place is not None:
+                place.take(arrivals)
+        if self.name is None:
+            self._let_go(float("inf"))
+
+    def _let_go(self, now: float) -> None:
+        """Be done with what no subscription wants; its topics are not wanted either."""
+        for arrival in self._unclaimed.expired(now):
+            self.counters.add("notifications_unclaimed")
+            if self._collector is not None and self.name is not None:
+                for key in {None, arrival.key or None}:
+                    if not self._places.at((arrival.topic, key)):
+                        self._collector.unsubscribe(arrival.topic, key)
+            arrival.consumed()
+
+    def _make(self, peer: Peer, key_id: str, received_at: float, item: Item) -> Notification:
+        name, accepted = item.serializer, self._protocol.codec.accept_serializers
+        if name not in accepted and serializers.family(name) not in accepted:
+            self.counters.add("notifications_refused")
+            raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
+        content = serializers.decode(name, item.body, trusted=bool(key_id))
+        return Notification(
+            peer.agent_id, peer.name, item.topic, item.key, item.number, peer.epoch, item.sent_ms / 1000,
+            received_at, content, key_id, size=len(item.body),
+        )  # fmt: skip
+
+    def _on_done(self, position: Position, number: int) -> None:
+        with self._lock:
+            collector = self._collector
+            if collector is None or self._parked:
+                return
+            collector.done(position, number, time.monotonic())
+            if self._noted:
+                return
+            self._noted = True
+        self._loop.call_later(SPACING, self._run)
+
+    # --- the end -------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        """Say the last word, and give back everything; a thread of its own."""
+        try:
+            word = self._last_word()
+            if word is not None:
+                self._line.ask(word, LAST_WORD).exception(2 * LAST_WORD)
+        except (PzcError, TimeoutError) as exc:
+            logger.debug("%r: its end was not confirmed: %s", self, exc)
+        timer = self._timer
+        if timer is not None:
+            timer.cancel()
+        self._line.close()
+        self._on_end(self)
+        self._gave_back.set()
+
+    def _last_word(self) -> dict[str, Any] | None:
+        with self._lock:
+            collector = self._collector
+            if collector is None or collector.position is None or collector.ended:
+                return None
+            if not self._parked:
+                return {"pzc": "discard", "name": self.name, "position": list(collector.position)}
+            later = time.monotonic() + HOLD
+            polls = [each for each in collector.requests(later) if isinstance(each, PollRequest)]
+        return word_of(replace(polls[0], limit=0, hold=0.0), self.name) if polls else None
+
+    def join(self, timeout: float) -> bool:
+        """Wait until an ended reader has given back everything; False after ``timeout`` seconds."""
+        return self._gave_back.wait(timeout)
