@@ -9,17 +9,20 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
-from ..agents import client
+from ..agents import client, participants
 from ..agents.agent import Agent
 from ..agents.attributes import RemoteAttribute
 from ..agents.peers import Peer
 from ..agents.remote import REMOTE, RemoteObject
 from ..agents.settings import load
+from ..discovery.records import Entry
 from ..discovery.static import parse_peers
 from ..protocol.errors import CallTimeout, RemoteProtocolError
 from ..protocol.frames import PZC00
+from .ls import names_of
 from .options import Commands, add_agent, add_command, add_json, add_timeout, positive
 from .output import write, write_json, write_value
 from .targets import UsageError, parse_arguments, parse_value, split_member
@@ -53,9 +56,20 @@ def add_commands(commands: Commands) -> None:
         add_json(parser)
 
 
-def known_names() -> list[str]:
-    """Names of agents that the settings tell."""
-    return list(parse_peers(load()["PZC_PEERS"]))
+ASK_NAMES = 0.2
+"""Seconds within which everybody answers who is asked for a name."""
+
+
+def known_names(text: str = "") -> list[str]:
+    """Names of agents with which ``text`` may begin; asks others only when it is not clear otherwise."""
+    settings = load()
+    static = list(parse_peers(settings["PZC_PEERS"]))
+    if "://" in text or text.count(".") < 2 or any(text.startswith(f"{name}.") for name in static):
+        return static
+    return [
+        *static,
+        *names_of(participants.discover("**", ASK_NAMES, kind="agent"), settings["PZC_NAMESPACE"]),
+    ]
 
 
 @contextmanager
@@ -70,7 +84,7 @@ def leased_agent(timeout: float | None) -> Iterator[tuple[Agent, float]]:
 
 @contextmanager
 def _member_of(args: argparse.Namespace) -> Iterator[tuple[RemoteObject, str]]:
-    target, member = split_member(args.target, known_names())
+    target, member = split_member(args.target, known_names(args.target))
     remote = RemoteObject(target, args.timeout, None)
     try:
         yield remote, member
@@ -149,10 +163,12 @@ def run_call(args: argparse.Namespace) -> int:
 def run_info(args: argparse.Namespace) -> int:
     """``pzc info``."""
     with leased_agent(args.timeout) as (agent, timeout):
+        entry = agent.place(args.agent, timeout).entry
         peer = agent.peer(args.agent, timeout)
         details = {name: value for name, value in peer.details.items() if name not in _OF_THE_HANDSHAKE}
         told = {
             "endpoint": peer.endpoint,
+            **({} if entry is None else _announced(entry)),
             "dialect": peer.dialect,
             "clock_offset_ms": peer.offset_ms,
             **details,
@@ -165,6 +181,15 @@ def run_info(args: argparse.Namespace) -> int:
         _write_details(told)  # first: a server at work tells its members only afterwards
         _write_members(_member_table(peer, timeout) or {})
     return 0
+
+
+def _announced(entry: Entry) -> dict[str, Any]:
+    """What an agent that was found by its name tells everybody."""
+    return {
+        "found_as": f"@{entry.partition}@{entry.name}",
+        "addresses": list(entry.addresses),
+        "started": datetime.fromtimestamp(entry.started / 1000, UTC).isoformat(" ", "seconds"),
+    }
 
 
 def _write_details(told: dict[str, Any]) -> None:

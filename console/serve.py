@@ -7,25 +7,20 @@ import importlib
 import inspect
 import logging
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from ..agents.endpoints import RANDOM_TCP
 from ..agents.server import Server
 from .options import Commands, add_command, add_json
 from .output import write, write_json
+from .running import SIGNAL_LATENCY, Signals, endpoint_file
 from .targets import UsageError, parse_arguments
 from .values import plain
 
 logger = logging.getLogger("pzc.serve")
-
-SIGNAL_LATENCY = 0.2
-"""Seconds within which a signal is seen."""
 
 _MISSING = object()
 
@@ -39,9 +34,22 @@ def add_commands(commands: Commands) -> None:
     serve.add_argument("factory", metavar="MODULE:CLASS", help="importable, also from the working directory")
     serve.add_argument("arguments", nargs="*", metavar="[K=]V", help="of the class: Python literals or text")
     serve.add_argument("--name", help="how the agent calls itself")
+    serve.add_argument(
+        "--remap",
+        action="append",
+        default=[],
+        metavar="OLD:=NEW",
+        help="use the name NEW in the place of OLD; may be given several times",
+    )
     serve.add_argument("--bind", default=RANDOM_TCP, metavar="EP", help=f"REP endpoint; default {RANDOM_TCP}")
     serve.add_argument(
         "--pub", metavar="EP", help="PUB endpoint; default beside --bind: any free port, or IPC_PATH.pub"
+    )
+    serve.add_argument(
+        "--single-port",
+        action="store_true",
+        default=None,
+        help="publish through the REP endpoint only, for NAT and firewalls; default PZC_SINGLE_PORT",
     )
     serve.add_argument("--expose", metavar="A,B", help="serve these members only; default every public one")
     serve.add_argument(
@@ -68,7 +76,7 @@ def run_serve(args: argparse.Namespace) -> int:
     """``pzc serve``; returns when the server was stopped."""
     positional, keywords = parse_arguments(args.arguments)
     expose = None if args.expose is None else _names(args.expose)
-    signals = _Signals()
+    signals = Signals()
     factory = find_factory(args.factory)
     _check_arguments(factory, args.factory, positional, keywords)
     server = Server(
@@ -81,12 +89,14 @@ def run_serve(args: argparse.Namespace) -> int:
         thread_affine=args.thread_affine,
         reads_while_locked=args.reads_while_locked,
         audit=args.audit,
+        single_port=args.single_port,
+        remap=args.remap,
     )
     try:
         _make(server, factory, positional, keywords)
         _warn_about_exposed(server.served_object, expose or [])
         signals.interrupt = False
-        with _endpoint_file(args.endpoint_file, server.rep_endpoint):
+        with endpoint_file(args.endpoint_file, server.rep_endpoint):
             _announce(server, args.json)
             while not (signals.came or server.join(SIGNAL_LATENCY)):
                 pass
@@ -94,29 +104,6 @@ def run_serve(args: argparse.Namespace) -> int:
         signals.interrupt = False
         server.stop()
     return 0
-
-
-class _Signals:
-    """SIGINT and SIGTERM, from now to the end of the process.
-
-    A SIGINT that the process was started to ignore, as in the background of a script, stays ignored.
-
-    Attributes:
-        interrupt: the first signal raises KeyboardInterrupt; while this is False, it is only noted.
-        came: a signal came.
-    """
-
-    def __init__(self) -> None:
-        self.interrupt = True
-        self.came = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._handle)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        first, self.came = not self.came, True
-        if first and self.interrupt:
-            raise KeyboardInterrupt
 
 
 def _make(
@@ -184,27 +171,6 @@ def _warn_about_exposed(served: object, expose: list[str]) -> None:
             logger.warning("--expose names %r, which %s does not have", name, type(served).__name__)
 
 
-@contextmanager
-def _endpoint_file(path: Path | None, endpoint: str) -> Iterator[None]:
-    """Write the file whole, so that no reader sees half of it; remove it unless it is another server's."""
-    if path is None:
-        yield
-        return
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_text(f"{endpoint}\n", encoding="utf-8")
-        part.replace(path)
-    except OSError as exc:
-        part.unlink(missing_ok=True)
-        raise OSError(f"endpoint file {path} cannot be written: {exc.strerror}") from exc
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # the file, or its folder, may be gone by now
-            if path.read_text(encoding="utf-8").strip() == endpoint:
-                path.unlink()
-
-
 def _announce(server: Server, as_json: bool) -> None:
     kind = type(server.served_object).__name__
     if as_json:
@@ -212,5 +178,5 @@ def _announce(server: Server, as_json: bool) -> None:
         write_json({name: server.describe()[name] for name in told})
         return
     signed = "signed" if server.protocol.signed else "unsigned"
-    places = f"at {server.rep_endpoint}, publishes at {server.pub_endpoint}"
+    places = f"at {server.rep_endpoint}, publishes at {server.pub_endpoint or 'the same port'}"
     write(plain(f"{server.name or kind} serves {kind} {places}, {signed}", keep=""))

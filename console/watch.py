@@ -41,7 +41,7 @@ def add_commands(commands: Commands) -> None:
 
 def run_watch(args: argparse.Namespace) -> int:
     """``pzc watch``."""
-    target, topic = split_target(args.target, known_names())
+    target, topic = split_target(args.target, known_names(args.target))
     deadline = None if args.timeout is None else time.monotonic() + args.timeout
     with leased_agent(args.timeout) as (agent, timeout):
         with agent.subscribe(target, topic, timeout=timeout) as subscription:

@@ -11,7 +11,10 @@ from pzc.console import main as console
 from pzc.console.output import OutputClosed
 from pzc.protocol.errors import CallTimeout
 
-COMMANDS = ("serve", "info", "get", "set", "call", "ping", "watch", "keygen", "stubs", "version")
+COMMANDS = (
+    "serve", "ls", "registry", "doctor", "info", "get", "set", "call", "ping", "watch", "keygen", "stubs", "version",
+    "record", "replay", "pipeline", "sql", "report",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -28,6 +28,20 @@ def test_the_line_as_json(pzc: Console) -> None:
     assert (told["name"], told["serves"], told["pid"]) == ("psu", "Supply", process.pid)
 
 
+def test_its_name_is_the_one_that_a_rule_gives_it(pzc: Console) -> None:
+    process = pzc.start(
+        "serve", "bench:Supply", "--name", "psu", "--remap", "a:=b", "--remap", "psu:=u", "--json"
+    )
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["name"] == "u"
+
+
+def test_a_rule_of_another_form_is_told(pzc: Console) -> None:
+    outcome = pzc("serve", "bench:Supply", "--remap", "psu")
+    assert outcome.status != 0
+    assert "is not OLD:=NEW" in outcome.err
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_it_with_status_0(pzc: Console, number: signal.Signals) -> None:
     process, _ = pzc.serve()
@@ -102,6 +116,15 @@ def test_an_ipc_path_with_dots_is_served(pzc: Console, tmp_path: Path) -> None:
 def test_the_pub_endpoint_is_on_the_host_of_the_rep_endpoint(pzc: Console) -> None:
     _, endpoint = pzc.serve("--bind", "tcp://127.0.0.2:0")
     assert pzc("info", endpoint, "--json").json["pub_endpoint"].startswith("tcp://127.0.0.2:")
+
+
+def test_a_single_port_is_all_there_is(pzc: Console) -> None:
+    process = pzc.start("serve", "bench:Supply", "--single-port")
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert "publishes at the same port" in line
+    endpoint = line.split(" at ")[1].partition(",")[0]
+    assert pzc("info", endpoint, "--json").json["pub_endpoint"] == ""
 
 
 def test_a_remote_stop_ends_it_with_status_0(pzc: Console) -> None:

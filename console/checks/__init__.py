@@ -1,0 +1,1 @@
+"""What ``pzc doctor`` looks at."""

@@ -1,0 +1,186 @@
+"""Peers: whether each is reached, how, and if not, why."""
+
+from __future__ import annotations
+
+import re
+import socket
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ...agents.agent import Agent
+from ...agents.peers import OFFSET_WORTH_TELLING_MS, Peer
+from ...discovery.static import parse_peers
+from ...protocol.errors import (
+    CallTimeout,
+    ConfigError,
+    PeerLost,
+    PzcError,
+    RemoteProtocolError,
+    SignatureError,
+    UnknownName,
+    VersionError,
+)
+from ...protocol.frames import PZC00
+from ...protocol.version import VERSION
+from .finding import Finding, Subject, failed, ok, skipped, warning
+from .settings import key_name
+from .targets import known_targets
+
+ROUND_TRIPS = 5
+MAX_AT_ONCE = 16
+"""Peers that are asked at the same time."""
+
+_TCP = re.compile(r"tcp://(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d+)")
+
+
+@dataclass(frozen=True)
+class Met:
+    """One peer that answered, with what was measured.
+
+    Attributes:
+        peer: what its handshake told.
+        transport: ``unix`` or ``tcp``, by which calls would go.
+        round_trip_ms: median.
+    """
+
+    peer: Peer
+    transport: str
+    round_trip_ms: float
+
+
+def check_static_peers(subject: Subject) -> Iterator[Finding]:
+    """``PZC_PEERS`` can be read."""
+    text = subject.settings["PZC_PEERS"]
+    try:
+        peers = parse_peers(text)
+    except ConfigError as exc:
+        yield failed("static peers", str(exc), "correct PZC_PEERS")
+        return
+    shown = ", ".join(f"{name} at {endpoint}" for name, endpoint in peers.items())
+    yield ok("static peers", shown or "none (PZC_PEERS is empty)", peers=peers)
+
+
+def check_peers(subject: Subject) -> Iterator[Finding]:
+    """Each peer that is named: reached or not, why, and how."""
+    targets = known_targets(subject)
+    if not targets:
+        return
+    if not subject.usable:
+        yield skipped("peers", "no agent can be asked: a setting cannot be used, see above")
+        return
+    with Agent() as agent, ThreadPoolExecutor(MAX_AT_ONCE) as pool:
+        yield from pool.map(partial(_look_at, subject, agent), targets, targets.values())
+
+
+def _look_at(subject: Subject, agent: Agent, name: str, target: str) -> Finding:
+    check = f"peer {name}"
+    try:
+        endpoint = agent.resolve(target)
+        met = meet(agent, endpoint, subject.timeout)
+    except UnknownName as exc:
+        todo = "start it, or name it: PZC_PEERS=NAME=tcp://HOST:PORT; pzc ls shows who is there"
+        return failed(check, str(exc), todo, reached=False)
+    except (PzcError, OSError) as exc:
+        why, todo = diagnose(target, exc, agent.protocol.signed, subject.timeout)
+        return failed(check, why, todo, reached=False, endpoint=target, error=type(exc).__name__)
+    return _tell(check, agent, met)
+
+
+def meet(agent: Agent, endpoint: str, timeout: float) -> Met:
+    """Shake hands with a peer and measure it; errors as `Agent.request`."""
+    peer = agent.peer(endpoint, timeout)
+    transport, kinds = "tcp", ("unix", "tcp") if peer.dialect != PZC00 else ("tcp",)
+    times: list[float] = []
+    for kind in kinds:
+        transport = kind
+        try:
+            times = [_round_trip(agent, endpoint, timeout, kind) for _ in range(ROUND_TRIPS)]
+            break
+        except PeerLost:
+            if kind == "tcp":
+                raise
+    return Met(peer, transport, statistics.median(times))
+
+
+def _round_trip(agent: Agent, endpoint: str, timeout: float, transport: str) -> float:
+    began = time.perf_counter()
+    agent.exchange(endpoint, "ping", timeout, transport=transport)
+    return (time.perf_counter() - began) * 1000
+
+
+def _tell(check: str, agent: Agent, met: Met) -> Finding:
+    peer = met.peer
+    version = peer.details.get("version")
+    told: dict[str, Any] = {
+        "reached": True,
+        "endpoint": peer.endpoint,
+        "agent_id": peer.agent_id,
+        "version": version,
+        "dialect": peer.dialect,
+        "dialects": peer.details.get("dialects", [PZC00]),
+        "key_id": peer.key_id,
+        "clock_offset_ms": peer.offset_ms,
+        "transport": met.transport,
+        "round_trip_ms": met.round_trip_ms,
+    }
+    ring = agent.protocol.codec.keyring
+    signed = f"key {key_name(ring, peer.key_id)} accepted" if peer.key_id else "unsigned"
+    text = (
+        f"at {peer.endpoint}, pzc {version or 'unknown'}, {'/'.join(told['dialects'])}, {signed}, "
+        f"clock {peer.offset_ms / 1000:+.3f} s, {met.transport}, round trip {met.round_trip_ms:.2f} ms"
+    )
+    if abs(peer.offset_ms) > OFFSET_WORTH_TELLING_MS:
+        todo = "set the clocks (chrony, ntpd); calls work, because the difference is measured and allowed for"
+        return warning(check, f"{text}: its clock differs from this machine's", todo, **told)
+    if version and version != VERSION:
+        return warning(check, f"{text}: this side is pzc {VERSION}", "install one version on both", **told)
+    return ok(check, text, **told)
+
+
+def diagnose(target: str, error: Exception, signed: bool, timeout: float) -> tuple[str, str]:
+    """Why a peer was not reached, and what to do."""
+    if isinstance(error, VersionError):
+        return str(error), "allow both dialects, PZC_ACCEPT=PZC01,PZC00, or update the older side"
+    if isinstance(error, SignatureError):
+        mine = "this side signs" if signed else "this side has no key"
+        return (
+            f"{error} ({mine})",
+            "set the same PZC_KEY on both sides, or add this side's key to its keyring",
+        )
+    if isinstance(error, RemoteProtocolError):
+        return str(error), "is it an agent? another program may listen at that port"
+    if isinstance(error, ConfigError):
+        return str(error), "write tcp://HOST:PORT, ipc://PATH or a name"
+    if isinstance(error, PeerLost | CallTimeout):
+        return _unreached(target, error, timeout)
+    return f"{type(error).__name__}: {error}", "see the text"
+
+
+def _unreached(target: str, error: Exception, timeout: float) -> tuple[str, str]:
+    """What plain TCP says of an endpoint that gave no answer."""
+    found = _TCP.fullmatch(target)
+    if found is None:
+        return f"no answer from {target}: {error}", "is it running, and by the same user?"
+    host, port = found["six"] or found["host"], int(found["port"])
+    try:
+        socket.create_connection((host, port), timeout).close()
+    except socket.gaierror as exc:
+        return f"host {host} is not known: {exc.strerror}", "correct the name, or give the address"
+    except ConnectionRefusedError:
+        todo = "start the server, or correct the port; 127.0.0.1 is reached from its own machine only"
+        return f"nothing listens at {target}: connection refused", todo
+    except TimeoutError:
+        todo = "is the machine up? a firewall may drop what comes for this port"
+        return f"no connection to {target} within {timeout:g} s", todo
+    except OSError as exc:
+        return f"no way to {target}: {exc.strerror}", "look at the network: cable, address, route"
+    text = f"{target} takes connections, but nobody answered within {timeout:g} s: {error}"
+    return (
+        text,
+        "the server hangs or is stopped (SIGSTOP?), or another program listens there; look at it there",
+    )

@@ -1,0 +1,92 @@
+"""``pzc doctor``: what works here, what does not, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+
+from .checks import discovery, machine, peers, registry, settings, sockets, spark, versions
+from .checks.finding import Check, Finding, Subject, environment, findings_of
+from .options import Commands, add_command, add_json, seconds
+from .output import write, write_json
+from .values import plain
+
+CHECKS: tuple[Check, ...] = (
+    settings.check_misspelt,
+    settings.check_settings_file,
+    settings.check_settings,
+    settings.check_key,
+    versions.check_versions,
+    sockets.check_loopback,
+    sockets.check_binds,
+    sockets.check_unix_socket,
+    machine.check_shared_memory,
+    machine.check_memory,
+    machine.check_descriptors,
+    machine.check_disk,
+    spark.check_java,
+    spark.check_spark,
+    discovery.check_multicast,
+    registry.check_registry,
+    peers.check_static_peers,
+    peers.check_peers,
+    machine.check_clock,
+)
+"""In the order of the report; the clock is compared over all of it."""
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the command of this module."""
+    parser = add_command(
+        commands, "doctor", run_doctor, "tell what works here, what does not, and what to do about it",
+        "pzc doctor\n  pzc doctor psu tcp://10.0.0.7:5555 --bind tcp://0.0.0.0:5556",
+    )  # fmt: skip
+    parser.add_argument("agents", nargs="*", metavar="N", help="agents to look at, beside those of PZC_PEERS")
+    parser.add_argument(
+        "--bind", action="append", default=[], metavar="EP", help="an endpoint that is to be free; repeatable"
+    )
+    parser.add_argument("--spark", action="store_true", help="start a Spark session as well")
+    parser.add_argument(
+        "--timeout", type=seconds, default=3.0, metavar="S", help="seconds, for each peer; default 3"
+    )
+    add_json(parser)
+
+
+def run_doctor(args: argparse.Namespace) -> int:
+    """``pzc doctor``; status 1 when something failed."""
+    environ = environment()
+    usable, bad = settings.read_settings(environ)
+    subject = Subject(
+        environ, usable, not bad, tuple(args.agents), tuple(args.bind), args.spark, args.timeout
+    )
+    findings: list[Finding] = []
+    for finding in _all(bad, subject):
+        findings.append(finding)
+        if not args.json:
+            _show(finding)
+    counts = Counter(finding.status for finding in findings)
+    if args.json:
+        write_json(
+            {
+                "failed": counts["failed"],
+                "warnings": counts["warning"],
+                "findings": [asdict(each) for each in findings],
+            }
+        )
+    else:
+        write(", ".join(f"{counts[status]} {status}" for status in ("ok", "warning", "failed", "skipped")))
+    return 1 if counts["failed"] else 0
+
+
+def _all(bad: Iterable[Finding], subject: Subject) -> Iterator[Finding]:
+    yield from bad
+    for check in CHECKS:
+        yield from findings_of(check, subject)
+
+
+def _show(finding: Finding) -> None:
+    write(plain(f"{finding.status:<8} {finding.check}: {finding.found}", keep=""))
+    if finding.todo:
+        write(plain(f"         -> {finding.todo}", keep=""))

@@ -1,0 +1,142 @@
+"""``pzc ls``: who and what is there, by name."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from ..agents import participants
+from ..agents.settings import load
+from ..agents.wire import Protocol
+from ..discovery.events import Process
+from ..discovery.names import Pattern
+from ..discovery.records import Entry
+from ..discovery.static import parse_peers
+from .options import Commands, add_command, add_json, seconds
+from .output import say, write, write_json
+from .values import plain
+
+LISTEN = 1.0
+"""Seconds; whoever is there answers within 0.1, and says something within one."""
+
+HEADINGS = ("name", "kind", "type", "address", "where", "age", "source")
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the command of this module."""
+    parser = add_command(
+        commands, "ls", run_ls, "list the agents, or topics, that can be found by name",
+        "pzc ls\n  pzc ls 'cam*' --topics",
+    )  # fmt: skip
+    parser.add_argument(
+        "pattern", nargs="?", default="*", help="of names: 'cam*', '/lab/**'; default all; quote it"
+    )
+    parser.add_argument("--topics", action="store_true", help="list topics instead of agents")
+    parser.add_argument(
+        "--timeout", type=seconds, default=LISTEN, metavar="S", help=f"seconds to listen; default {LISTEN:g}"
+    )
+    add_json(parser)
+
+
+def run_ls(args: argparse.Namespace) -> int:
+    """``pzc ls``; nothing found is no error."""
+    settings = load()
+    site = participants.site_of(settings)
+    fits = Pattern(args.pattern)
+    participant = participants.acquire(site, Protocol(settings=settings))
+    try:
+        if participant.problem:
+            say(participant.problem)
+        participant.ask([args.pattern])
+        threading.Event().wait(args.timeout)
+        found = participant.match(args.pattern)
+        processes = {process.process: process for process in participant.processes()}
+        refused = participant.statistics()["last_refused"]
+    finally:
+        participants.release(participant)
+    rows = [_told(entry, processes) for entry in found if (entry.kind == "topic") == args.topics]
+    if not args.topics:
+        static = parse_peers(settings["PZC_PEERS"])
+        rows += [_static(name, endpoint) for name, endpoint in static.items() if fits.matches(f"/{name}")]
+    if args.json:
+        for row in rows:
+            write_json(row)
+    else:
+        _write(rows)
+    for reason, detail in refused.items():
+        say(f"somebody was heard and refused ({reason.replace('_', ' ')}): {detail}; see pzc doctor")
+    return 0
+
+
+def _told(entry: Entry, processes: dict[bytes, Process]) -> dict[str, Any]:
+    process = processes.get(entry.process)
+    return {
+        "name": entry.name,
+        "kind": entry.kind,
+        "type": entry.type,
+        "addresses": list(entry.addresses),
+        "pub_addresses": list(entry.pub_addresses),
+        "agent_id": entry.agent,
+        "partition": entry.partition,
+        "host": entry.host,
+        "pid": entry.pid,
+        "scope": entry.scope,
+        "policies": list(entry.policies),
+        "dialects": list(entry.dialects),
+        "age_s": max(0.0, time.time() - entry.started / 1000) if entry.started else None,
+        "sources": ["local"] if process is None else list(process.sources),
+    }
+
+
+def _static(name: str, endpoint: str) -> dict[str, Any]:
+    return {
+        "name": name, "kind": "agent", "type": "", "addresses": [endpoint], "pub_addresses": [],
+        "agent_id": "", "partition": "", "host": "", "pid": 0, "scope": "all", "policies": [], "dialects": [],
+        "age_s": None, "sources": ["static"],
+    }  # fmt: skip
+
+
+def _write(rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        say("nobody was found; pzc doctor tells what may be in the way")
+        return
+    table = [HEADINGS, *(_cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(HEADINGS))]
+    for line in table:
+        write(
+            plain(
+                "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip(),
+                keep="",
+            )
+        )
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    where = f"{row['host']} {row['pid']}" if row["host"] else ""
+    address = row["addresses"][0] if row["addresses"] else "not from here"
+    return (
+        row["name"], row["kind"], row["type"], address, where, _age(row["age_s"]), ",".join(row["sources"])
+    )  # fmt: skip
+
+
+def _age(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def names_of(entries: Iterable[Entry], namespace: str) -> list[str]:
+    """How each entry may be called on a command line."""
+    inside = f"/{namespace.strip('/')}/" if namespace.strip("/") else "/"
+    found: list[str] = []
+    for entry in entries:
+        found += [entry.name, entry.name.removeprefix("/"), f"@{entry.partition}@{entry.name}"]
+        if entry.name.startswith(inside):
+            found.append(entry.name.removeprefix(inside))
+    return found

@@ -1,0 +1,80 @@
+"""``pzc registry``: tells processes of each other where multicast does not reach; keeps the topic graph."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from ..agents.registry import Registry
+from .options import Commands, add_command, add_json
+from .output import write, write_json
+from .running import SIGNAL_LATENCY, Signals, endpoint_file
+from .values import plain
+
+ENDPOINT = "tcp://127.0.0.1:10318"
+"""Where a registry is bound by default: for this machine only."""
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the command of this module."""
+    registry = add_command(
+        commands, "registry", run_registry,
+        "tell processes of each other where multicast does not reach, and keep the graph of connected topics",
+        "pzc registry --bind tcp://10.0.0.2:10318 --state /var/lib/pzc/registry.json\n"
+        "  PZC_REGISTRY=tcp://10.0.0.2:10318 pzc ls",
+    )  # fmt: skip
+    registry.add_argument(
+        "--bind", default=ENDPOINT, metavar="EP", help=f"where processes ask; default {ENDPOINT}"
+    )
+    registry.add_argument("--name", default="registry", help="how it calls itself; default registry")
+    registry.add_argument(
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="keep the connections of topics in this file; default: nowhere",
+    )
+    registry.add_argument(
+        "--endpoint-file", type=Path, metavar="PATH", help="hold the REP endpoint in this file while serving"
+    )
+    add_json(registry)
+
+
+def run_registry(args: argparse.Namespace) -> int:
+    """``pzc registry``; returns when it was stopped."""
+    signals = Signals()
+    if own := reached_here(args.bind):
+        os.environ.setdefault("PZC_REGISTRY", own)  # so that its own name is found through it, too
+    registry = Registry(args.bind, name=args.name, state=args.state)
+    try:
+        signals.interrupt = False
+        with endpoint_file(args.endpoint_file, registry.rep_endpoint):
+            _announce(registry, args.json)
+            while not (signals.came or registry.join(SIGNAL_LATENCY)):
+                pass
+    finally:
+        signals.interrupt = False
+        registry.stop()
+    return 0
+
+
+def reached_here(endpoint: str) -> str:
+    """Where this machine reaches what is bound to a TCP endpoint; empty when its port is not known yet."""
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    if not endpoint.startswith("tcp://") or port in ("0", "*"):
+        return ""
+    return f"tcp://{'127.0.0.1' if host in ('*', '0.0.0.0', '[::]') else host}:{port}"
+
+
+def _announce(registry: Registry, as_json: bool) -> None:
+    if as_json:
+        told = ("name", "rep_endpoint", "pub_endpoint", "agent_id", "pid", "signed")
+        about = registry.describe()
+        write_json({**{name: about[name] for name in told}, **registry.topics.status})
+        return
+    signed = "signed" if registry.protocol.signed else "unsigned"
+    count = len(registry.topics.connections())
+    text = (
+        f"{registry.name} is a registry at {registry.rep_endpoint}, {count} connections of topics, {signed}"
+    )
+    write(plain(f"{text}; set PZC_REGISTRY={registry.rep_endpoint} for every process", keep=""))

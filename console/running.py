@@ -1,0 +1,57 @@
+"""Running: what a command needs that serves until it is told to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+SIGNAL_LATENCY = 0.2
+"""Seconds within which a signal is seen."""
+
+
+class Signals:
+    """SIGINT and SIGTERM, from now to the end of the process.
+
+    A SIGINT that the process was started to ignore, as in the background of a script, stays ignored.
+
+    Attributes:
+        interrupt: the first signal raises KeyboardInterrupt; while this is False, it is only noted.
+        came: a signal came.
+    """
+
+    def __init__(self) -> None:
+        self.interrupt = True
+        self.came = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        first, self.came = not self.came, True
+        if first and self.interrupt:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def endpoint_file(path: Path | None, endpoint: str) -> Iterator[None]:
+    """Write the file whole, so that no reader sees half of it; remove it unless it is another server's."""
+    if path is None:
+        yield
+        return
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(f"{endpoint}\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as exc:
+        part.unlink(missing_ok=True)
+        raise OSError(f"endpoint file {path} cannot be written: {exc.strerror}") from exc
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # the file, or its folder, may be gone by now
+            if path.read_text(encoding="utf-8").strip() == endpoint:
+                path.unlink()
