@@ -1,0 +1,61 @@
+"""Networks made of namespaces; where they cannot be made, these tests skip loudly, or fail if `REQUIRED`.
+
+The environment variable ``NETWORK_TESTS=required`` makes them fail.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agents.links_rig import Forge
+from tests.networks.namespaces import Lab, obstacle
+from tests.networks.residents import Residents
+
+REQUIRED = os.environ.get("NETWORK_TESTS") == "required"
+HERE = Path(__file__).parent
+
+_obstacle = pytest.StashKey[str]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == HERE:
+            item.add_marker(pytest.mark.once)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reason = config.stash.get(_obstacle, "")
+    if reason:
+        terminalreporter.section("THE TESTS ON NETWORKS DID NOT RUN", red=True, bold=True)
+        terminalreporter.line(f"No network namespaces can be made here: {reason}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def networks(request: pytest.FixtureRequest) -> None:
+    """Remove what killed runs have left, and find out whether networks can be made."""
+    reason = request.config.stash[_obstacle] = obstacle()
+    if reason:
+        (pytest.fail if REQUIRED else pytest.skip)(f"no network namespaces can be made here: {reason}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forge(networks: None) -> Iterator[Forge]:
+    made = Forge()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def residents(forge: Forge) -> Iterator[Residents]:
+    with Residents(forge) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab() as made:
+        yield made

@@ -1,0 +1,176 @@
+"""Processes on the hosts of a lab: each does what its test tells it, with one agent or server of its own."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+
+from pzc import Agent, Proxy, PzcError, Server, Signal, discover, lock
+from pzc.agents.registry import Registry
+
+from tests.agents.linked import wait_until
+from tests.agents.links_evidence import digest, payload
+from tests.agents.links_rig import Forge, Hand, Worker
+from tests.agents.notifying import KEY
+from tests.networks.namespaces import Host
+from tests.networks.relay import enter
+
+CALL_TIMEOUT = 15.0
+
+NEVER = 1000.0
+"""Seconds of a timeout that no test waits for."""
+
+
+class Bench:
+    """What residents serve."""
+
+    def __init__(self) -> None:
+        self._level = 0.0
+        self.label = "bench"
+        self.level_changed = Signal()
+
+    @property
+    def level(self) -> float:
+        return self._level
+
+    @level.setter
+    def level(self, value: float) -> None:
+        old, self._level = self._level, value
+        self.level_changed.emit(value, old)
+
+    def add(self, a: int, b: int) -> int:
+        return a + b
+
+    def turned(self, array: Any) -> Any:
+        return array[::-1].copy()
+
+    def count(self, last: int) -> Iterator[int]:
+        yield from range(last)
+
+    def later(self, value: int) -> Future[int]:
+        future: Future[int] = Future()
+        threading.Thread(target=future.set_result, args=(value,)).start()
+        return future
+
+
+class Resident(Worker):
+    """A process on a host; every method is a word."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.readings = {}
+        self._stack = stack
+        self._proxies: dict[str, Proxy] = {}
+
+    def open(self, rep: str, pub: str = "", **options: Any) -> tuple[str, str]:
+        """Have an agent; returns where it can be reached."""
+        self.agent = self._stack.enter_context(Agent(rep, pub, **options))
+        return self.endpoints()
+
+    def serve(self, rep: str, pub: str = "", **options: Any) -> tuple[str, str]:
+        """Have a server of a bench; returns where it can be reached."""
+        self.agent = self._stack.enter_context(Server(Bench(), rep, pub, **options))
+        return self.endpoints()
+
+    def register(self, rep: str) -> str:
+        """Have a registry; returns where it is."""
+        self.agent = self._stack.enter_context(Registry(rep))
+        return self.agent.rep_endpoint
+
+    def find(self, pattern: str) -> list[str]:
+        """Names that are known after a while."""
+        return sorted(entry.name for entry in discover(pattern, timeout=2.0, kind="service"))
+
+    def call(self, endpoint: str, method: str, *args: Any, timeout: float = CALL_TIMEOUT) -> Any:
+        """One call over a proxy that is kept; the name of the error, when it could not be made."""
+        try:
+            if endpoint not in self._proxies:
+                self._proxies[endpoint] = self._stack.enter_context(Proxy(endpoint, timeout=NEVER))
+            return getattr(self._proxies[endpoint], method).options(timeout=timeout)(*args)
+        except PzcError as exc:
+            return type(exc).__name__
+
+    def insist(self, endpoint: str, method: str, *args: Any) -> Any:
+        """As `call`, again and again until nothing fails any more."""
+        wait_until(lambda: isinstance(self.call(endpoint, method, *args, timeout=2.0), int))
+
+    def use_everything(self, endpoint: str) -> dict[str, Any]:
+        """One of each kind of call."""
+        told: list[Any] = []
+        heard = threading.Event()
+
+        def hear(value: float, *_: Any) -> None:
+            told.append(value)
+            heard.set()
+
+        image = payload(1, 1 << 20).reshape(1024, 1024)
+        with Proxy(endpoint, timeout=CALL_TIMEOUT) as bench:
+            bench.level_changed.connect(hear)
+            bench.level = 2.5
+            heard.wait(CALL_TIMEOUT)
+            with lock(bench, ttl=10.0):
+                under_lock = bench.add(2, 3)
+            return {
+                "value": bench.level,
+                "array": digest(np.ascontiguousarray(bench.turned(image))) == digest(image[::-1].copy()),
+                "stream": list(bench.count(100)) == list(range(100)),
+                "future": bench.later(42).result(CALL_TIMEOUT),
+                "lock": under_lock,
+                "signal": told,
+            }
+
+    def plane(self, name: str) -> str:
+        """How the notifications of a subscription come: ``broadcast``, or the transport of its link."""
+        wanted = self.readings[name].subscription
+        assert wanted is not None
+        told = self.agent.statistics()["subscriptions"]
+        [found] = [each for each in told if each["topic"] == wanted.topic]
+        return "broadcast" if found["link"] is None else found["link"]["transport"]
+
+    def run(self, function: Any, *args: Any) -> Any:
+        """Whatever a function of an importable module does here."""
+        return function(*args)
+
+
+EVERYTHING = {"value": 2.5, "array": True, "stream": True, "future": 42, "lock": 5, "signal": [2.5]}
+"""What `Resident.use_everything` returns when all of it works."""
+
+
+@contextmanager
+def residing(namespace: str, environ: dict[str, str]) -> Iterator[Resident]:
+    """A resident, in this process."""
+    enter(namespace)
+    for name in [name for name in os.environ if name.startswith("PZC_")]:
+        del os.environ[name]
+    os.environ.update(environ)
+    with ExitStack() as stack:
+        yield Resident(stack)
+
+
+class Residents(ExitStack):
+    """The residents of one test; all are killed at its end."""
+
+    def __init__(self, forge: Forge) -> None:
+        super().__init__()
+        self._forge = forge
+
+    def at(self, host: Host, **environ: str) -> Hand:
+        """A process on a host, with the key and these variables."""
+        hand = Hand(self._forge, host.namespace, {"PZC_KEY": KEY, **environ}, make=residing)
+        self.callback(hand.kill)
+        return hand
+
+    def agent(self, host: Host, rep: str = "", pub: str = "", **options: Any) -> tuple[Hand, str]:
+        """An agent on a host, and its endpoint."""
+        hand = self.at(host)
+        return hand, hand.ask("open", rep or f"tcp://{host.address}:0", pub, **options)[0]
+
+    def server(self, host: Host, rep: str = "", pub: str = "", **options: Any) -> tuple[Hand, str]:
+        """A server on a host, and its endpoint."""
+        hand = self.at(host)
+        return hand, hand.ask("serve", rep or f"tcp://{host.address}:0", pub, **options)[0]
