@@ -9,7 +9,7 @@ EXTRAS := pipeline,demo,dev
 STAMP := $(VENV)/ready-$(shell pwd -P | cksum | cut -d ' ' -f 1)
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3 python)
 ARGS :=
-BENCHMARKS := calls notifications
+BENCHMARKS := calls notifications discovery
 # What notifications are compared with; where one cannot be installed, the others are measured without it.
 RIVALS := 'iceoryx2>=0.10' 'ezmsg>=3.9' 'eclipse-ecal>=6.1' 'eclipse-zenoh>=1.10'
 

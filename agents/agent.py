@@ -17,18 +17,20 @@ import os
 import socket
 import threading
 import time
-from concurrent.futures import Future
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from ..delivery.locks import Changed
-from ..delivery.policies import Policy, drop
-from ..discovery.static import parse_peers, resolve
+from ..discovery.names import Style
+from ..discovery.records import Entry
 from ..protocol.errors import AgentClosed
 from ..protocol.keyring import Role
+from ..protocol.version import VERSION
 from . import endpoints, loop
+from .announcing import Announcing
 from .answering import Answering
-from .bundles import Outbox
+from .asking import Asking
 from .counters import Counters
 from .deferred import Deferred
 from .dispatch import Executor
@@ -37,33 +39,40 @@ from .keeper import Keeper
 from .links import local
 from .links.linking import Linking
 from .links.outlets import Outlets
-from .peers import Peer
+from .listening import Listening
+from .mail.posting import Posting
+from .naming import Naming
 from .publisher import Publisher
 from .publishing import Publishing
-from .quickway import QuickWay
-from .reply import Reply
 from .requests import Requester
 from .settings import load
 from .subscribing import Subscribing
-from .subscription import Callback, Subscription
+from .topology import Topological
 from .wire import Protocol
 
 logger = logging.getLogger("pzc.agent")
 
 
-class Agent(Publishing):
+class Agent(Asking, Publishing, Listening, Topological):
     """Something that can be asked, can publish, ask others, and subscribe.
 
     Args:
         rep_endpoint: where to answer requests: ``tcp://HOST:PORT`` (port 0: any free one),
             ``ipc://PATH`` or ``inproc://NAME``.
-        pub_endpoint: where to publish; same forms.
-        name: how it calls itself; default empty.
+        pub_endpoint: where to publish; same forms, default any free port of the same address.
+        name: by which others find it; default none.
         protocol: default `Protocol`, which reads the ``PZC_`` variables.
+        namespace: what stands before its name, and before those it looks for; default ``PZC_NAMESPACE``.
+        partition: among whom it is found; default ``PZC_PARTITION``.
+        discovery: False to be found by its endpoint only, and to find others by ``PZC_PEERS`` only.
+        single_port: publish through the REP endpoint only, for NAT; default ``PZC_SINGLE_PORT``.
+        remap: names to be used in the place of others, ``{"old": "new"}`` or ``["old:=new"]``: for its own
+            name, those it looks for, and those of its topics and of the topics it connects. Default none.
+        names: ``pzc`` (default), or ``gz``: a name with ``/`` in front is not in the namespace.
 
     Raises:
         BindError: naming the endpoint and the reason.
-        ConfigError: for an endpoint or setting that cannot be used.
+        ConfigError: for an endpoint, setting, name or rule that cannot be used.
     """
 
     _concurrency = 1
@@ -73,26 +82,39 @@ class Agent(Publishing):
     def __init__(
         self,
         rep_endpoint: str = RANDOM_TCP,
-        pub_endpoint: str = RANDOM_TCP,
+        pub_endpoint: str = "",
         *,
         name: str | None = None,
         protocol: Protocol | None = None,
+        namespace: str = "",
+        partition: str | None = None,
+        discovery: bool = True,
+        single_port: bool | None = None,
+        remap: Mapping[str, str] | Iterable[str] = (),
+        names: Style = "pzc",
     ) -> None:
-        self.name = name or ""
         self.settings = load()
         self.protocol = protocol or Protocol(settings=self.settings)
         self.agent_id = os.urandom(16).hex()
         self.counters = Counters()
         self._pid = os.getpid()
-        self._names = parse_peers(self.settings["PZC_PEERS"])
+        self._naming = Naming(
+            self.settings, self.protocol, name or "", namespace, partition, discovery, self._answers,
+            self._choose, remap, names,
+        )  # fmt: skip
+        self.name = self._naming.called
         self._callbacks = Executor(f"pzc-callbacks {self.name}".strip())
         self._stopping = threading.Lock()
         self._stopped = threading.Event()
         self.loop = loop.acquire()
         try:
-            self._open(rep_endpoint, pub_endpoint)
+            single = self.settings["PZC_SINGLE_PORT"] if single_port is None else single_port
+            self._open(rep_endpoint, "" if single else pub_endpoint or endpoints.beside(rep_endpoint))
         except BaseException:
-            loop.release(self.loop)
+            if self in _running:  # it has more than that
+                self._end()
+            else:
+                loop.release(self.loop)
             raise
 
     def _open(self, rep_endpoint: str, pub_endpoint: str) -> None:
@@ -111,6 +133,7 @@ class Agent(Publishing):
             answering.abandon()
             raise
         self._publisher.rep_endpoint = self.rep_endpoint
+        self._outlets.routes.usual = self._say_usual if self.settings.topics else None
         _running.add(self)
         self._control = answering.attach_control(self._publisher, self.describe, self._stop_from_loop)
         self._control.words["statistics"] = lambda request, _: answering.replies.reply(
@@ -118,19 +141,42 @@ class Agent(Publishing):
         )
         self._linking = Linking(
             self._outlets, owner, protocol, self.agent_id, self.name, answering.replies,
-            self._publisher.on_links,
+            self._publisher.on_links, self._publisher.keeping,
         )  # fmt: skip
         self._control.words.update(self._linking.words)
+        self._posting = self._outlets.mail = Posting(
+            self._outlets, owner, protocol, self.agent_id, answering.replies, counters,
+            self._publisher.on_links,
+        )  # fmt: skip
+        self._outlets.routes.mail_readers = self._posting.readers
+        self._control.words.update(self._posting.words)
         self._requester = Requester(owner.context, protocol, self.agent_id, self.rep_endpoint, counters)
         self._deferred = Deferred(owner, self._requester, counters)
         self.keeper = Keeper(owner, self.exchange_later)
-        self._subscribing = Subscribing(owner, protocol, counters, self._requester)
+        self._subscribing = Subscribing(owner, protocol, counters, self._requester, self.settings)
+        self._announcing = Announcing(
+            owner, self._naming, self._outlets.numbers, self._outlets.routes.about, answering.replies
+        )
+        self._control.words["topic"] = self._announcing.on_topic
         if not protocol.signed:
             endpoints.warn_unsigned(self.rep_endpoint)
         self._prepare()
         owner.run(answering.start)
         owner.run(self._publisher.start)
         local.offer(self.agent_id, self._linking, protocol.fingerprint)
+        self._announce()
+
+    def _announce(self) -> None:
+        """Tell others of this agent, if it has a name."""
+        self._announcing.begin(self._entry())
+
+    def _entry(self) -> Entry:
+        """What others are told of this agent, with endpoints as they are bound."""
+        return Entry(
+            "agent", self.name, agent=self.agent_id, epoch=self.epoch, started=time.time_ns() // 1_000_000,
+            addresses=(self.rep_endpoint,), pub_addresses=tuple(filter(None, [self.pub_endpoint])),
+            dialects=tuple(self.protocol.codec.accept),
+        )  # fmt: skip
 
     def _prepare(self) -> None:
         """What a subclass makes before the first request can come."""
@@ -152,7 +198,7 @@ class Agent(Publishing):
 
     @property
     def pub_endpoint(self) -> str:
-        """Where it publishes, with the real port."""
+        """Where it publishes, with the real port; empty with a single port."""
         return self._publisher.endpoint
 
     @property
@@ -166,78 +212,6 @@ class Agent(Publishing):
             raise AgentClosed(f"{self!r} belongs to the parent of this forked process: make a new one here")
         if self._stopped.is_set():
             raise AgentClosed(f"{self!r} was stopped")
-
-    def resolve(self, target: str) -> str:
-        """The endpoint of a target that is an endpoint or a name.
-
-        Raises:
-            UnknownName: for a name that nobody told.
-            ConfigError: for an endpoint that cannot be used.
-        """
-        return endpoints.check(target) if "://" in target else resolve(target, self._names)
-
-    def request(self, recipient: str, content: object, timeout: float = 30.0) -> Any:
-        """Send content to another agent and return its answer; any thread.
-
-        Args:
-            recipient: REP endpoint or name.
-            content: anything the serializer can express.
-            timeout: seconds, everything included.
-
-        Raises:
-            CallTimeout: no reply in time; the request may or may not have been executed.
-            PeerLost: nobody answers there.
-            SignatureError: keys differ.
-            SerializeError: the content cannot be expressed.
-            PzcError: whatever the peer refused with.
-        """
-        return self.exchange(recipient, content, timeout).content
-
-    def exchange(
-        self,
-        recipient: str,
-        content: object,
-        timeout: float,
-        *,
-        transport: str = "auto",
-        idempotent: bool = False,
-    ) -> Reply:
-        """As `request`; the answer with its serializer and whether it was signed.
-
-        Args:
-            recipient: as `request`.
-            content: as `request`.
-            timeout: as `request`.
-            transport: ``auto``, ``unix`` or ``tcp``.
-            idempotent: send it again, with back-off, when the peer was lost: it may then run twice.
-        """
-        self.check_usable()
-        if self.loop.in_thread():
-            raise AgentClosed("a request from the I/O thread would wait for itself")
-        return self._requester.request(self.resolve(recipient), content, timeout, transport, idempotent)
-
-    def quick_way(self, peer: Peer, kind: str) -> QuickWay:
-        """The shortest way to a peer over ``unix`` or ``tcp``, for what can take it."""
-        return self._requester.quick_way(peer, kind)
-
-    def send(self, recipient: str, content: object, timeout: float, *, transport: str = "auto") -> None:
-        """Send a request that says of itself that it wants no answer; errors as `request`."""
-        self.check_usable()
-        self._requester.send(self.resolve(recipient), content, timeout, transport)
-
-    def exchange_later(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
-        """As `exchange`, to a known peer, without waiting."""
-        self.check_usable()
-        return self._deferred.submit(peer, content, timeout)
-
-    def outbox(self, peer: Peer) -> Outbox | None:
-        """Where calls gather that are sent to a peer together; None when it takes them one by one."""
-        return self._deferred.outbox(peer, self.protocol, self.keeper.hold)
-
-    def peer(self, target: str, timeout: float = 30.0) -> Peer:
-        """Who is behind an endpoint or name; errors as `request`."""
-        self.check_usable()
-        return self._requester.peer(self.resolve(target), time.monotonic() + timeout)
 
     def on_request(self, sender: str, topic: str, content: Any, msgid: str) -> Any:
         """Answer a request; override it. Runs in the lane, one request at a time.
@@ -257,52 +231,6 @@ class Agent(Publishing):
         """The role that a signed request needs; override it with `on_request`."""
         return Role.OBSERVER
 
-    def subscribe(
-        self,
-        publisher: str,
-        topic: str,
-        callback: Callback | None = None,
-        *,
-        policy: Policy | None = None,
-        key: str | None = None,
-        raw: bool = False,
-        timeout: float = 5.0,
-        executor: Executor | None = None,
-        transport: str = "auto",
-        throttle: float | None = None,
-    ) -> Subscription:
-        """Get another agent's notifications; returns when it has confirmed the subscription.
-
-        Args:
-            publisher: REP endpoint or name.
-            topic: one topic, or ``*`` for all.
-            callback: called with each Notification, one callback of the agent at a time; None to use
-                `recv` or iteration.
-            policy: ``drop(n)`` (default, 1000), ``latest(k)`` or ``block()``.
-            key: only notifications with this key.
-            raw: do not decode; give the five frames.
-            timeout: seconds for the publisher's confirmation.
-            executor: thread for the callback, instead of the agent's.
-            transport: ``inproc``, ``unix`` or ``tcp`` for that way and no other; ``auto``: the first of
-                them that works for ``block()``, and broadcast for the other policies.
-            throttle: at most so many notifications per second.
-
-        Raises:
-            PolicyRefused: for a policy that this publisher, or this way, does not offer.
-            ConfigError: for an argument that cannot be used.
-            PeerLost: also when a transport does not reach the publisher.
-            CallTimeout, SignatureError, UnknownName: as `request`.
-        """
-        self.check_usable()
-        return self._subscribing.subscribe(
-            self.resolve(publisher), topic, callback, policy or drop(), key, raw, timeout,
-            executor or self._callbacks, transport, throttle,
-        )  # fmt: skip
-
-    def unsubscribe(self, publisher: str, topic: str) -> int:
-        """Close this agent's subscriptions to a topic; returns how many there were."""
-        return self._subscribing.unsubscribe(self.peer(publisher).agent_id, topic)
-
     def statistics(self) -> dict[str, Any]:
         """What this agent saw: counts by name, topics, subscriptions."""
         return {
@@ -310,14 +238,17 @@ class Agent(Publishing):
             "calls": self._answering.statistics(),
             "topics": self._publisher.statistics(),
             "links": self._outlets.statistics(),
+            "mailboxes": self._posting.statistics(),
             "subscriptions": self._subscribing.statistics(),
+            "discovery": self._naming.statistics(),
         }
 
     def describe(self) -> dict[str, Any]:
         """What the handshake tells every peer."""
         codec = self.protocol.codec
         return {
-            "agent_id": self.agent_id, "epoch": self.epoch, "name": self.name, "kind": type(self).__name__,
+            "version": VERSION, "agent_id": self.agent_id, "epoch": self.epoch, "name": self.name,
+            "kind": type(self).__name__,
             "rep_endpoint": self.rep_endpoint, "pub_endpoint": self.pub_endpoint,
             "host": socket.gethostname(), "pid": self._pid,
             "dialects": list(codec.accept), "serializers": sorted(codec.accept_serializers),
@@ -357,11 +288,13 @@ class Agent(Publishing):
     def _end(self) -> None:
         run = self.loop.run
         for step in (
+            self._announcing.close,
             self._let_go,
             self._close_links,
-            self._subscribing.close,
+            self._close_subscriptions,
             self.keeper.close,
             self._requester.lines.close,
+            self._naming.close,
             partial(self._answering.finish_calls, self._after_calls),
             partial(run, self._answering.close),
             partial(run, self._publisher.close),

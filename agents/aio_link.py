@@ -103,7 +103,7 @@ class Link:
         if kind not in ("signal", "remote"):  # an original Pizco does not tell what is a signal
             raise TypeError(f"{name} of {self.target} is a {kind}, no signal: await it")
         subscription = remote.agent.subscribe(remote.endpoint, name, policy=policy, timeout=remote.timeout)
-        subscription.__dict__["_pzc_owner"] = self  # the proxy stays open as long as its subscription
+        vars(subscription)["_pzc_owner"] = self  # the proxy stays open as long as its subscription
         with self._lock:
             if not self._closed:
                 self._subscriptions.add(subscription)

@@ -8,12 +8,13 @@ way of the messages, behind them: what a subscriber has not got when it comes is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..delivery.tails import Tails
 from ..protocol.bundle import Bundle, Last
 from ..protocol.errors import DecodeError
 from ..protocol.frames import PZC01, Buffer, topic_filter
+from .filters import ANY
 from .loop import Loop, Timer
 from .wire import Protocol
 
@@ -76,6 +77,19 @@ class Beats:
         self._tails.sent(topic, number)
         if self._timer is None and not self._closed:
             self._timer = self._loop.call_later(BEAT, self._beat)
+
+    def again(self, topic: str, lasts: Mapping[str, int]) -> None:
+        """Somebody listens to a topic, or to ``*``, perhaps after a time without connection.
+
+        What it missed then was not sent to anybody, so that no message and no beat would ever tell it.
+
+        Args:
+            topic: empty for nobody.
+            lasts: last number of each topic.
+        """
+        for each in dict(lasts) if topic == ANY else (topic,):
+            if number := lasts.get(each, 0):
+                self.sent(each, number)
 
     def close(self) -> None:
         """Tell for the last time."""

@@ -17,7 +17,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PeerLost
 from ..protocol.frames import Buffer
-from .endpoints import new_socket
+from .endpoints import connect, new_monitor, new_socket
 from .parts import MORE, NOW, WITHOUT_COPY, send_part, send_parts
 from .transport import plain_memory
 
@@ -32,6 +32,9 @@ class Channel:
     that arrived just before its connection ended. What is queued goes with the channel, at the latest
     when the call ends; the socket's monitor tells whether anybody was there, and whether the connection
     broke during the call.
+
+    Raises:
+        PeerLost: when no descriptor is left for a socket.
     """
 
     referred = False
@@ -39,9 +42,7 @@ class Channel:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> None:
         self.endpoint = endpoint
         self._socket = new_socket(context, zmq.DEALER)
-        self._monitor = self._socket.get_monitor_socket(
-            zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
-        )
+        self._monitor = new_monitor(self._socket, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         self._there = endpoint.startswith("inproc://")  # which tells nothing
         self._met = self._there
         self._broke = self._open = False
@@ -50,7 +51,7 @@ class Channel:
         self._signals: select.poll | None = None
         self._polled = [(self._socket, zmq.POLLIN), (self._monitor, zmq.POLLIN)]
         try:
-            self._socket.connect(endpoint)
+            connect(self._socket, endpoint)
             self._open = True
         finally:
             if not self._open:

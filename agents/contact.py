@@ -22,12 +22,17 @@ from .execution import NOT_NOW
 from .futures import CallFuture
 from .locking import Exclusive
 from .messages import PS
+from .naming import Place
 from .peers import Peer
 from .reply import Reply
 from .settings import TRANSPORTS
 from .streams import RemoteStream
+from .trails import Trail
 
 logger = logging.getLogger("pzc.proxy")
+
+MOVE_TIMEOUT = 2.0
+"""Seconds that a server has to answer at an endpoint that it moved to."""
 
 _TELL_TIMEOUT = 5.0
 _DIRECTLY = ("auto", "inproc")
@@ -59,6 +64,7 @@ class Contact:
             (``as``), so that one sent by another thread while the lock is taken or given back is not
             refused because of this very lock. Only those on their way at the first `lock` may be.
         exclusive: the lock as this contact has it.
+        trail: by which it follows a server that has a name; None for one that has not.
         anchor: what keeps the contact open as long as it lives; None when `close` is called by hand.
     """
 
@@ -79,6 +85,7 @@ class Contact:
         self.lock_used = False
         self.exclusive = Exclusive()
         self.anchor: weakref.ref[Any] | None = None
+        self.trail: Trail | None = None
         self._closed = False
         self._mutex = threading.Lock()
         self._belongings: weakref.WeakSet[Closable] = weakref.WeakSet()
@@ -127,6 +134,8 @@ class Contact:
                     if answers.is_return(content):
                         return content[2]
                     return self._read(Reply(content, "pickle", quick.trusted, self.server), timeout)
+            if self.trail is not None:
+                seconds = self.agent.reach(self._place, seconds).left
             reply = self.agent.exchange(
                 self.endpoint, (PS, action, options), seconds, transport=transport, idempotent=idempotent
             )
@@ -139,6 +148,9 @@ class Contact:
         if answers.is_return(content):
             return content[2]
         return self._read(reply, timeout)
+
+    def _place(self, _: float) -> Place:
+        return Place(self.endpoint, settled=False)
 
     def _request_locked(self, action: str, options: dict[str, Any], *more: Any) -> Any:
         token = self.exclusive.begin_call(self)
@@ -258,9 +270,25 @@ class Contact:
 
     def notice(self, reply: Reply) -> None:
         """Another agent than before has answered at the endpoint."""
-        self.server = reply.sender
-        if self.peer.dialect != PZC00:
-            self.peer = replace(self.peer, agent_id=reply.sender, key_id=reply.key_id)
+        peer = self.peer
+        if peer.dialect != PZC00:
+            peer = replace(peer, agent_id=reply.sender, key_id=reply.key_id)
+        self._turn_to(peer, reply.sender)
+
+    def move(self, before: str, endpoint: str) -> None:
+        """The server is at another endpoint than before, perhaps as another agent; not the I/O thread.
+
+        Raises:
+            PzcError: when it could not be reached; nothing has changed then.
+        """
+        peer = self.agent.meet(endpoint, MOVE_TIMEOUT)
+        self.endpoint = endpoint
+        if peer.agent_id != self.server:
+            self.agent.abandon(before)
+        self._turn_to(peer, peer.agent_id)
+
+    def _turn_to(self, peer: Peer, server: str) -> None:
+        self.server, self.peer = server, peer
         self.direct = inproc.find(self.peer, self.agent.agent_id, self.agent.protocol)
         self._quick_unix = self.agent.quick_way(self.peer, "unix")
         self._quick_tcp = self.agent.quick_way(self.peer, "tcp")
@@ -285,6 +313,8 @@ class Contact:
         self._closed = True
         with self._mutex:
             belongings = list(self._belongings)
+        if self.trail is not None:
+            self.trail.close()
         for belonging in belongings:
             belonging.close()
 

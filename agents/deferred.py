@@ -30,7 +30,7 @@ from ..protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
 from ..protocol.frames import PZC00, Buffer
 from .bundles import MAX_PENDING, Bundle, Hold, Outbox
 from .counters import Counters
-from .endpoints import new_socket
+from .endpoints import connect, new_socket
 from .loop import Loop, Timer
 from .parts import is_readable, receive_parts, send_parts
 from .peers import Peer
@@ -172,7 +172,7 @@ class Deferred:
             # Else a request to a peer that is gone would run whenever one comes back there. Over PZC01
             # its address under the signature prevents that, and IMMEDIATE can cost a reply.
             socket.setsockopt(zmq.IMMEDIATE, 1)
-        socket.connect(peer.endpoint)
+        connect(socket, peer.endpoint)
         self._loop.register(socket, partial(self._on_readable, peer, socket))
         return socket
 

@@ -9,7 +9,7 @@ import socket as sockets
 from collections import deque
 from collections.abc import Sequence
 
-from ..protocol.errors import RemoteProtocolError
+from ..protocol.errors import PeerLost, RemoteProtocolError
 
 MAX_FDS = 2
 """That of a message, and that of the next one when it was received along with the end of this."""
@@ -17,6 +17,25 @@ MAX_FDS = 2
 Rights = Sequence[tuple[int, int, bytes]]
 
 _TRUNCATED = int(sockets.MSG_CTRUNC)
+
+
+def require(count: int) -> None:
+    """See to it that so many descriptors can be opened; without them libzmq ends the process, here and there.
+
+    Raises:
+        OSError: when they cannot.
+    """
+    found = [os.open(os.devnull, os.O_RDONLY)]
+    try:
+        while len(found) < count:
+            found.append(os.dup(found[0]))
+    finally:
+        for each in found:
+            os.close(each)
+
+
+class Starved(PeerLost):
+    """A descriptor came, and this process can have no more of them."""
 
 
 class Descriptors(deque[int]):
@@ -41,12 +60,15 @@ class Descriptors(deque[int]):
 
         Raises:
             RemoteProtocolError: when it was too much.
+            Starved: when the kernel could not give it to this process.
         """
+        if flags & _TRUNCATED and not rights:
+            raise Starved("a descriptor came and no more can be opened here: raise the limit (ulimit -n)")
         for level, kind, data in rights:
             if (level, kind) == (sockets.SOL_SOCKET, sockets.SCM_RIGHTS):
                 self.extend(array.array("i", data))
         if flags & _TRUNCATED or len(self) > MAX_FDS:
-            raise RemoteProtocolError("too many descriptors came at once, or no more can be opened here")
+            raise RemoteProtocolError("too many descriptors came at once")
 
     def offer(self) -> None:
         """Let the first be taken.

@@ -34,7 +34,8 @@ class Executor:
         self._bound = bound
         self._most = threads
         self._waiting: deque[Callable[[], object]] = deque()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._here: threading.Thread | None = None
@@ -80,16 +81,17 @@ class Executor:
 
         For an executor of one thread: until the function has ended, nothing else runs.
         """
-        with self._changed:
+        with self._lock:
             if self._closed or self._waiting or self._here is not None or self._idle < len(self._threads):
                 return False
             self._here = threading.current_thread()
         try:
             function()
         finally:
-            with self._changed:
+            with self._lock:
                 self._here = None
-                self._changed.notify_all()
+                if self._waiting or self._closed:  # else nobody waits for this end, but who is idle
+                    self._changed.notify_all()
         return True
 
     def in_thread(self) -> bool:

@@ -10,8 +10,10 @@ import socket as stdlib_socket
 
 import zmq
 
-from ..protocol.errors import BindError, ConfigError
+from ..protocol.errors import BindError, ConfigError, PeerLost
 from ..protocol.frames import MAX_CONTENT
+from . import inherited
+from .descriptors import require
 
 logger = logging.getLogger("pzc.endpoints")
 
@@ -23,6 +25,8 @@ HIGH_WATER_MARK = 10_000
 
 DECODE_LATER = 1 << 16
 """Contents above this many bytes are decoded by the lane, so that they do not hold up the rest."""
+
+_TO_BIND = 4  # descriptors that libzmq needs for that, at most
 
 _FORM = re.compile(r"(tcp|ipc|inproc)://(.+)")
 # A '+' would end the sender in a PZC00 header.
@@ -42,17 +46,83 @@ def check(endpoint: str) -> str:
         ConfigError: saying what an endpoint looks like.
     """
     found = _USABLE.fullmatch(endpoint) if isinstance(endpoint, str) else None
-    if found is None or int(found["port"] or 0) > 65_535:
+    if found is None or int(found["port"] or 0) > 65_535 or not _is_host(split(endpoint)[0]):
         raise ConfigError(
             f"{endpoint!r} is not an endpoint; expected tcp://ADDRESS:PORT with a port up to 65535, "
-            "ipc://PATH or inproc://NAME, without '+'"
+            "ipc://PATH or inproc://NAME, without '+'; an IPv6 address stands in brackets: tcp://[fd00::1]:5555"
         )
     return endpoint
 
 
+def _is_host(host: str) -> bool:
+    if host.startswith("["):
+        address = _address(host)
+        return address is not None and address.version == 6 and host.endswith("]")
+    return host.count(":") < 2 or _address(f"[{host}]") is None
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a host is written as; IPv4 inside IPv6 as IPv4; None for a name."""
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def address_of(endpoint: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address in a tcp endpoint; None for a host name, a wildcard or another kind of endpoint."""
+    return _address(split(endpoint)[0])
+
+
+def split(endpoint: str) -> tuple[str, str]:
+    """Host (an IPv6 address in its brackets) and port of a tcp endpoint; two empty texts for any other."""
+    if not endpoint.startswith("tcp://"):
+        return "", ""
+    host, _, port = endpoint[6:].rpartition(":")
+    return host, port
+
+
+def is_wildcard(endpoint: str) -> bool:
+    """True for a tcp endpoint that stands for every interface of its machine, and names none."""
+    host, _ = split(endpoint)
+    address = _address(host)
+    return host == "*" or (address is not None and address.is_unspecified)
+
+
+def beside(endpoint: str) -> str:
+    """Where to publish, when nobody says so: where whoever reaches the REP endpoint can reach it as well."""
+    host, _ = split(endpoint)
+    return f"tcp://{host}:0" if host else RANDOM_TCP
+
+
+def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    """Connect to one more endpoint, IPv4 or IPv6; zmq.ZMQError when that cannot be used."""
+    _set_family(socket, endpoint)
+    socket.connect(endpoint)
+
+
+def disconnect(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    """Leave an endpoint that `connect` was called with."""
+    _set_family(socket, endpoint)
+    socket.disconnect(endpoint)
+
+
+def _set_family(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    # Only for such addresses: with it, libzmq tells those of IPv4 in another form. It counts from now on.
+    socket.setsockopt(zmq.IPV6, endpoint.startswith("tcp://["))
+
+
 def new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
-    """A socket with this project's bounds: marks, message size, keepalive, no linger."""
-    socket = context.socket(kind)
+    """A socket with this project's bounds: marks, message size, keepalive, no linger.
+
+    Raises:
+        PeerLost: when no descriptor is left for it; BindError instead for one that is to be bound.
+    """
+    try:
+        socket = context.socket(kind)
+    except zmq.ZMQError as exc:
+        raise _scarce(kind, exc) from exc
     socket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
     socket.setsockopt(zmq.RCVHWM, HIGH_WATER_MARK)
     socket.setsockopt(zmq.LINGER, 0)
@@ -61,6 +131,21 @@ def new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
     keep_alive(socket)
     return socket
+
+
+def new_monitor(socket: zmq.Socket[bytes], events: int) -> zmq.Socket[bytes]:
+    """What tells events of a socket; errors as `new_socket`, and then the socket is closed."""
+    kind = int(socket.getsockopt(zmq.TYPE))
+    try:
+        return socket.get_monitor_socket(events)
+    except zmq.ZMQError as exc:
+        socket.close(0)
+        raise _scarce(kind, exc) from exc
+
+
+def _scarce(kind: int, error: zmq.ZMQError) -> PeerLost | BindError:
+    text = f"no socket can be opened here: {error}; close what is not needed, or raise the limit (ulimit -n)"
+    return BindError(text) if kind in (zmq.ROUTER, zmq.XPUB) else PeerLost(text)
 
 
 def keep_alive(socket: zmq.Socket[bytes]) -> None:
@@ -86,14 +171,18 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
     check(endpoint)
     if endpoint.startswith("ipc://") and _is_served(endpoint[6:]):
         raise BindError(f"cannot bind {endpoint}: address already in use{_advice(zmq.EADDRINUSE)}")
+    _set_family(socket, endpoint)
     try:
+        require(_TO_BIND)
         socket.bind(
             endpoint[:-1] + "*" if endpoint.startswith("tcp://") and endpoint.endswith(":0") else endpoint
         )
-    except zmq.ZMQError as exc:
+    except (OSError, zmq.ZMQError) as exc:
         reason = zmq.strerror(exc.errno or 0).lower()
         raise BindError(f"cannot bind {endpoint}: {reason}{_advice(exc.errno)}") from exc
-    return endpoint if endpoint.startswith("inproc://") else socket.getsockopt_string(zmq.LAST_ENDPOINT)
+    real = endpoint if endpoint.startswith("inproc://") else socket.getsockopt_string(zmq.LAST_ENDPOINT)
+    inherited.bound(socket, real)
+    return real
 
 
 def _is_served(path: str) -> bool:
@@ -111,6 +200,8 @@ def _advice(code: int | None) -> str:
         return "; another program uses it: stop that one, or bind port 0 for a free one"
     if code in (errno.ENODEV, errno.EADDRNOTAVAIL):
         return "; no interface of this machine has that address"
+    if code in (errno.EMFILE, errno.ENFILE):
+        return "; close what is not needed, or raise the limit (ulimit -n)"
     return ""
 
 
@@ -118,13 +209,9 @@ def is_loopback(endpoint: str) -> bool:
     """True when only this machine can reach the endpoint."""
     if not endpoint.startswith("tcp://"):
         return True
-    host = endpoint[6:].rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    host, _ = split(endpoint)
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
 
 
 def warn_unsigned(endpoint: str) -> None:

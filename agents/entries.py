@@ -21,21 +21,23 @@ def notification_of(entry: Entry) -> Notification:
     return entry if isinstance(entry, Notification) else entry.open()
 
 
-def wanted(entries: Iterable[Entry], key: str | None, throttle: Throttle | None) -> list[Entry]:
-    """The entries of a key, as many as a throttle admits; the others are done."""
-    found: list[Entry] = []
+def wanted(
+    entries: Iterable[Entry], key: str | None, throttle: Throttle | None
+) -> tuple[list[Entry], list[Entry]]:
+    """The entries of a key: those that a throttle admits, and those that it does not; all others are done."""
+    found, throttled = list[Entry](), list[Entry]()
     for entry in entries:
-        if (key is None or entry.key == key) and (throttle is None or throttle.admit(monotonic())):
-            found.append(entry)
-        else:
+        if key is not None and entry.key != key:
             done(entry)
-    return found
+        else:
+            (found if throttle is None or throttle.admit(monotonic()) else throttled).append(entry)
+    return found, throttled
 
 
 def done(entry: Entry) -> None:
     """A subscription is done with an entry, and has no reference to its content."""
-    if isinstance(entry, Arrival):
-        entry.consumed()
+    if type(entry) is Arrival:
+        entry.ledger.consumed(entry)
 
 
 def own_of(entry: Entry) -> Notification:

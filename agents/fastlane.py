@@ -17,6 +17,7 @@ the replay window are asked.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import math
 import os
@@ -26,12 +27,14 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..protocol.envelope import Envelope
 from ..protocol.errors import PeerLost, ProtocolError, PzcError, Refused, ReplayedMessage
 from ..protocol.frames import PZC01, Kind, format_header
 from .counters import Counters
 from .execution import Execution
+from .inherited import LANE, mine
 from .links.pipe import Pipe
 from .loop import Loop
 from .replies import Frames, Replies, Request, guarded
@@ -39,6 +42,9 @@ from .results import Results
 from .shortcut import ConnectionCut, House
 from .stream import Stream, has_ended, peer_pid, peer_uid
 from .wire import Protocol
+
+if TYPE_CHECKING:
+    from .links.granted import Granted
 
 logger = logging.getLogger("pzc.fastlane")
 
@@ -54,7 +60,11 @@ CLOSE_TIMEOUT = 2.0
 DYING = 0.25
 """Seconds within which a process whose connections were closed by its end has ended."""
 
+PAUSE = 0.25
+"""Seconds without accepting anything after no descriptor, memory or thread was left for a connection."""
+
 _SEND_TIMEOUT = 30.0
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 def available() -> bool:
@@ -63,7 +73,7 @@ def available() -> bool:
 
 
 def _address(agent_id: str) -> str:
-    return f"\0pzc/{agent_id}"
+    return f"{LANE.decode()}{agent_id}"
 
 
 class FastLane:
@@ -101,21 +111,22 @@ class FastLane:
         self.house = House(protocol, agent_id, execution, replies, results, counters)
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
-        self._closed = False
+        self._closed = self._resting = False
         self.name = ""
         self._socket: sockets.socket | None = None
         if available() and PZC01 in protocol.codec.accept:
             self._listen()
 
     def _listen(self) -> None:
-        self._socket = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
         try:
+            self._socket = mine(sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM))
             self._socket.bind(_address(self.agent_id))
             self._socket.listen(64)
         except OSError as exc:
             logger.info("no fast lane for calls of this host: %s", exc)
-            self._socket.close()
-            self._socket = None
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
             return
         self._socket.setblocking(False)
         self.name = f"pzc/{self.agent_id}"
@@ -132,25 +143,48 @@ class FastLane:
         if self._socket is None:
             return
         try:
-            accepted, _ = self._socket.accept()
+            accepted = mine(self._socket.accept()[0])
         except OSError as exc:
-            logger.info("a connection to the fast lane failed: %s", exc)
+            if exc.errno in _SCARCE:
+                self._rest(exc)
+            else:
+                logger.info("a connection to the fast lane failed: %s", exc)
             return
+        try:
+            self._take(accepted)
+        except (OSError, RuntimeError) as exc:  # no thread is left
+            accepted.close()
+            self._rest(exc)
+        else:
+            self._resting = False
+
+    def _take(self, accepted: sockets.socket) -> None:
         accepted.setblocking(True)
         if peer_uid(accepted) != os.geteuid() or len(self._connections) >= MAX_CONNECTIONS:
             self.counters.add("fast_lane_refused")
             accepted.close()
             return
-        self.counters.add("fast_lane_connections")
-        self._begin(Connection(self, accepted))
-
-    def _begin(self, connection: Connection) -> None:
+        connection = Connection(self, accepted)
         with self._lock:
             if not self._closed:
                 connection.start()
                 self._connections.add(connection)
+                self.counters.add("fast_lane_connections")
                 return
         connection.abandon()
+
+    def _rest(self, error: Exception) -> None:
+        """Accept nothing for a moment: who cannot be accepted stays at the door, and would keep it open."""
+        self.counters.add("fast_lane_rests")
+        if not self._resting:
+            self._resting = True
+            logger.warning(
+                "agent %s takes no more connections of this host for now, its clients use tcp: %s; close "
+                "what is not needed, or raise the limit (ulimit -n, ulimit -u)", self.agent_id, error,
+            )  # fmt: skip
+        if self._socket is not None:
+            self._loop.unregister(self._socket.fileno())
+            self._loop.call_later(PAUSE, self.start)
 
     def remove(self, connection: Connection) -> None:
         """Forget a connection that has ended."""
@@ -196,7 +230,7 @@ class Connection(threading.Thread):
         self.receiver = f"{lane.agent_id}/{self.nonce}"
         self.last = -1
         self.callers: set[str] = set()
-        self._short_cut: ConnectionCut | None = None
+        self.short_cut: ConnectionCut | Granted | None = None
         self._sending = threading.Lock()
         self._on_end: Callable[[], object] | None = None
         self._never = threading.Event()
@@ -210,7 +244,7 @@ class Connection(threading.Thread):
             receive = self._stream.receive
             while True:
                 frames = receive(math.inf, self._never)
-                if self._short_cut is None or not self._short_cut.serve(frames):
+                if self.short_cut is None or not self.short_cut.serve(frames):
                     self._serve(frames)
         except PzcError as exc:
             logger.debug("a connection of the fast lane ended: %s", exc)
@@ -244,8 +278,8 @@ class Connection(threading.Thread):
             self.last = stamp.counter
             self.callers.add(envelope.sender)
             house = self.fast.house
-            if self._short_cut is None and house.serves(envelope, frames[4]):
-                self._short_cut = ConnectionCut(self, house, envelope, bytes(frames[0]))
+            if self.short_cut is None and house.serves(envelope, frames[4]):
+                self.short_cut = ConnectionCut(self, house, envelope, bytes(frames[0]))
         return self.request(envelope, frames)
 
     def request(self, envelope: Envelope, frames: Frames) -> Request:
@@ -322,7 +356,10 @@ def connect(agent_id: str, endpoint: str, deadline: float = math.inf) -> tuple[S
         raise PeerLost("this system has no fast lane")
     now = time.monotonic()
     until = min(deadline, now + GREETING_TIMEOUT)
-    socket = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+    try:
+        socket = mine(sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM))
+    except OSError as exc:
+        raise PeerLost(f"{endpoint} cannot be connected to: {exc} (see ulimit -n)") from exc
     try:
         socket.settimeout(max(0.001, until - now))
         socket.connect(_address(agent_id))

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 
 from ..protocol.frames import PZC00, PZC01
 
@@ -81,6 +82,12 @@ class Filters:
             return False
         return True
 
+    def marked(self, message: bytes) -> str:
+        """Topic of the mark that a message of the XPUB socket sets, be it held already; else empty."""
+        if not message.startswith(b"\1" + self._mark_start):
+            return ""
+        return message[1 + len(self._mark_start) :].decode(errors="replace").partition("+")[2]
+
     def _mark(self, prefix: bytes, change: int, lasts: Mapping[str, int]) -> None:
         if not prefix.startswith(self._mark_start):
             return
@@ -116,7 +123,9 @@ class Filters:
         """True when a held filter is the beginning of a header."""
         return any(header[:end] in self._held for end in range(len(header) + 1))
 
-    def listeners(self, topic: str, header: bytes, original_header: bytes) -> int:
+    def listeners(
+        self, topic: str, header: bytes, original_header: bytes, others: AbstractSet[str] = frozenset()
+    ) -> int:
         """Agents that marked a subscription to a topic, and foreign filters that match it.
 
         A filter on exactly one topic, or on all of this agent, is an agent's own and will be
@@ -126,8 +135,9 @@ class Filters:
             topic: to be published.
             header: beginning of its PZC01 header.
             original_header: its PZC00 header.
+            others: agents that listen in another way, each of which counts once.
         """
-        count = len(self._who.get(topic, {}).keys() | self._who.get(ANY, {}).keys())
+        count = len(self._who.get(topic, {}).keys() | self._who.get(ANY, {}).keys() | others)
         for end in range(len(header)):
             general = end < len(self._everything)
             count += (general or header[end - 1 : end] != b"+") and header[:end] in self._held

@@ -67,6 +67,20 @@ def compose(frames: Sequence[Buffer], kind: int = PLAIN) -> list[Buffer]:
     Raises:
         LocalProtocolError: as `checked`.
     """
+    if len(frames) == 5:
+        header, serializer, content, msgid, signature = frames
+        a, b, c, d, e = len(header), len(serializer), len(msgid), len(signature), len(content)
+        if (
+            e <= INLINE
+            and a <= MAX_HEADER
+            and b <= MAX_SERIALIZER
+            and c <= MAX_MSGID
+            and d <= MAX_SIGNATURE
+            and type(content) is bytes
+        ):
+            return [
+                b"".join((HEAD.pack(kind, a, b, c, d, e, 0), header, serializer, msgid, signature, content))
+            ]
     parts = checked(frames)
     content = parts.pop(2)
     front = b"".join((HEAD.pack(kind, *map(len, parts), len(content), 0), *parts))

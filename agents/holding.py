@@ -3,11 +3,13 @@
 A client that holds something keeps one ``alive`` request here. It is answered `PULSE` seconds late, and
 that answer tells whether its way back still exists. A client whose way is gone and who does not come
 back by another one within `GRACE` is dead, as is one that is silent for `SILENCE`: what it holds is
-released. Its lock it keeps for the lock's ttl when it is only silent.
+released. Its lock it keeps for the lock's ttl when it is only silent; but one that was silent ever since it
+was given the lock died before its first sign of life, and loses the lock with the rest.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -15,9 +17,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..delivery.holders import Holders
+from ..delivery.holders import Held, Holders
 from ..delivery.locks import Changed, Event, Granted, Lock, Owner, Refusal
-from ..protocol.errors import LockedBy
+from ..protocol.errors import LockedBy, Refused
 from ..protocol.keyring import Role
 from .calls import Caller
 from .execution import authorize
@@ -39,6 +41,7 @@ SILENCE = 4.0
 _DEFAULT_TTL = 30.0
 
 _SIGN = "alive"  # held by whoever gave a sign of life; silence after it may mean that all was let go
+_GRANT = "lock"  # held from the grant of the lock on, for the same reason
 
 OnChange = Callable[[Changed], None]
 
@@ -69,6 +72,8 @@ class Holding:
         self._mutex = threading.Lock()
         self._holders: Holders[Callable[[], None]] = Holders()
         self._latest: dict[str, Request] = {}
+        self._granted: dict[str, int] = {}  # tickets of `_GRANT`
+        self._mute: set[str] = set()  # of those, who gave no sign of life since
         self._suspects: dict[str, Timer] = {}
         self._alarm: Timer | None = None
         self.lock: Lock[Request] = Lock(reads_allowed=reads_allowed)
@@ -139,8 +144,12 @@ class Holding:
         self._set_alarm()
 
     def _on_unlock(self, request: Request, content: dict[str, Any]) -> None:
+        owner = _owner(request, content)
         with self._mutex:
-            held, events = self.lock.release(_owner(request, content), time.monotonic())
+            held, events = self.lock.release(owner, time.monotonic())
+            if held:
+                self._mute.discard(owner.agent)
+                self._holders.drop(self._granted.pop(owner.agent, -1))
         self._tell(events)
         self._replies.reply(request, {"pzc": "unlock", "held": held})
 
@@ -149,6 +158,7 @@ class Holding:
         with self._mutex:
             suspect = self._suspects.pop(agent, None)
             self._latest[agent] = request
+            self._mute.discard(agent)
             self._holders.touch(agent, now)
             if not self._holders.holding(agent):
                 self._holders.hold(agent, _SIGN, _nothing, now)
@@ -172,8 +182,7 @@ class Holding:
         now = time.monotonic()
         with self._mutex:
             suspect = self._suspects.pop(agent, None)
-            self._latest.pop(agent, None)
-            released = self._holders.gone(agent)
+            released, _ = self._forget_holder(agent)
             events = self.lock.gone(agent, now)
         if suspect is not None:
             suspect.cancel()
@@ -205,26 +214,47 @@ class Holding:
         with self._mutex:
             self._alarm = None
             events = self.lock.expire(now)
-            silent = [(agent, self._holders.gone(agent)) for agent in self._holders.silent(now, SILENCE)]
-            for agent, _ in silent:
-                self._latest.pop(agent, None)
-                if self.lock.owner is None or self.lock.owner.agent != agent:
+            silent: list[tuple[str, list[Held[Callable[[], None]]]]] = []
+            for agent in self._holders.silent(now, SILENCE):
+                released, mute = self._forget_holder(agent)
+                silent.append((agent, released))
+                if mute or self.lock.owner is None or self.lock.owner.agent != agent:
                     events += self.lock.gone(agent, now)
         self._tell(events)
         for agent, released in silent:
             logger.info("agent %s is silent for %g s; what it held is released", agent, SILENCE)
-            if any(held.what != _SIGN for held in released):
+            if any(held.what not in (_SIGN, _GRANT) for held in released):
                 self._release(agent, [held.release for held in released])
         self._set_alarm()
+
+    def _forget_holder(self, agent: str) -> tuple[list[Held[Callable[[], None]]], bool]:
+        """What an agent held, and whether it was silent since it was given the lock; with the mutex."""
+        mute = agent in self._mute
+        self._mute.discard(agent)
+        self._latest.pop(agent, None)
+        self._granted.pop(agent, None)
+        return self._holders.gone(agent), mute
 
     def _tell(self, events: list[Event[Request]]) -> None:
         for event in events:
             if isinstance(event, Granted):
+                self._expect(event.owner.agent)
                 self._replies.reply(event.ticket, {"pzc": "lock", "owner": event.owner.label})
             elif isinstance(event, Refusal):
                 self._replies.refuse(event.ticket, event.error)
             elif isinstance(event, Changed):
                 self._on_change(event)
+
+    def _expect(self, agent: str) -> None:
+        """An agent is given the lock: its silence counts from now on."""
+        now = time.monotonic()
+        with self._mutex:
+            if agent not in self._granted:
+                with contextlib.suppress(Refused):  # of one that holds too much other things
+                    self._granted[agent] = self._holders.hold(agent, _GRANT, _nothing, now)
+            self._mute.add(agent)
+            self._holders.touch(agent, now)
+        self._set_alarm()
 
     def describe(self) -> dict[str, Any] | None:
         """Who holds the lock, since when and why; None when nobody does."""

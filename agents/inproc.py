@@ -12,7 +12,7 @@ import threading
 from typing import Any
 
 from ..protocol import serializers
-from ..protocol.errors import SerializeError
+from ..protocol.errors import LocalProtocolError, SerializeError
 from ..protocol.frames import PZC01
 from .calls import Caller
 from .execution import NOT_NOW, Execution
@@ -21,6 +21,7 @@ from .peers import Peer, is_direct
 from .wire import Protocol
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_SIZED = frozenset({str, bytes})
 
 
 class _Here:
@@ -58,8 +59,9 @@ class Direct:
         trusted: True when the caller has a key.
     """
 
-    def __init__(self, execution: Execution, caller: Caller, serializer: str) -> None:
+    def __init__(self, execution: Execution, caller: Caller, serializer: str, max_content: int) -> None:
         self._execution = execution
+        self._max_content = max_content
         self._caller = caller
         self.serializer = serializer
         self.trusted = caller.key is not None
@@ -75,12 +77,17 @@ class Direct:
         for value in options.values():
             kind = type(value)
             if kind is tuple:
-                if not _PLAIN.issuperset(map(type, value)):
-                    return NOT_NOW
-            elif kind not in _PLAIN:
-                return NOT_NOW
+                for each in value:
+                    kind = type(each)
+                    if kind not in _PLAIN or (kind in _SIZED and len(each) > self._max_content):
+                        return NOT_NOW
+            elif kind not in _PLAIN or (kind in _SIZED and len(value) > self._max_content):
+                return NOT_NOW  # the other way refuses what is too large
         answer = self._run(self._caller, content, (content[1], options.get("name")))
-        if answer is NOT_NOW or type(answer[2]) in _PLAIN:
+        if answer is NOT_NOW:
+            return answer
+        kind = type(answer[2])
+        if kind in _PLAIN and not (kind in _SIZED and len(answer[2]) > self._max_content):
             return answer
         return self._copied(answer)
 
@@ -88,7 +95,11 @@ class Direct:
         name = self.serializer
         try:
             encoded = serializers.encode(name, portable(answer, PZC01, name))
-        except SerializeError as exc:
+            if len(encoded) > self._max_content:
+                raise LocalProtocolError(
+                    f"content has {len(encoded)} bytes, the limit is {self._max_content}"
+                )
+        except (SerializeError, LocalProtocolError) as exc:
             encoded = serializers.encode(name, portable(raised(exc), PZC01, name))
         return serializers.decode(name, encoded, trusted=self.trusted)
 
@@ -116,4 +127,5 @@ def find(peer: Peer, agent_id: str, protocol: Protocol) -> Direct | None:
         key = None if ours is None else theirs.codec.keyring.find(ours.active.key_id)
         if key is None:
             return None
-    return Direct(execution, Caller(agent_id, key, "inproc"), protocol.codec.serializer)
+    limit = min(protocol.codec.max_content, theirs.codec.max_content)
+    return Direct(execution, Caller(agent_id, key, "inproc"), protocol.codec.serializer, limit)

@@ -18,10 +18,7 @@ never ends the loop. Functions of users that promise to be quick may run in the 
 from __future__ import annotations
 
 import contextlib
-import heapq
-import itertools
 import logging
-import math
 import os
 import select
 import threading
@@ -34,7 +31,9 @@ from typing import Any, TypeVar
 
 import zmq
 
-from ..protocol.errors import AgentClosed, CallTimeout
+from ..protocol.errors import AgentClosed, BindError, CallTimeout
+from .descriptors import require
+from .timers import Timer, Timers
 
 logger = logging.getLogger("pzc.loop")
 
@@ -49,33 +48,19 @@ TAKE_OVER = 0.01
 _STAND_BY = 0.1
 """Seconds without `step_aside` after which the thread that stands by goes to sleep."""
 
+_DESCRIPTORS = 32  # more than two contexts of libzmq take, ours and that which frees large messages
 
-class Timer:
-    """A function due at a time; `cancel` before that and it never runs."""
-
-    __slots__ = ("cancelled", "due", "function")
-
-    def __init__(self, due: float, function: Callable[[], object]) -> None:
-        self.due = due
-        self.function = function
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        """Never run the function; safe from any thread and more than once."""
-        self.cancelled = True
-        self.function = _nothing  # it stays in the heap until it is due, and must not keep more alive
-
-
-def _nothing() -> None:
-    return None
+_REST = 0.05  # seconds behind a wait that failed, so that one that always fails costs no core
 
 
 class Loop:
     """One thread, one ZMQ context, one poller. Made by `acquire`, never directly."""
 
     def __init__(self) -> None:
+        require(_DESCRIPTORS)
         self.context = zmq.Context()
         self.context.set(zmq.MAX_SOCKETS, 16_384)
+        zmq.Frame(b"", copy=False)  # what frees large messages is started now, while it can have descriptors
         self.errors = 0
         self._poller = zmq.Poller()
         self._handlers: dict[Any, Callable[[], object]] = {}
@@ -92,8 +77,7 @@ class Loop:
         self._ended = False
         # Reentrant: the garbage collector may run a finaliser that calls `call` inside `call`.
         self._pipe = threading.RLock()
-        self._timers: list[tuple[float, int, Timer]] = []
-        self._order = itertools.count()
+        self._timers = Timers()
         self._running = True
         self._aside_since = 0.0
         self._aside_count = 0
@@ -211,16 +195,17 @@ class Loop:
             return True
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Timer:
-        """Run ``function`` in the I/O thread ``delay`` seconds from now."""
-        timer = Timer(time.monotonic() + delay, function)
-        if self.in_thread():
-            self._push(timer)
-        else:
-            self.call(lambda: self._push(timer))
-        return timer
+        """Run ``function`` in the I/O thread ``delay`` seconds from now, never for an infinite one.
 
-    def _push(self, timer: Timer) -> None:
-        heapq.heappush(self._timers, (timer.due, next(self._order), timer))
+        Raises:
+            ConfigError: for a delay that is no number of seconds.
+        """
+        timer = Timer(delay, function)
+        if self.in_thread():
+            self._timers.push(timer)
+        else:
+            self.call(lambda: self._timers.push(timer))
+        return timer
 
     def register(
         self, socket: zmq.Socket[bytes] | int, handler: Callable[[], object], looks: bool = False
@@ -278,10 +263,9 @@ class Loop:
         looked at, or used. So it is relied on only while the loop is quiet: all were found unreadable, but
         for what is returned, and none was used since. It spares looking at each before and after the wait.
         """
-        due = self._timers[0][0] - time.monotonic() if self._timers else None
-        wait = None if due is None else max(0, math.ceil(due * 1000))
         quiet, self._quiet = self._quiet, self._descriptors is not None
         try:
+            wait = self._timers.wait_ms()
             if quiet and self._descriptors is not None:
                 changed = self._descriptors.poll(wait)
                 if not changed:
@@ -291,11 +275,18 @@ class Loop:
                     return [(looking, zmq.POLLIN)]
                 wait = 0
             return self._poller.poll(wait)
-        except zmq.ZMQError as exc:
-            logger.exception("poll failed: %s", exc)
+        except Exception:
+            logger.exception("the I/O thread could not wait")
             self.errors += 1
             self._quiet = False
+            self._forget_closed()
+            time.sleep(_REST)
             return []
+
+    def _forget_closed(self) -> None:
+        """Watch no longer what was closed without `unregister`: with it, every wait would fail."""
+        for socket in [each for each in self._handlers if not isinstance(each, int) and each.closed]:
+            self.unregister(socket)
 
     def _drain_wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -311,12 +302,9 @@ class Loop:
             self._wake()
 
     def _run_due(self) -> None:
-        now = time.monotonic()
-        while self._timers and self._timers[0][0] <= now:
-            timer = heapq.heappop(self._timers)[2]
+        for function in self._timers.due():
             self._quiet = False
-            if not timer.cancelled:
-                self._guard(timer.function)
+            self._guard(function)
 
     def _guard(self, function: Callable[[], object]) -> object:
         try:
@@ -364,10 +352,20 @@ os.register_at_fork(after_in_child=_shared.after_fork)
 
 
 def acquire() -> Loop:
-    """The process's loop, started by its first user; every `acquire` needs one `release`."""
+    """The process's loop, started by its first user; every `acquire` needs one `release`.
+
+    Raises:
+        BindError: when there are no descriptors, or no thread, for it.
+    """
     with _shared.lock:
         if _shared.loop is None:
-            _shared.loop = Loop()
+            try:
+                _shared.loop = Loop()
+            except (OSError, RuntimeError, zmq.ZMQError) as exc:
+                raise BindError(
+                    f"the I/O thread cannot start: {exc}; close what is not needed, or raise the limit "
+                    "of descriptors (ulimit -n) or of threads (ulimit -u)"
+                ) from exc
         _shared.users += 1
         return _shared.loop
 

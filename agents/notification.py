@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
+
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
 from ..protocol.errors import LocalProtocolError
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(Struct, frozen=True):
     """One message of a publisher.
 
     Attributes:
@@ -28,6 +29,8 @@ class Notification:
             again while it, or a view of it, is kept. None for raw subscriptions, which do not decode.
         key_id: key that signed it, empty when unsigned.
         frames: the five frames as they came, for raw subscriptions only.
+        initial: the publisher kept it and it was published before the subscription began.
+        size: bytes of the encoded content; 0 for one that was published in this process and came by a link.
     """
 
     publisher: str
@@ -40,7 +43,13 @@ class Notification:
     received_at: float
     content: Any
     key_id: str = ""
-    frames: tuple[bytes, ...] = field(default=(), repr=False)
+    frames: tuple[bytes, ...] = ()
+    initial: bool = False
+    size: int = 0
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "frames")
+        return f"Notification({', '.join(shown)})"
 
 
 _UNCHANGING = frozenset({bytes, str, int, float, complex, bool, type(None)})
@@ -73,4 +82,4 @@ class LetGo:
 
 def let_go(notification: Notification) -> None:
     """Forget the content of a notification that nobody else has."""
-    object.__setattr__(notification, "content", LetGo())
+    force_setattr(notification, "content", LetGo())

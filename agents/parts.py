@@ -52,13 +52,15 @@ def send_parts(socket: zmq.Socket[bytes], route: Sequence[bytes], frames: Sequen
         zmq.ZMQError: when the first part cannot be sent now; after it, all others can.
     """
     send, (header, serializer, content, msgid, signature) = send_part, frames
+    # Before anything is sent: what fails behind the first part would join this message and the next one.
+    large = zmq.Frame(content, copy=False) if len(content) >= WITHOUT_COPY else None
     for part in route:
         send(socket, part, MORE)
     send(socket, header, MORE)
     send(socket, serializer, MORE)
-    if len(content) < WITHOUT_COPY:
+    if large is None:
         send(socket, content, MORE)
     else:
-        socket.send(content, MORE, copy=False)
+        socket.send(large, MORE, copy=False)
     send(socket, msgid, MORE)
     send(socket, signature, NOW)

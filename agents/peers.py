@@ -21,6 +21,7 @@ from typing import Any, cast
 
 from ..protocol.errors import RemoteProtocolError, SignatureError
 from ..protocol.frames import PZC00, PZC01
+from . import endpoints
 from .messages import is_word
 from .wire import now_ms
 
@@ -108,22 +109,24 @@ def read_info_00(endpoint: str, reply: object) -> Peer:
 
 
 def reachable(advertised: str, reached: str) -> str:
-    """An advertised endpoint with the host by which its agent was reached, when it names none.
+    """An advertised endpoint with the host by which its agent was reached, when nobody could dial its own.
 
-    ``tcp://0.0.0.0:5555`` is no address a peer could dial; the host that just answered is.
+    ``tcp://0.0.0.0:5555`` is no address a peer could dial; the host that just answered is. And what an
+    agent of another host calls 127.0.0.1 is not this one.
     """
-    if not (advertised.startswith("tcp://") and reached.startswith("tcp://")):
-        return advertised
-    host, _, port = advertised[6:].rpartition(":")
-    if host in ("*", "0.0.0.0", "[::]"):
-        return f"tcp://{reached[6:].rpartition(':')[0]}:{port}"
+    host, _ = endpoints.split(reached)
+    _, port = endpoints.split(advertised)
+    astray = endpoints.is_loopback(advertised) and not endpoints.is_loopback(reached)
+    if host and port and (astray or endpoints.is_wildcard(advertised)):
+        return f"tcp://{host}:{port}"
     return advertised
 
 
 def is_direct(peer: Peer) -> bool:
     """True when a peer was reached at its own port, not at that of a forwarder, whose way is respected."""
     own, reached = str(peer.details.get("rep_endpoint")), peer.endpoint
-    return own == reached or (own[:6] == "tcp://" and own.rpartition(":")[2] == reached.rpartition(":")[2])
+    _, port = endpoints.split(own)
+    return own == reached or (bool(port) and port == endpoints.split(reached)[1])
 
 
 class Peers:

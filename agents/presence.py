@@ -29,6 +29,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ..protocol.errors import AgentClosed, PzcError
 from .counters import Counters
+from .endpoints import new_monitor
 from .loop import Loop, Timer
 
 logger = logging.getLogger("pzc.presence")
@@ -74,9 +75,9 @@ class Presence:
         self._asking: dict[str, bool] = {}
 
     def open(self, socket: zmq.Socket[bytes]) -> None:
-        """Start to watch a SUB socket."""
+        """Start to watch a SUB socket; PeerLost, and it is closed, when no descriptor is left for that."""
+        self._monitor = new_monitor(socket, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         self._socket = socket
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         self._loop.register(self._monitor, self._on_event)
 
     def close(self) -> None:
@@ -96,8 +97,10 @@ class Presence:
         if not pub_endpoint.startswith("tcp://") or not port.isdecimal():
             return
         with contextlib.suppress(OSError, UnicodeError):  # then the connection fails as well
-            for *_, address in dns.getaddrinfo(host, int(port), dns.AF_INET, dns.SOCK_STREAM):
-                self._numeric[f"tcp://{address[0]}:{port}"] = pub_endpoint
+            family = dns.AF_INET6 if host.startswith("[") else dns.AF_INET
+            for *_, address in dns.getaddrinfo(host.strip("[]"), int(port), family, dns.SOCK_STREAM):
+                numeric = f"[{address[0]}]" if family == dns.AF_INET6 else address[0]
+                self._numeric[f"tcp://{numeric}:{port}"] = pub_endpoint
 
     def watch(self, pub_endpoint: str) -> None:
         """The socket is about to connect to an endpoint."""

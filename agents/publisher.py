@@ -20,16 +20,19 @@ from typing import Any
 
 import zmq
 
-from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PolicyRefused
+from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError
 from ..protocol.frames import PZC00, PZC01, Buffer, topic_filter
 from .beats import BEAT_TOPIC, Beats, beat_filter
 from .counters import Counters
 from .endpoints import bind, new_socket
 from .filters import ANY, MARK_TOPIC, Filters
+from .keeping import Keeping
+from .links.express import Express, prepare
 from .links.outlets import Outlets
 from .links.published import Published
 from .links.turns import Turn
 from .loop import Loop
+from .metering import topics_told
 from .watch import Watch
 from .wire import Protocol
 
@@ -42,6 +45,7 @@ QUEUE_TIMEOUT = 5.0
 """Seconds that `publish` waits for room in the queue."""
 
 _BATCH = 256
+_MAX_EXPRESS = 10_000
 
 _Outgoing = tuple[str, int, list[Buffer]]
 """Frames behind the topic and number that a beat is to tell; an empty topic for none."""
@@ -52,7 +56,7 @@ class Publisher:
 
     Args:
         loop: owner of the socket.
-        endpoint: where to bind.
+        endpoint: where to bind; empty for nowhere, so that there are links only.
         protocol: encodes and signs.
         agent_id: sender in PZC01 headers.
         counters: where everything is counted.
@@ -82,7 +86,7 @@ class Publisher:
         # Else a filter hidden behind the first part of a message would be set without being told.
         self._socket.setsockopt(zmq.ONLY_FIRST_SUBSCRIBE, 1)
         try:
-            self.endpoint = bind(self._socket, endpoint)
+            self.endpoint = bind(self._socket, endpoint) if endpoint else ""
         except BaseException:
             self._socket.close(0)
             raise
@@ -93,7 +97,9 @@ class Publisher:
         self._state = threading.Condition()
         self._version = 0
         self._wanted: dict[str, tuple[int, tuple[str, ...]]] = {}
+        self._express: dict[str, Express] = {}  # another one when somebody listens, or more is said of topics
         self._sequences = outlets.numbers
+        self.keeping = Keeping(protocol, outlets, counters)
         # Its holder may take it again: encoding can run a finalizer that publishes.
         self._publishing = threading.RLock()
         self._queue: deque[_Outgoing] = deque()
@@ -150,6 +156,28 @@ class Publisher:
         """
         return self.publish_prepared(Published(topic, key, content), dialects, ack_wait)
 
+    def express(self, topic: str, content: object, key: str) -> int:
+        """As `publish`, when that can be done on the shortest way; else 0, and nothing was done."""
+        known = self._express
+        express = known.get(topic)
+        if express is None or self._closed:
+            return 0
+        published = express.publish(content, key)
+        if published is None:
+            return 0
+        self._counters.add("published")
+        if self._express is not known:  # a filter may have come before the number was taken
+            with self._publishing:
+                self._enqueue(self._encode_late(published, -1, ()))
+        return published.number
+
+    def _prepare_express(self, known: dict[str, Express], topic: str) -> None:
+        express = known.get(topic)
+        if len(known) < _MAX_EXPRESS if express is None else express.is_stale:
+            known.pop(topic, None)
+            if (express := prepare(self._outlets, topic)) is not None:
+                known[topic] = express
+
     def publish_prepared(
         self, published: Published, dialects: tuple[str, ...] | None = None, ack_wait: float | None = None
     ) -> int:
@@ -192,22 +220,36 @@ class Publisher:
         changed the version first.
         """
         published, outlets = turn.published, self._outlets
-        topic = published.topic
+        topic, express = published.topic, self._express
         while True:
             outlets.prepare(turn)
+            kept = self.keeping.encode(published)
             version, number = self._version, self._sequences.get(topic, 0) + 1
             wanted = self.dialects_of(topic) if dialects is None else dialects
             encoded = [self._encode(dialect, published, number) for dialect in wanted]
             with outlets.lock:
                 if self._sequences.get(topic, 0) + 1 == number and outlets.is_prepared(turn):
                     outlets.commit(turn, number, ack_wait)
+                    if kept is not None:
+                        self.keeping.keep(published, kept)
+                    if encoded and not published.serializer:
+                        outlets.meters[topic].add(turn.since, 0, len(encoded[0][2][2]))
                     break
-        while dialects is None and version != self._version:
-            version = self._version
-            late = [dialect for dialect in self.dialects_of(topic) if dialect not in wanted]
-            encoded += [self._encode(dialect, published, number) for dialect in late]
-            wanted = (*wanted, *late)
+        if dialects is None:
+            if not wanted and kept is None:
+                self._prepare_express(express, topic)
+            encoded += self._encode_late(published, version, wanted)
         return number, encoded
+
+    def _encode_late(self, published: Published, version: int, wanted: tuple[str, ...]) -> list[_Outgoing]:
+        """What is wanted by filters that came after that version, in no dialect that was wanted before."""
+        encoded: list[_Outgoing] = []
+        while version != self._version:
+            version = self._version
+            late = [dialect for dialect in self.dialects_of(published.topic) if dialect not in wanted]
+            encoded += [self._encode(dialect, published, published.number) for dialect in late]
+            wanted = (*wanted, *late)
+        return encoded
 
     def _encode(self, dialect: str, published: Published, number: int) -> _Outgoing:
         sender = self.rep_endpoint if dialect == PZC00 else self._agent_id
@@ -273,17 +315,20 @@ class Publisher:
                     break
                 if len(parts) != 1 or not self._filters.take(parts[0], self._turn):
                     self._counters.add("pub_malformed")
+                else:
+                    self._beats.again(self._filters.marked(parts[0]), self._sequences)
             self._state.notify_all()
         if version != self._version:
             self._on_filters()
 
     def forget_wanted(self) -> None:
         """What is said of topics has changed; any thread."""
-        self._wanted = {}
+        self._wanted, self._express = {}, {}
 
     def _turn(self) -> dict[str, int]:
         """The filters are others now; the numbers that were taken until here."""
         self._version += 1
+        self._express = {}
         return self._sequences
 
     def _header(self, dialect: str, topic: str) -> bytes:
@@ -315,12 +360,7 @@ class Publisher:
         Raises:
             PolicyRefused: when the topic does not go so far.
         """
-        scope = self._outlets.routes.about(topic).scope
-        if scope != "all":
-            raise PolicyRefused(
-                f"topic {topic!r} does not leave its {scope}: subscribe with transport="
-                f"{'inproc' if scope == 'process' else 'unix'!r}"
-            )
+        self._outlets.routes.about(topic).check_broadcast(topic)
 
     def on_links(self) -> None:
         """The set of links, or of what they want, has changed; any thread."""
@@ -331,9 +371,9 @@ class Publisher:
     def subscribers(self, topic: str) -> int:
         """Number of agents that listen to a topic; equal filters of original peers count as one."""
         readers = self._outlets.routes.readers(topic)
+        headers = self._header(PZC01, topic), self._header(PZC00, topic)
         with self._state:
-            heard = self._filters.listeners(topic, self._header(PZC01, topic), self._header(PZC00, topic))
-        return heard + len(readers)
+            return self._filters.listeners(topic, *headers, readers)
 
     def wait_for_subscribers(self, topic: str, count: int, timeout: float) -> bool:
         """Wait until at least ``count`` agents listen to a topic; False after ``timeout`` seconds."""
@@ -355,8 +395,5 @@ class Publisher:
             return self._filters.last_at(mark)
 
     def statistics(self) -> dict[str, Any]:
-        """Last number and listeners of each topic."""
-        return {
-            topic: {"published": last, "subscribers": self.subscribers(topic)}
-            for topic, last in list(self._sequences.items())
-        }
+        """Last number and listeners of each topic, what was dropped for links, and how much it is."""
+        return topics_told(self._outlets, self.subscribers)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
 from ..delivery.policies import Policy
 from ..shm.ring import BUFFERS
+from .announcing import Announcing
 from .links import local
 from .links.linking import Linking
 from .links.loans import Array, lend
 from .links.outlets import Outlets
 from .links.published import Published
-from .links.topics import advertised
+from .links.topics import Advertised, advertised
+from .mail.posting import Posting
 from .publisher import Publisher
+from .settings import Settings
 from .wire import Protocol
 
 
@@ -26,8 +29,11 @@ class Publishing(ABC):
     _publisher: Publisher
     _outlets: Outlets
     _linking: Linking
+    _posting: Posting
+    _announcing: Announcing
     agent_id: str
     protocol: Protocol
+    settings: Settings
 
     @abstractmethod
     def check_usable(self) -> None:
@@ -59,6 +65,9 @@ class Publishing(ABC):
             AgentClosed: after `stop`, also while it waits.
         """
         self.check_usable()
+        number = 0 if ack_wait is not None else self._publisher.express(topic, content, key or "")
+        if number:
+            return number
         return self._publisher.publish(topic, content, key or "", None, self._patience(topic, ack_wait))
 
     def loan(
@@ -91,47 +100,84 @@ class Publishing(ABC):
         publish = partial(
             self._publisher.publish_prepared, dialects=None, ack_wait=self._patience(topic, ack_wait)
         )
-        return lend(self._outlets.encoding, Published(topic, key or "", None), shape, dtype, publish)
+        shared = self._outlets.routes.about(topic).zero_copy
+        return lend(self._outlets.encoding, Published(topic, key or "", None), shape, dtype, publish, shared)
 
     def advertise(
         self,
         topic: str,
         *,
-        buffers: int = BUFFERS,
+        buffers: int | None = None,
         policies: Iterable[Policy | str] | None = None,
-        scope: str = "all",
+        scope: str | None = None,
         throttle: float | None = None,
         ack_wait: float | None = None,
+        zero_copy: bool | None = None,
+        keep_last: bool | None = None,
+        type: str | type | None = None,
     ) -> None:
         """Say how a topic differs from the defaults, best before anybody subscribes; the last word counts.
 
+        What is not said here is as the settings file says (`topic_settings`), else the default.
+
         Args:
             topic: one topic.
-            buffers: most messages that a reader with the policy ``block`` may not be done with.
+            buffers: most messages that a reader with the policy ``block`` may not be done with; default 32.
             policies: policies, or their names, that subscriptions over links may have; default ``drop``,
-                ``latest`` and ``block``.
-            scope: ``process``, ``host`` or ``all``: how far it goes; other readers are refused.
+                ``latest``, ``block`` and ``mailbox``.
+            scope: ``process``, ``host`` or ``all`` (default): how far it goes; other readers are refused.
             throttle: most messages in a second; `publish` leaves the rest out, and counts it.
             ack_wait: default of `publish`.
+            zero_copy: False: contents do not lie in shared memory, so that no reader can keep that.
+            keep_last: keep the last notification of each key, encoded, for ``subscribe(initial=True)``. One
+                of more than 64 KiB is not kept, and counted as ``keep_refused``.
+            type: what its messages are, a class or its name; subscribers that ask for another are refused.
 
         Raises:
             ConfigError: for an argument that cannot be used.
             AgentClosed: after `stop`.
         """
         self.check_usable()
-        self._outlets.routes.advertise(topic, advertised(buffers, policies, scope, throttle, ack_wait))
+        said = {
+            "buffers": buffers, "scope": scope, "throttle": throttle, "ack_wait": ack_wait,
+            "zero_copy": zero_copy, "keep_last": keep_last,
+        }  # fmt: skip
+        given = {name: value for name, value in said.items() if value is not None}
+        about, keep = _usual({**self.settings.topics.of(topic), **given}, policies)
+        self._outlets.routes.advertise(topic, about)
+        self._publisher.keeping.advertise(topic, keep)
         self._publisher.forget_wanted()
+        self._announcing.advertise(topic, type)
 
     def wait_for_subscribers(self, topic: str, n: int = 1, timeout: float = 5.0) -> bool:
         """Wait until ``n`` agents subscribe to a topic of this one; False after ``timeout`` seconds.
 
-        A process that reads by a link counts once for all its agents that share the link.
+        An agent counts once, whether it listens by broadcast, by a link, or both.
         """
         return self._publisher.wait_for_subscribers(topic, n, timeout)
+
+    def _say_usual(self, topic: str) -> Advertised | None:
+        """What the settings file says of a topic; None for nothing. Called once for each topic."""
+        said = self.settings.topics.of(topic)
+        if not said:
+            return None
+        about, keep = _usual(said, None)
+        self._publisher.keeping.advertise(topic, keep)
+        return about
 
     def _patience(self, topic: str, ack_wait: float | None) -> float | None:
         return self._outlets.routes.about(topic).ack_wait if ack_wait is None else ack_wait
 
     def _close_links(self) -> None:
         local.withdraw(self.agent_id)
+        self._posting.close()
         self._outlets.close()
+
+
+def _usual(said: Mapping[str, Any], policies: Iterable[Policy | str] | None) -> tuple[Advertised, bool]:
+    """What is said of a topic by key, checked, and whether its last notifications are kept."""
+    about = advertised(
+        said.get("buffers", BUFFERS), policies, said.get("scope", "all"), said.get("throttle"),
+        said.get("ack_wait"), said.get("zero_copy", True),
+    )  # fmt: skip
+    return about, said.get("keep_last", False)

@@ -14,6 +14,7 @@ from .completions import Completions
 from .contact import Contact, checked_timeout, checked_transport
 from .futures import CallFuture
 from .messages import ps_message
+from .peers import Peer
 from .reply import Reply
 from .signals import Slot
 from .slots import SLOT_POLICY, Slots
@@ -62,15 +63,17 @@ class RemoteObject(Contact):
         try:
             settings = agent.settings
             seconds: float = settings["PZC_TIMEOUT"] if timeout is None else timeout
+            found = agent.find(target, seconds)
             super().__init__(
                 agent,
-                agent.peer(target, seconds),
+                found.peer,
                 seconds,
                 settings["PZC_HIDE_TRACEBACK"],
                 transport or settings["PZC_TRANSPORT"],
             )
-            self._slots = Slots(agent, self.endpoint)
+            self._slots = Slots(agent, self.target)
             self._load()
+            self.trail = agent.follow(target, found.place, self.move)
         except BaseException:
             client.release(agent)
             raise
@@ -104,9 +107,9 @@ class RemoteObject(Contact):
             self._load()
         return self.table.get(name, {})
 
-    def notice(self, reply: Reply) -> None:
-        """Another agent than before has answered: its members may be others."""
-        super().notice(reply)
+    def _turn_to(self, peer: Peer, server: str) -> None:
+        """Another agent, or another endpoint: its members may be others."""
+        super()._turn_to(peer, server)
         self._outdated = True
         self.generation += 1
         if self.on_outdated is not None:

@@ -12,6 +12,7 @@ import zmq
 from ..protocol.codec import Envelope
 from ..protocol.consignments import Consignment
 from ..protocol.errors import (
+    AgentClosed,
     CallTimeout,
     PeerLost,
     ProtocolError,
@@ -21,8 +22,10 @@ from ..protocol.errors import (
     VersionError,
 )
 from ..protocol.frames import PZC00, PZC01, Buffer, Kind
+from ..protocol.session import AskingSession
 from .broken import LineBroke, Lost, NotSent, told
 from .counters import Counters
+from .endings import Endings
 from .lines import Line, Lines, abilities, arriving, asking_session, capabilities
 from .messages import control, is_word, read_ps_message, read_refusal
 from .peers import OFFSET_WORTH_TELLING_MS, Peer, Peers, hello, read_hello, read_info_00
@@ -36,7 +39,7 @@ logger = logging.getLogger("pzc.requests")
 _SOON = 20.0
 """Seconds within which no request can have become stale on its way; less than the freshness window."""
 
-_SUBSCRIBING = frozenset({"placed", "link", "grant", "unlink"})
+_SUBSCRIBING = frozenset({"placed", "link", "grant", "unlink", "kept", "mailbox", "collect", "discard"})
 
 RECOVER = 3.0
 """Seconds after the loss of its line within which a call asks a silent peer for its result."""
@@ -68,6 +71,7 @@ class Requester:
         self.peers = Peers()
         self._sequence = capabilities(protocol)
         self.lines = Lines(context, partial(asking_session, protocol, agent_id))
+        self.endings = Endings(self.lines.closed)
 
     def request(
         self,
@@ -279,13 +283,13 @@ class Requester:
         return self.read_reply(peer, envelope)
 
     def _talk(self, line: Line, peer: Peer, content: object, deadline: float) -> Envelope:
-        msgid, sent = "", False
+        msgid, sent, ending = "", False, self.endings.of(peer.endpoint)
         try:
             frames, msgid = self.encode(peer, content, line)
             line.transport.send(frames, deadline)
             sent = True
             while True:
-                frames = line.transport.receive(deadline, self.lines.closed)
+                frames = line.transport.receive(deadline, ending)
                 envelope = self.open_reply(peer, frames, line.binding, line.transport.referred)
                 if self._answers(envelope, peer, msgid):
                     return envelope
@@ -295,12 +299,18 @@ class Requester:
             raise
         except PeerLost as exc:
             raise (Lost if sent else NotSent)(str(exc), msgid) from exc
+        except AgentClosed as exc:
+            if not ending.abandoned:
+                raise
+            raise Lost(
+                f"{peer.endpoint} is not where its agent is any more; the call may have run", msgid
+            ) from exc
 
     def _recover(self, peer: Peer, lost: Lost, deadline: float) -> Reply:
         """The reply of a call whose line broke: its peer may live, and keep the result."""
         ask = {"pzc": "future", "id": lost.call_id}
-        until = min(deadline, time.monotonic() + RECOVER)
-        while time.monotonic() < until:
+        until, ending = min(deadline, time.monotonic() + RECOVER), self.endings.of(peer.endpoint)
+        while time.monotonic() < until and not ending.abandoned:
             try:
                 reply = self._exchange(peer, ask, until, "tcp")
             except (PeerLost, CallTimeout):
@@ -345,6 +355,10 @@ class Requester:
     def arriving(self, peer: Peer, binding: str, msgid: str) -> Consignment | None:
         """As `lines.arriving`, for this agent."""
         return arriving(self._protocol, self._agent_id, peer, binding, msgid)
+
+    def session(self, peer: Peer, binding: str) -> AskingSession | None:
+        """As `lines.asking_session`, for this agent."""
+        return asking_session(self._protocol, self._agent_id, peer, binding)
 
     def open_reply(
         self, peer: Peer, frames: Sequence[Buffer], binding: str = "", by_reference: bool = False

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..delivery.locks import Changed
+from ..discovery.names import Style
+from ..discovery.records import Entry
 from ..protocol.errors import InstantiateRefused, LocalProtocolError, MemberRefused, Refused
 from ..protocol.keyring import Role
 from . import process
@@ -50,6 +53,12 @@ class Server(Agent):
             ``served_object`` is None.
         reads_while_locked: others may read while somebody holds the lock.
         audit: file that gets one JSON line per call; see `Audit`.
+        namespace: as `Agent`.
+        partition: as `Agent`.
+        discovery: as `Agent`.
+        single_port: as `Agent`.
+        remap: as `Agent`.
+        names: as `Agent`.
 
     Raises:
         BindError, ConfigError: as `Agent`; also for a concurrency, or a path of the audit log, that
@@ -60,7 +69,7 @@ class Server(Agent):
         self,
         served_object: object,
         rep_endpoint: str = RANDOM_TCP,
-        pub_endpoint: str = RANDOM_TCP,
+        pub_endpoint: str = "",
         *,
         name: str | None = None,
         protocol: Protocol | None = None,
@@ -70,6 +79,12 @@ class Server(Agent):
         allow_instantiate: Iterable[type] = (),
         reads_while_locked: bool = False,
         audit: str | Path | None = None,
+        namespace: str = "",
+        partition: str | None = None,
+        discovery: bool = True,
+        single_port: bool | None = None,
+        remap: Mapping[str, str] | Iterable[str] = (),
+        names: Style = "pzc",
     ) -> None:
         self.served_object = served_object
         self._expose = expose
@@ -78,7 +93,10 @@ class Server(Agent):
         self._reads_while_locked = reads_while_locked
         self._audit = None if audit is None else Audit(audit)
         try:
-            super().__init__(rep_endpoint, pub_endpoint, name=name, protocol=protocol)
+            super().__init__(
+                rep_endpoint, pub_endpoint, name=name, protocol=protocol, namespace=namespace,
+                partition=partition, discovery=discovery, single_port=single_port, remap=remap, names=names,
+            )  # fmt: skip
         except BaseException:
             if self._audit is not None:
                 self._audit.close()
@@ -107,6 +125,14 @@ class Server(Agent):
         if self._audit is not None:
             self._audit.event("started", server=self.name, endpoint=self.rep_endpoint, agent=self.agent_id)
             self._answering.execution.on_refused = self._audit_refusal
+
+    def _announce(self) -> None:
+        if self.served_object is not None or self._classes:  # else its object is made right now
+            super()._announce()
+
+    def _entry(self) -> Entry:
+        served = "" if self.served_object is None else type(self.served_object).__name__
+        return replace(super()._entry(), kind="service", type=served)
 
     def role_needed(self, content: Any) -> Role:
         """Reading needs observer, setting and calling operator, instantiating admin."""
@@ -204,6 +230,7 @@ class Server(Agent):
         self.served_object = served_object
         self._actions.members = Members(served_object, self._expose)
         self.loop.call(self.on_subscribers)
+        super()._announce()
 
     def serve_forever(self) -> None:
         """Wait until the server is stopped, by a proxy or by Ctrl-C, which stops it."""
@@ -232,7 +259,7 @@ class Server(Agent):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
         rep_endpoint: str = RANDOM_TCP,
-        pub_endpoint: str = RANDOM_TCP,
+        pub_endpoint: str = "",
         **options: Any,
     ) -> Proxy:
         """Make an object in a thread of its own, serve it, return a proxy.
@@ -268,7 +295,7 @@ class Server(Agent):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
         rep_endpoint: str = RANDOM_TCP,
-        pub_endpoint: str = RANDOM_TCP,
+        pub_endpoint: str = "",
         **options: Any,
     ) -> Proxy:
         """Make and serve an object in a process of its own, return a proxy.

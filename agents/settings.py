@@ -2,7 +2,8 @@
 
 The file is ``pzc.toml``: the one named by ``PZC_CONFIG``, else the first found in the working
 directory, ``$XDG_CONFIG_HOME/pzc`` (default ``~/.config/pzc``) and ``/etc/pzc``. Its keys are the
-variables' names in lower case without the prefix (``ser = "json"``).
+variables' names in lower case without the prefix (``ser = "json"``); its tables ``topics`` are told by
+`topic_settings`.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..discovery import names, site
 from ..protocol import serializers
 from ..protocol.errors import ConfigError, PzcError
 from ..protocol.frames import DIALECTS
 from ..protocol.keyring import Key, Keyring
 from ..protocol.signing import SUITES
+from .topic_settings import TopicSettings
 
 logger = logging.getLogger("pzc.settings")
 
 TRANSPORTS = ("auto", "inproc", "unix", "tcp")
-"""How a call may travel; ``auto`` takes the first of the others that works."""
+"""How a call, or a notification, may travel; ``auto`` takes the first of the others that works."""
 
 SEALED = "aes256-gcm"
 """The suite that encrypts contents."""
@@ -79,6 +82,10 @@ def _serializer(value: str) -> str:
     return value
 
 
+def _namespace(value: str) -> str:
+    return names.check_name(value) if value else ""
+
+
 @dataclass(frozen=True)
 class _Setting:
     parse: Callable[[str], Any]
@@ -95,18 +102,27 @@ KNOWN: dict[str, _Setting] = {
     "PZC_SUITE": _Setting(_one_of(*SUITES), None, "signature suite of what this side sends"),
     "PZC_SEAL": _Setting(_flag, False, "1 encrypts contents as well (AES-256-GCM)"),
     "PZC_TIMEOUT": _Setting(_seconds, 30.0, "timeout of a call in seconds"),
-    "PZC_TRANSPORT": _Setting(_one_of(*TRANSPORTS), "auto", "how calls travel"),
+    "PZC_TRANSPORT": _Setting(_one_of(*TRANSPORTS), "auto", "how calls and notifications travel"),
+    "PZC_SINGLE_PORT": _Setting(_flag, False, "1 publishes through the REP endpoint only"),
     "PZC_PEERS": _Setting(str, "", "static peers: name=endpoint, separated by commas"),
+    "PZC_PARTITION": _Setting(names.check_partition, "", "agents of other partitions are not found by name"),
+    "PZC_NAMESPACE": _Setting(_namespace, "", "what stands before every name here"),
+    "PZC_IP": _Setting(site.address, None, "address of the one interface that discovery uses"),
+    "PZC_DISCOVERY_IP": _Setting(site.group, site.GROUP, "multicast group of discovery, or off"),
+    "PZC_DISCOVERY_PORT": _Setting(site.port, site.PORT, "UDP port of discovery"),
+    "PZC_RELAY": _Setting(site.relays, (), "hosts that are told of this one by unicast"),
+    "PZC_REGISTRY": _Setting(site.registry, "", "endpoint of a registry"),
     "PZC_HIDE_TRACEBACK": _Setting(_flag, False, "1 leaves remote tracebacks out of error notes"),
     "PZC_CONFIG": _Setting(_path, None, "settings file"),
 }
 """Every variable that is read, its default and its meaning."""
 
-RESERVED = frozenset({
-    "PZC_CURVE_DIR", "PZC_PARTITION", "PZC_NAMESPACE", "PZC_IP", "PZC_RELAY",
-    "PZC_REGISTRY", "PZC_DISCOVERY_IP", "PZC_DISCOVERY_PORT",
-})  # fmt: skip
+RESERVED = frozenset({"PZC_CURVE_DIR"})
 """Names that other parts of a deployment set; they are no misspellings."""
+
+
+TOPICS = "topics"
+"""Table of the file with the defaults of topics."""
 
 
 class Settings:
@@ -116,6 +132,10 @@ class Settings:
         environ: environment variables.
         table: contents of the settings file, keys as in the file.
         table_name: how the file is called in messages.
+
+    Attributes:
+        origin: where each value comes from.
+        topics: defaults of topics.
 
     Raises:
         ConfigError: for a value that cannot be used; says where it stands and what was expected.
@@ -134,16 +154,17 @@ class Settings:
                 self._take(name, setting, table[in_file], f"{table_name}: {in_file}")
             else:
                 self._values[name], self.origin[name] = setting.default, "default"
-        names = KNOWN.keys() | RESERVED
+        known = KNOWN.keys() | RESERVED
         self._unknown = {
             name: f"environment variable {name}"
             for name in environ
-            if name.startswith("PZC_") and name not in names
+            if name.startswith("PZC_") and name not in known
         }
-        for key, value in table.items():
+        for key in table:
             name = f"PZC_{key.upper()}"
-            if name not in names and not isinstance(value, dict):
+            if key != TOPICS and name not in known:
                 self._unknown[name] = f"{table_name}: {key}"
+        self.topics = TopicSettings(table.get(TOPICS), table_name)
 
     def _take(self, name: str, setting: _Setting, raw: object, where: str) -> None:
         try:
@@ -163,6 +184,9 @@ class Settings:
             near = difflib.get_close_matches(name, KNOWN.keys() | RESERVED, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(KNOWN))}"
             lines.append(f"{where} is not known and has no effect: {hint}")
+        lines += [
+            f"{where} is not known and has no effect: {hint}" for where, hint in self.topics.unknown.items()
+        ]
         return lines
 
     def keyring(self) -> Keyring | None:

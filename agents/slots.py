@@ -20,12 +20,12 @@ class Slots:
 
     Args:
         agent: who subscribes.
-        endpoint: of the server.
+        target: endpoint or name of the server.
     """
 
-    def __init__(self, agent: Agent, endpoint: str) -> None:
+    def __init__(self, agent: Agent, target: str) -> None:
         self._agent = agent
-        self._endpoint = endpoint
+        self._target = target
         self._executor = Executor("pzc-slots")
         self._lock = threading.Lock()
         self._signals: dict[tuple[str, Policy], tuple[Signal, Subscription]] = {}
@@ -46,7 +46,7 @@ class Slots:
                 signal = Signal()
                 emit = partial(_emit, signal)
                 subscription = self._agent.subscribe(
-                    self._endpoint, name, emit, policy=key[1], timeout=timeout, executor=self._executor
+                    self._target, name, emit, policy=key[1], timeout=timeout, executor=self._executor
                 )
                 entry = self._signals[key] = (signal, subscription)
             entry[0].connect(slot)

@@ -19,9 +19,8 @@ import itertools
 import logging
 import secrets
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -42,33 +41,17 @@ from ..protocol.window import ReplayWindow, SeenSignatures
 from . import presence
 from .beats import BEAT_TOPIC, beat_filter, lasts_of
 from .counters import Counters
-from .endpoints import new_socket
+from .endpoints import connect, disconnect, new_socket
 from .filters import ANY, MARK_TOPIC, mark_filter
 from .loop import Loop
 from .peers import Peer
+from .sources import Source
 from .subscription import Notification, Subscription
 from .wire import Protocol
 
 logger = logging.getLogger("pzc.subscriber")
 
 _BATCH = 256
-
-
-@dataclass
-class _Source:
-    """One publisher agent as this process sees it."""
-
-    peer: Peer
-    subscriptions: dict[str, list[Subscription]] = field(default_factory=lambda: defaultdict(list))
-    complained: set[str] = field(default_factory=set)
-
-    def everyone(self) -> list[Subscription]:
-        """All its subscriptions."""
-        return [s for entries in self.subscriptions.values() for s in entries]
-
-    def wanting(self, topic: str) -> list[Subscription]:
-        """Those that get a topic."""
-        return [*self.subscriptions.get(topic, ()), *self.subscriptions.get(ANY, ())]
 
 
 class Subscriber:
@@ -80,6 +63,9 @@ class Subscriber:
         counters: where everything is counted.
         meet: called in a helper thread with the REP endpoint of a publisher that may have been
             replaced; shakes hands anew and calls `moved`.
+
+    Attributes:
+        who: what publishers know this agent by, to count it once.
     """
 
     def __init__(
@@ -89,13 +75,13 @@ class Subscriber:
         self._protocol = protocol
         self._counters = counters
         self._presence = presence.Presence(loop, counters, meet, self._rep_endpoints, self._lost)
-        self._sources: dict[str, _Source] = {}
+        self._sources: dict[str, Source] = {}
         self._placed: dict[Subscription, tuple[Peer, str]] = {}
         self._marked: dict[str, Subscription] = {}
         self._uses: Counter[str] = Counter()
         self._socket: zmq.Socket[bytes] | None = None
         self._closed = False
-        self._who = secrets.token_hex(8)
+        self.who = secrets.token_hex(8)
         self._marks = itertools.count(1)
         self._window = ReplayWindow()
         self._seen = SeenSignatures()
@@ -114,7 +100,7 @@ class Subscriber:
         if subscription.topic in ("", MARK_TOPIC, BEAT_TOPIC):
             raise LocalProtocolError(f"nothing is ever published as topic {subscription.topic!r}")
         format_header(peer.dialect, peer.agent_id, subscription.topic)
-        mark = f"{self._who}.{next(self._marks)}"
+        mark = f"{self.who}.{next(self._marks)}"
         self._presence.learn(peer.pub_endpoint)
         self._loop.run(partial(self._add, peer, subscription, mark))
         return mark
@@ -124,11 +110,11 @@ class Subscriber:
             raise AgentClosed("the agent was stopped; it subscribes to nothing more")
         if peer.dialect == PZC01:
             subscription.hold()
-        source = self._sources.get(peer.agent_id) or _Source(peer)
+        source = self._sources.get(peer.agent_id) or Source(peer)
         self._set_filters(source.peer, subscription.topic, mark)
         self._route(source, subscription, mark)
 
-    def _route(self, source: _Source, subscription: Subscription, mark: str) -> None:
+    def _route(self, source: Source, subscription: Subscription, mark: str) -> None:
         self._sources[source.peer.agent_id] = source
         source.subscriptions[subscription.topic].append(subscription)
         self._placed[subscription] = (source.peer, mark)
@@ -171,7 +157,7 @@ class Subscriber:
         if not self._uses[peer.pub_endpoint]:
             self._presence.watch(peer.pub_endpoint)
             try:
-                socket.connect(peer.pub_endpoint)
+                connect(socket, peer.pub_endpoint)
             except zmq.ZMQError as exc:
                 self._presence.unwatch(peer.pub_endpoint)
                 raise RemoteProtocolError(
@@ -183,9 +169,10 @@ class Subscriber:
 
     def _open(self) -> zmq.Socket[bytes]:
         if self._socket is None:
-            self._socket = new_socket(self._loop.context, zmq.SUB)
-            self._presence.open(self._socket)
-            self._loop.register(self._socket, self._on_readable)
+            socket = new_socket(self._loop.context, zmq.SUB)
+            self._presence.open(socket)
+            self._loop.register(socket, self._on_readable)
+            self._socket = socket
         return self._socket
 
     def _remove_filters(self, peer: Peer, topic: str, mark: str) -> None:
@@ -198,7 +185,7 @@ class Subscriber:
             self._presence.unwatch(peer.pub_endpoint)
             # Polling makes libzmq begin a message; if its connection is taken away now, libzmq aborts.
             self._receive()
-            self._socket.disconnect(peer.pub_endpoint)
+            disconnect(self._socket, peer.pub_endpoint)
 
     def remove(self, subscription: Subscription) -> None:
         """Forget a closed subscription; any thread."""
@@ -287,7 +274,7 @@ class Subscriber:
 
     def _deliver(
         self,
-        source: _Source,
+        source: Source,
         envelope: Envelope,
         frames: list[bytes],
         fresh: list[Subscription],
@@ -312,7 +299,7 @@ class Subscriber:
         for subscription in plain:
             subscription.deliver(notification)
 
-    def _complain(self, source: _Source, envelope: Envelope, error: ProtocolError) -> None:
+    def _complain(self, source: Source, envelope: Envelope, error: ProtocolError) -> None:
         if envelope.topic not in source.complained:
             source.complained.add(envelope.topic)
             logger.warning("%s of %s is lost here: %s", envelope.topic, source.peer.endpoint, error)
@@ -323,7 +310,7 @@ class Subscriber:
         sent_at = envelope.sent_ms / 1000 if envelope.sent_ms is not None else received_at
         return Notification(
             envelope.sender, peer.name, envelope.topic, envelope.key, envelope.sequence, envelope.epoch,
-            sent_at, received_at, content, envelope.key_id, frames,
+            sent_at, received_at, content, envelope.key_id, frames, size=len(envelope.content),
         )  # fmt: skip
 
     def _rep_endpoints(self, pub_endpoint: str) -> set[str]:
@@ -351,12 +338,12 @@ class Subscriber:
                 source.peer = peer
                 continue
             target = self._sources.get(peer.agent_id) if known.agent_id != peer.agent_id else None
-            self._move(source, target or _Source(peer))
+            self._move(source, target or Source(peer))
         now = self._sources.get(peer.agent_id)
         held = [s for s in now.everyone() if s.held] if now is not None else []
         return [(subscription.topic, self._placed[subscription][1]) for subscription in held]
 
-    def _move(self, source: _Source, target: _Source) -> None:
+    def _move(self, source: Source, target: Source) -> None:
         everyone = source.everyone()
         for subscription in everyone:
             self._set_filters(target.peer, subscription.topic, self._placed[subscription][1])

@@ -12,26 +12,29 @@ take it, and each subscription says when it is done with it, so that the publish
 
 from __future__ import annotations
 
-import asyncio
-import copy
 import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from ..delivery.policies import Inbox, Policy
 from ..delivery.sequences import Gap
 from ..delivery.throttle import Throttle
-from ..protocol.errors import AgentClosed, ProtocolError, ReceiveTimeout, SubscriptionClosed
+from ..protocol.errors import AgentClosed, ProtocolError
 from .dispatch import Executor
-from .entries import Entry, done, is_leased, notification_of, own_of, wanted
+from .entries import Entry, done, notification_of, wanted
 from .execution import PROOFS, QUICK
 from .following import Following
-from .notification import Callback, Notification, let_go
+from .links.arrivals import Arrival
+from .metering import Arrivals
+from .notification import Callback, Notification
+from .opening import Opening
+from .reading import Reading
+from .rounds import Round
 
 logger = logging.getLogger("pzc.subscription")
 
@@ -39,12 +42,12 @@ CALLBACK_TIMEOUT = 5.0
 """Seconds that `Subscription.close` waits for a callback that is running."""
 
 
-class Subscription:
+class Subscription(Reading):
     """Notifications of one topic, by callback or by `recv` and iteration.
 
-    Always: ``received + dropped + pending = published since the subscription began``. A loss on
-    the way (``gaps``) and a loss by the policy are both in ``dropped``. What a key or a throttle does not
-    want does not count.
+    Always: ``received + dropped + throttled + pending = published since the subscription began``. A loss on
+    the way (``gaps``) and a loss by the policy are both in ``dropped``. Notifications of other keys do not
+    count; those that the publisher kept for an ``initial`` one do.
 
     Attributes:
         topic: the topic, or ``*`` for all of the publisher.
@@ -54,6 +57,8 @@ class Subscription:
         on_lost: called once with the reason when the publisher is gone.
         transport: ``tcp``, which the broadcast plane is too, ``unix`` or ``inproc``.
         throttle: most notifications per second; None for all.
+        arrivals: what has reached it.
+        who: what publishers know its agent by.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class Subscription:
         self.key = key
         self.raw = raw
         self.transport = "tcp"
+        self.who = ""
         self.gaps: list[Gap] = []
         self.on_gap: Callable[[Gap], object] | None = None
         self.on_lost: Callable[[str], object] | None = None
@@ -81,15 +87,17 @@ class Subscription:
         self._throttle = None if throttle is None else Throttle(throttle)
         self._refused: list[Entry] = []  # to be done with once no lock is held
         self._inbox: Inbox[Entry] = Inbox(policy, self._refused.append)
+        self.arrivals = Arrivals()
         self._proofs = 0
         self._callback = callback
-        self._executor = executor
+        self.executor = executor
         self._on_close = on_close
         self._following = Following()
         self._mutex = threading.RLock()
         self._changed = threading.Condition(self._mutex)
         self._running = threading.RLock()
         self._wakers: list[Callable[[], object]] = []
+        self._opening: Opening | None = None
         self._pumping = self._reading = False
         self._closed = False
 
@@ -101,21 +109,6 @@ class Subscription:
     def policy(self) -> Policy:
         """The policy and its bound."""
         return self._inbox.policy
-
-    @property
-    def received(self) -> int:
-        """Notifications handed to user code."""
-        return self._inbox.received
-
-    @property
-    def dropped(self) -> int:
-        """Notifications lost by the policy, on the way, or at `close`."""
-        return self._inbox.dropped
-
-    @property
-    def pending(self) -> int:
-        """Notifications waiting for user code."""
-        return len(self._inbox)
 
     @property
     def closed(self) -> bool:
@@ -155,36 +148,63 @@ class Subscription:
         self.publisher = publisher
         self._following.restart(epoch)
 
-    def deliver(self, entry: Entry, here: bool = False) -> None:
-        """Take a notification; never blocks.
+    def deliver(self, entry: Entry) -> None:
+        """Take a notification; never blocks."""
+        if not (isinstance(entry, Notification) and self._following.keep(entry)):
+            _start(self.admit((entry,)))
+
+    def admit(self, entries: Sequence[Entry], size: int | None = None) -> Subscription | None:
+        """Take several at once; never blocks, and calls nobody.
 
         Args:
-            entry: the notification.
-            here: the callback may run in the calling thread, when it has been quick of late and its
-                turn is now.
-        """
-        if not (isinstance(entry, Notification) and self._following.keep(entry)):
-            self.deliver_all((entry,), here)
+            entries: of one topic.
+            size: bytes of their contents, when that is known.
 
-    def deliver_all(self, entries: Sequence[Entry], here: bool = False) -> None:
-        """Take several at once, as `deliver` each."""
-        if self.key is not None or self._throttle is not None:
-            entries = wanted(entries, self.key, self._throttle)
+        Returns:
+            Whose callback is to be called now, in a `Round`; None when that need not be seen to.
+        """
+        if self._opening is None:
+            return self._admit(entries, size)
         with self._mutex:
-            offer = self._refused.append if self._closed else self._inbox.offer
-            for entry in entries:
-                offer(entry)
+            entries = self._sift(entries)
+        self._end_refused()
+        return self._admit(entries, None) if entries else None
+
+    def _sift(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        opening = self._opening
+        if opening is None:
+            return entries
+        found, refused = opening.sift(entries)
+        self._refused += refused
+        if opening.over:
+            self._opening = None
+        return found
+
+    def _admit(self, entries: Sequence[Entry], size: int | None) -> Subscription | None:
+        throttled: Sequence[Entry] = ()
+        if self.key is not None or self._throttle is not None:
+            (entries, throttled), size = wanted(entries, self.key, self._throttle), None
+            if not (entries or throttled):
+                return None
+        with self._mutex:
+            if throttled:
+                self._refused += throttled
+                self.arrivals.throttled += 0 if self._closed else len(throttled)
+            if entries:
+                self.arrivals.add(entries, size)
+            (self._refused.extend if self._closed else self._inbox.offer_all)(entries)
             if self._reading:
                 self._changed.notify(len(entries))
-            wakers, self._wakers = self._wakers, []
+            wakers = self._wakers
+            if wakers:
+                self._wakers = []
             start = self._callback is not None and not self._pumping and not self._closed
             self._pumping = self._pumping or start
-        self._end_refused()
+        if self._refused:
+            self._end_refused()
         for wake in wakers:
             wake()
-        quick = here and self._proofs >= PROOFS
-        if start and not (quick and self._executor.run_here(self._pump_here)):
-            self._start()
+        return self if start else None
 
     def _end_refused(self) -> None:
         while self._refused:
@@ -193,6 +213,12 @@ class Subscription:
 
     def report_gap(self, gap: Gap) -> None:
         """Count a loss and tell the user; called from the I/O thread."""
+        with self._mutex:
+            counted = gap if self._opening is None else self._opening.sift_gap(gap)
+        if counted is not None:
+            self._count_gap(counted)
+
+    def _count_gap(self, gap: Gap) -> None:
         with self._changed:
             if self._closed or self._following.held:
                 return
@@ -216,9 +242,36 @@ class Subscription:
             self.end()
             self._on_close(self)
 
+    def await_kept(self) -> None:
+        """Keep back what arrives until `begin_kept` has told what the publisher kept."""
+        self._opening = Opening(self.topic)
+
+    def begin_kept(self, epoch: int, lasts: Mapping[str, int], initial: Iterable[Notification | Gap]) -> None:
+        """Begin with what the publisher kept, and go on with what it numbered later.
+
+        Args:
+            epoch: of the publisher.
+            lasts: last number of each topic at the moment when it told what it kept.
+            initial: that, in order; a gap for each that cannot be read here.
+        """
+        opening, held = self._opening, list[Entry | Gap](initial)
+        if opening is None:  # it was closed
+            return
+        opening.tell(epoch, lasts)
+        while opening.waiting:
+            for each in held:
+                if isinstance(each, Gap):
+                    self._count_gap(each)
+                else:
+                    _start(self._admit((each,), None))
+            with self._mutex:
+                held, refused = opening.take()
+                self._refused += refused
+            self._end_refused()
+
     def _submit(self, function: Callable[[], None]) -> bool:
         try:
-            return self._executor.submit(function)
+            return self.executor.submit(function)
         except AgentClosed:
             return False
 
@@ -227,52 +280,64 @@ class Subscription:
             if last or not self._closed:
                 self._call(function, argument)
 
-    def _start(self) -> None:
-        if not self._submit(self._pump):
-            self._pumping = False
+    @property
+    def is_quick(self) -> bool:
+        """True when the callback has been quick of late."""
+        return self._proofs >= PROOFS
 
-    def _pump_here(self) -> None:
-        while self._call_next():
-            if not self._proofs:
-                self._start()
-                return
+    def rest(self) -> None:
+        """Nobody will call for what is pending: the next arrival asks for it anew."""
+        self._pumping = False
 
-    def _pump(self) -> None:
-        while self._call_next():
-            try:
-                if self._executor.submit(self._pump):
-                    return
-            except AgentClosed:
-                return
+    def call_pending(self, until: float) -> bool:
+        """Call for the next one; while the callback is quick, for all that are pending.
 
-    def _call_next(self) -> bool:
-        """False when nothing is pending: the next arrival starts the pump anew."""
+        Args:
+            until: monotonic seconds after which no other call begins.
+
+        Returns:
+            Whether some are left; when not, the next arrival asks for a round anew.
+        """
+        take, mutex, callback, clock = self._inbox.take_if_any, self._mutex, self._callback, time.monotonic
         with self._running:
-            with self._mutex:
-                if self._closed or not len(self._inbox):
-                    self._pumping = False
-                    return False
-                entry = self._inbox.take()
-            notification = self._opened(entry)
-            if notification is not None and self._callback is not None:
-                started = time.monotonic()
-                self._call(self._callback, notification)
-                self._proofs = self._proofs + 1 if time.monotonic() - started < QUICK else 0
-            del notification  # else it would be kept beyond its end
-            done(entry)
-            with self._changed:
-                self._pumping = len(self._inbox) > 0
-                return self._pumping
+            while True:
+                with mutex:
+                    entry = None if self._closed else take()
+                    if entry is None:
+                        self._pumping = False
+                        return False
+                linked = type(entry) is Arrival
+                notification = entry.notification if linked else None
+                if notification is None:
+                    notification = self._opened(entry)
+                now = started = clock()
+                if notification is not None and callback is not None:
+                    try:
+                        callback(notification)
+                    except BaseException as error:  # even SystemExit may end one callback only
+                        self._failed(error)
+                    now = clock()
+                    self._proofs = self._proofs + 1 if now - started < QUICK else 0
+                notification = None  # else it would be kept beyond its end
+                if linked:
+                    entry.ledger.consumed(entry)
+                if self._proofs < PROOFS or now >= until:
+                    with mutex:
+                        self._pumping = len(self._inbox) > 0
+                        return self._pumping
 
     def _call(self, function: Callable[[Any], object], argument: object) -> None:
         try:
             function(argument)
         except BaseException as error:  # even SystemExit may end one callback only
-            self.callback_errors += 1
-            logger.exception("callback of topic %s failed", self.topic)
-            # Whoever keeps the log record would keep the content, and with it the publisher's memory.
-            traceback.clear_frames(error.__traceback__)
+            self._failed(error)
         del argument
+
+    def _failed(self, error: BaseException) -> None:
+        self.callback_errors += 1
+        logger.error("callback of topic %s failed", self.topic, exc_info=error)
+        # Whoever keeps the log record would keep the content, and with it the publisher's memory.
+        traceback.clear_frames(error.__traceback__)
 
     def _opened(self, entry: Entry) -> Notification | None:
         """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
@@ -285,91 +350,13 @@ class Subscription:
         self.report_gap(Gap(entry.epoch, entry.sequence, entry.sequence))
         return None
 
-    def recv(self, timeout: float | None = None) -> Notification:
-        """The next notification, with a content of its own that may be changed.
-
-        Args:
-            timeout: seconds; None waits until the subscription ends.
-
-        Raises:
-            ReceiveTimeout: when none came in time.
-            SubscriptionClosed: when the subscription has ended.
-        """
-        return own_of(self._take(timeout))
-
-    @contextmanager
-    def recv_zero_copy(self, timeout: float | None = None) -> Iterator[Notification]:
-        """The next notification with the shared content, read-only by agreement; errors as `recv`.
-
-        A content in shared memory is let go of at the end: the notification has it no longer then. An
-        array, or a slice, that is kept by itself stays true and keeps the publisher's memory in use.
-        """
-        entry = self._take(timeout)
-        lent = copy.copy(notification_of(entry))
-        try:
-            yield lent
-        finally:
-            if is_leased(entry):
-                let_go(lent)
-            done(entry)
-
-    def _take(self, timeout: float | None) -> Entry:
-        """The next entry that could be opened."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            with self._changed:
-                self._reading = True  # from now on: it is asked with the lock
-                ready = self._changed.wait_for(lambda: len(self._inbox) or self._closed, left)
-                if not len(self._inbox):
-                    if not ready:
-                        raise ReceiveTimeout(f"no notification of {self.topic} within {timeout:g} s")
-                    raise SubscriptionClosed(f"the subscription to {self.topic} has ended")
-                entry = self._inbox.take()
-            if self._opened(entry) is not None:
-                return entry
-            done(entry)
-
-    def __iter__(self) -> Subscription:
-        """The subscription, an iterator over its notifications as `recv` gives them."""
-        return self
-
-    def __next__(self) -> Notification:
-        """The next notification; waits for it. Ends when the subscription ends."""
-        try:
-            return self.recv()
-        except SubscriptionClosed:
-            raise StopIteration from None
-
-    def __aiter__(self) -> Subscription:
-        """As `__iter__`, without blocking the event loop."""
-        return self
-
-    async def __anext__(self) -> Notification:
-        """The next notification; a cancelled wait loses none. Ends when the subscription ends."""
-        loop = asyncio.get_running_loop()
-        while True:
-            arrived = asyncio.Event()
-            waker = partial(_wake, loop, arrived)
-            with suppress(ReceiveTimeout, SubscriptionClosed):
-                return own_of(self._take(0))
-            with self._changed:
-                if len(self._inbox):
-                    continue
-                if self._closed:
-                    raise StopAsyncIteration
-                self._wakers.append(waker)
-            try:
-                await arrived.wait()
-            finally:
-                with self._changed:
-                    if waker in self._wakers:
-                        self._wakers.remove(waker)
-
     def end(self) -> None:
         """Take nothing more and wake whoever waits; does not wait for a running callback."""
         with self._changed:
             self._closed = True
+            opening, self._opening = self._opening, None
+            if opening is not None:
+                self._refused += opening.end()
             self._inbox.clear()
             self._changed.notify_all()
             wakers, self._wakers = self._wakers, []
@@ -385,7 +372,7 @@ class Subscription:
         if not self._closed:
             self.end()
             self._on_close(self)
-        if not self._executor.in_thread() and self._running.acquire(timeout=CALLBACK_TIMEOUT):
+        if not self.executor.in_thread() and self._running.acquire(timeout=CALLBACK_TIMEOUT):
             self._running.release()
 
     def __enter__(self) -> Subscription:
@@ -395,6 +382,6 @@ class Subscription:
         self.close()
 
 
-def _wake(loop: asyncio.AbstractEventLoop, arrived: asyncio.Event) -> None:
-    with suppress(RuntimeError):  # the reader's event loop may be gone by now
-        loop.call_soon_threadsafe(arrived.set)
+def _start(ready: Subscription | None) -> None:
+    if ready is not None:
+        Round(ready.executor, ready).start()

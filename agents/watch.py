@@ -15,6 +15,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from .counters import Counters
+from .endpoints import new_monitor
 from .loop import Loop
 
 logger = logging.getLogger("pzc.watch")
@@ -39,7 +40,7 @@ class Watch:
     Args:
         loop: owner of the socket.
         socket: the bound socket.
-        endpoint: where it is bound.
+        endpoint: where it is bound; empty for nowhere.
         counters: where the count of failed handshakes goes.
         name: of that count.
     """
@@ -52,7 +53,7 @@ class Watch:
         self._endpoint = endpoint
         self._counters = counters
         self._name = name
-        self._monitor = socket.get_monitor_socket(_FAILED | _CLOSED)
+        self._monitor = new_monitor(socket, _FAILED | _CLOSED)
         loop.register(self._monitor, self._on_event)
 
     def _on_event(self) -> None:
@@ -76,7 +77,7 @@ class Watch:
         if inproc:
             self._socket.unbind(self._endpoint)
         self._socket.close(LINGER_MS)
-        if not inproc:
+        if self._endpoint and not inproc:
             self._wait_until_free()
         self._monitor.close(0)
 

@@ -5,6 +5,8 @@ MessagePack arrays in the order of the fields, nothing more and nothing less in 
     Bundle  first, items, lasts, lent, dropped, hurry
     Item    topic, number, key, sent_ms, lost, serializer, body, block, size
     Last    topic, number, lost
+    Mail    the fields of a Bundle, then epoch, tenure, after, ranges
+    Range   first_number, last_number, topic, first, last, evicted
 
 Fields at the end may be missing where they have a default. The body of an item is encoded by itself and
 stays bytes here: whoever receives it looks at the item's serializer first.
@@ -12,7 +14,7 @@ stays bytes here: whoever receives it looks at the item's serializer first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -23,6 +25,9 @@ from .frames import MAX_CONTENT, MAX_HEADER, MAX_SERIALIZER
 
 MAX_ITEMS = 10_000
 """Items of a bundle; as many lasts, and as many dropped blocks."""
+
+MAX_RANGES = 1_000_000
+"""Evicted ranges that are told together."""
 
 MAX_NUMBER = (1 << 53) - 1
 """The largest number that any field of a bundle has."""
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
     Body = bytes | bytearray | memoryview
 else:
     Body = bytes  # what comes in; out go views as well
+
+B = TypeVar("B", bound="Bundle")
 
 _Number = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 _Block = Annotated[int, Meta(ge=0, le=MAX_BLOCK)]
@@ -102,6 +109,33 @@ class Bundle(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     hurry: bool = False
 
 
+class Range(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    """Messages of a topic that a mailbox evicted; fields as those of `delivery.mail.Lost`."""
+
+    first_number: _Number
+    last_number: _Number
+    topic: _Name
+    first: _Number
+    last: _Number
+    evicted: _Number
+
+
+class Mail(Bundle, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What comes out of a mailbox at once; ``first`` and ``items`` with numbers of the mailbox.
+
+    Attributes:
+        epoch: of the publisher.
+        tenure: of the mailbox.
+        after: every number above it is told of.
+        ranges: what was evicted; at most 1 000 000.
+    """
+
+    epoch: _Number = 0
+    tenure: _Number = 0
+    after: _Number = 0
+    ranges: Annotated[list[Range], Meta(max_length=MAX_RANGES)] = []
+
+
 class _ViewedItem(Item, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
     body: Annotated[memoryview, _Content]
 
@@ -110,18 +144,24 @@ class _ViewedBundle(Bundle, array_like=True, frozen=True, forbid_unknown_fields=
     items: Annotated[list[_ViewedItem], _Limit] = []  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
+class _ViewedMail(Mail, array_like=True, frozen=True, forbid_unknown_fields=True):
+    items: Annotated[list[_ViewedItem], _Limit] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
 _ENCODER = msgspec.msgpack.Encoder()
 _SMALL = msgspec.msgpack.Decoder(Bundle)
 _LARGE = msgspec.msgpack.Decoder(_ViewedBundle)
+_SMALL_MAIL = msgspec.msgpack.Decoder(Mail)
+_LARGE_MAIL = msgspec.msgpack.Decoder(_ViewedMail)
 
 
 def encode(bundle: Bundle) -> bytes:
-    """The bytes of a bundle; every body is copied once.
+    """The bytes of a bundle, or of mail; every body is copied once.
 
     Raises:
         SerializeError: for what is no bundle, or a text or body that has no bytes.
     """
-    if type(bundle) is not Bundle:
+    if type(bundle) is not Bundle and type(bundle) is not Mail:
         raise SerializeError(f"only a Bundle can be encoded as one, not a {type(bundle).__name__}")
     try:
         return _ENCODER.encode(bundle)
@@ -138,8 +178,25 @@ def decode(data: bytes | bytearray | memoryview) -> Bundle:
     try:
         bundle = _SMALL.decode(data) if len(data) <= COPIED else _with_views(data)
     except Exception as error:  # msgspec lets those of Unicode and of recursion through
-        reason = f"{type(error).__name__}: {str(error)[:200]}"
-        raise DecodeError(f"a bundle of {len(data)} bytes cannot be decoded: {reason}") from None
+        raise _unreadable("bundle", data, error) from None
+    return _checked(bundle)
+
+
+def decode_mail(data: bytes | bytearray | memoryview) -> Mail:
+    """The mail in ``data``, as `decode`."""
+    try:
+        mail = _SMALL_MAIL.decode(data) if len(data) <= COPIED else _mail_with_views(data)
+    except Exception as error:
+        raise _unreadable("mail", data, error) from None
+    return _checked(mail)
+
+
+def _unreadable(what: str, data: bytes | bytearray | memoryview, error: Exception) -> DecodeError:
+    reason = f"{type(error).__name__}: {str(error)[:200]}"
+    return DecodeError(f"a {what} of {len(data)} bytes cannot be decoded: {reason}")
+
+
+def _checked(bundle: B) -> B:
     for item in bundle.items:
         if (item.block or item.size) and (not item.block or len(item.body)):
             raise DecodeError(f"item {item.number} of {item.topic[:80]!r} has no content, or two")
@@ -150,6 +207,19 @@ def _with_views(data: bytes | bytearray | memoryview) -> Bundle:
     viewed = _LARGE.decode(memoryview(data).cast("B").toreadonly())
     items = [_settled(*astuple(item)) for item in viewed.items]
     return Bundle(viewed.first, items, viewed.lasts, viewed.lent, viewed.dropped, viewed.hurry)
+
+
+def _mail_with_views(data: bytes | bytearray | memoryview) -> Mail:
+    viewed = _LARGE_MAIL.decode(memoryview(data).cast("B").toreadonly())
+    items = [_settled(*astuple(item)) for item in viewed.items]
+    return Mail(
+        viewed.first,
+        items,
+        epoch=viewed.epoch,
+        tenure=viewed.tenure,
+        after=viewed.after,
+        ranges=viewed.ranges,
+    )
 
 
 def _settled(

@@ -100,6 +100,7 @@ class Codec:
             if accept_serializers is None
             else frozenset(_family(name) for name in accept_serializers)
         )
+        self._opened = self.accept_serializers | serializers.STRUCTURAL
         self.max_content = max_content
         self._outgoing: Kept[Outgoing] = Kept()
         self._incoming: Kept[Incoming] = Kept()
@@ -324,7 +325,7 @@ class Codec:
             header.sender,
             header.topic,
             name,
-            serializers.family(name) in self.accept_serializers | serializers.STRUCTURAL,
+            serializers.family(name) in self._opened,
             signer,
             1 + len(signature.tag) if signer else len(proof),
             sealer_of,

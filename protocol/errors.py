@@ -28,7 +28,8 @@
     │   ├── LockedBy                        somebody else holds the lock of the instrument
     │   ├── LockLost                        the lock that this call relied on is no longer held
     │   ├── InstantiateRefused              class not on the server's list
-    │   └── PolicyRefused                   the publisher does not offer this policy
+    │   ├── PolicyRefused                   the publisher does not offer this policy
+    │   └── TypeMismatch (TypeError)        the topic's messages are of another type than asked for
     ├── CycleRefused (ValueError)           a connection of topics that would lead back to its start
     ├── MemberRefused (AttributeError)      private or unexposed member
     ├── RemoteError (RuntimeError)          a remote exception that cannot be rebuilt here
@@ -181,6 +182,10 @@ class InstantiateRefused(Refused):
 
 class PolicyRefused(Refused):
     """The publisher does not offer the requested policy."""
+
+
+class TypeMismatch(Refused, TypeError):
+    """The publisher says another type of a topic's messages than was asked for; the text has both."""
 
 
 class CycleRefused(PzcError, ValueError):

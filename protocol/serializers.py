@@ -12,6 +12,7 @@ buffers  the object; arrays in place            restricted unpickler
 json     tuples as lists, keys as str          safe as it is
 msgpack  tuples as lists                       safe as it is
 bundle   a :class:`.bundle.Bundle`, else none  safe as it is; what links are made of
+mail     a :class:`.bundle.Mail`, else none    safe as it is; what comes out of mailboxes
 ======== ===================================== ============================================
 
 The byte layout of a ``buffers`` frame is described in :mod:`.buffers`.
@@ -39,7 +40,7 @@ from .unpickle import restricted_loads
 SAFE: frozenset[str] = frozenset({"json", "msgpack"})
 """Built-in families that never unpickle."""
 
-STRUCTURAL: frozenset[str] = frozenset({"bundle"})
+STRUCTURAL: frozenset[str] = frozenset({"bundle", "mail"})
 """Families of the wire's own structs: accepted everywhere, and not to be chosen for contents."""
 
 Encoder = Callable[[object, Allocate | None], Data]
@@ -365,6 +366,10 @@ def _decode_bundle(data: Data, _trusted: bool, _writable: bool) -> object:
     return bundle.decode(data)
 
 
+def _decode_mail(data: Data, _trusted: bool, _writable: bool) -> object:
+    return bundle.decode_mail(data)
+
+
 _SERIALIZERS: dict[str, _Serializer] = {
     "pickle": _Serializer("pickle", _pickle_encoder(pickle.HIGHEST_PROTOCOL), _decode_pickle, safe=False),
     **{f"pickle{n}": _Serializer("pickle", _pickle_encoder(n), _decode_pickle, safe=False) for n in range(6)},
@@ -372,4 +377,5 @@ _SERIALIZERS: dict[str, _Serializer] = {
     "msgpack": _Serializer("msgpack", _encode_msgpack, _decode_msgpack, safe=True),
     "buffers": _Serializer("buffers", buffers.encode, _decode_buffers, safe=False),
     "bundle": _Serializer("bundle", _encode_bundle, _decode_bundle, safe=True),
+    "mail": _Serializer("mail", _encode_bundle, _decode_mail, safe=True),
 }

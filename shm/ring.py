@@ -24,6 +24,7 @@ import contextlib
 import os
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
@@ -262,6 +263,11 @@ class Ring:
                 "refused": self.refused,
                 "retired": self._retired,
             }
+
+    def leases(self) -> Counter[Hashable]:
+        """How many blocks each holder holds."""
+        with self._lock:
+            return Counter(holder for entry in self._entries.values() for holder in entry.holders)
 
     def close(self) -> None:
         """Let go of every block; readers keep what they see, and there are no slots any longer."""

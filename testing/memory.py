@@ -88,7 +88,7 @@ class _End:
 def memory_pair(bound: int = 1000) -> tuple[Transport, Transport]:
     """Two connected transports; what one sends the other receives, as a copy.
 
-    They behave as those of a real connection, errors included (see `pzc.agents.transport.Transport`), and
+    They behave as those of a real connection (see `pzc.agents.transport.Transport`), errors included, and
     hold neither socket nor thread, so there is nothing to clean up::
 
         near, far = memory_pair()

@@ -21,6 +21,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import get_ident
+from typing import Protocol
+
+from msgspec import Struct
 
 from ...delivery.acknowledgements import Acknowledger
 from ...protocol.bundle import Item
@@ -30,10 +33,20 @@ from ..notification import Notification
 Make = Callable[[], Notification]
 
 
-class Arrival:
+class Book(Protocol):
+    """Where the end of arrivals is written down."""
+
+    lock: threading.Lock
+
+    def consumed(self, arrival: Arrival) -> None:
+        """One subscription less needs an arrival."""
+        ...
+
+
+class Arrival(Struct, eq=False):
     """One notification for all subscriptions of this process that want it.
 
-    Args:
+    Attributes:
         ledger: where its end is written down.
         number: in the link.
         topic: of the notification.
@@ -41,34 +54,27 @@ class Arrival:
         epoch: of the publisher.
         sequence: number in its topic.
         leased: its content lies in a block of the publisher.
-        notification: what it is, when that is known already.
-
-    Attributes:
-        make: decodes it; called once, by whoever opens it first.
+        notification: what it is, once that is known.
         left: subscriptions that are not done with it.
+        make: decodes it; called once, by whoever opens it first.
+        size: bytes of its encoded content; 0 for one that was not encoded.
+        sent_ms: the publisher's Unix time in milliseconds.
     """
 
-    __slots__ = (
-        "_error", "_ledger", "_lock", "_notification",
-        "epoch", "key", "leased", "left", "make", "number", "sequence", "topic",
-    )  # fmt: skip
-
-    def __init__(
-        self, ledger: Ledger, number: int, topic: str, key: str, epoch: int, sequence: int,
-        leased: bool = False, notification: Notification | None = None,
-    ) -> None:  # fmt: skip
-        self.number = number
-        self.topic = topic
-        self.key = key
-        self.epoch = epoch
-        self.sequence = sequence
-        self.leased = leased
-        self.left = 0
-        self._ledger = ledger
-        self.make: Make | None = None
-        self._notification = notification
-        self._error: ProtocolError | None = None
-        self._lock = None if notification is not None else threading.Lock()
+    ledger: Book
+    number: int
+    topic: str
+    key: str
+    epoch: int
+    sequence: int
+    leased: bool = False
+    notification: Notification | None = None
+    left: int = 0
+    make: Make | None = None
+    error: ProtocolError | None = None
+    lock: threading.Lock | None = None
+    size: int = 0
+    sent_ms: int = 0
 
     def open(self) -> Notification:
         """The notification, the same for everybody.
@@ -76,39 +82,69 @@ class Arrival:
         Raises:
             ProtocolError: why its content cannot be had here, each time.
         """
-        notification = self._notification
+        notification = self.notification
         if notification is not None:
             return notification
-        if self._lock is None:
-            raise _too_late()
-        with self._lock:
+        lock = self.lock
+        if lock is None:
+            with self.ledger.lock:
+                lock = self.lock = self.lock or threading.Lock()
+        with lock:
             make, self.make = self.make, None
             if make is not None:
                 try:
-                    self._notification = make()
+                    self.notification = make()
                 except ProtocolError as exc:
-                    self._error = exc.with_traceback(None)
+                    self.error = exc.with_traceback(None)
                     exc.__cause__ = exc.__context__ = None  # their frames would keep the content
-            if self._notification is not None:
-                return self._notification
-        raise self._error or _too_late()
+            if self.notification is not None:
+                return self.notification
+        raise self.error or _too_late()
 
     @property
     def readable(self) -> bool:
         """False when it could not be made ready to be opened."""
-        return self._notification is not None or self.make is not None
+        return self.notification is not None or self.make is not None
 
     def consumed(self) -> None:
         """A subscription is done with it; keep no reference to its content when calling."""
-        self._ledger.consumed(self)
+        self.ledger.consumed(self)
 
     def forget(self) -> None:
         """Let go of the content."""
-        self.make = self._notification = self._error = None
+        self.make = self.notification = self.error = None
 
 
 def _too_late() -> ProtocolError:
     return ProtocolError("a notification was opened after the last subscription was done")
+
+
+class Together(Struct, eq=False):
+    """Arrivals of one topic in succession, for all subscriptions of this process that want them.
+
+    Attributes:
+        topic: of all.
+        arrivals: in order; whoever gets them does not change this.
+        lost: how many the publisher dropped before some of them, by their numbers in the topic.
+        size: bytes of their encoded contents.
+    """
+
+    topic: str
+    arrivals: list[Arrival]
+    lost: dict[int, int]
+    size: int = 0
+
+    def add(self, arrival: Arrival, lost: int) -> None:
+        """One more."""
+        self.arrivals.append(arrival)
+        self.size += arrival.size
+        if lost:
+            self.lost[arrival.sequence] = lost
+
+
+def alone(arrival: Arrival, lost: int) -> Together:
+    """One arrival, after some lost others."""
+    return Together(arrival.topic, [arrival], {arrival.sequence: lost} if lost else {}, arrival.size)
 
 
 class Urgency(enum.Enum):
@@ -124,17 +160,6 @@ class Urgency(enum.Enum):
 
 
 _NOW, _SOON, _LATER = Urgency
-
-
-class _Held:
-    """One link number that is not done; ``holds`` counts subscriptions, together as one, and the view."""
-
-    __slots__ = ("holds", "leased", "topic")
-
-    def __init__(self, topic: str, leased: bool) -> None:
-        self.topic = topic
-        self.leased = leased
-        self.holds = 2 if leased else 1
 
 
 class Ledger:
@@ -154,7 +179,8 @@ class Ledger:
         self.lock = threading.Lock()
         self.acks = Acknowledger()
         self.halves: dict[str, int] = {}
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, str] = {}  # the topic of each number
+        self._viewed: dict[int, bool] = {}  # numbers in blocks; True when either subscriptions or view ended
         self._ended: deque[int] = deque()  # filled by finalizers, which may take no lock
         self.hurry = 0
         self._since_report: dict[str, int] = {}
@@ -175,35 +201,44 @@ class Ledger:
         with self.lock:
             new = self.acks.arrived(number)
             if new:
-                self._held[number] = _Held(topic, leased)
+                self._held[number] = topic
+                if leased:
+                    self._viewed[number] = False
             return new
 
     def entered(self, first: int, items: Sequence[Item]) -> int:
         """Enter a bundle, as `arrived` each of its items; how many of its first ones came before."""
-        repeated, arrived, held = 0, self.acks.arrived, self._held
+        held = self._held
         with self.lock:
-            for number, item in enumerate(items, first):
-                if arrived(number):
-                    held[number] = _Held(item.topic, item.block > 0)
-                else:
-                    repeated += 1
+            repeated = self.acks.arrived_all(first, len(items))
+            for number, item in enumerate(items[repeated:] if repeated else items, first + repeated):
+                held[number] = item.topic
+                if item.block:
+                    self._viewed[number] = False
         return repeated
 
     def consumed(self, arrival: Arrival) -> None:
         """One subscription less needs an arrival."""
         with self.lock:
-            arrival.left -= 1
-            if arrival.left > 0:
+            left = arrival.left = arrival.left - 1
+            if left > 0:
                 return
-        if arrival.leased or self._ended:
+            urgency, content = None, None
+            slow = arrival.leased or self._ended
+            if not slow:
+                content = (
+                    arrival.notification,
+                    arrival.make,
+                    arrival.error,
+                )  # it goes without the lock: user code may run
+                arrival.make = arrival.notification = arrival.error = None
+                urgency = self._end(arrival.number)
+                if urgency is _LATER and not self._held:
+                    urgency = _SOON
+        del content
+        if slow:
             self.unwanted(arrival)
-            return
-        arrival.forget()  # before the lock: user code may run
-        with self.lock:
-            urgency = self._end(arrival.number)
-            if urgency is _LATER and not self._held:
-                urgency = _SOON
-        if urgency is not None:
+        elif urgency is not None:
             self._on_news(urgency)
 
     def unwanted(self, arrival: Arrival) -> None:
@@ -242,18 +277,20 @@ class Ledger:
 
     def _end(self, number: int) -> Urgency | None:
         """One hold of a number less; with the lock."""
-        held = self._held.get(number)
-        if held is None:
+        leased = number in self._viewed
+        if leased and not self._viewed[number]:
+            self._viewed[number] = True
             return None
-        held.holds -= 1
-        if held.holds:
+        topic = self._held.pop(number, None)
+        if topic is None:
             return None
-        del self._held[number]
+        if leased:
+            del self._viewed[number]
         self.acks.done(number)
-        topic, since = held.topic, self._since_report
+        since = self._since_report
         count = since[topic] = since.get(topic, 0) + 1
         half = self.halves.get(topic)
-        urgent = held.leased or number <= self.hurry or (half is not None and count >= half)
+        urgent = leased or number <= self.hurry or (half is not None and count >= half)
         return _NOW if urgent else _LATER
 
     def report(self, *, always: bool) -> tuple[int, int, list[int]] | None:

@@ -3,11 +3,11 @@
 ::
 
     state    event                                     next
-    quiet    news that are to be told now              quiet: told
-    quiet    soon, and `QUIET` after the last          quiet: told
+    any      news that are to be told now              as it was: told
+    any      soon, and `QUIET` after the last          as it was: told
     quiet    soon but not yet, or later                due: a timer is set
     quiet    the way cannot take it in this thread     due: a timer is set
-    due      soon or later                             due: they are told together
+    due      soon but not yet, or later                due: they are told together
     due      the timer                                 quiet: told
 """
 
@@ -20,10 +20,11 @@ from ..loop import Loop
 from .arrivals import Urgency
 
 QUIET = 0.001
-"""Seconds after which the next news are told at once, because telling them costs little then."""
+"""Seconds after which the next news are told at once, by whoever has them."""
 
-SPACING = 0.001
-"""Seconds between two messages that are not urgent."""
+SPACING = 0.02
+"""Seconds until news are told that no others follow. Nobody waits for them: what frees memory, or half of a
+window, is told at once."""
 
 
 class Granting:
@@ -42,10 +43,9 @@ class Granting:
 
     def news(self, urgency: Urgency) -> None:
         """Something is done."""
-        quiet = not self._due and monotonic() - self._last >= QUIET
-        if urgency is Urgency.NOW or (urgency is Urgency.SOON and quiet):
+        if urgency is Urgency.NOW or (urgency is Urgency.SOON and monotonic() - self._last >= QUIET):
             self.say()
-        else:
+        elif not self._due:
             self._later()
 
     def say(self, *, always: bool = False) -> None:

@@ -61,9 +61,13 @@ class Hands:
         """Go on in another thread when this one is held up by a callback; one caller at a time."""
         since = self._since
         if since is not None and now - since > TAKE_OVER:
-            self._since = None
+            before, self._since = self._thread, None
             self._generation += 1
-            self.start()
+            try:
+                self.start()
+            except RuntimeError:  # no thread is left: this one goes on when it can
+                self._thread, self._since = before, since
+                self._generation -= 1
 
     def join(self, timeout: float) -> bool:
         """Wait until it has ended; False after ``timeout`` seconds, and at once in its own thread."""

@@ -177,6 +177,11 @@ class Inlet:
         else:
             self._ask_again(subscription.topic)
 
+    def move(self, endpoint: str) -> None:
+        """Its publisher is at another endpoint from now on; any thread."""
+        if self._station.move(self.peer.endpoint, endpoint) and (way := self._way) is not None:
+            way.close()
+
     def subscriptions(self) -> list[Subscription]:
         """All of the link."""
         return [place.subscription for place in self._places]
@@ -251,7 +256,7 @@ class Inlet:
         if self._over.is_set():
             return
         logger.info("%r was lost: %s", self, reason)
-        self._station.counters.add("links_lost")
+        self._station.lost(reason)
         if way.kind == "inproc":  # where nobody has to be heard
             self._liveness = Liveness(monotonic())
         self._way = None
@@ -270,7 +275,7 @@ class Inlet:
             self._attach(self._station.way_again(peer, self.wanted, deadline), deadline)
         except LinkOver as exc:
             self._on_closed_there(str(exc))
-        except PzcError as exc:
+        except Exception as exc:  # of the system, too: the next attempt may succeed
             logger.debug("%r cannot be opened again: %s", self, exc)
             self._over.wait(RETRY)
 
@@ -315,8 +320,6 @@ class Inlet:
         self._liveness.spoke(monotonic())
         return {"pzc": "grant", "link": self._link, **news}
 
-    # --- inside the process --------------------------------------------------------------------------
-
     def take_local(self, way: Inside, number: int, notification: Notification, lost: int) -> None:
         """A notification of a publisher in this process; in its thread, which callbacks must not hold up."""
         if way is self._way or self._way is None:
@@ -327,8 +330,6 @@ class Inlet:
         """The last number of a topic of a publisher in this process."""
         for place in self._places.wanting(topic):
             place.tell(self.peer.epoch, topic, number, lost)
-
-    # --- threads -------------------------------------------------------------------------------------
 
     def _receive(self) -> deque[Errand]:
         """Receive, or try to; what to do then."""
@@ -350,6 +351,7 @@ class Inlet:
         """Look after the link; I/O thread."""
         if self._over.is_set():
             return
+        self._loop.call_later(TICK, self._tick)
         now, way = monotonic(), self._way
         self._hands.look(now)
         if way is not None and way.kind == "unix":
@@ -362,7 +364,6 @@ class Inlet:
             reason = f"{self.peer.endpoint} has been unreachable for {self._liveness.silence(now):.0f} s"
             for place in self._places:
                 place.subscription.report_lost(reason)
-        self._loop.call_later(TICK, self._tick)
 
     def statistics(self) -> dict[str, Any]:
         """What it is, and what it saw."""
@@ -371,8 +372,6 @@ class Inlet:
             "state": self._liveness.state(monotonic()), "undone": len(self._intake.ledger),
             "subscriptions": len(self._places), "counts": self._station.counters.as_dict(),
         }  # fmt: skip
-
-    # --- the end -------------------------------------------------------------------------------------
 
     def _hang_up(self) -> None:
         way = self._way

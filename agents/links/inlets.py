@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -23,12 +24,15 @@ import weakref
 from collections.abc import Hashable
 from typing import Any
 
-from ...protocol.errors import CallTimeout, PolicyRefused, SubscriptionClosed
+from ...protocol.errors import CallTimeout, PolicyRefused, Refused, SubscriptionClosed
 from ...protocol.frames import PZC01
+from ..descriptors import Starved
 from ..peers import Peer
 from ..subscription import Subscription
 from ..wire import Protocol
 from .inlet import Inlet
+
+logger = logging.getLogger("pzc.links")
 
 JOIN_TIMEOUT = 2.0
 """Seconds that ended links may take to give back what they had."""
@@ -120,7 +124,13 @@ def subscribe(
     try:
         inlet = _table.fitting(key, transport)
         if inlet is None:
-            _open(protocol, peer, subscription, transport, deadline)
+            try:
+                _open(protocol, peer, subscription, transport, deadline)
+            except (Refused, Starved) as exc:
+                if transport != "auto" or type(exc) not in (Refused, Starved):
+                    raise
+                logger.info("the link to %s goes over tcp: %s", peer.endpoint, exc)
+                _open(protocol, peer, subscription, "tcp", deadline)
             return
     finally:
         opening.release()
@@ -152,6 +162,13 @@ def remove(subscription: Subscription) -> None:
     inlet = _table.of.pop(subscription, None)
     if inlet is not None:
         inlet.remove(subscription)
+
+
+def move(subscription: Subscription, endpoint: str) -> None:
+    """The publisher of a subscription is at another endpoint now; its link, and all that share it, follow."""
+    inlet = _table.of.get(subscription)
+    if inlet is not None:
+        inlet.move(endpoint)
 
 
 def settle(timeout: float = JOIN_TIMEOUT) -> None:

@@ -6,10 +6,11 @@ it first. One that cannot be decoded is counted, and a gap for its subscriptions
 
 from __future__ import annotations
 
+import errno
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,11 +19,14 @@ from ...protocol.bundle import Body, Item
 from ...protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
 from ...shm.views import Mapped
 from ..counters import Counters
+from ..descriptors import Starved
 from ..endpoints import DECODE_LATER
 from ..notification import Notification
 from ..peers import Peer
+from ..rounds import rounds
+from ..subscription import Subscription
 from ..wire import Protocol
-from .arrivals import Arrival, Ledger, Urgency
+from .arrivals import Arrival, Ledger, Together, Urgency, alone
 from .hands import Errand
 from .inward import Received
 from .places import Place
@@ -62,6 +66,7 @@ class Intake:
         self._counters = counters
         self._mapped = Mapped()
         self._complained: set[str] = set()
+        self._accepted: dict[str, bool] = {}
 
     def map_anew(self) -> None:
         """Another connection: descriptors come anew, views of before stay true."""
@@ -85,15 +90,16 @@ class Intake:
 
         Raises:
             RemoteProtocolError: when notifications are missing before it.
+            Starved: when no descriptor is left for a block.
         """
         bundle = received.bundle
         if received.fd >= 0:
             self._map(bundle.lent, received.fd)
-        errands = deque[Errand]()
         if bundle.hurry:
             self.ledger.hurry = bundle.first + len(bundle.items) - 1
-        if bundle.items:
-            self._enter(bundle.first, bundle.items, received.key_id, roster, errands)
+        entered = self._enter(bundle.first, bundle.items, received.key_id, roster) if bundle.items else ()
+        ready = [called for wanted, together in entered for called in _admit(wanted, together)]
+        errands = deque[Errand]([each.start_here for each in rounds(ready)])
         for last in bundle.lasts:
             told = (self.peer.epoch, last.topic, last.number, last.lost)
             errands.extend(partial(place.tell, *told) for place in roster.wanting(last.topic))
@@ -109,52 +115,53 @@ class Intake:
     def _map(self, block: int, fd: int) -> None:
         try:
             self._mapped.add(block, fd)
-        except (ValueError, OSError) as exc:  # its contents are lost here, and counted when they come
+        except (ValueError, OSError) as exc:
             self._counters.add("blocks_refused")
-            logger.warning("a block of %s cannot be mapped here: %s", self.peer.endpoint, exc)
+            text = f"a block of {self.peer.endpoint} cannot be mapped here: {exc}"
+            if isinstance(exc, OSError) and exc.errno in (errno.EMFILE, errno.ENFILE):
+                raise Starved(text) from exc  # a way without blocks will do
+            logger.warning("%s", text)  # its contents are lost here, and counted when they come
 
     def _enter(
-        self, first: int, items: list[Item], key_id: str, roster: Roster, errands: deque[Errand]
-    ) -> None:
-        """Enter notifications; those of a topic in succession are handed on together."""
+        self, first: int, items: list[Item], key_id: str, roster: Roster
+    ) -> list[tuple[tuple[Place, ...], Together]]:
+        """Enter notifications; those of a topic in succession together, and who wants them."""
         ledger, now = self.ledger, time.time()
         repeated = ledger.entered(first, items)
         if repeated:
             self._counters.add("notifications_repeated", repeated)
         if repeated < len(items):
             self._counters.add("notifications", len(items) - repeated)
-        topic, wanted, together = "", tuple[Place, ...](), list[tuple[Arrival, int]]()
+        entered = list[tuple[tuple[Place, ...], Together]]()
+        topic, wanted, together, epoch = "", tuple[Place, ...](), None, self.peer.epoch
         for number, item in enumerate(items[repeated:] if repeated else items, first + repeated):
             if item.topic != topic:
-                topic, wanted, together = item.topic, roster.wanting(item.topic), []
-            arrival = self._arrival(number, item, key_id, now)
-            if not arrival.readable:
+                topic, wanted, together = item.topic, roster.wanting(item.topic), None
+            block, made, make = item.block > 0, None, None
+            try:
+                body = self._body(number, item) if block else item.body
+                if len(body) <= DECODE_LATER:
+                    made = self._make(item, body, key_id, now)
+                else:
+                    make = partial(self._make, item, body, key_id, now)
+            except ProtocolError:  # counted there; whoever looks sees that it is not readable
+                pass
+            arrival = Arrival(
+                ledger, number, topic, item.key, epoch, item.number, block, made, len(wanted), make,
+                size=item.size or len(item.body), sent_ms=item.sent_ms,
+            )  # fmt: skip
+            if made is None and make is None:
                 for place in wanted:
                     place.miss(arrival)
-            if not (arrival.readable and wanted):
                 ledger.unwanted(arrival)
-                continue
-            arrival.left = len(wanted)
-            if not together:
-                errands.extend(partial(place.take, together, here=True) for place in wanted)
-            together.append((arrival, item.lost))
-
-    def _arrival(self, number: int, item: Item, key_id: str, received_at: float) -> Arrival:
-        """A notification, opened when it is small."""
-        block, made, make = item.block > 0, None, None
-        try:
-            body = self._body(number, item) if block else item.body
-            if len(body) <= DECODE_LATER:
-                made = self._make(item, body, key_id, received_at)
+            elif not wanted:
+                ledger.unwanted(arrival)
+            elif together is None:
+                together = alone(arrival, item.lost)
+                entered.append((wanted, together))
             else:
-                make = partial(self._make, item, body, key_id, received_at)
-        except ProtocolError:  # counted there; whoever looks sees that it is not readable
-            pass
-        arrival = Arrival(
-            self.ledger, number, item.topic, item.key, self.peer.epoch, item.number, block, made
-        )
-        arrival.make = make
-        return arrival
+                together.add(arrival, item.lost)
+        return entered
 
     def take_local(self, number: int, notification: Notification, lost: int, roster: Roster) -> list[Errand]:
         """Enter a notification that was published in this process; how it is handed on.
@@ -168,12 +175,12 @@ class Intake:
         wanted = roster.wanting(topic)
         arrival = Arrival(
             self.ledger, number, topic, notification.key, notification.epoch, notification.sequence,
-            notification=notification,
+            notification=notification, sent_ms=int(notification.sent_at * 1000),
         )  # fmt: skip
         if not wanted:
             self.ledger.unwanted(arrival)
         arrival.left = len(wanted)
-        return [partial(place.take, [(arrival, lost)], here=False) for place in wanted]
+        return [each.start for each in rounds(_admit(wanted, alone(arrival, lost)))]
 
     def _body(self, number: int, item: Item) -> Body:
         ended = partial(self.ledger.view_ended, number)
@@ -188,17 +195,28 @@ class Intake:
     def _make(self, item: Item, body: Body, key_id: str, received_at: float) -> Notification:
         name = item.serializer
         try:
-            accepted = self._protocol.codec.accept_serializers
-            if name not in accepted and serializers.family(name) not in accepted:
+            if not self._accepts(name):
                 raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
-            content = serializers.decode(name, body, trusted=bool(key_id))
+            if len(body) <= DECODE_LATER:
+                content = serializers.decode_part(name, bytes(body), trusted=bool(key_id))
+            else:
+                content = serializers.decode(name, body, trusted=bool(key_id))
         except ProtocolError as exc:
             self._complain(item.topic, exc)
             raise
         return Notification(
             self.peer.agent_id, self.peer.name, item.topic, item.key, item.number, self.peer.epoch,
-            item.sent_ms / 1000, received_at, content, key_id,
+            item.sent_ms / 1000, received_at, content, key_id, size=len(body),
         )  # fmt: skip
+
+    def _accepts(self, name: str) -> bool:
+        known = self._accepted.get(name)
+        if known is None:
+            accepted = self._protocol.codec.accept_serializers
+            known = name in accepted or serializers.family(name) in accepted
+            if known:  # others come in any number
+                self._accepted[name] = True
+        return known
 
     def _complain(self, topic: str, error: ProtocolError) -> None:
         self._counters.add("notifications_refused")
@@ -206,3 +224,17 @@ class Intake:
         if topic not in self._complained:
             self._complained.add(topic)
             logger.warning("%s of %s is lost here: %s", topic, self.peer.endpoint, error)
+
+
+def _admit(wanted: Iterable[Place], together: Together) -> list[Subscription]:
+    """Hand arrivals to all who want them, before any callback; whose callbacks are to be called then."""
+    ready = list[Subscription]()
+    for place in wanted:
+        try:
+            called = place.take(together)
+        except Exception:
+            logger.exception("%s could not be handed on to one subscription", together.topic)
+        else:
+            if called is not None:
+                ready.append(called)
+    return ready

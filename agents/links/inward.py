@@ -28,15 +28,17 @@ from typing import Any, NamedTuple, Protocol
 from ...protocol import bundle
 from ...protocol.bundle import Bundle
 from ...protocol.consignments import Consignment
-from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, RemoteProtocolError
+from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, Refused, RemoteProtocolError
 from .. import fastlane
 from ..deferred import Deferred
+from ..descriptors import Starved
 from ..dispatch import Executor
 from ..lines import Line, abilities
 from ..loop import Loop
 from ..peers import Peer
 from ..reply import Reply, accepted
 from ..requests import Requester
+from ..wire import now_ms
 
 SEND_TIMEOUT = 4.0
 """Seconds in which a publisher that lives takes a few bytes."""
@@ -116,6 +118,9 @@ class OverUnix:
 
     Raises:
         PeerLost: when it has no fast lane for this user on this host.
+
+    Attributes:
+        hopeless: one of both sides cannot have what it takes, so that to open another one would not help.
     """
 
     kind = "unix"
@@ -131,18 +136,23 @@ class OverUnix:
         self._lock = threading.Lock()
         self._asked: dict[str, Future[Reply]] = {}
         self._opened = ""
-        self._closed = False
+        self._closed = self.hopeless = False
         self._early: deque[Received] = deque()
         self._arriving: Consignment | None = None
+        self._session = requester.session(peer, self._line.binding)
 
     def open(self, content: Word, deadline: float) -> Reply:
         """See `Inward.open`."""
         answer = self.ask(content)
-        while not answer.done():
-            received = self._receive(deadline)
-            if received is not None:
-                self._early.append(received)
-        reply = opened(self._peer, answer)
+        try:
+            while not answer.done():
+                received = self._receive(deadline)
+                if received is not None:
+                    self._early.append(received)
+            reply = opened(self._peer, answer)
+        except (Refused, Starved):
+            self.hopeless = True
+            raise
         self._arriving = self._requester.arriving(self._peer, self._line.binding, self._opened)
         return reply
 
@@ -161,7 +171,12 @@ class OverUnix:
         try:
             content = news()
             if content is not None:
-                self._transmit(content, time.monotonic() + (0.0 if hurry else SEND_TIMEOUT), None)
+                deadline = time.monotonic() + (0.0 if hurry else SEND_TIMEOUT)
+                frames = None if self._session is None else self._session.ask(content, now_ms())
+                if frames is None:
+                    self._transmit(content, deadline, None)
+                else:
+                    self._stream.send(frames, deadline)
         finally:
             self._sending.release()
         return True

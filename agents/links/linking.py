@@ -21,31 +21,31 @@ import re
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from ...delivery.policies import Policy
 from ...protocol.errors import PeerLost, Refused, RemoteProtocolError
 from ..filters import ANY
 from ..loop import Loop
 from ..messages import as_text
 from ..replies import CAPABLE_ARRAYS, Replies, Request
 from ..wire import Protocol
+from .granted import grants_of, link_number, read_grant
 from .lifelines import Lifeline
 from .local import LocalInlet
 from .outlet import Outlet, Owner
 from .outlets import Outlets
-from .topics import wishes
+from .topics import Wanted, wishes
 from .ways import LocalWay, PollWay, Sealer, UnixWay, Way
 
 if TYPE_CHECKING:
     from ..fastlane import Connection
+    from ..keeping import Keeping
 
 logger = logging.getLogger("pzc.links")
 
 MAX_LINKS = 1000
 """Links of one publisher."""
 
-_MOST_OTHERS = 10_000
 _REMEMBERED = 1000
 
 
@@ -60,6 +60,7 @@ class Linking:
         name: of the agent.
         replies: sends answers.
         on_change: called after a reader wants other topics.
+        keeping: what the publisher keeps for readers to come.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Linking:
         name: str,
         replies: Replies,
         on_change: Callable[[], object],
+        keeping: Keeping,
     ) -> None:
         self._outlets = outlets
         self._loop = loop
@@ -80,12 +82,14 @@ class Linking:
         self._replies = replies
         self._on_change = on_change
         self._seal = Sealer(protocol, agent_id)
+        self.keeping = keeping
         self._over: dict[str, str] = {}
         self._lifelines: dict[str, Lifeline] = {}
         self.words: dict[str, Callable[[Request, dict[str, Any]], object]] = {
             "link": self._on_link,
             "grant": self._on_grant,
             "unlink": self._on_unlink,
+            "kept": partial(keeping.answer, self._seal, replies),
         }
         outlets.on_end = self._on_end
 
@@ -125,14 +129,19 @@ class Linking:
             self._check_connection(connection, as_text(content.get("link")))
         only = content.get("topic")
         wants = self._wants(content.get("topics"), "unix" if over_unix else "tcp", only)
-        link, received = as_text(content.get("link")), _number(content.get("resume", 0))
+        link, received = as_text(content.get("link")), link_number(content.get("resume", 0))
         arrays = bool(request.envelope.sequence & CAPABLE_ARRAYS)
+        is_new = link not in self._outlets.links
         outlet, answer = self._open(link, _owner(request), arrays, wants, received, only)
         tell = partial(self._replies.reply, request, answer)
         way = outlet.way
         if connection is not None:
             if not _is_over(way, connection):
-                self._outlets.attach(outlet, self._unix_way(outlet, connection, request), received, tell)
+                try:
+                    unix = self._unix_way(outlet, connection, request)
+                except OSError as exc:
+                    raise self._short(outlet, exc, is_new) from exc
+                self._outlets.attach(outlet, unix, received, tell)
                 return
         elif not isinstance(way, PollWay):
             self._outlets.attach(outlet, PollWay(self._seal), received, tell)
@@ -146,7 +155,7 @@ class Linking:
         if connection.is_link and (outlet is None or not _is_over(outlet.way, connection)):
             raise Refused("the connection is that of another link")
 
-    def _wants(self, topics: object, way: str, only: object) -> dict[str, list[Policy]]:
+    def _wants(self, topics: object, way: str, only: object) -> dict[str, Wanted]:
         wants = wishes(topics)
         if only is not None and (type(only) is not str or not only or not wants.keys() <= {only}):
             raise RemoteProtocolError(f"a link is changed in topic {only!r:.100}, and asked for others")
@@ -160,7 +169,7 @@ class Linking:
         link: str,
         owner: Owner,
         arrays: bool,
-        wants: dict[str, list[Policy]],
+        wants: dict[str, Wanted],
         received: int,
         only: str | None,
     ) -> tuple[Outlet, dict[str, Any]]:
@@ -221,7 +230,15 @@ class Linking:
         if before is not None:
             before.close()
         pipe = connection.become_link(partial(self._lost, outlet, connection))
+        connection.short_cut = grants_of(outlets, outlet, request, connection, self._protocol, self._agent_id)
         return UnixWay(self._loop, request, pipe, self._seal, partial(outlets.refill, outlet))
+
+    def _short(self, outlet: Outlet, error: OSError, is_new: bool) -> Refused:
+        """The refusal of a Unix way, for which something is missing here; an older link stays, for others."""
+        reason = f"this publisher cannot open what a link over a Unix socket needs: {error}"
+        if is_new:
+            self._outlets.end(outlet, reason)
+        return Refused(f"{reason}; use tcp, or raise its limit of descriptors (ulimit -n)")
 
     def _lost(self, outlet: Outlet, connection: Connection) -> None:
         # The lifeline stays: the end of a process shows at its sockets before it shows there.
@@ -236,12 +253,8 @@ class Linking:
     def _on_grant(self, request: Request, content: dict[str, Any]) -> None:
         request.oneway = bool(content.get("oneway"))
         outlet = self._of(request, content)
-        received, upto = _number(content.get("received")), _number(content.get("upto"))
-        others = content.get("others", [])
-        if type(others) is not list or len(cast("list[Any]", others)) > _MOST_OTHERS:
-            raise RemoteProtocolError("a grant names the other numbers in a list of sane length")
-        numbers = [_number(each) for each in cast("list[Any]", others)]
-        self._outlets.acknowledged(outlet, received, upto, numbers)
+        received, upto, others = read_grant(content)
+        self._outlets.acknowledged(outlet, received, upto, others)
         way = outlet.way
         if isinstance(way, PollWay) and not request.oneway:
             self._poll(outlet, way, request, received)
@@ -315,9 +328,3 @@ def _over(link: str, reason: str) -> PeerLost:
 
 def _owner(request: Request) -> Owner:
     return Owner(request.envelope.sender, request.envelope.key_id)
-
-
-def _number(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise RemoteProtocolError(f"expected a number of a link, not {value!r:.40}")
-    return value

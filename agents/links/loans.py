@@ -22,7 +22,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 @contextmanager
 def lend(
     encoding: Encoding, published: Published, shape: int | tuple[int, ...], dtype: Any,
-    publish: Callable[[Published], object],
+    publish: Callable[[Published], object], shared: bool = True,
 ) -> Iterator[Array]:  # fmt: skip
     """A writable array that is published when the block ends, unless that raises.
 
@@ -32,6 +32,7 @@ def lend(
         shape: of the array.
         dtype: of the array, without objects in it.
         publish: publishes it; gives its memory back when it raises.
+        shared: it may lie in shared memory.
 
     Raises:
         LocalProtocolError: for a dtype with objects.
@@ -39,7 +40,9 @@ def lend(
     kind = np.dtype(dtype)
     if kind.hasobject:
         raise LocalProtocolError(f"an array of {kind} holds objects and cannot lie in shared memory")
-    array = _place(encoding, published, np.empty(shape, kind))
+    array = np.empty(shape, kind)
+    if shared:
+        array = _place(encoding, published, array)
     try:
         yield array
     except BaseException:

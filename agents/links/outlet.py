@@ -23,11 +23,14 @@ from typing import Any, NamedTuple
 
 from ...delivery.flows import Flow, Verdict
 from ...delivery.liveness import Liveness
+from ...delivery.meters import Meter
 from ...delivery.policies import Policy
-from ...protocol.bundle import MAX_ITEMS, Last
+from ...protocol.bundle import MAX_ITEMS, Bundle, Last
 from ...shm.ring import Ring
+from ..metering import Sampled, told
 from .published import Leg, Posted, Published
 from .queues import Batch, Queue
+from .topics import Wanted
 from .ways import Way
 
 MAX_AHEAD = 10_000
@@ -83,7 +86,7 @@ class Outlet:
         self.arrays = arrays
         self.way: Way | None = None
         self.legs: dict[str, Leg] = {}
-        self.wants: dict[str, list[Policy]] = {}
+        self.wants: dict[str, Wanted] = {}
         self.liveness = Liveness(now)
         self.ended = ""
         self.takes_blocks = False
@@ -93,7 +96,8 @@ class Outlet:
         self._ring = ring
         self.sending = threading.Lock()
         self._alone_since = now
-        self._sent = 0.0
+        self._meter, self._done_after = Meter(), Sampled()
+        self._waits_since = 0.0
         self._ahead = self._bytes_ahead = self._leases_ahead = self._bytes_kept = 0
 
     def __repr__(self) -> str:
@@ -172,7 +176,8 @@ class Outlet:
         ``reserved``: its place in the window was taken before.
         """
         leg.last = published.number
-        posted = Posted(leg, published, self._block_of(published))
+        slot = published.slot
+        posted = Posted(leg, published, slot.block if slot is not None and self.takes_blocks else 0)
         if reserved:
             self._enqueue(posted)
             return True
@@ -186,9 +191,6 @@ class Outlet:
         else:
             self._keep(posted)
         return True
-
-    def _block_of(self, published: Published) -> int:
-        return published.slot.block if published.slot is not None and self.takes_blocks else 0
 
     def _takes(self, posted: Posted) -> bool:
         """Whether a lossy message can go now."""
@@ -275,23 +277,53 @@ class Outlet:
             RemoteProtocolError: for a number that was never sent.
         """
         done = self.queue.acknowledged(received, upto, others)
+        flow, count = None, 0
         for posted in done:
-            posted.leg.flow.acknowledge()
+            if posted.leg.flow is flow:
+                count += 1
+            else:
+                if flow is not None:
+                    flow.acknowledge(count)
+                flow, count = posted.leg.flow, 1
             if posted.ahead >= 0:
                 self._ahead -= 1
                 self._bytes_ahead -= posted.ahead
                 self._leases_ahead -= posted.block > 0
-            self._not_waited(posted.published)
-            self._end_lease(posted)
+            if posted.published.waited is not None:
+                self._not_waited(posted.published)
+            if posted.block:
+                self._end_lease(posted)
+        if flow is not None:
+            flow.acknowledge(count)
         if done:
+            self._done_after.add_ms(done[-1].published.sent_ms)
             self.pull()
         return bool(done)
 
     # --- sending: without the lock -------------------------------------------------------------------
 
     def is_due(self, now: float, pause: float) -> bool:
-        """True when what waits should not wait for more: always, but on a way where each sending costs."""
-        return now - self._sent >= pause or self.kind != "unix"
+        """True when what waits should not wait for more: always, but on a way where each sending costs.
+
+        To be asked after each message of a burst.
+        """
+        waiting = len(self.queue)
+        if waiting >= GATHERED or self.kind != "unix":
+            return True
+        if waiting <= 1:
+            self._waits_since = now
+        return now - self._waits_since >= pause
+
+    def post_alone(self, leg: Leg, published: Published, way: Way, now: float) -> Bundle:
+        """As `post` of one whose place is reserved and that lies in no block, to be sent at once.
+
+        ``sending`` is held, too, the way is ready, and nothing waits.
+        """
+        leg.last = leg.told = published.number
+        self.liveness.spoke(now)
+        self._meter.add(now, 1, len(published.body))
+        lost = leg.flow.lost() if leg.flow.dropped else 0
+        return self.queue.alone(Posted(leg, published, 0, -1, lost), way)
 
     def flush(self) -> None:
         """Send what waits, as far as the way takes it; any thread."""
@@ -326,7 +358,9 @@ class Outlet:
         try:
             return way.send(bundle, fd, contents)
         finally:
-            self._sent = time.monotonic()  # not before: the reader may have run meanwhile, on this very core
+            now = time.monotonic()
+            if contents:
+                self._meter.add(now, len(contents), sum([len(each.body) for each in contents]))
             if fd >= 0:
                 os.close(fd)
 
@@ -348,12 +382,13 @@ class Outlet:
         return {
             "link": self.link, "agent": self.owner.agent, "transport": self.kind,
             "state": self.liveness.state(now), "waiting": self.waiting,
-            "unacknowledged": self.queue.unacknowledged,
+            "unacknowledged": self.queue.unacknowledged, "sent": self._meter.messages,
+            **told(self._meter, self._done_after.ages, now),
             "topics": {
                 leg.topic: {
                     "policy": leg.flow.policy.name, "bound": leg.flow.policy.bound, "last": leg.last,
-                    "outstanding": leg.flow.outstanding, "kept": leg.flow.pending,
-                    "dropped": leg.flow.dropped,
+                    "delivered": leg.delivered, "outstanding": leg.flow.outstanding,
+                    "kept": leg.flow.pending, "dropped": leg.flow.dropped,
                 }
                 for leg in self.legs.values()
             },

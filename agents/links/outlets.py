@@ -19,7 +19,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...delivery.flows import Verdict
 from ...delivery.liveness import Liveness
@@ -28,21 +28,20 @@ from ...protocol.errors import AgentClosed, CallTimeout
 from ...shm.ring import BUFFERS, Ring
 from ..counters import Counters
 from ..loop import Loop
+from ..metering import Meters
 from ..wire import Protocol, now_ms
+from .bursts import Bursts
 from .encoding import Encoding
-from .outlet import GATHERED, Outlet
+from .outlet import Outlet
 from .published import Leg
 from .routes import SPARE, Routes
 from .turns import Turn
 from .ways import Way
 
+if TYPE_CHECKING:
+    from ..mail.posting import Posting
+
 logger = logging.getLogger("pzc.links")
-
-QUICK = 50e-6
-"""Seconds from the end of one publication to the next below which they may belong to a burst."""
-
-BURST = 8
-"""Quick publications in succession after which more are gathered."""
 
 GATHERING = 500e-6
 """Seconds that a message of a burst waits for others."""
@@ -62,36 +61,47 @@ class Outlets:
     Attributes:
         lock: of all links, and of ``numbers``.
         numbers: the last number of each topic.
+        meters: what was published of each topic; of a body that is broadcast only, its bytes come later.
         ring: blocks of the agent.
         links: those that are open, by id.
         routes: which of them a topic goes to.
+        bursts: of all topics together.
         on_end: told every link that has ended, and its way.
+        changed: on the lock, when there may be room.
+        mail: the mailboxes, which get what links get.
     """
 
     def __init__(self, loop: Loop, protocol: Protocol, counters: Counters) -> None:
         self.lock = threading.RLock()
         self.numbers: dict[str, int] = {}
+        self.meters = Meters()
         self.ring = Ring(BUFFERS + SPARE)
         self.links: dict[str, Outlet] = {}
         self.encoding = Encoding(protocol.codec, self.ring, counters, self._make_room)
         self.on_end: Callable[[Outlet, Way | None], object] = _nobody
         self._loop = loop
         self._counters = counters
-        self._changed = threading.Condition(self.lock)
+        self.changed = threading.Condition(self.lock)
+        self.mail: Posting | None = None
         self.routes = Routes(
-            self.lock, self.links, self.numbers, self.ring, counters, self._changed.notify_all
+            self.lock, self.links, self.numbers, self.ring, counters, self.changed.notify_all
         )
         self._patience = Patience()
         self._closed = False
         self._armed = self._gathered = self._looking = False
-        self._returned = 0.0
-        self._quick = 0
+        self.bursts = Bursts()
 
     # --- publishing ----------------------------------------------------------------------------------
 
     def admit(self, turn: Turn) -> bool:
         """Take a place with every reader that is waited for; False when one has none."""
+        mail = self.mail or None
+        if mail is not None:
+            mail.prepare_to_wait(turn)
         with self.lock:
+            turn.full = mail is not None and mail.is_full(turn)
+            if turn.full:
+                return False
             route = turn.route = self.routes.of(turn.published.topic)
             if not route.blocking:
                 return True
@@ -116,7 +126,7 @@ class Outlets:
             turn.places = ()
             if not turn.published.number:
                 self.encoding.give_back(turn.published)
-            self._changed.notify_all()
+            self.changed.notify_all()
 
     def wait(self, turn: Turn) -> None:
         """Wait until no window is full, or the time of one is over; no lock may be held.
@@ -125,6 +135,9 @@ class Outlets:
             CallTimeout: when that reader's policy says so; nothing was published.
             AgentClosed: when the agent is stopped meanwhile.
         """
+        if turn.full and self.mail is not None:
+            self.mail.wait(turn)
+            return
         for leg in turn.blocked:
             leg.outlet.flush()
         since = -math.inf if self._loop.in_thread() else turn.since
@@ -136,7 +149,7 @@ class Outlets:
                 if due or not blocked:
                     break
                 until = min(since + (leg.flow.policy.timeout or 0.0) for leg in blocked)
-                self._changed.wait(min(until - now, _LONGEST))
+                self.changed.wait(min(until - now, _LONGEST))
             else:
                 raise AgentClosed("the agent was stopped while a publication waited for its readers")
         self._give_up(turn, due)
@@ -162,17 +175,24 @@ class Outlets:
             self.encoding.give_back(published)
         if route.remote and not published.serializer:
             self.encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
+        if self.mail:
+            self.mail.prepare(turn)
 
     def is_prepared(self, turn: Turn) -> bool:
         """False when somebody came meanwhile who needs the content encoded; with the lock."""
         turn.route = self.routes.of(turn.published.topic)
+        if self.mail and not self.mail.is_prepared(turn):
+            return False
         return bool(turn.published.serializer) or not turn.route.remote
 
     def commit(self, turn: Turn, number: int, ack_wait: float | None) -> None:
         """Take the number and hand the notification to every link; with the lock."""
         published = turn.published
+        if turn.mail is not None and self.mail:
+            self.mail.put(turn, number)
         self.numbers[published.topic] = number
         published.number, published.sent_ms = number, now_ms()
+        self.meters[published.topic].add(turn.since, 1, len(published.body))
         took: list[Outlet] = []
         for leg in turn.route.legs:
             if leg in turn.passed:
@@ -191,16 +211,15 @@ class Outlets:
 
     def flush(self, turn: Turn) -> None:
         """Send what a publication queued, that of a burst together."""
-        self._quick = self._quick + 1 if turn.since - self._returned < QUICK else 0
-        now = time.monotonic()
+        gathers, now = self.bursts.begin(turn.since), time.monotonic()
         for outlet in turn.route.outlets:
-            if self._quick < BURST or outlet.waiting >= GATHERED or outlet.is_due(now, GATHERING):
+            if not gathers or outlet.is_due(now, GATHERING):
                 outlet.flush()
             else:
                 self._gathered = True
                 if not self._armed:
                     self._arm()
-        self._returned = time.monotonic()
+        self.bursts.end()
 
     def _arm(self) -> None:
         self._armed = True
@@ -221,7 +240,7 @@ class Outlets:
         published = turn.published
         with self.lock:
             if not self._loop.in_thread():
-                self._changed.wait_for(lambda: self._closed or not published.waited, timeout)
+                self.changed.wait_for(lambda: self._closed or not published.waited, timeout)
             missed = published.waited or set()
             published.waited = None
             if missed:
@@ -242,7 +261,7 @@ class Outlets:
             outlet.liveness.heard(time.monotonic())
             if outlet.acknowledged(received, upto, others):
                 self._patience.acknowledged(outlet.link)
-                self._changed.notify_all()
+                self.changed.notify_all()
         outlet.flush()
 
     def add(self, outlet: Outlet) -> None:
@@ -323,30 +342,39 @@ class Outlets:
     def _look(self) -> None:
         now = time.monotonic()
         for outlet in self._all():
-            if outlet.is_local:
-                outlet.liveness.heard(now)
-            if outlet.liveness.state(now) == "lost":
-                self.end(outlet, f"it has been silent for {outlet.liveness.silence(now):.1f} s")
-            elif outlet.is_forsaken(now):
-                self.end(outlet, "its connection ended and it did not come back")
-            else:
-                outlet.beat(now)
+            try:
+                self._look_at(outlet, now)
+            except Exception:  # the others are looked at all the same, and this one again
+                logger.exception("%r could not be looked after", outlet)
         self._looking = False
         if self.links and not self._closed:
             self.watch()
+
+    def _look_at(self, outlet: Outlet, now: float) -> None:
+        if outlet.is_local:
+            outlet.liveness.heard(now)
+        if outlet.liveness.state(now) == "lost":
+            self.end(outlet, f"it has been silent for {outlet.liveness.silence(now):.1f} s")
+        elif outlet.is_forsaken(now):
+            self.end(outlet, "its connection ended and it did not come back")
+        else:
+            outlet.beat(now)
 
     def statistics(self) -> dict[str, Any]:
         """Every link, and the shared memory."""
         now = time.monotonic()
         with self.lock:
             links = [outlet.statistics(now) for outlet in self.links.values()]
+        leases = self.ring.leases()
+        for link in links:
+            link["leases"] = leases.get(link["link"], 0)
         return {"links": links, "ring": self.ring.statistics()}
 
     def close(self) -> None:
         """End every link, and every wait of a publication."""
         with self.lock:
             self._closed = True
-            self._changed.notify_all()
+            self.changed.notify_all()
         for outlet in self._all():
             self.end(outlet, "the publisher was stopped")
         self.ring.close()

@@ -7,7 +7,8 @@ frozen or gone costs the publisher one message that is half in the socket::
     state    event                          next
     ready    push, all taken by the kernel  ready
     ready    push, not all taken            full     the rest is kept, with its descriptor
-    full     push                           full     refused: nothing of it is kept
+    full     push, answers only are left    full     goes behind them: they came after `ready` was asked
+    full     push, else                     full     refused: nothing of it is kept
     full     send (an answer to a request)  full     goes behind what is kept; over `MAX_BEHIND` bytes: gone
     full     flush, all taken               ready
     any      the connection is over, close  gone
@@ -47,6 +48,7 @@ class Pipe:
         self._lock = threading.Lock()
         self._left: deque[tuple[list[memoryview], int]] = deque()
         self._behind = 0
+        self._pushed = False  # among what is left is what was pushed
         self._gone = False
         # It is readable when the socket is writable, so a loop that waits for readers will do.
         self._writable = select.epoll()
@@ -78,16 +80,23 @@ class Pipe:
             fd: descriptor that comes with the message, for whoever receives it; it stays the caller's.
 
         Returns:
-            False when the pipe is not ready: nothing of the message went or will go.
+            False when what was pushed before is left, or the connection is over: nothing of the message went
+            or will go.
 
         Raises:
             LocalProtocolError: not five frames of sane sizes.
         """
-        if self._left or self._gone:
+        if self._pushed or self._gone:
             return False
         parts = compose(frames, CARRYING if fd >= 0 else PLAIN)
         with self._lock:
-            return self.ready and self._begin(parts, fd)
+            if self._pushed or self._gone:
+                return False
+            if not self._left:
+                taken = self._begin(parts, fd)
+                self._pushed = bool(self._left)
+                return taken
+            return self._append(parts, fd)
 
     def send(self, frames: Sequence[Buffer], deadline: float) -> None:
         """Send an answer to a request of the reader, behind whatever is left; see `Transport.send`.
@@ -126,7 +135,7 @@ class Pipe:
             while self._left and self._continue():
                 pass
             if not self._left:
-                self._behind = 0
+                self._behind, self._pushed = 0, False
             return self.ready
 
     def close(self) -> None:
@@ -171,6 +180,16 @@ class Pipe:
         else:
             self._left.popleft()
         return not rest
+
+    def _append(self, parts: list[Buffer], fd: int) -> bool:
+        """Keep a message behind answers; False when it cannot go."""
+        try:
+            own = os.dup(fd) if fd >= 0 else -1
+        except OSError:
+            return False
+        self._left.append((list(map(memoryview, parts)), own))
+        self._pushed = True
+        return True
 
     def _keep(self, rest: list[memoryview], fd: int) -> None:
         self._left.appendleft((rest, fd))

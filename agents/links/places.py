@@ -13,14 +13,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
 from ...delivery.sequences import Gap
 from ..filters import ANY
+from ..rounds import rounds
 from ..subscription import Subscription
-from .arrivals import Arrival
+from .arrivals import Arrival, Together, alone
 
 MAX_HELD = 10_000
 """Notifications of one subscription that may arrive before the publisher's confirmation."""
@@ -41,6 +42,7 @@ class Place:
         self.confirmed: Future[None] = Future()
         self._lock = threading.Lock()
         self._held: list[tuple[Arrival, int]] | None = []
+        self._open = False  # nothing is held any more, nor being handed on
         self._left_out: dict[str, int] = {}
         self._restarted = False
         self._floors: Mapping[str, int] = {}
@@ -48,10 +50,10 @@ class Place:
 
     @property
     def wish(self) -> list[Any]:
-        """What the publisher is asked for; of key and throttle the subscription judges itself."""
-        policy = self.subscription.policy
+        """What the publisher is asked for, and by whom; key and throttle the subscription judges itself."""
+        policy, who = self.subscription.policy, self.subscription.who or None
         topic = self.subscription.topic
-        return [topic, None, policy.name, policy.bound, policy.timeout, policy.on_timeout, None]
+        return [topic, None, policy.name, policy.bound, policy.timeout, policy.on_timeout, who]
 
     @property
     def held(self) -> bool:
@@ -79,8 +81,10 @@ class Place:
             for topic, number in self._left_out.items():
                 self._lose(epoch, topic, number, number - self._floors.get(topic, 0))
             self._left_out.clear()
-            for arrival, lost in held:
-                self._deliver(((arrival, lost),), here=False)
+            ready = [self._admit(alone(arrival, lost)) for arrival, lost in held]
+            self._open = True
+        for each in rounds(called for called in ready if called is not None):
+            each.start()
         if not self.confirmed.done():
             self.confirmed.set_result(None)
 
@@ -105,6 +109,7 @@ class Place:
         """Another agent has taken the publisher's place, numbering anew."""
         self.subscription.publisher = publisher
         with self._lock:
+            self._open = False
             if self._held is None:
                 self._restarted = True
             held, self._held = self._held or [], []
@@ -112,44 +117,55 @@ class Place:
         for arrival, _ in held:
             arrival.consumed()
 
-    def take(self, arrivals: Sequence[tuple[Arrival, int]], *, here: bool) -> None:
-        """Deliver arrivals of one topic that are wanted, each after some lost others.
+    def take(self, together: Together) -> Subscription | None:
+        """Take arrivals that are wanted; returns as `Subscription.admit`."""
+        return None if not self._open and self._keep(together) else self._admit(together)
 
-        Args:
-            arrivals: the notifications, each with how many the publisher dropped since the one before.
-            here: a quick callback may run in the calling thread.
-        """
-        refused: list[Arrival] = []
+    def _admit(self, together: Together) -> Subscription | None:
+        topic, arrivals = together.topic, together.arrivals
+        floor = self._floors.get(topic, 0)
+        if together.lost or arrivals[0].sequence <= floor:
+            return self._take_after_losses(together, floor)
+        self._seen[topic] = arrivals[-1].sequence
+        return self.subscription.admit(arrivals, together.size)
+
+    def _keep(self, together: Together) -> bool:
+        """Keep them until the publisher has confirmed; False when it has."""
         with self._lock:
             held = self._held
-            if held is not None:
-                room = MAX_HELD - len(held)
-                held.extend(arrivals[:room])
-                refused = [arrival for arrival, _ in arrivals[room:]]
-                for arrival in refused:
-                    self._left_out[arrival.topic] = arrival.sequence
+            if held is None:
+                return False
+            room = MAX_HELD - len(held)
+            held.extend(
+                (arrival, together.lost.get(arrival.sequence, 0)) for arrival in together.arrivals[:room]
+            )
+            refused = together.arrivals[room:]
+            for arrival in refused:
+                self._left_out[arrival.topic] = arrival.sequence
         for arrival in refused:
             arrival.consumed()
-        if held is None:
-            self._deliver(arrivals, here)
+        return True
 
-    def _deliver(self, arrivals: Sequence[tuple[Arrival, int]], here: bool) -> None:
-        topic = arrivals[0][0].topic
-        floor, ready = self._floors.get(topic, 0), list[Arrival]()
-        for arrival, lost in arrivals:
+    def _take_after_losses(self, together: Together, floor: int) -> Subscription | None:
+        """Those that are not part of the beginning, each loss told before what came after it."""
+        topic, subscription, ready = together.topic, self.subscription, list[Arrival]()
+        called: Subscription | None = None
+        for arrival in together.arrivals:
             number = arrival.sequence
             if number <= floor:
                 arrival.consumed()
                 continue
+            lost = together.lost.get(number, 0)
             if lost:
                 if ready:  # first
-                    self.subscription.deliver_all(ready, here)
+                    called = subscription.admit(ready) or called
                     ready = []
                 self._lose(arrival.epoch, topic, number - 1, min(lost, number - 1 - floor))
             self._seen[topic] = number
             ready.append(arrival)
         if ready:
-            self.subscription.deliver_all(ready, here)
+            called = subscription.admit(ready) or called
+        return called
 
     def tell(self, epoch: int, topic: str, number: int, lost: int) -> None:
         """The last number of a topic, of which this many were dropped that no arrival will tell of."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from ...delivery.flows import Flow
 from ...protocol.bundle import Body
 from ...shm.ring import Slot
@@ -13,8 +15,7 @@ if TYPE_CHECKING:
     from .outlet import Outlet
 
 
-@dataclass(slots=True, eq=False)
-class Published:
+class Published(Struct, eq=False):
     """One notification, encoded once for every link.
 
     Attributes:
@@ -61,13 +62,18 @@ class Leg:
     told: int
 
     @property
+    def delivered(self) -> int:
+        """Messages that the reader is done with."""
+        flow = self.flow
+        return self.last - self.began - flow.dropped - flow.outstanding - flow.pending
+
+    @property
     def blocks(self) -> bool:
         """The publisher waits for this reader."""
         return not self.flow.policy.lossy
 
 
-@dataclass(slots=True, eq=False)
-class Posted:
+class Posted(Struct, eq=False):
     """A notification on its way over one link.
 
     Attributes:

@@ -107,17 +107,17 @@ class Queue:
 
     def next(self, way: Way) -> Batch | None:
         """What goes next over a way; None when nothing waits."""
-        again, queue = self._again, self._queue
+        again, queue, blocks, limit = self._again, self._queue, way.blocks, way.limit
         first = again[0][0] if again else self._undone.next
         items: list[Item] = []
         contents: list[Published] = []
         size, lent, fd, hurry = 0, 0, -1, False
         while len(items) < BUNDLE_ITEMS and (again or queue):
             posted = again[0][1] if again else queue[0]
-            block = posted.block if way.blocks else 0
-            size += _OVERHEAD + (0 if block else len(posted.published.body))
+            published, block = posted.published, posted.block if blocks else 0
+            size += _OVERHEAD + (0 if block else len(published.body))
             new = block > 0 and not self._ring.knows(self._reader, block)
-            if items and (size > way.limit or (new and lent)):
+            if items and (size > limit or (new and lent)):
                 break
             if new:
                 fd = self._introduce(block)
@@ -127,12 +127,27 @@ class Queue:
             else:
                 queue.popleft()
                 self._undone.sent(posted)
-            items.append(_item(posted, block))
-            contents.append(posted.published)
-            hurry = hurry or posted.published.waited is not None
+            body, length = (b"", len(published.body)) if block else (published.body, 0)
+            items.append(Item(
+                published.topic, published.number, published.key, published.sent_ms, posted.lost,
+                published.serializer, body, block, length,
+            ))  # fmt: skip
+            contents.append(published)
+            if published.waited is not None:
+                hurry = True
         if not items:
             return None
         return Batch(Bundle(first, items, [], lent, self._dropped(way), hurry), fd, contents)
+
+    def alone(self, posted: Posted, way: Way) -> Bundle:
+        """What goes at once when nothing waits: one message, whose body is not in a block."""
+        published, first = posted.published, self._undone.next
+        self._undone.sent(posted)
+        item = Item(
+            published.topic, published.number, published.key, published.sent_ms, posted.lost,
+            published.serializer, published.body,
+        )  # fmt: skip
+        return Bundle(first, [item], [], 0, self._dropped(way))
 
     def sign(self, way: Way, lasts: list[Last]) -> Batch:
         """A bundle without items, as a sign of life."""
@@ -162,12 +177,3 @@ class Queue:
 
     def _dropped(self, way: Way) -> list[int]:
         return self._ring.take_dropped(self._reader)[:MAX_ITEMS] if way.blocks else []
-
-
-def _item(posted: Posted, block: int) -> Item:
-    published = posted.published
-    body, size = (b"", len(published.body)) if block else (published.body, 0)
-    return Item(
-        published.topic, published.number, published.key, published.sent_ms, posted.lost,
-        published.serializer, body, block, size,
-    )  # fmt: skip

@@ -30,6 +30,11 @@ class Routes:
         ring: blocks of the publisher.
         counters: where everything is counted.
         on_change: called with the lock after flows began, changed or ceased.
+
+    Attributes:
+        version: another one after each change.
+        usual: what is said of topics that nobody advertised; None for nothing of any.
+        mail_readers: who reads a topic out of a mailbox.
     """
 
     def __init__(
@@ -49,6 +54,9 @@ class Routes:
         self._on_change = on_change
         self._advertised: dict[str, Advertised] = {}
         self._known: dict[str, Route] = {}
+        self.version = 0
+        self.usual: Callable[[str], Advertised | None] | None = None
+        self.mail_readers: Callable[[str], set[str]] = _nobody
 
     def advertise(self, topic: str, about: Advertised) -> None:
         """Say how a topic differs from the defaults; links that are open follow."""
@@ -62,7 +70,16 @@ class Routes:
 
     def about(self, topic: str) -> Advertised:
         """What is said of a topic."""
-        return self._advertised.get(topic) or _DEFAULT
+        return self._advertised.get(topic) or (_DEFAULT if self.usual is None else self._begin_usual(topic))
+
+    def _begin_usual(self, topic: str) -> Advertised:
+        about = None if self.usual is None else self.usual(topic)
+        if about is None:
+            return _DEFAULT
+        with self._lock:
+            if topic not in self._advertised and len(self._advertised) < _MAX_ROUTES:
+                self.advertise(topic, about)
+            return self._advertised.get(topic) or about
 
     def is_throttled(self, topic: str, now: float) -> bool:
         """True when a topic is throttled and this publication is one too many; counted."""
@@ -77,11 +94,15 @@ class Routes:
 
     def is_wanted(self, topic: str) -> bool:
         """True when a link wants a topic."""
-        return bool(self.of(topic).legs)
+        return bool(self.of(topic).legs) or bool(self.mail_readers(topic))
 
     def readers(self, topic: str) -> set[str]:
-        """Agents with a link that wants a topic."""
-        return {leg.outlet.owner.agent for leg in self.of(topic).legs}
+        """Agents that want a topic by a link, as in their marks; a reader that does not say them is one."""
+        found = self.mail_readers(topic)
+        for leg in self.of(topic).legs:
+            wants = [leg.outlet.wants[name] for name in (topic, ANY) if name in leg.outlet.wants]
+            found |= set[str]().union(*(wanted.who for wanted in wants)) or {leg.outlet.owner.agent}
+        return found
 
     def of(self, topic: str) -> Route:
         """Where a topic goes."""
@@ -93,7 +114,7 @@ class Routes:
                 if ANY in outlet.wants and topic not in outlet.legs:
                     self._begin(outlet, topic)
             legs = [outlet.legs[topic] for outlet in self._links.values() if topic in outlet.legs]
-            route = self._known[topic] = route_of(legs)
+            route = self._known[topic] = route_of(legs, self.about(topic).zero_copy)
             if len(self._known) > _MAX_ROUTES:
                 self._known = {topic: route}
             return route
@@ -101,6 +122,7 @@ class Routes:
     def renew(self) -> None:
         """Links, their ways or their topics have changed; with the lock."""
         self._known = {}
+        self.version += 1
         lossy = (o for o in self._links.values() if any(not leg.blocks for leg in o.legs.values()))
         self._ring.lossy = sum(outlet.takes_blocks for outlet in lossy)
         self._on_change()
@@ -133,3 +155,8 @@ class Routes:
             self._begin(outlet, topic)
         self.renew()
         return {topic: self._numbers.get(topic, 0) for topic in topics}
+
+
+def _nobody(topic: str) -> set[str]:
+    del topic
+    return set()

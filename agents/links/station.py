@@ -14,6 +14,7 @@ from ...protocol.errors import PeerLost
 from .. import loop
 from ..counters import Counters
 from ..deferred import Deferred
+from ..descriptors import Starved
 from ..peers import Peer, is_direct
 from ..requests import Requester
 from ..wire import Protocol
@@ -46,16 +47,34 @@ class Station:
         self._requester = Requester(self.loop.context, protocol, self._agent_id, "", self.counters)
         self._requester.peers.learn(peer)
         self._deferred = Deferred(self.loop, self._requester, self.counters)
+        self._elsewhere = ""
         self._taker = taker
         self._poll = poll
+        self._unix: OverUnix | None = None
+
+    def move(self, before: str, endpoint: str) -> bool:
+        """The publisher is at another endpoint from now on; False when that is known."""
+        known = self._elsewhere or before
+        self._elsewhere = endpoint
+        return endpoint != known
 
     def meet(self, endpoint: str, deadline: float) -> Peer:
-        """Who is at an endpoint now; errors as `Requester.peer`."""
+        """Who is at an endpoint now, or where the publisher went; errors as `Requester.peer`."""
+        endpoint = self._elsewhere or endpoint
         self._requester.forget(endpoint)
         return self._requester.peer(endpoint, deadline)
 
+    def lost(self, reason: BaseException) -> None:
+        """The way broke for that reason."""
+        self.counters.add("links_lost")
+        if self._unix is not None and isinstance(reason, Starved):
+            self._unix.hopeless = True
+
     def way_again(self, peer: Peer, before: str, deadline: float) -> Inward:
-        """As `way`, in place of one that broke: the same if it can be had, else another."""
+        """As `way`, in place of one that broke: the same if it can be had and helps, else another."""
+        unix, self._unix = self._unix, None
+        if unix is not None and unix.hopeless:
+            return self.way(peer, "tcp", deadline)
         try:
             return self.way(peer, "auto" if before == "inproc" else before, deadline)
         except PeerLost:
@@ -75,7 +94,8 @@ class Station:
                 raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
         if transport == "unix" or (transport == "auto" and peer.details.get("lane") and is_direct(peer)):
             try:
-                return OverUnix(self.loop, self._requester, peer, deadline)
+                self._unix = OverUnix(self.loop, self._requester, peer, deadline)
+                return self._unix
             except PeerLost as exc:
                 if transport == "unix":
                     raise

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ...delivery.policies import Policy
+from ...delivery.policies import NAMES, Policy
 from ...delivery.throttle import Throttle
 from ...protocol.errors import ConfigError, PolicyRefused, RemoteProtocolError
 from ...shm.ring import BUFFERS
@@ -16,6 +16,8 @@ SCOPES = {"process": ("inproc",), "host": ("inproc", "unix"), "all": ("inproc", 
 
 MAX_TOPICS = 10_000
 """Subscriptions of one link."""
+
+_LONGEST_WHO = 64
 
 
 @dataclass(slots=True)
@@ -27,6 +29,7 @@ class Advertised:
     scope: str = "all"
     throttle: Throttle | None = None
     ack_wait: float | None = None
+    zero_copy: bool = True
 
     def check(self, topic: str, policy: Policy, way: str) -> None:
         """Judge a subscription.
@@ -35,10 +38,30 @@ class Advertised:
             PolicyRefused: naming what the publisher offers instead.
         """
         if policy.name == "mailbox":
-            raise PolicyRefused(f"policy mailbox is not offered for {topic!r}: use block() to lose nothing")
-        if self.policies is not None and policy.name not in self.policies:
+            raise PolicyRefused(f"a mailbox for {topic!r} is polled by itself, and is no policy of a link")
+        self._check_policy(topic, policy.name)
+        self.check_way(topic, way)
+
+    def check_mailbox(self, topic: str) -> None:
+        """Judge a subscription with a mailbox; errors as `check`."""
+        self._check_policy(topic, "mailbox")
+        self.check_way(topic, "tcp")
+
+    def _check_policy(self, topic: str, name: str) -> None:
+        if self.policies is not None and name not in self.policies:
             offered = ", ".join(sorted(self.policies))
-            raise PolicyRefused(f"policy {policy.name} is not offered for topic {topic!r}, only {offered}")
+            raise PolicyRefused(f"policy {name} is not offered for topic {topic!r}, only {offered}")
+
+    def check_broadcast(self, topic: str) -> None:
+        """Judge a subscription to the broadcast plane; errors as `check`."""
+        if self.scope != "all":
+            way = "inproc" if self.scope == "process" else "unix"
+            raise PolicyRefused(
+                f"topic {topic!r} does not leave its {self.scope}: subscribe with transport={way!r}"
+            )
+
+    def check_way(self, topic: str, way: str) -> None:
+        """Judge a way; errors as `check`."""
         if way not in SCOPES[self.scope]:
             raise PolicyRefused(f"topic {topic!r} does not leave its {self.scope}; it cannot go over {way}")
 
@@ -49,6 +72,7 @@ def advertised(
     scope: str,
     throttle: float | None,
     ack_wait: float | None,
+    zero_copy: bool = True,
 ) -> Advertised:
     """What a topic is, checked.
 
@@ -65,13 +89,26 @@ def advertised(
         None if policies is None
         else frozenset(each.name if isinstance(each, Policy) else str(each) for each in policies)
     )  # fmt: skip
-    unknown = (names or frozenset()) - {"drop", "latest", "block"}
+    unknown = (names or frozenset()) - set(NAMES)
     if unknown:
-        raise ConfigError(f"policies of a topic are drop, latest and block, not {', '.join(sorted(unknown))}")
-    return Advertised(buffers, names, scope, None if throttle is None else Throttle(throttle), ack_wait)
+        raise ConfigError(f"policies of a topic are {', '.join(NAMES)}, not {', '.join(sorted(unknown))}")
+    thinned = None if throttle is None else Throttle(throttle)
+    return Advertised(buffers, names, scope, thinned, ack_wait, zero_copy)
 
 
-def wishes(topics: object) -> dict[str, list[Policy]]:
+class Wanted(list[Policy]):
+    """Policies of the subscriptions of one link to a topic.
+
+    Attributes:
+        who: the agents whose subscriptions they are, as in their marks; empty when the reader does not say.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.who: set[str] = set()
+
+
+def wishes(topics: object) -> dict[str, Wanted]:
     """Policies by topic, out of the request of a reader.
 
     Raises:
@@ -80,14 +117,17 @@ def wishes(topics: object) -> dict[str, list[Policy]]:
     entries = cast("list[Any]", topics) if isinstance(topics, list | tuple) else None
     if entries is None or len(entries) > MAX_TOPICS:
         raise RemoteProtocolError(f"a link is opened with a list of at most {MAX_TOPICS} topics")
-    found: dict[str, list[Policy]] = {}
+    found: dict[str, Wanted] = {}
     for entry in entries:
         try:
-            topic, _, name, bound, timeout, on_timeout, _ = entry
+            topic, _, name, bound, timeout, on_timeout, who = entry
             if type(topic) is not str or not topic or type(bound) is not int:
                 raise ValueError(f"topic {topic!r:.100}, bound {bound!r:.100}")
             policy = Policy(name, bound, timeout=timeout, on_timeout=on_timeout)
         except (TypeError, ValueError) as exc:
             raise RemoteProtocolError(f"a link was asked for in an unknown form: {exc}") from None
-        found.setdefault(topic, []).append(policy)
+        wanted = found.setdefault(topic, Wanted())
+        wanted.append(policy)
+        if type(who) is str:
+            wanted.who.add(who[:_LONGEST_WHO])
     return found

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec import Struct
+
+from ...protocol.bundle import Body
 from .outlet import Outlet
 from .published import Leg, Published
 
@@ -32,8 +34,8 @@ class Route(NamedTuple):
 NOWHERE = Route()
 
 
-def route_of(legs: list[Leg]) -> Route:
-    """The route over these legs."""
+def route_of(legs: list[Leg], zero_copy: bool) -> Route:
+    """The route over these legs; without ``zero_copy`` nobody gets blocks."""
     outlets = tuple(leg.outlet for leg in legs)
     remote = [outlet for outlet in outlets if not outlet.is_local]
     return Route(
@@ -41,13 +43,12 @@ def route_of(legs: list[Leg]) -> Route:
         outlets,
         tuple(leg for leg in legs if leg.blocks),
         bool(remote),
-        any(outlet.takes_blocks for outlet in remote),
+        zero_copy and any(outlet.takes_blocks for outlet in remote),
         all(outlet.arrays for outlet in remote),
     )
 
 
-@dataclass(slots=True, eq=False)
-class Turn:
+class Turn(Struct, eq=False):
     """One publication.
 
     Attributes:
@@ -57,6 +58,8 @@ class Turn:
         places: legs on which a place in the window was taken.
         passed: legs that are passed over, because their time is over.
         blocked: legs whose window is full.
+        mail: serializer and content for mailboxes; None when none wants it.
+        full: a mailbox has no room.
     """
 
     published: Published
@@ -65,3 +68,5 @@ class Turn:
     places: tuple[Leg, ...] = ()
     passed: tuple[Leg, ...] = ()
     blocked: tuple[Leg, ...] = ()
+    mail: tuple[str, Body] | None = None
+    full: bool = False

@@ -143,7 +143,10 @@ class UnixWay:
 
     def send(self, bundle: Bundle, fd: int, contents: Sequence[Published]) -> bool:
         """See `Way.send`."""
-        frames = None if self._consignment is None else self._consignment.seal(encode(bundle), now_ms())
+        frames, items = None, bundle.items
+        # One that is larger surely is the only one: it would be encoded in vain.
+        if self._consignment is not None and not (items and len(items[0].body) > UNIX_LIMIT):
+            frames = self._consignment.seal(encode(bundle), now_ms())
         return self._pipe.push(frames or self._seal(self._request, bundle), fd)
 
     def _watch(self) -> None:
@@ -183,6 +186,7 @@ class PollWay:
         self._seal = seal
         self._lock = threading.Lock()
         self._poll: Request | None = None
+        self._following = 1
 
     @property
     def ready(self) -> bool:
@@ -198,6 +202,7 @@ class PollWay:
         """
         with self._lock:
             before, self._poll = self._poll, poll
+            self._following = following
         if before is not None:
             before.transmit(self._seal(before, Bundle(following)))
 
@@ -208,9 +213,11 @@ class PollWay:
         return poll is not None and poll.transmit(self._seal(poll, bundle))
 
     def close(self) -> None:
-        """See `Way.close`; a poll that waits is left to its timeout, or to the refusal of the next one."""
+        """See `Way.close`; a poll that waits is answered with nothing, and the next one is refused."""
         with self._lock:
-            self._poll = None
+            poll, self._poll = self._poll, None
+        if poll is not None:
+            poll.transmit(self._seal(poll, Bundle(self._following)))
 
 
 class LocalWay:

@@ -1,6 +1,6 @@
 """The demo's user: ramps the supply through a proxy and watches all four instruments.
 
-``python -m examples.lab.client --result-file FILE --seconds 15 psu=tcp://… host=tcp://… …``
+``python -m examples.lab.client --result-file FILE --seconds 15``
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def provoke(psu: Any) -> dict[str, Any]:
     return {"error": None, "text": "", "traceback": False}
 
 
-def watch(agent: Agent, endpoints: dict[str, str]) -> dict[str, Any]:
+def watch(agent: Agent) -> dict[str, Any]:
     return {
-        name: agent.subscribe(endpoints[name], topic, policy=drop(100_000), callback=lambda _: None)
+        name: agent.subscribe(name, topic, policy=drop(100_000), callback=lambda _: None)
         for name, topic in TOPICS.items()
     }
 
@@ -60,17 +60,15 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--result-file", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=15.0)
-    parser.add_argument("endpoints", nargs="+", metavar="NAME=ENDPOINT")
     args = parser.parse_args(argv)
-    endpoints = dict(entry.split("=", 1) for entry in args.endpoints)
     stop = threading.Event()
     watch_input(stop)
 
     voltages: list[float] = []
-    psu = Proxy(endpoints["psu"], timeout=10.0)
+    psu = Proxy("psu", timeout=10.0)
     psu.voltage_changed.connect(voltages.append)
     with Agent(name="client") as agent:
-        subscriptions = watch(agent, endpoints)
+        subscriptions = watch(agent)
         say("subscribed to psu, host, co2 and camera; the instruments begin")
         results: dict[str, Any] = {"ramp": ramp(psu, args.seconds), "range_error": provoke(psu)}
         deadline = time.monotonic() + args.seconds

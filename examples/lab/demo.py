@@ -36,7 +36,7 @@ class Lab:
     """The processes of the demo; leaving the context ends all of them.
 
     Args:
-        folder: for endpoint and result files.
+        folder: for files that tell who is ready, and results.
         seconds: how long the instruments publish.
         commands: module and arguments that replace a station's own, by name.
     """
@@ -71,24 +71,23 @@ class Lab:
     def start(self, name: str, *arguments: str) -> None:
         command = self.commands.get(name, ("examples.lab.station", name))
         files = (
-            "--endpoint-file",
-            str(self.endpoint_file(name)),
+            "--ready-file",
+            str(self.ready_file(name)),
             "--result-file",
             str(self.result_file(name)),
         )
         self._launch(name, [*command, *files, "--seconds", str(self.seconds), *arguments])
 
-    def start_client(self, endpoints: Mapping[str, str]) -> None:
-        pairs = [f"{name}={endpoint}" for name, endpoint in endpoints.items()]
+    def start_client(self) -> None:
         files = ("--result-file", str(self.result_file("client")))
-        self._launch("client", ["examples.lab.client", *files, "--seconds", str(self.seconds), *pairs])
+        self._launch("client", ["examples.lab.client", *files, "--seconds", str(self.seconds)])
 
     def _launch(self, name: str, arguments: Sequence[str]) -> None:
         command = [sys.executable, "-m", *arguments]
         self.processes[name] = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT)
 
-    def endpoint_file(self, name: str) -> Path:
-        return self.folder / f"{name}.endpoint.json"
+    def ready_file(self, name: str) -> Path:
+        return self.folder / f"{name}.ready.json"
 
     def result_file(self, name: str) -> Path:
         return self.folder / f"{name}.result.json"
@@ -104,8 +103,8 @@ class Lab:
             self._waiter.wait(0.05)
         return json.loads(path.read_text())
 
-    def endpoint(self, name: str) -> str:
-        return self.wait_for(name, self.endpoint_file(name), START_TIMEOUT)
+    def await_ready(self, name: str) -> None:
+        self.wait_for(name, self.ready_file(name), START_TIMEOUT)
 
     def finish(self, name: str) -> Any:
         """End a station and return its result."""
@@ -125,13 +124,13 @@ def run_lab(lab: Lab, journal: Path) -> dict[str, Any]:
     """Run instruments, recorder and client to their end; their results by name."""
     for name in INSTRUMENTS:
         lab.start(name)
-    endpoints = {name: lab.endpoint(name) for name in INSTRUMENTS}
-    for name, endpoint in endpoints.items():
-        lab.say(f"{name} at {endpoint}")
-    lab.start("recorder", "--journal", str(journal), "--publishers", *endpoints.values())
-    lab.endpoint("recorder")
+    for name in INSTRUMENTS:
+        lab.await_ready(name)
+        lab.say(f"{name} is there")
+    lab.start("recorder", "--journal", str(journal), "--publishers", *INSTRUMENTS)
+    lab.await_ready("recorder")
     lab.say(f"recorder writes {journal}")
-    lab.start_client(endpoints)
+    lab.start_client()
     told = {"client": lab.wait_for("client", lab.result_file("client"), START_TIMEOUT + 3 * lab.seconds)}
     for name in (*INSTRUMENTS, "recorder"):
         told[name] = lab.finish(name)
@@ -154,6 +153,8 @@ def run(directory: Path, seconds: float, commands: Mapping[str, Sequence[str]] |
     folder, journal = directory / "run", directory / "journal"
     folder.mkdir(parents=True)
     os.environ.setdefault("PZC_KEY", secrets.token_hex(16))
+    os.environ.setdefault("PZC_IP", "127.0.0.1")
+    os.environ.setdefault("PZC_PARTITION", f"demo-{secrets.token_hex(4)}")  # names of another demo are others
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     with Lab(folder, seconds, commands) as lab:
         try:

@@ -1,7 +1,7 @@
-"""One process of the demo's lab: ``python -m examples.lab.station psu --endpoint-file FILE``.
+"""One process of the demo's lab: ``python -m examples.lab.station psu --ready-file FILE``.
 
-A station serves or publishes until its standard input ends, which also happens when the program
-that started it is killed; so no station outlives the demo.
+A station is found by its name. It serves or publishes until its standard input ends, which also happens when
+the program that started it is killed; so no station outlives the demo.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def serve_psu(args: argparse.Namespace, stop: threading.Event) -> dict[str, Any]
     from .psu import PowerSupply
 
     with PowerSupply() as supply, Server(supply, name="psu") as server:
-        write_atomically(args.endpoint_file, server.rep_endpoint)
+        write_atomically(args.ready_file, server.name)
         stop.wait()
         return {topic: row["published"] for topic, row in server.statistics()["topics"].items()}
 
@@ -57,7 +57,7 @@ def publishing(topic: str, run: Callable[..., Any]) -> Callable[..., dict[str, A
 
     def station(args: argparse.Namespace, stop: threading.Event) -> dict[str, Any]:
         with Agent(name=args.instrument) as agent:
-            write_atomically(args.endpoint_file, agent.rep_endpoint)
+            write_atomically(args.ready_file, agent.name)
             while not stop.is_set() and not agent.wait_for_subscribers(topic, SUBSCRIBERS, timeout=0.2):
                 pass
             tally = run(args, agent.publish, stop)
@@ -91,7 +91,7 @@ def record(args: argparse.Namespace, stop: threading.Event) -> dict[str, Any]:
     from pzc.pipeline.recorder import Recorder
 
     with Recorder(args.journal, args.publishers, max_age=2.0) as recorder:
-        write_atomically(args.endpoint_file, recorder.agent.rep_endpoint)
+        write_atomically(args.ready_file, recorder.agent.name)
         stop.wait()
         drained = recorder.drain()
         statistics = recorder.statistics()
@@ -110,11 +110,13 @@ INSTRUMENTS: dict[str, Callable[..., dict[str, Any]]] = {
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("instrument", choices=INSTRUMENTS)
-    parser.add_argument("--endpoint-file", type=Path, required=True, help="where to write the REP endpoint")
+    parser.add_argument("--ready-file", type=Path, required=True, help="written when it is ready")
     parser.add_argument("--result-file", type=Path, required=True, help="where to write what was published")
     parser.add_argument("--seconds", type=float, default=15.0, help="how long to publish")
     parser.add_argument("--journal", type=Path, help="directory that the recorder writes")
-    parser.add_argument("--publishers", nargs="*", default=[], help="REP endpoints that the recorder records")
+    parser.add_argument(
+        "--publishers", nargs="*", default=[], help="names of those that the recorder records"
+    )
     args = parser.parse_args(argv)
     logging.basicConfig(
         level=logging.WARNING, format=f"{args.instrument}: %(levelname)s %(name)s: %(message)s"

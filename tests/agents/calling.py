@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -95,6 +96,9 @@ class Notebook:
     def jump(self, offset_ms: int) -> None:
         skew_clock(offset_ms)
 
+    def step(self, seconds: float) -> None:
+        step_clock(seconds)
+
     def stall(self, path: str, seconds: float) -> None:
         self.write(path, "stalled")
         threading.Event().wait(seconds)
@@ -135,6 +139,20 @@ def skew_clock(offset_ms: int) -> None:
     for module in list(sys.modules.values()):
         if getattr(module, "now_ms", None) is right:
             setattr(module, "now_ms", wrong)  # noqa: B010
+
+
+def step_clock(seconds: float) -> None:
+    """Let all of this process see another wall clock from now on; the monotonic one goes on."""
+    real, real_ns = time.time, time.time_ns
+    stepped = {
+        real: lambda: real() + seconds,
+        real_ns: lambda: real_ns() + int(seconds * 1e9),
+    }
+    for module in list(sys.modules.values()):
+        for name in ("time", "time_ns"):
+            found = vars(module).get(name)
+            if found is real or found is real_ns:
+                setattr(module, name, stepped[found])
 
 
 class ServerProcess:

@@ -12,18 +12,28 @@ import subprocess
 import sys
 import threading
 import traceback
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pzc import Agent, Gap, Notification, Policy, Protocol, Subscription
+from pzc import Agent, Policy, Protocol
+from pzc.agents.links import inlet, inlets, outlet
+from pzc.delivery.liveness import Liveness
 
+from tests.agents.calling import step_clock
 from tests.agents.linked import wait_until
 from tests.agents.links_evidence import digest, payload
+from tests.agents.links_reading import Reading
 from tests.agents.notifying import KEY, TIMEOUT, run_threads
+from tests.agents.scarcity import Hog
+
+RANDOM_TCP = "tcp://127.0.0.1:0"
 
 Found = list[tuple[int, str]]
+Make = Callable[..., AbstractContextManager[Any]]
 
 
 class Counted:
@@ -43,67 +53,12 @@ def _count(filler: bytes) -> bytes:
     return filler
 
 
-class Reading:
-    """A subscription of a worker, and what became of what it got; its methods are its callbacks.
-
-    Args:
-        size: bytes of each `payload`, for `verify`.
-        notes: file that gets a line for each payload that `verify` found damaged.
-        seconds: that `slow` takes for each.
-    """
-
-    def __init__(self, size: int = 0, notes: str = "", seconds: float = 0.0) -> None:
-        self.subscription: Subscription | None = None
-        self.found: list[tuple[int, Any]] = []
-        self.kept: list[Any] = []
-        self.gaps: list[tuple[int, bool]] = []
-        self.lost: list[str] = []
-        self._size, self._seconds = size, seconds
-        self._notes = os.open(notes, os.O_APPEND | os.O_CREAT | os.O_WRONLY) if notes else -1
-
-    def gap(self, gap: Gap) -> None:
-        self.gaps.append((gap.count, gap.restarted))
-
-    def hash(self, notification: Notification) -> None:
-        self.found.append((notification.sequence, digest(notification.content)))
-
-    def slow(self, notification: Notification) -> None:
-        threading.Event().wait(self._seconds)
-        self.hash(notification)
-
-    def collect(self, notification: Notification) -> None:
-        self.found.append((notification.sequence, notification.content))
-
-    def verify(self, notification: Notification) -> None:
-        number, content = notification.sequence, notification.content
-        if digest(content) != digest(payload(number, self._size)) and self._notes >= 0:
-            os.write(self._notes, b"%d\n" % number)
-        self.found.append((number, ""))
-
-    def fail(self, notification: Notification) -> None:
-        self.hash(notification)
-        raise RuntimeError(f"no {notification.sequence}")
-
-    def leave(self, notification: Notification) -> None:
-        self.hash(notification)
-        if notification.sequence >= 3 and self.subscription is not None:
-            self.subscription.close()
-
-    def keep(self, notification: Notification) -> None:
-        self.hash(notification)
-        self.kept.append(notification.content[1:])
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        assert self.subscription is not None
-        return self.subscription.received, self.subscription.dropped, self.subscription.pending
-
-
 class Worker:
     """What a process does when it is told; every method is a word."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
+        self.hog = Hog()
         self.readings: dict[str, Reading] = {}
 
     # --- as a publisher ------------------------------------------------------------------------------
@@ -142,6 +97,35 @@ class Worker:
     def refuse_blocks(self) -> None:
         """Let the kernel refuse all further blocks."""
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+    def starve(self, left: int) -> None:
+        """Have no more than so many descriptors left."""
+        self.hog.take(left)
+
+    def feed(self) -> None:
+        """Have as many as before."""
+        self.hog.free()
+
+    def limit_memory(self, more: int) -> None:
+        """Have no more than so many bytes more than now."""
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        limit = pages * resource.getpagesize() + more
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+    def be_patient(self) -> None:
+        """From the next link on, take nobody for dead who is silent for less than an hour."""
+        for module in (inlet, outlet):
+            setattr(module, "Liveness", partial(Liveness, lost=3600.0))  # noqa: B010
+
+    def step_clock(self, seconds: float) -> None:
+        """As if somebody set the clock of this machine."""
+        step_clock(seconds)
+
+    def links_of(self, name: str) -> dict[str, Any]:
+        """What the link of a subscription is and saw."""
+        subscription = self.readings[name].subscription
+        assert subscription is not None
+        return inlets.statistics(subscription) or {}
 
     # --- as a reader ---------------------------------------------------------------------------------
 
@@ -228,10 +212,16 @@ def forge() -> None:
             os.waitpid(pid, 0)
 
 
-def _work(orders: Connection, rep: str, pub: str) -> NoReturn:
+@contextmanager
+def working(rep: str = RANDOM_TCP, pub: str = RANDOM_TCP) -> Iterator[Worker]:
+    """A worker in this process."""
+    with Agent(rep, pub, name="worker", protocol=Protocol(KEY)) as agent:
+        yield Worker(agent)
+
+
+def _work(orders: Connection, make: Make, *given: Any) -> NoReturn:
     try:
-        with Agent(rep, pub, name="worker", protocol=Protocol(KEY)) as agent:
-            worker = Worker(agent)
+        with make(*given) as worker:
             while True:
                 word, args, options = orders.recv()
                 try:
@@ -283,13 +273,19 @@ class Forge:
 
 
 class Hand:
-    """A worker, as its test sees it."""
+    """A worker, as its test sees it.
 
-    def __init__(self, forge: Forge, rep: str = "tcp://127.0.0.1:0", pub: str = "tcp://127.0.0.1:0") -> None:
+    Args:
+        forge: forks it.
+        given: to `make`.
+        make: makes what does as it is told, in the worker.
+    """
+
+    def __init__(self, forge: Forge, *given: Any, make: Make = working) -> None:
         self._forge = forge
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            self.pid = forge.tell("start", (rep, pub), theirs.fileno())
+            self.pid = forge.tell("start", (make, *given), theirs.fileno())
             self._orders = Connection(os.dup(ours.fileno()))
         self._alive = True
 

@@ -12,7 +12,8 @@ import zmq
 
 from pzc import Agent, DecodeError, Gap, Protocol, drop
 from pzc.agents import beats, endpoints
-from pzc.agents.beats import BEAT_TOPIC, Beats, lasts_of
+from pzc.agents.beats import BEAT_TOPIC, Beats, beat_filter, lasts_of
+from pzc.agents.filters import mark_filter
 from pzc.delivery.tails import BEATS
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
@@ -289,3 +290,21 @@ def test_a_closed_publisher_keeps_no_timer() -> None:
     beating.beats.close()
     beating.beats.sent("t", 2)
     assert (beating.clock.due, beating.told) == ([], [{"t": 1}])
+
+
+@pytest.mark.parametrize("topic", ["t", "*"])
+def test_who_comes_after_what_nobody_was_sent_is_told_how_far_it_is(publisher: Elsewhere, topic: str) -> None:
+    for number in range(3):
+        publisher.publish("t", number)
+    context = zmq.Context()
+    socket = context.socket(zmq.SUB)
+    try:
+        socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
+        socket.connect(publisher.pub_endpoint)
+        socket.subscribe(beat_filter(publisher.agent_id))
+        socket.subscribe(mark_filter(publisher.agent_id, "who.1", topic))
+        told = lasts_of(Protocol(KEY).parse(socket.recv_multipart())[2])
+    finally:
+        socket.close(0)
+        context.term()
+    assert [(last.topic, last.number) for last in told] == [("t", 3)]

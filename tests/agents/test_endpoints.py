@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 import zmq
 
-from pzc import Agent, BindError, ConfigError
+from pzc import Agent, BindError, ConfigError, block, drop, latest
 from pzc.agents import endpoints
+
+from tests.agents.notifying import TIMEOUT
 
 
 @pytest.fixture
@@ -25,6 +27,9 @@ def router() -> Iterator[zmq.Socket[bytes]]:
         "tcp://*:5555",
         "tcp://127.0.0.1:*",
         "tcp://lab-a:65535",
+        "tcp://[::]:0",
+        "tcp://[fd00::1]:5555",
+        "tcp://[fe80::1%eth0]:5555",
         "ipc:///tmp/a",
         "inproc://a",
     ],
@@ -38,7 +43,8 @@ def test_an_endpoint_that_can_be_used_passes(endpoint: str) -> None:
     [
         "", "psu", "tcp://", "tcp://127.0.0.1", "tcp://127.0.0.1:", "tcp://:5555", "tcp://127.0.0.1:x",
         "tcp://127.0.0.1:65536", "tcp://127.0.0.1:99999", "udp://127.0.0.1:1", "ipc://", "inproc://", "inproc://a+b",
-        "ipc:///tmp/a+b", " tcp://127.0.0.1:1", 5, None,
+        "ipc:///tmp/a+b", " tcp://127.0.0.1:1", 5, None, "tcp://::1:5555", "tcp://fd00::1:5555", "tcp://[fd00::1:5555",
+        "tcp://[127.0.0.1]:5555", "tcp://[lab-a]:5555",
     ],
 )  # fmt: skip
 def test_anything_else_is_refused_with_what_was_expected(endpoint: object) -> None:
@@ -136,11 +142,73 @@ def test_a_failed_bind_leaves_nothing_behind() -> None:
     [
         ("tcp://127.0.0.1:1", True), ("tcp://127.8.9.1:1", True), ("tcp://localhost:1", True), ("tcp://[::1]:1", True),
         ("ipc:///tmp/a", True), ("inproc://a", True), ("tcp://0.0.0.0:1", False), ("tcp://*:1", False),
+        ("tcp://[::]:1", False), ("tcp://[fd00::1]:1", False), ("tcp://[::ffff:127.0.0.1]:1", True),
         ("tcp://192.0.2.1:1", False), ("tcp://lab-a:1", False),
     ],
 )  # fmt: skip
 def test_only_what_this_machine_alone_can_reach_is_loopback(endpoint: str, loopback: bool) -> None:
     assert endpoints.is_loopback(endpoint) is loopback
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "wildcard"),
+    [
+        ("tcp://0.0.0.0:1", True), ("tcp://*:1", True), ("tcp://[::]:1", True), ("tcp://[::0]:1", True),
+        ("tcp://127.0.0.1:1", False), ("tcp://lab-a:1", False), ("ipc://*", False),
+    ],
+)  # fmt: skip
+def test_only_what_stands_for_every_interface_is_a_wildcard(endpoint: str, wildcard: bool) -> None:
+    assert endpoints.is_wildcard(endpoint) is wildcard
+
+
+@pytest.mark.parametrize(
+    ("rep", "pub"),
+    [
+        ("tcp://127.0.0.1:5555", "tcp://127.0.0.1:0"), ("tcp://0.0.0.0:0", "tcp://0.0.0.0:0"),
+        ("tcp://[::]:5555", "tcp://[::]:0"), ("tcp://*:*", "tcp://*:0"), ("ipc:///tmp/a", "tcp://127.0.0.1:0"),
+    ],
+)  # fmt: skip
+def test_an_agent_publishes_where_it_is_reached(rep: str, pub: str) -> None:
+    assert endpoints.beside(rep) == pub
+
+
+def test_an_agent_publishes_on_the_interface_that_it_answers_on() -> None:
+    with Agent("tcp://127.0.0.2:0") as agent:
+        assert agent.pub_endpoint.startswith("tcp://127.0.0.2:")
+
+
+def test_an_agent_at_an_ipv6_address_is_asked_and_heard() -> None:
+    with Agent("tcp://[::1]:0") as publisher, Agent() as reader:
+        assert reader.request(publisher.rep_endpoint, "ping") == "pong"
+        subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        publisher.publish("t", 5)
+        assert subscription.recv(TIMEOUT).content == 5
+
+
+def test_an_agent_with_a_single_port_has_no_pub_endpoint() -> None:
+    with Agent("tcp://127.0.0.1:0", "tcp://127.0.0.1:0", single_port=True) as agent:
+        assert agent.pub_endpoint == ""
+        assert agent.request(agent.rep_endpoint, "info")["pub_endpoint"] == ""
+
+
+def test_the_variable_for_a_single_port_gives_way_to_the_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PZC_SINGLE_PORT", "1")
+    with Agent() as without, Agent(single_port=False) as both:
+        assert without.pub_endpoint == ""
+        assert both.pub_endpoint
+
+
+@pytest.mark.parametrize("transport", ["auto", "tcp"])
+def test_a_single_port_carries_every_policy(transport: str) -> None:
+    with Agent(single_port=True) as publisher, Agent() as reader:
+        subscriptions = [
+            reader.subscribe(publisher.rep_endpoint, "t", policy=policy, transport=transport)
+            for policy in (drop(), latest(10), block())
+        ]
+        for number in range(10):
+            publisher.publish("t", number)
+        for subscription in subscriptions:
+            assert [subscription.recv(TIMEOUT).content for _ in range(10)] == list(range(10))
 
 
 def test_an_open_endpoint_without_key_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -351,6 +351,7 @@ def test_a_killed_server_is_an_error_after_the_time_for_recovery(monkeypatch: py
     with ServerProcess("Gate") as child, proxied(child.endpoint, protocol=Protocol(KEY)) as proxy:
         assert proxy.count() == 1
         thread, outcome = in_thread(proxy.wait)
+        until(lambda: statistics(proxy)["running"] == 1)
         other, _ = in_thread(lambda: proxy.label)  # waits behind the first: it is there
         until(lambda: statistics(proxy)["waiting"] == 1)
         child.kill()

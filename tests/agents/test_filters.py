@@ -192,3 +192,17 @@ def test_a_filter_is_held_from_its_first_setting_to_its_last_cancellation(
     for prefix in present:
         held.take(b"\0" + prefix, dict)
     assert (len(held), listeners(held, "val"), held.is_marked("val")) == (0, 0, False)
+
+
+def test_a_mark_tells_its_topic_also_when_it_is_held_already(held: Filters) -> None:
+    message = b"\1" + mark_filter(ME, "a.1", "val")
+    assert held.marked(message) == "val"
+    held.take(message, dict)
+    assert held.marked(message) == "val"
+
+
+@pytest.mark.parametrize(
+    "message", [b"\0" + mark_filter(ME, "a.1", "val"), b"\1" + header("val"), b"", b"\1"]
+)
+def test_nothing_else_sets_a_mark(held: Filters, message: bytes) -> None:
+    assert held.marked(message) == ""

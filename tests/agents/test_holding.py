@@ -148,6 +148,71 @@ def test_a_frozen_client_loses_its_stream_to_silence_and_its_lock_to_its_ttl(
             assert other.lock()["pzc"] == "lock"
 
 
+@contextmanager
+def held_without_a_sign_of_life(server: Server, **options: Any) -> Iterator[Asker]:
+    """The lock, as of a client that was killed in the moment of getting it."""
+    with asking(server) as client:
+        assert client.agent.exchange(
+            client.endpoint, {"pzc": "lock", "token": "t", "ttl": 3600.0, **options}, TIMEOUT, transport="tcp"
+        ).content["owner"]
+        yield client
+
+
+def test_a_client_that_was_killed_before_its_first_sign_of_life_loses_its_lock(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "SILENCE", 0.2)
+    with held_without_a_sign_of_life(server):
+        until(lambda: owner_of(server) is None)
+    assert server.statistics()["calls"]["held"] == 0
+
+
+def test_a_client_that_was_killed_before_its_first_sign_of_life_loses_its_stream(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "SILENCE", 0.2)
+    with asking(server) as client:
+        assert client.call("count").result(TIMEOUT).content
+        until(lambda: server.statistics()["calls"]["held"] == 0)
+
+
+def test_whoever_waits_gets_the_lock_of_a_client_that_was_killed_before_its_first_sign_of_life(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "SILENCE", 0.2)
+    with held_without_a_sign_of_life(server), asking(server) as other:
+        assert other.agent.agent_id[:8] in other.lock(wait=TIMEOUT)["owner"]
+
+
+def test_a_second_lock_is_lost_as_the_first_when_its_client_gives_no_sign_of_life_any_more(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "SILENCE", 0.5)
+    with held_without_a_sign_of_life(server) as client:
+        client.alive().result(TIMEOUT)
+        assert client.unlock()
+        client.lock(ttl=3600.0)
+        until(lambda: owner_of(server) is None)
+
+
+def test_one_sign_of_life_is_enough_to_keep_the_lock_for_its_ttl(
+    server: Server, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "SILENCE", 0.2)
+    with held_without_a_sign_of_life(server) as client:
+        client.alive().result(TIMEOUT)
+        until(lambda: server.statistics()["calls"]["held"] == 0)  # it was silent meanwhile
+        assert owner_of(server) is not None
+
+
+def test_a_lock_that_was_given_back_leaves_nothing_held(server: Server) -> None:
+    with asking(server) as client:
+        for _ in range(3):
+            client.lock()
+            assert client.unlock()
+            assert server.statistics()["calls"]["held"] == 0
+
+
 def test_a_client_that_is_alive_keeps_what_it_holds(
     server: Server, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

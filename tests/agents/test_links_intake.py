@@ -3,13 +3,14 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from pzc import Gap, Notification, Protocol, Subscription, drop
 from pzc.agents.counters import Counters
 from pzc.agents.dispatch import Executor
+from pzc.agents.execution import PROOFS
 from pzc.agents.links.intake import Intake
 from pzc.agents.links.inward import Received
 from pzc.agents.links.places import Place
@@ -224,3 +225,26 @@ def test_the_notification_tells_where_it_comes_from(bench: Bench) -> None:
     assert isinstance(found, Notification)
     assert (found.publisher, found.name, found.topic, found.key) == (PEER.agent_id, "p", "t", "k")
     assert (found.sequence, found.epoch, found.sent_at, found.key_id) == (3, EPOCH, 2.5, "key")
+
+
+def test_every_inbox_has_a_message_before_any_callback_begins(executor: Executor) -> None:
+    bench, pending = Bench(executor), list[list[int]]()
+    try:
+        for subscription in bench.subscriptions:
+            subscription._callback = lambda _: pending.append([each.pending for each in bench.subscriptions])
+            subscription._proofs = PROOFS
+        bench.take(Bundle(1, [item(1, "a"), item(2, "b", topic="u"), item(3, "c")]))
+        assert pending == [[1, 2], [0, 2], [0, 1], [0, 0]]
+    finally:
+        bench.intake.close()
+
+
+def test_what_one_subscription_cannot_take_the_others_get(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise RuntimeError("not this one")
+
+    monkeypatch.setattr(bench.subscriptions[0], "admit", fail)
+    bench.take(Bundle(1, [item(1, "a")]))
+    assert bench.subscriptions[1].recv(0).content == "a"

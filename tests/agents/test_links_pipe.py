@@ -131,6 +131,20 @@ def test_answers_go_behind_what_is_left(link: Link) -> None:
     assert link.receive()[0] == b"three"
 
 
+def test_a_message_goes_behind_an_answer_that_came_just_before_it(link: Link, files: list[int]) -> None:
+    link.stream.send(message(bytes(HUGE)), soon())
+    assert not link.pipe.ready
+    assert link.pipe.push(message(b"behind"), files[0])
+    assert not link.pipe.push(message(b"refused"))
+    received = link.contents(1)
+    content, fd = link.receive()
+    assert os.path.sameopenfile(fd, files[0])
+    os.close(fd)
+    assert [*map(len, received), content] == [HUGE, b"behind"]
+    assert link.pipe.push(message(b"after"))
+    assert link.receive()[0] == b"after"
+
+
 def test_a_reader_that_takes_no_answers_is_given_up(
     link: Link, monkeypatch: pytest.MonkeyPatch, files: list[int]
 ) -> None:

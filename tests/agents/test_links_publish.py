@@ -72,7 +72,7 @@ def test_many_threads_wait_for_one_window(agent: Agent) -> None:
 def test_the_last_messages_of_a_burst_need_no_later_one(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pzc.agents.links.outlets.QUICK", TIMEOUT)  # on a slow machine as well
+    monkeypatch.setattr("pzc.agents.links.bursts.QUICK", TIMEOUT)  # on a slow machine as well
     monkeypatch.setattr("pzc.agents.links.outlets.GATHERING", 0.5)
     monkeypatch.setattr("pzc.agents.links.outlets.LOOK", 10 * TIMEOUT)  # no heartbeat takes them along
     with UnixReader(agent, wish("t")) as reader:
@@ -208,7 +208,8 @@ def test_a_topic_that_stays_here_is_not_broadcast(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    "about", [{"buffers": 0}, {"scope": "room"}, {"throttle": 0}, {"ack_wait": -1}, {"policies": ["mailbox"]}]
+    "about",
+    [{"buffers": 0}, {"scope": "room"}, {"throttle": 0}, {"ack_wait": -1}, {"policies": ["letterbox"]}],
 )
 def test_an_argument_that_cannot_be_used_is_told(agent: Agent, about: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):

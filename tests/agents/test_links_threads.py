@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import pytest
 
@@ -64,6 +66,27 @@ def test_errands_run_in_the_thread_that_receives(work: Work) -> None:
 
 def test_an_errand_that_raises_ends_nothing(work: Work) -> None:
     work.given.put([lambda: 1 / 0])
+    assert work.note().wait(TIMEOUT)
+
+
+def test_an_errand_that_takes_long_while_no_thread_is_left_holds_its_link_up_and_ends_nothing(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, entered = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        entered.set()
+        assert opened.wait(TIMEOUT)
+
+    def none_left(self: threading.Thread) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    work.given.put([wait])
+    assert entered.wait(TIMEOUT)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none_left)
+        work.hands.look(time.monotonic() + 2 * TAKE_OVER)
+    opened.set()
     assert work.note().wait(TIMEOUT)
 
 

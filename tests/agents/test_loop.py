@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import threading
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import zmq
 
-from pzc import AgentClosed, CallTimeout
+from pzc import AgentClosed, CallTimeout, ConfigError
 from pzc.agents import loop as loops
 from pzc.agents.loop import Loop
 
@@ -219,3 +220,44 @@ def test_a_forked_child_has_no_io_thread(loop: Loop) -> None:
         assert loop._leader == 0
 
     assert run_in_fork(check) == 0
+
+
+@pytest.mark.parametrize("delay", [1e9, 1e300, math.inf])
+def test_a_timer_that_is_due_in_ages_does_not_end_the_thread(loop: Loop, delay: float) -> None:
+    timer = loop.call_later(delay, lambda: None)
+    assert loop.run(lambda: 7) == 7
+    done = threading.Event()
+    loop.call_later(0.01, done.set)
+    assert done.wait(TIMEOUT)
+    timer.cancel()
+
+
+def test_a_delay_that_is_no_number_is_refused_where_it_was_given(loop: Loop) -> None:
+    with pytest.raises(ConfigError, match="delay=nan"):
+        loop.call_later(math.nan, lambda: None)
+    assert loop.run(lambda: 7) == 7
+
+
+def test_a_socket_that_was_closed_while_it_was_watched_costs_one_error(loop: Loop) -> None:
+    closed = loop.context.socket(zmq.PAIR)
+    loop.run(lambda: loop.register(closed, lambda: None))
+    before = loop.errors
+    closed.close(0)
+    for _ in range(100):
+        assert loop.run(lambda: 7) == 7
+    assert loop.errors == before + 1
+    assert closed not in loop._handlers
+
+
+def test_a_wait_that_fails_does_not_end_the_thread(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = threading.Event()
+
+    def fail() -> int:
+        failed.set()
+        raise OverflowError("of a clock that is out of order")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._timers, "wait_ms", fail)
+        loop.call(lambda: None)
+        assert failed.wait(TIMEOUT)
+    assert loop.run(lambda: 7) == 7

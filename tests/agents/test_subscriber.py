@@ -68,7 +68,8 @@ def publisher() -> Iterator[Agent]:
         yield made
 
 
-def test_a_policy_that_nobody_can_keep_is_refused_at_subscribe(publisher: Agent, reader: Agent) -> None:
+def test_a_policy_that_is_not_offered_is_refused_at_subscribe(publisher: Agent, reader: Agent) -> None:
+    publisher.advertise("t", policies=["block"])
     with pytest.raises(PolicyRefused):
         reader.subscribe(publisher.rep_endpoint, "t", policy=mailbox())
     assert reader.statistics()["subscriptions"] == []

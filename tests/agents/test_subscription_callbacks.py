@@ -18,6 +18,7 @@ from pzc import (
     latest,
 )
 from pzc.agents.dispatch import Executor
+from pzc.agents.execution import PROOFS
 
 from tests.agents.notifying import TIMEOUT, Inbox, balance, run_threads
 
@@ -239,7 +240,7 @@ def test_a_raising_callback_is_logged_and_counted_and_delivery_goes_on(
     with caplog.at_level(logging.ERROR, "pzc.subscription"):
         feed(subscription, 1, 5)
         assert got.contents(5) == [1, 2, 3, 4, 5]
-        finish(subscription._executor)
+        finish(subscription.executor)
     assert subscription.callback_errors == 3
     assert [record.getMessage() for record in caplog.records] == ["callback of topic t failed"] * 3
 
@@ -264,6 +265,20 @@ def test_subscriptions_take_turns(make: Make, executor: Executor) -> None:
         feed(subscription, 1, 3)
     gate.set()
     assert [order.get(timeout=TIMEOUT) for _ in range(6)] == ["a", "b"] * 3
+
+
+def test_quick_callbacks_are_called_for_all_that_is_pending_in_one_turn(
+    make: Make, executor: Executor
+) -> None:
+    order: queue.SimpleQueue[str] = queue.SimpleQueue()
+    gate = threading.Event()
+    executor.submit(lambda: gate.wait(TIMEOUT))
+    for name in "ab":
+        subscription = make(lambda _, name=name: order.put(name))
+        subscription._proofs = PROOFS
+        feed(subscription, 1, 3)
+    gate.set()
+    assert [order.get(timeout=TIMEOUT) for _ in range(6)] == ["a"] * 3 + ["b"] * 3
 
 
 def test_a_full_executor_delays_a_callback_and_does_not_end_it(make: Make) -> None:

@@ -36,12 +36,14 @@ def test_the_demo_succeeds_and_writes_its_report(tmp_path: Path) -> None:
     assert "every check held" in done.stdout
 
 
+@pytest.mark.once
 def test_one_wrong_pixel_fails_the_demo(tmp_path: Path) -> None:
     done = run_demo(tmp_path / "report", "tests.examples.wrong_pixel")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "frame 5 has 1 wrong pixels" in (tmp_path / "report" / "index.html").read_text()
 
 
+@pytest.mark.once
 def test_one_bit_changed_in_transit_fails_the_demo(tmp_path: Path) -> None:
     done = run_demo(tmp_path / "report", "tests.examples.wrong_bit")
     assert done.returncode == 1, done.stdout + done.stderr

@@ -1,0 +1,88 @@
+"""Inherited: what a forked child has of its parent's connections, and must not keep.
+
+A peer learns at once that a process has died, because the kernel closes its sockets; but only with the last
+copy of each, and a child that was forked has copies. So it closes them before it does anything else:
+
+- connections and listening sockets of the fast lane, which are known here, or have its name
+- listening sockets and connections of libzmq at an endpoint of the parent, which would also keep its port
+
+The parent's stay as they are: to close a copy ends nothing. Without ``/proc`` only the former are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket as sockets
+import weakref
+from collections.abc import Callable
+
+import zmq
+
+LANE = b"\0pzc/"
+"""How the names of the sockets of the fast lane begin, in the abstract space."""
+
+_DESCRIPTORS = "/proc/self/fd"
+
+_known: weakref.WeakSet[sockets.socket] = weakref.WeakSet()
+_bound: weakref.WeakKeyDictionary[zmq.Socket[bytes], str] = weakref.WeakKeyDictionary()
+
+
+def mine(socket: sockets.socket) -> sockets.socket:
+    """Have a socket closed in forked children; returns it."""
+    _known.add(socket)
+    return socket
+
+
+def bound(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    """Have what libzmq opened for a socket at its endpoint closed in forked children."""
+    _bound[socket] = endpoint
+
+
+def _close() -> None:
+    for socket in list(_known):
+        with contextlib.suppress(OSError):
+            socket.close()
+    _known.clear()
+    ports = {_port(endpoint) for socket, endpoint in list(_bound.items()) if not socket.closed} - {0}
+    _bound.clear()
+    try:
+        numbers = [int(name) for name in os.listdir(_DESCRIPTORS)]
+    except OSError:  # another system, or no descriptor is left to read it with
+        return
+    for number in numbers:
+        with contextlib.suppress(OSError):  # that one was closed by now
+            if os.readlink(f"{_DESCRIPTORS}/{number}").startswith("socket:") and _is_mine(number, ports):
+                os.close(number)
+
+
+def _is_mine(number: int, ports: set[int]) -> bool:
+    socket = sockets.socket(fileno=number)
+    try:
+        if socket.family == sockets.AF_UNIX:
+            return any(_is_of_lane(name) for name in (_name(socket.getsockname), _name(socket.getpeername)))
+        if socket.family in (sockets.AF_INET, sockets.AF_INET6):
+            name = _name(socket.getsockname)
+            return isinstance(name, tuple) and name[1] in ports
+        return False
+    finally:
+        socket.detach()
+
+
+def _name(of: Callable[[], object]) -> object:
+    try:
+        return of()
+    except OSError:  # nobody is at the other end
+        return None
+
+
+def _is_of_lane(name: object) -> bool:
+    return isinstance(name, bytes) and name.startswith(LANE)
+
+
+def _port(endpoint: str) -> int:
+    port = endpoint.rpartition(":")[2]
+    return int(port) if endpoint.startswith("tcp://") and port.isdecimal() else 0
+
+
+os.register_at_fork(after_in_child=_close)

@@ -1,0 +1,94 @@
+"""Processes that tell a registry of themselves, as the participants of discovery do."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection
+
+from pzc import Protocol
+from pzc.agents import loop
+from pzc.agents.registering import Registering
+from pzc.discovery.datagrams import write
+from pzc.discovery.records import Advertise, AgentRecord, Announcement, Heartbeat, mixed
+
+KEY = "correct horse battery staple"
+PATIENCE = 20.0
+"""Seconds after which something counts as never."""
+
+
+def said(process: bytes, sequence: int, name: str, key: object, local: bool, host: str = "") -> list[bytes]:
+    """A heartbeat and one agent, as bytes."""
+    address = "tcp://127.0.0.1:5555" if local else "tcp://10.0.0.7:5555"
+    record = AgentRecord(
+        number=1, revision=1, kind="agent", name=name, agent="a" * 32, epoch=1, started=1, addresses=(address,),
+        pub_addresses=(), type="", scope="all", dialects=("PZC01",), host=host, pid=os.getpid(),
+    )  # fmt: skip
+    common = (process, 1, sequence, int(time.time() * 1000), "", 0 if local else 65_535, 1, 1, mixed(1))
+    found: list[Announcement] = [Heartbeat(*common), Advertise(*common, (record,))]
+    return [write(each, key) for each in found]  # pyright: ignore[reportArgumentType]
+
+
+class Registrant:
+    """One process as far as a registry can tell; its registering runs on this process's loop."""
+
+    def __init__(self, endpoint: str, name: str, protocol: Protocol | None = None) -> None:
+        protocol = protocol or Protocol(KEY)
+        ring = protocol.codec.keyring
+        self.name = name
+        self.process = os.urandom(16)
+        self.datagrams: list[bytes] = []
+        self.alive: set[bytes] = set()
+        self.gone: list[bytes] = []
+        self.silences = 0
+        self._key = None if ring is None else ring.active
+        self._sequence = 0
+        self._changed = threading.Condition()
+        self._loop = loop.acquire()
+        self.registering = Registering(self._loop, protocol, endpoint, self.process)
+        self.registering.on_edges.append(self._notify)
+
+    def start(self) -> Registrant:
+        self.registering.start(self)
+        return self
+
+    def whole(self, local: bool) -> list[bytes]:
+        self._sequence += 1
+        return said(self.process, self._sequence, self.name, self._key, local)
+
+    def heard(self, datagrams: Collection[bytes]) -> None:
+        self.datagrams += datagrams
+
+    def vouched(self, alive: Collection[bytes], gone: Collection[bytes]) -> None:
+        self.alive = set(alive)
+        self.gone += gone
+        self._notify()
+
+    def silent(self) -> None:
+        self.silences += 1
+        self._notify()
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], object]) -> None:
+        until = time.monotonic() + PATIENCE
+        with self._changed:
+            while not condition():
+                assert time.monotonic() < until, (
+                    f"never; state {self.registering.state}, error {self.registering.error}"
+                )
+                self._changed.wait(0.05)  # not everything that is waited for is notified
+
+    def knows(self, other: Registrant) -> bool:
+        return other.process in self.alive
+
+    def freeze(self) -> None:
+        """Say nothing more, as after SIGSTOP or kill -9."""
+        self._loop.run(lambda: setattr(self.registering, "_closed", True))
+
+    def close(self) -> None:
+        self.registering.close()
+        loop.release(self._loop)

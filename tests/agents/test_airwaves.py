@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from pzc.agents import airwaves, loop
+from pzc.agents.airwaves import Airwaves
+from pzc.discovery.announcer import Outgoing
+from pzc.discovery.interfaces import Interface, chosen
+from pzc.discovery.multicast import Datagram
+from pzc.discovery.site import Site
+from pzc.protocol.errors import ConfigError
+
+from tests.agents.naming_rig import TIMEOUT
+from tests.conftest import free_port
+
+
+@dataclass
+class Bench:
+    waves: Airwaves
+    owner: loop.Loop
+    site: Site
+    data: list[bytes]
+    come: threading.Event
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    owner = loop.acquire()
+    data: list[bytes] = []
+    come = threading.Event()
+
+    def hear(datagram: Datagram) -> None:
+        data.append(datagram.data)
+
+    site = Site(port=free_port(), address="127.0.0.1")
+    waves = Airwaves(owner, site, bytes(16), hear, lambda _: [], lambda _: come.set())
+    yield Bench(waves, owner, site, data, come)
+    owner.run(waves.close)
+    loop.release(owner)
+
+
+def test_nothing_is_open_before_the_first_look(bench: Bench) -> None:
+    assert bench.waves.statistics()["interfaces"] == []
+    bench.owner.run(lambda: bench.waves.say([Outgoing(0, b"nobody hears it")]))
+
+
+def test_what_is_said_on_loopback_is_heard_there(bench: Bench) -> None:
+    reaches = bench.owner.run(bench.waves.look)
+    assert reaches is not None
+    assert [reach.view for reach in reaches] == [0]
+    bench.owner.run(lambda: bench.waves.say([Outgoing(0, b"hello"), Outgoing(77, b"no such view")]))
+    assert bench.come.wait(TIMEOUT)
+    assert bench.data == [b"hello"]
+
+
+def test_interfaces_that_stay_as_they_are_are_left_alone(bench: Bench) -> None:
+    bench.owner.run(bench.waves.look)
+    assert bench.owner.run(bench.waves.look) is None
+
+
+def test_sockets_are_made_anew_when_the_interfaces_have_changed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.owner.run(bench.waves.look)
+    others = [*chosen("127.0.0.1"), Interface("gone0", 99_999, "203.0.113.7", False)]
+    monkeypatch.setattr(airwaves, "chosen", lambda _: others)
+    reaches = bench.owner.run(bench.waves.look)
+    assert reaches is not None
+    assert [each["name"] for each in bench.waves.statistics()["interfaces"]] == ["lo"]
+
+
+def test_an_interface_that_goes_away_is_told_and_found_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none(_: object) -> list[Interface]:
+        raise ConfigError("no interface has it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(airwaves, "chosen", none)
+        bench.owner.run(bench.waves.look)
+        bench.owner.run(bench.waves.look)
+    assert bench.waves.problem == "no interface has it"
+    assert caplog.text.count("cannot be found by name") == 1
+    assert bench.owner.run(bench.waves.look) is not None
+    assert bench.waves.problem == ""
+
+
+def test_without_a_group_nothing_is_opened() -> None:
+    owner = loop.acquire()
+    try:
+        waves = Airwaves(owner, Site(group=""), bytes(16), lambda _: None, lambda _: [], lambda _: None)
+        assert owner.run(waves.look) is None
+        assert (waves.problem, waves.statistics()["interfaces"]) == ("", [])
+    finally:
+        loop.release(owner)

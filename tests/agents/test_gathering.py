@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pzc import Notification, SubscriptionClosed, drop
+from pzc.agents.dispatch import Executor
+from pzc.agents.gathering import Gathering, Make
+from pzc.agents.subscription import Subscription
+from pzc.delivery.sequences import Gap
+
+
+class Sources:
+    """Makes members as an agent would, and plays their publishers."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, Subscription] = {}
+        self.closed: list[str] = []
+        self.executor = Executor("pzc-test")
+        self.gathering = Gathering(
+            "cam*", "image", None, drop(3), None, self.executor, lambda _: None, join=self.join
+        )
+
+    def join(self, source: str, make: Make) -> Subscription:
+        def on_close(_: Subscription) -> None:
+            self.closed.append(source)
+
+        member = make(source, "image", None, drop(3), None, self.executor, on_close)
+        self.members[source] = member
+        return member
+
+    def publish(self, source: str, number: int) -> None:
+        self.members[source].deliver(
+            Notification(source, source, "image", "", number, 1, 0.0, 0.0, f"{source} {number}")
+        )
+
+
+@pytest.fixture
+def sources() -> Iterator[Sources]:
+    made = Sources()
+    yield made
+    made.gathering.close()
+    made.executor.close()
+
+
+def test_what_all_sources_send_comes_in_one_stream(sources: Sources) -> None:
+    sources.gathering.add("a")
+    sources.gathering.add("b")
+    sources.publish("a", 1)
+    sources.publish("b", 1)
+    sources.publish("a", 2)
+    assert [sources.gathering.recv(0).content for _ in range(3)] == ["a 1", "b 1", "a 2"]
+    assert sources.gathering.received == 3
+
+
+def test_the_bound_holds_for_all_together(sources: Sources) -> None:
+    for source in ("a", "b"):
+        sources.gathering.add(source)
+        for number in (1, 2):
+            sources.publish(source, number)
+    assert (sources.gathering.pending, sources.gathering.dropped) == (3, 1)
+
+
+def test_losses_of_all_sources_are_counted_together(sources: Sources) -> None:
+    gaps: list[Gap] = []
+    sources.gathering.on_gap = gaps.append
+    sources.gathering.add("a")
+    sources.gathering.add("b")
+    sources.members["a"].report_gap(Gap(1, 2, 4))
+    sources.members["b"].report_gap(Gap(1, 7, 7))
+    assert sources.gathering.dropped == 4
+    assert sources.gathering.gaps == [Gap(1, 2, 4), Gap(1, 7, 7)]
+
+
+def test_a_source_is_added_once(sources: Sources) -> None:
+    sources.gathering.add("a")
+    first = sources.members["a"]
+    sources.gathering.add("a")
+    assert sources.members["a"] is first
+    assert sources.gathering.sources == ["a"]
+
+
+def test_what_has_come_from_a_removed_source_stays_and_nothing_comes_after_it(sources: Sources) -> None:
+    sources.gathering.add("a")
+    sources.publish("a", 1)
+    sources.gathering.remove("a")
+    sources.gathering.remove("never there")
+    assert sources.closed == ["a"]
+    assert sources.gathering.recv(0).content == "a 1"
+
+
+def test_closing_closes_every_source(sources: Sources) -> None:
+    sources.gathering.add("a")
+    sources.gathering.add("b")
+    sources.gathering.close()
+    assert sorted(sources.closed) == ["a", "b"]
+    assert sources.gathering.sources == []
+
+
+def test_nothing_is_added_after_the_end(sources: Sources) -> None:
+    sources.gathering.close()
+    with pytest.raises(SubscriptionClosed):
+        sources.gathering.add("a")
+    assert sources.closed == ["a"]
+
+
+def test_a_source_whose_key_is_not_wanted_does_not_count() -> None:
+    made = Sources()
+    made.gathering.close()
+    made.gathering = Gathering(
+        "cam*", "image", None, drop(3), "left", made.executor, lambda _: None, join=made.join
+    )
+    made.gathering.add("a")
+    made.publish("a", 1)
+    assert (made.gathering.pending, made.gathering.dropped) == (0, 0)
+    made.gathering.close()
+    made.executor.close()

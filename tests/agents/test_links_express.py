@@ -1,0 +1,260 @@
+"""The shortest ways of links: what they carry is what the general ways would have carried."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pzc import Agent, CallTimeout, Notification, SerializeError, block
+from pzc.agents.links import granted, ways
+from pzc.agents.links.linking import Linking
+from pzc.agents.links.outlet import Outlet
+from pzc.agents.links.queues import Queue
+from pzc.protocol.bundle import Bundle
+from pzc.protocol.errors import RemoteProtocolError
+
+from tests.agents.links_reader import READERS, PollReader, Reader, UnixReader, wish
+from tests.agents.notifying import TIMEOUT, Inbox, run_threads
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    with Agent(name="publisher") as publisher:
+        yield publisher
+
+
+def on_its_way(agent: Agent, topic: str, content: object = 0) -> int:
+    """The number of a notification that took the shortest way; 0 when it did not, and was not published."""
+    return agent._publisher.express(topic, content, "")
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_the_second_one_of_a_topic_takes_the_shortest_way(agent: Agent, kind: type[Reader]) -> None:
+    with kind(agent, wish("t")) as reader:
+        assert (on_its_way(agent, "t"), agent.publish("t", "one")) == (0, 1)
+        assert on_its_way(agent, "t", "two") == 2
+        assert [(got.number, got.content) for got in reader.take(2)] == [(1, "one"), (2, "two")]
+
+
+def begin(agent: Agent, reader: UnixReader) -> Outlet:
+    """Publish the first notification, wait until it was sent and nobody sends; its link."""
+    agent.publish("t", 1)
+    assert [got.content for got in reader.take(1)] == [1]
+    outlet = agent._outlets.links[reader.link]
+    with outlet.sending:
+        return outlet
+
+
+def test_what_goes_to_one_socket_only_is_written_by_whoever_publishes(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with UnixReader(agent, wish("t")) as reader:
+        begin(agent, reader)
+        monkeypatch.delattr(Queue, "put")
+        assert on_its_way(agent, "t", 2) == 2
+        assert [got.content for got in reader.take(1)] == [2]
+        statistics = agent.statistics()
+        assert statistics["links"]["links"][0]["sent"] == 2
+        assert statistics["topics"]["t"]["published"] == 2
+
+
+def test_what_another_thread_holds_up_goes_behind_what_that_one_sends(agent: Agent) -> None:
+    with UnixReader(agent, wish("t")) as reader:
+        outlet = begin(agent, reader)
+        with outlet.sending:
+            assert on_its_way(agent, "t", 2) == 2
+            assert outlet.waiting == 1
+        assert on_its_way(agent, "t", 3) == 3
+        assert [got.content for got in reader.take(2)] == [2, 3]
+
+
+def test_what_comes_while_one_is_written_is_sent_by_whoever_writes(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with UnixReader(agent, wish("t")) as reader:
+        begin(agent, reader)
+        send, nested = ways.UnixWay.send, [3]
+
+        def publish_meanwhile(way: ways.UnixWay, *what: Any) -> bool:
+            if nested:
+                assert on_its_way(agent, "t", nested.pop()) == 3
+            return send(way, *what)
+
+        monkeypatch.setattr(ways.UnixWay, "send", publish_meanwhile)
+        assert on_its_way(agent, "t", 2) == 2
+        assert [got.content for got in reader.take(2)] == [2, 3]
+
+
+def test_what_did_not_go_over_a_way_that_breaks_goes_over_the_next(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me = "ab" * 16
+    with UnixReader(agent, wish("t"), me=me) as first:
+        begin(agent, first)
+        monkeypatch.setattr(ways.UnixWay, "send", lambda *_: False)
+        assert on_its_way(agent, "t", 2) == 2
+        monkeypatch.undo()
+        with UnixReader(agent, wish("t"), link=first.link, resume=1, me=me) as second:
+            assert agent.publish("t", 3) == 3
+            assert [(got.number, got.content) for got in second.take(2)] == [(2, 2), (3, 3)]
+
+
+def test_a_full_window_is_waited_for_on_the_general_way(agent: Agent) -> None:
+    with UnixReader(agent, wish("t", bound=2, timeout=0.01)):
+        assert [agent.publish("t", n) for n in range(2)] == [1, 2]
+        assert on_its_way(agent, "t") == 0
+        with pytest.raises(CallTimeout):
+            agent.publish("t", 3)
+
+
+def test_a_window_that_is_full_takes_no_place_of_other_readers(agent: Agent) -> None:
+    with UnixReader(agent, wish("t", bound=10)) as wide, UnixReader(agent, wish("t", bound=2)) as narrow:
+        assert [agent.publish("t", n) for n in range(2)] == [1, 2]
+        assert [on_its_way(agent, "t") for _ in range(20)] == [0] * 20
+        links = agent._outlets.links
+        assert [links[reader.link].legs["t"].flow.outstanding for reader in (wide, narrow)] == [2, 2]
+
+
+def test_a_reader_that_comes_gets_what_is_published_next(agent: Agent) -> None:
+    with UnixReader(agent, wish("t")) as first:
+        agent.publish("t", 1)
+        assert on_its_way(agent, "t") == 2
+        with UnixReader(agent, wish("t")) as second:
+            assert on_its_way(agent, "t") == 0
+            agent.publish("t", 3)
+            assert [got.number for got in second.take(1)] == [3]
+        assert [got.number for got in first.take(3)] == [1, 2, 3]
+
+
+def test_who_subscribes_by_broadcast_is_told_while_another_thread_publishes(agent: Agent) -> None:
+    agent.advertise("t", buffers=100_000)
+    with UnixReader(agent, wish("t", bound=100_000)), Agent() as other:
+        over = threading.Event()
+        last: list[int] = []
+
+        def publish() -> None:
+            while not over.is_set() and (not last or last[-1] < 90_000):
+                last[:] = [agent.publish("t", 0)]
+
+        inbox = Inbox()
+        thread = threading.Thread(target=publish)
+        thread.start()
+        try:
+            subscription = other.subscribe(agent.rep_endpoint, "t", inbox)
+            began = inbox.take(1)[0].sequence
+        finally:
+            over.set()
+            thread.join(TIMEOUT)
+        final = agent.publish("t", "the last")
+        while inbox.take(1)[0].sequence < final:
+            pass
+        assert subscription.received + subscription.dropped == final - began + 1
+
+
+@pytest.mark.parametrize(
+    "said", [{"throttle": 1e9}, {"ack_wait": 0.0}, {"keep_last": True}], ids=lambda said: next(iter(said))
+)
+def test_a_topic_of_which_more_is_said_goes_the_general_way(agent: Agent, said: dict[str, Any]) -> None:
+    with UnixReader(agent, wish("t")):
+        agent.publish("t", 0)
+        assert on_its_way(agent, "t") == 2
+        agent.advertise("t", **said)
+        agent.publish("t", 0)
+        assert on_its_way(agent, "t") == 0
+
+
+def test_what_cannot_be_expressed_takes_no_number_and_no_place(agent: Agent) -> None:
+    with UnixReader(agent, wish("t", bound=2)) as reader:
+        agent.publish("t", 1)
+        for _ in range(5):
+            with pytest.raises(SerializeError):
+                on_its_way(agent, "t", threading.Lock())
+        assert on_its_way(agent, "t", 2) == 2
+        assert [got.content for got in reader.take(2)] == [1, 2]
+
+
+def test_threads_on_the_shortest_way_publish_in_one_order(agent: Agent) -> None:
+    agent.advertise("t", buffers=1000)
+    with UnixReader(agent, wish("t", bound=1000)) as reader:
+        agent.publish("t", (0, -1))
+        run_threads(
+            *(lambda who=who: [on_its_way(agent, "t", (who, n)) for n in range(100)] for who in range(4))
+        )
+        found = reader.take(401)[1:]
+    assert [got.number for got in found] == list(range(2, 402))
+    for who in range(4):
+        assert [n for by, n in (got.content for got in found) if by == who] == list(range(100))
+
+
+def test_grants_of_a_stream_take_the_shortest_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[bool] = []
+    serve = granted.Granted.serve
+
+    def seen(self: granted.Granted, frames: Any) -> bool:
+        taken.append(serve(self, frames))
+        return taken[-1]
+
+    monkeypatch.setattr(granted.Granted, "serve", seen)
+    with Agent() as publisher, Agent() as reader:
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=block(slots=4), transport="unix")
+        for number in range(100):
+            publisher.publish("t", number)
+            assert subscription.recv(TIMEOUT).content == number
+    assert taken.count(True) >= 25
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        {"received": -1, "upto": 0},
+        {"received": 1, "upto": "1"},
+        {"received": 1, "upto": 1, "others": 5},
+        {"received": True, "upto": 1},
+        {"received": 1, "upto": 1, "others": [None]},
+        {"received": 1, "upto": 1, "others": [1] * 10_001},
+    ],
+    ids=str,
+)
+def test_a_grant_of_another_form_is_refused(grant: dict[str, Any]) -> None:
+    with pytest.raises(RemoteProtocolError):
+        granted.read_grant(grant)
+
+
+def test_a_poll_that_waits_is_answered_when_its_link_ends(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = threading.Event()
+    wait = ways.PollWay.wait
+
+    def waiting(self: ways.PollWay, poll: Any, following: int) -> None:
+        wait(self, poll, following)
+        waits.set()
+
+    monkeypatch.setattr(ways.PollWay, "wait", waiting)
+    monkeypatch.setattr(ways.PollWay, "ready", property(lambda _: False))  # else a sign of life answers it
+    with PollReader(agent, wish("t")) as reader:
+        answers: list[Any] = []
+        poll: Callable[[], None] = lambda: answers.append(reader.request(reader.grant(0, ())))  # noqa: E731
+        thread = threading.Thread(target=poll, daemon=True)
+        thread.start()
+        assert waits.wait(TIMEOUT)
+        linking: Linking = agent._linking
+        linking.detach(reader.link)
+        thread.join(TIMEOUT)
+        assert answers == [Bundle(1)]
+
+
+def test_a_notification_shows_all_but_its_frames_and_is_compared_by_its_fields() -> None:
+    one, same = (Notification("p", "", "t", "", 1, 7, 0.0, 0.0, "x", "", (b"frame",)) for _ in range(2))
+    assert one == same
+    assert hash(one) == hash(same)
+    assert repr(one).startswith(
+        "Notification(publisher='p', name='', topic='t', key='', sequence=1, epoch=7, "
+    )
+    assert "content='x'" in repr(one)
+    assert "frame" not in repr(one)
+    with pytest.raises(AttributeError):
+        one.topic = "u"  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,93 @@
+"""Links whose one end stands still for a moment that is too short to be taken for its death."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pzc.agents.links import inlet, outlet
+from pzc.delivery.liveness import Liveness
+
+from tests.agents.linked import LONG, OUTSIDE, Publishing, pair, wait_until
+from tests.agents.links_evidence import digest, payload
+from tests.agents.links_rig import Forge, Workers
+
+over_a_wire = pytest.mark.parametrize("way", OUTSIDE)
+
+LARGE = 200_000
+
+
+@pytest.fixture(scope="module")
+def forge() -> Iterator[Forge]:
+    made = Forge()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def workers(forge: Forge) -> Iterator[Workers]:
+    with Workers(forge) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the workers: what is stalled comes back before it is lost, however slow this machine is."""
+    for module in (inlet, outlet):
+        monkeypatch.setattr(module, "Liveness", partial(Liveness, lost=3600.0))
+
+
+def expected(count: int) -> list[tuple[int, str]]:
+    return [(number, digest(payload(number, LARGE))) for number in range(1, count + 1)]
+
+
+@over_a_wire
+def test_a_reader_that_stalled_and_comes_back_has_the_same_link_and_lost_nothing(
+    workers: Workers, way: str
+) -> None:
+    reader = workers.start()
+    reader.ask("be_patient")
+    with pair() as (publisher, _):
+
+        def links() -> list[dict[str, Any]]:
+            return publisher.statistics()["links"]["links"]
+
+        publisher.advertise("t", buffers=4)
+        reader.ask("subscribe", "t", publisher.rep_endpoint, "t", LONG, way, "hash")
+        (before,) = links()
+        reader.freeze()
+        publishing = Publishing(publisher, "t", (payload(number, LARGE) for number in range(1, 51)))
+        wait_until(lambda: links()[0]["state"] == "stalled")
+        assert publishing.returned <= 4
+        reader.thaw()
+        publishing.finish()
+        assert reader.ask("account", "t", 50) == (50, 0, expected(50))
+        (after,) = links()
+        assert (after["link"], after["state"], after["transport"]) == (before["link"], "alive", way)
+        assert reader.ask("wait_for", "t", "lost", 0) == []
+
+
+@over_a_wire
+def test_a_publisher_that_stalled_and_comes_back_has_the_same_link_and_lost_nothing(
+    workers: Workers, way: str
+) -> None:
+    reader = workers.start()
+    publisher, endpoint = workers.publisher()
+    for each in (reader, publisher):
+        each.ask("be_patient")
+    reader.ask("subscribe", "t", endpoint, "t", LONG, way, "hash")
+    publisher.ask("publish", "t", [LARGE] * 10)
+    (before,) = publisher.ask("statistics")["links"]
+    publisher.freeze()
+    wait_until(lambda: reader.ask("links_of", "t")["state"] == "stalled")
+    publisher.thaw()
+    publisher.ask("publish", "t", [LARGE] * 10, 11)
+    assert reader.ask("account", "t", 20) == (20, 0, expected(20))
+    wait_until(lambda: reader.ask("links_of", "t")["state"] == "alive")
+    assert reader.ask("wait_for", "t", "lost", 0) == []
+    (after,) = publisher.ask("statistics")["links"]
+    assert (after["link"], after["transport"]) == (before["link"], way)
+    assert publisher.ask("statistics")["counts"]["links_opened"] == 1

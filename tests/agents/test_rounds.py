@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from pzc.agents import rounds as module
+from pzc.agents.dispatch import Executor
+from pzc.agents.rounds import rounds
+
+from tests.agents.notifying import TIMEOUT
+
+
+class Caller:
+    """Something to be called, that notes in which thread it was."""
+
+    def __init__(self, executor: Executor, pending: int = 1, quick: bool = True) -> None:
+        self.executor, self.pending, self.is_quick = executor, pending, quick
+        self.called: queue.SimpleQueue[threading.Thread] = queue.SimpleQueue()
+        self.rested = False
+
+    def call_pending(self, until: float) -> bool:
+        self.pending -= 1
+        self.called.put(threading.current_thread())
+        return self.pending > 0
+
+    def rest(self) -> None:
+        self.rested = True
+
+
+@pytest.fixture
+def executor() -> Iterator[Executor]:
+    made = Executor("pzc-test", bound=1)
+    yield made
+    made.close()
+
+
+def start_here(*called: Caller) -> None:
+    for each in rounds(called):
+        each.start_here()
+
+
+def test_those_of_one_executor_are_called_in_one_round(executor: Executor) -> None:
+    other = Executor("pzc-other")
+    found = rounds([Caller(executor), Caller(other), Caller(executor)])
+    assert len(list(found)) == 2
+
+
+def test_the_quick_ones_are_called_in_the_calling_thread_and_the_others_are_not(executor: Executor) -> None:
+    quick, other = Caller(executor), Caller(executor, quick=False)
+    start_here(other, quick)
+    assert quick.called.get(timeout=TIMEOUT) is threading.current_thread()
+    assert other.called.get(timeout=TIMEOUT) is not threading.current_thread()
+
+
+def test_what_is_left_after_one_call_each_is_called_for_by_the_executor(executor: Executor) -> None:
+    here, there = threading.current_thread(), Caller(executor, pending=2)
+    start_here(there)
+    threads = [there.called.get(timeout=TIMEOUT) for _ in range(2)]
+    assert [thread is here for thread in threads] == [True, False]
+
+
+def test_when_the_turn_is_over_the_rest_of_the_round_is_called_by_the_executor(
+    executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TURN", 0.0)
+    first, second = Caller(executor), Caller(executor)
+    start_here(first, second)
+    assert first.called.get(timeout=TIMEOUT) is threading.current_thread()
+    assert second.called.get(timeout=TIMEOUT) is not threading.current_thread()
+
+
+def test_an_executor_that_is_busy_calls_for_the_quick_ones_itself(executor: Executor) -> None:
+    entered, gate, quick = threading.Event(), threading.Event(), Caller(executor)
+
+    def wait() -> None:
+        entered.set()
+        assert gate.wait(TIMEOUT)
+
+    executor.submit(wait)
+    assert entered.wait(TIMEOUT)
+    start_here(quick)
+    assert quick.called.empty()
+    gate.set()
+    assert quick.called.get(timeout=TIMEOUT) is not threading.current_thread()
+
+
+def test_those_whom_a_full_executor_cannot_call_may_ask_again(executor: Executor) -> None:
+    entered, gate, late = threading.Event(), threading.Event(), Caller(executor)
+
+    def wait() -> None:
+        entered.set()
+        assert gate.wait(TIMEOUT)
+
+    executor.submit(wait)
+    assert entered.wait(TIMEOUT)
+    executor.submit(int)
+    start_here(late)
+    assert late.rested
+    gate.set()
+
+
+def test_those_of_a_closed_executor_are_not_called(executor: Executor) -> None:
+    executor.close()
+    late = Caller(executor)
+    start_here(late)
+    assert (late.rested, late.called.empty()) == (True, True)

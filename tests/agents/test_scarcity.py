@@ -1,0 +1,305 @@
+"""What agents do without descriptors: nothing crashes, waits for ever or is lost uncounted, and it passes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import pytest
+
+from pzc import Agent, BindError, CallTimeout, PeerLost, Protocol, Refused
+from pzc.agents import descriptors, fastlane
+from pzc.agents.fastlane import connect
+from pzc.agents.links import inlets, outlet, pipe
+from pzc.agents.parts import WITHOUT_COPY
+
+from tests.agents.calling import KEY, TIMEOUT, run_in_fork
+from tests.agents.linked import LONG, Publishing, pair, read, wait_until
+from tests.agents.links_evidence import digest, payload
+from tests.agents.links_rig import Forge, Workers
+from tests.agents.scarcity import Hog
+
+LARGE, HUGE = 200_000, 64 << 20
+
+
+@pytest.fixture(scope="module")
+def forge() -> Iterator[Forge]:
+    made = Forge()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def workers(forge: Forge) -> Iterator[Workers]:
+    with Workers(forge) as made:
+        yield made
+
+
+class Scarce:
+    """In place of the kernel's: gives no descriptor for an epoll while ``there`` is False."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.there = False
+        self._real = pipe.select.epoll
+        monkeypatch.setattr(pipe.select, "epoll", self)
+
+    def __call__(self) -> Any:
+        if self.there:
+            return self._real()
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+# --- links -----------------------------------------------------------------------------------------------
+
+
+def test_a_unix_link_that_cannot_be_had_is_refused_and_leaves_nothing_at_its_publisher(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Scarce(monkeypatch)
+    with pair() as (publisher, reader):
+        for _ in range(3):
+            with pytest.raises(Refused, match="ulimit -n"):
+                reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
+        assert publisher.statistics()["links"]["links"] == []
+        publisher.publish("t", 1)
+
+
+def test_a_link_that_may_take_any_way_goes_over_tcp_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    scarce = Scarce(monkeypatch)
+    with pair() as (publisher, reader):
+        monkeypatch.setattr("pzc.agents.links.local.find", lambda *_: None)
+        first = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG)
+        assert first.transport == "tcp"
+        publisher.publish("t", 1)
+        assert read(first, 1) == [1]
+        first.close()
+        scarce.there = True
+        assert reader.subscribe(publisher.rep_endpoint, "t", policy=LONG).transport == "unix"
+
+
+def test_a_broken_link_that_cannot_be_had_over_unix_any_more_goes_on_over_tcp_without_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pair() as (publisher, reader):
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
+        Scarce(monkeypatch)
+        publishing = Publishing(publisher, "t", range(300))
+        found = read(subscription, 100)
+        for each in list(inlets._table.inlets):
+            stream: Any = getattr(each._way, "_stream", None)
+            stream._socket.shutdown(socket.SHUT_RDWR)
+        found += read(subscription, 200)
+        publishing.finish()
+        assert found == list(range(300))
+        assert (subscription.transport, subscription.dropped, subscription.gaps) == ("tcp", 0, [])
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("left", [0, 1, 2, 3, 5, 8])
+@pytest.mark.parametrize("way", ["unix", "tcp"])
+def test_a_reader_without_descriptors_gets_everything_once_it_has_some(
+    workers: Workers, way: str, left: int
+) -> None:
+    reader = workers.start()
+    with pair() as (publisher, _):
+        publisher.advertise("t", buffers=4)
+        reader.ask("subscribe", "t", publisher.rep_endpoint, "t", LONG, way, "hash")
+        publisher.publish("t", payload(1, 10))
+        reader.ask("account", "t", 1)
+        reader.ask("starve", left)
+        publishing = Publishing(publisher, "t", (payload(number, LARGE) for number in range(2, 5)))
+        publishing.finish()
+        reader.ask("feed")
+        whole = [(1, digest(payload(1, 10))), *((n, digest(payload(n, LARGE))) for n in range(2, 5))]
+        assert reader.ask("account", "t", 4) == (4, 0, whole)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("left", [0, 1, 2, 3, 5])
+def test_a_publisher_without_descriptors_sends_everything_and_takes_readers_once_it_has_some(
+    workers: Workers, left: int
+) -> None:
+    publisher, endpoint = workers.publisher()
+    reader, late = workers.start(), workers.start()
+    reader.ask("subscribe", "t", endpoint, "t", LONG, "unix", "hash")
+    publisher.ask("starve", left)
+    publisher.ask("publish", "t", [LARGE] * 20)
+    whole = [(number, digest(payload(number, LARGE))) for number in range(1, 21)]
+    assert reader.ask("account", "t", 20) == (20, 0, whole)
+    late.start("subscribe", "t", endpoint, "t", LONG, "auto", "hash")
+    publisher.ask("feed")
+    late.finish()
+    publisher.ask("publish", "t", [LARGE], 21)
+    assert late.ask("account", "t", 1)[:2] == (1, 0)
+
+
+def test_what_a_reader_without_memory_cannot_map_is_lost_and_counted_and_the_rest_arrives(
+    workers: Workers,
+) -> None:
+    reader = workers.start()
+    with pair() as (publisher, _):
+        reader.ask("subscribe", "t", publisher.rep_endpoint, "t", LONG, "unix", "hash")
+        reader.ask("limit_memory", HUGE // 2)
+        publisher.publish("t", payload(1, HUGE))
+        publisher.publish("t", payload(2, 10))
+        assert reader.ask("account", "t", 2) == (1, 1, [(2, digest(payload(2, 10)))])
+
+
+def test_a_publisher_without_memory_says_so_and_goes_on(workers: Workers) -> None:
+    reader = workers.start()
+    publisher, endpoint = workers.publisher()
+    reader.ask("subscribe", "t", endpoint, "t", LONG, "unix", "hash")
+    publisher.ask("limit_memory", 3 * HUGE // 2)  # for the content, and no copy of it
+    with pytest.raises(AssertionError, match="MemoryError"):
+        publisher.ask("publish", "t", [HUGE])
+    assert publisher.ask("publish", "t", [10], 1) == 1
+    assert reader.ask("account", "t", 1) == (1, 0, [(1, digest(payload(1, 10)))])
+
+
+def test_a_link_that_cannot_be_looked_after_does_not_keep_the_others_from_it(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beat, poor = outlet.Outlet.beat, list[outlet.Outlet]()
+
+    def sometimes(self: outlet.Outlet, now: float) -> None:
+        if self in poor:
+            raise MemoryError
+        beat(self, now)
+
+    monkeypatch.setattr(outlet.Outlet, "beat", sometimes)
+    reader = workers.start()
+    with pair() as (publisher, other):
+        other.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
+        poor.extend(publisher._outlets.links.values())
+        reader.ask("subscribe", "t", publisher.rep_endpoint, "t", LONG, "tcp")
+        assert len(publisher._outlets.links) == 2
+        reader.freeze()
+        wait_until(lambda: list(publisher._outlets.links.values()) == poor)
+
+
+# --- the fast lane ---------------------------------------------------------------------------------------
+
+
+def knock(agent: Agent) -> socket.socket:
+    """A connection that is not accepted yet, by the time that the kernel has no more descriptors."""
+    made = socket.socket(socket.AF_UNIX)
+    made.settimeout(TIMEOUT)
+    return made
+
+
+def test_a_fast_lane_that_cannot_accept_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fastlane, "PAUSE", 3600.0)
+    with Agent(protocol=Protocol(KEY)) as agent, knock(agent) as client:
+        with Hog():
+            client.connect(f"\0pzc/{agent.agent_id}")
+            wait_until(lambda: agent.counters["fast_lane_rests"])
+            for _ in range(100):
+                agent.loop.run(lambda: None)
+        assert agent.counters["fast_lane_rests"] == 1
+
+
+def test_a_fast_lane_that_rested_says_so_once_and_accepts_when_it_can(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fastlane, "PAUSE", 0.01)
+    with Agent(protocol=Protocol(KEY)) as agent, knock(agent) as client:
+        with Hog():
+            client.connect(f"\0pzc/{agent.agent_id}")
+            wait_until(lambda: agent.counters["fast_lane_rests"] > 3)
+        assert client.recv(1)
+        told = [each for each in caplog.records if "takes no more connections" in each.message]
+        assert [each.levelno for each in told] == [logging.WARNING]
+
+
+def test_a_fast_lane_without_threads_closes_the_connection_and_accepts_when_it_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none_left(self: object) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(fastlane, "PAUSE", 0.01)
+    with Agent(protocol=Protocol(KEY)) as agent:
+        with monkeypatch.context() as patch, knock(agent) as client:
+            patch.setattr(fastlane.Connection, "start", none_left)
+            client.connect(f"\0pzc/{agent.agent_id}")
+            assert client.recv(1) == b""
+        wait_until(lambda: agent.counters["fast_lane_rests"] == 1)
+        stream, _ = connect(agent.agent_id, agent.rep_endpoint, time.monotonic() + TIMEOUT)
+        stream.close()
+
+
+def test_a_client_without_descriptors_is_told_so() -> None:
+    with Agent(protocol=Protocol(KEY)) as agent, Hog():
+        with pytest.raises(PeerLost, match="ulimit -n"):
+            connect(agent.agent_id, agent.rep_endpoint)
+
+
+# --- ZeroMQ ----------------------------------------------------------------------------------------------
+
+
+def test_a_first_agent_without_descriptors_is_an_error_and_not_the_end_of_the_process() -> None:
+    def child() -> None:
+        hog = Hog()
+        for left in range(0, 60, 4):
+            hog.take(left)
+            try:
+                with contextlib.suppress(BindError):  # or there were enough
+                    Agent(protocol=Protocol(KEY)).stop()
+            finally:
+                hog.free()
+        with Agent(protocol=Protocol(KEY)) as one, Agent(protocol=Protocol(KEY)) as two:
+            assert one.request(two.rep_endpoint, "echo", TIMEOUT) == "echo"
+
+    assert run_in_fork(child) == 0
+
+
+def test_an_agent_that_finds_no_descriptors_gives_back_what_it_had() -> None:
+    with Agent(protocol=Protocol(KEY)) as other:
+        before = threading.active_count()
+        hog = Hog()
+        for left in range(14):
+            hog.take(left)
+            try:
+                with contextlib.suppress(BindError):  # or there were enough
+                    Agent(protocol=Protocol(KEY)).stop()
+            finally:
+                hog.free()
+        assert other.join(0) is False
+        assert threading.active_count() == before
+
+
+def test_large_contents_go_over_tcp_without_a_descriptor_more() -> None:
+    def child() -> None:
+        with Agent(protocol=Protocol(KEY)) as one, Agent(protocol=Protocol(KEY)) as two:
+            assert one.exchange(two.rep_endpoint, "echo", TIMEOUT, transport="tcp").content == "echo"
+            large = bytes(4 * WITHOUT_COPY)
+            with Hog():
+                assert one.exchange(two.rep_endpoint, large, TIMEOUT, transport="tcp").content == large
+
+    assert run_in_fork(child) == 0
+
+
+@pytest.mark.parametrize("left", range(6))
+def test_a_call_without_descriptors_is_an_error_of_this_package_and_works_once_there_are_some(
+    left: int,
+) -> None:
+    with Agent(protocol=Protocol(KEY)) as one, Agent(protocol=Protocol(KEY)) as two:
+        hog = Hog()
+        hog.take(left)
+        try:
+            with contextlib.suppress(PeerLost, CallTimeout):  # or there were enough
+                one.request(two.rep_endpoint, "echo", 0.5)
+        finally:
+            hog.free()
+        assert one.request(two.rep_endpoint, "echo", TIMEOUT) == "echo"
+
+
+def test_what_needs_a_descriptor_that_the_kernel_could_not_give_says_so() -> None:
+    with pytest.raises(descriptors.Starved, match="ulimit -n"):
+        descriptors.Descriptors().keep((), int(socket.MSG_CTRUNC))

@@ -1,0 +1,262 @@
+"""Defaults of topics: what a settings file may say, who says more than it, and what it changes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pzc import Agent, ConfigError, PolicyRefused, Protocol, block, drop, latest, mailbox
+from pzc.agents.settings import Settings, load
+from pzc.agents.topic_settings import TopicSettings, policy_of
+
+from tests.agents.linked import LONG, pair, publish_until_full, read, wait_until
+from tests.agents.notifying import KEY, TIMEOUT, Child
+
+
+def _of(topic: str, **tables: Any) -> dict[str, Any]:
+    return dict(TopicSettings(tables, "lab.toml").of(topic))
+
+
+def _write(path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Make this the settings file of what follows."""
+    file = path / "lab.toml"
+    file.write_text(text, encoding="utf-8")
+    monkeypatch.setenv("PZC_CONFIG", str(file))
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("drop", drop()),
+        ("drop(5)", drop(5)),
+        (" latest ( 3 ) ", latest(3)),
+        ("latest(count=2)", latest(2)),
+        ("block", block()),
+        ("block(0.5, slots=8, on_timeout='drop')", block(0.5, 8, "drop")),
+        ("mailbox(max_messages=10)", mailbox(10)),
+    ],
+)
+def test_a_policy_is_written_as_in_python(text: str, policy: object) -> None:
+    assert policy_of(text) == policy
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "drop(", "keep", "drop(x)", "drop(0)", "drop(1, 2)", "latest(n=3)", "__import__('os')", "drop()()",
+     "a.drop()", "[].drop", "block(**{})", "(" * 500, 3, None, ["drop"]],
+)  # fmt: skip
+def test_what_is_no_policy_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match=r"expected such as drop|at least 1"):
+        policy_of(text)
+
+
+def test_every_key_has_its_value() -> None:
+    said = {
+        "buffers": 8, "ack_wait": 1, "zero_copy": False, "throttle": 2.5, "scope": "host",
+        "keep_last": True, "policy": "latest(2)", "transport": "unix",
+    }  # fmt: skip
+    assert _of("t", t=said) == {**said, "policy": latest(2)}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("buffers", 0, "whole number of 1 or more"),
+        ("buffers", "8", "whole number"),
+        ("buffers", True, "whole number"),
+        ("ack_wait", -1, "0 seconds or more"),
+        ("ack_wait", float("nan"), "0 seconds or more"),
+        ("zero_copy", 1, "true or false"),
+        ("throttle", 0, "more than 0 messages"),
+        ("scope", "lan", "one of process, host, all"),
+        ("keep_last", "yes", "true or false"),
+        ("policy", "fifo", "such as drop"),
+        ("transport", "udp", "one of auto, inproc, unix, tcp"),
+        ("transport", ["tcp"], "one of"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_told_with_its_place(key: str, value: object, expected: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^lab.toml: topics.camera.\*.{key} = .*{expected}"):
+        TopicSettings({"camera.*": {key: value}}, "lab.toml")
+
+
+@pytest.mark.parametrize("table", [3, [1], {"t": 3}])
+def test_what_is_no_table_is_told(table: object) -> None:
+    with pytest.raises(ConfigError, match=r"^lab.toml: topics.*expected"):
+        TopicSettings(table, "lab.toml")
+
+
+def test_of_several_patterns_the_later_one_wins_key_by_key() -> None:
+    tables = {"*": {"buffers": 4, "scope": "host"}, "camera.*": {"buffers": 8}, "other": {"buffers": 1}}
+    assert _of("camera.left", **tables) == {"buffers": 8, "scope": "host"}
+    assert _of("x", **tables) == {"buffers": 4, "scope": "host"}
+
+
+def test_each_value_tells_where_it_stands() -> None:
+    settings = TopicSettings({"*": {"buffers": 4}, "camera.*": {"buffers": 8}}, "lab.toml")
+    assert settings.origin("camera.left", "buffers") == "lab.toml: topics.camera.*.buffers"
+    assert settings.origin("x", "buffers") == "lab.toml: topics.*.buffers"
+    assert settings.origin("x", "scope") == "default"
+
+
+def test_an_unknown_key_is_complained_about() -> None:
+    settings = Settings({}, {"topics": {"t": {"bufers": 3}}, "tropics": {}}, "lab.toml")
+    found = settings.complaints()
+    assert "lab.toml: topics.t.bufers is not known and has no effect: did you mean buffers?" in found
+    assert any(line.startswith("lab.toml: tropics is not known") for line in found)
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text('[topics."a.*"]\nbuffers = 3\n', encoding="utf-8")
+    settings = load({"PZC_CONFIG": str(file)})
+    assert settings.topics.of("a.b") == {"buffers": 3}
+    assert settings.topics.origin("a.b", "buffers") == f"{file}: topics.a.*.buffers"
+
+
+@pytest.mark.parametrize("advertise", [False, True], ids=["not advertised", "advertised"])
+def test_buffers_are_those_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, advertise: bool
+) -> None:
+    _write(tmp_path, monkeypatch, "[topics.t]\nbuffers = 3\n")
+    with pair() as (publisher, reader):
+        if advertise:
+            publisher.advertise("t", scope="host")
+        reader.subscribe(publisher.rep_endpoint, "t", policy=block(0.0), transport="unix")
+        assert publish_until_full(publisher, "t") == 3
+
+
+def test_an_argument_says_more_than_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path, monkeypatch, "[topics.t]\nbuffers = 3\nscope = 'host'\n")
+    with pair() as (publisher, reader):
+        publisher.advertise("t", buffers=5, scope="all")
+        reader.subscribe(publisher.rep_endpoint, "t", policy=block(0.0), transport="tcp")
+        assert publish_until_full(publisher, "t") == 5
+
+
+def test_a_scope_of_the_file_holds_before_the_first_publication(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, monkeypatch, "[topics.'secret*']\nscope = 'host'\n")
+    with pair() as (publisher, reader):
+        with pytest.raises(PolicyRefused, match="does not leave its host"):
+            reader.subscribe(publisher.rep_endpoint, "secret.one")
+        reader.subscribe(publisher.rep_endpoint, "open")
+
+
+def test_a_throttle_of_the_file_thins_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path, monkeypatch, "[topics.t]\nthrottle = 0.001\n")
+    with Agent() as publisher:
+        assert [publisher.publish("t", number) for number in range(3)] == [1, 1, 1]
+
+
+def test_the_last_one_is_kept_when_the_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path, monkeypatch, "[topics.'*']\nkeep_last = true\n")
+    with pair() as (publisher, reader):
+        publisher.publish("t", "kept")
+        assert reader.subscribe(publisher.rep_endpoint, "t", initial=True).recv(TIMEOUT).content == "kept"
+
+
+def test_an_acknowledgement_is_waited_for_when_the_file_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, monkeypatch, "[topics.t]\nack_wait = 0.01\n")
+    with pair() as (publisher, reader):
+        reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
+        publisher.publish("t", 1)
+        assert publisher.counters["ack_waits_missed"] == 1
+
+
+@pytest.mark.parametrize("loaned", [False, True])
+def test_without_zero_copy_nothing_lies_in_shared_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaned: bool
+) -> None:
+    _write(tmp_path, monkeypatch, "[topics.t]\nzero_copy = false\n")
+    with pair() as (publisher, reader):
+        subscriptions = {
+            topic: reader.subscribe(publisher.rep_endpoint, topic, policy=LONG, transport="unix")
+            for topic in ("t", "u")
+        }
+        for topic, subscription in subscriptions.items():
+            if loaned:
+                with publisher.loan(topic, 1 << 20, "u1") as array:
+                    array[:] = 7
+            else:
+                publisher.publish(topic, np.full(1 << 20, 7, "u1"))
+            with subscription.recv_zero_copy(TIMEOUT) as notification:
+                assert notification.content.sum() == 7 << 20
+                (link,) = publisher.statistics()["links"]["links"]
+                assert link["leases"] == (topic == "u")
+
+
+def test_policy_and_transport_of_a_subscription_are_those_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, monkeypatch, "[topics.t]\npolicy = 'latest(2)'\ntransport = 'unix'\n")
+    with pair() as (publisher, reader):
+        found = reader.subscribe(publisher.rep_endpoint, "t")
+        assert (found.policy, found.transport) == (latest(2), "unix")
+        said = reader.subscribe(publisher.rep_endpoint, "t", policy=drop(7), transport="tcp")
+        assert (said.policy, said.transport) == (drop(7), "tcp")
+        assert len(publisher.statistics()["links"]["links"]) == 1
+
+
+def test_the_environment_says_more_than_the_file_and_less_than_an_argument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, monkeypatch, "transport = 'inproc'\n[topics.t]\ntransport = 'tcp'\n")
+    with pair() as (publisher, reader):
+        of_topic = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG)
+        of_file = reader.subscribe(publisher.rep_endpoint, "u", policy=LONG)
+    monkeypatch.setenv("PZC_TRANSPORT", "unix")
+    with pair() as (publisher, reader):
+        of_environment = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG)
+        of_argument = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="inproc")
+    assert [each.transport for each in (of_topic, of_file, of_environment, of_argument)] == [
+        "tcp", "inproc", "unix", "inproc",
+    ]  # fmt: skip
+
+
+def test_the_environment_takes_notifications_over_its_transport(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PZC_TRANSPORT", "unix")
+    with Child() as child, Agent(protocol=Protocol(KEY)) as reader:
+        subscription = reader.subscribe(child.rep, "t")
+        assert subscription.transport == "unix"
+        reader.request(child.rep, ["t", 3])
+        assert read(subscription, 3) == [0, 1, 2]
+
+
+def test_what_no_link_can_serve_is_not_forced_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PZC_TRANSPORT", "unix")
+    original = Protocol("", accept=("PZC00",))
+    with Agent(protocol=original) as publisher, Agent(protocol=Protocol("")) as reader:
+        subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        assert publisher.wait_for_subscribers("t", timeout=TIMEOUT)
+        publisher.publish("t", 1)
+        assert read(subscription, 1) == [1]
+    with pair() as (publisher, reader):
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", raw=True)
+        publisher.publish("t", 1)
+        assert len(subscription.recv(TIMEOUT).frames) == 5
+
+
+def test_strangers_do_not_make_a_publisher_remember_topics_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, monkeypatch, "[topics.'*']\nbuffers = 2\n")
+    with Agent() as publisher:
+        routes = publisher._outlets.routes
+        for number in range(10_100):
+            assert routes.about(f"t{number}").buffers == 2
+        assert len(routes._advertised) == 10_000
+
+
+def test_agents_without_such_a_file_do_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "PZC_CONFIG" not in os.environ
+    with Agent() as publisher:
+        assert publisher._outlets.routes.usual is None
+        wait_until(lambda: publisher._outlets.routes.about("t").buffers == 32)
