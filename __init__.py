@@ -6,20 +6,20 @@ instrument as if it were local.
 
 from . import aio
 from .agents.agent import Agent
-from .agents.attach import attach
-from .agents.attributes import RemoteAttribute
-from .agents.batches import batch
-from .agents.calls import cancelled
-from .agents.futures import CallFuture
-from .agents.locking import lock
-from .agents.marks import idempotent
-from .agents.participants import discover
-from .agents.proxy import Proxy, close
-from .agents.server import Server
-from .agents.signals import Signal
-from .agents.streams import RemoteStream
-from .agents.stubs import stubs
-from .agents.subscription import Notification, Subscription
+from .agents.calling.attach import attach
+from .agents.calling.attributes import RemoteAttribute
+from .agents.calling.batches import batch
+from .agents.calling.futures import CallFuture
+from .agents.calling.locking import lock
+from .agents.calling.proxy import Proxy, close
+from .agents.calling.streams import RemoteStream
+from .agents.naming.participants import discover
+from .agents.notifying.signals import Signal
+from .agents.notifying.subscription import Notification, Subscription
+from .agents.serving.calls import cancelled
+from .agents.serving.marks import idempotent
+from .agents.serving.server import Server
+from .agents.stubs.stubs import stubs
 from .agents.wire import Protocol
 from .delivery.policies import PROFILES, Policy, block, drop, latest, mailbox, profile
 from .delivery.sequences import Gap

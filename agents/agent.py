@@ -27,27 +27,27 @@ from ..discovery.records import Entry
 from ..protocol.errors import AgentClosed
 from ..protocol.keyring import Role
 from ..protocol.version import VERSION
-from . import endpoints, loop
-from .announcing import Announcing
-from .answering import Answering
-from .asking import Asking
+from .calling.asking import Asking
+from .calling.deferred import Deferred
+from .calling.keeper import Keeper
+from .calling.requests import Requester
 from .counters import Counters
-from .deferred import Deferred
 from .dispatch import Executor
-from .endpoints import RANDOM_TCP
-from .keeper import Keeper
 from .links import local
 from .links.linking import Linking
 from .links.outlets import Outlets
-from .listening import Listening
 from .mail.posting import Posting
-from .naming import Naming
-from .publisher import Publisher
-from .publishing import Publishing
-from .requests import Requester
+from .naming.announcing import Announcing
+from .naming.naming import Naming
+from .naming.topology import Topological
+from .notifying.listening import Listening
+from .notifying.publisher import Publisher
+from .notifying.publishing import Publishing
+from .notifying.subscribing import Subscribing
+from .serving.answering import Answering
 from .settings import load
-from .subscribing import Subscribing
-from .topology import Topological
+from .sockets import endpoints, loop
+from .sockets.endpoints import RANDOM_TCP
 from .wire import Protocol
 
 logger = logging.getLogger("pzc.agent")

@@ -21,7 +21,7 @@ from typing import Any
 
 from pzc import Protocol, Proxy, Server, close
 from pzc.agents.messages import ps_message
-from pzc.agents.stream import Stream
+from pzc.agents.sockets.stream import Stream
 from pzc.protocol.session import AnsweringSession, AskingSession, Party
 
 from benchmarks.call_cases import CASES, Effort

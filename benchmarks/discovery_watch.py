@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pzc.agents import participants
+from pzc.agents.naming import participants
 from pzc.agents.settings import load
 from pzc.agents.wire import Protocol
 from pzc.discovery.events import Event, Vanished

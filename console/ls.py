@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from ..agents import participants
+from ..agents.naming import participants
 from ..agents.settings import load
 from ..agents.wire import Protocol
 from ..discovery.events import Process

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from ..agents import client, participants
 from ..agents.agent import Agent
-from ..agents.attributes import RemoteAttribute
-from ..agents.peers import Peer
-from ..agents.remote import REMOTE, RemoteObject
+from ..agents.calling import client
+from ..agents.calling.attributes import RemoteAttribute
+from ..agents.calling.peers import Peer
+from ..agents.calling.remote import REMOTE, RemoteObject
+from ..agents.naming import participants
 from ..agents.settings import load
 from ..discovery.records import Entry
 from ..discovery.static import parse_peers

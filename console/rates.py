@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from ..agents.agent import Agent
-from ..agents.notification import Notification
+from ..agents.notifying.notification import Notification
+from ..agents.notifying.subscription import Subscription
 from ..agents.settings import TRANSPORTS
-from ..agents.subscription import Subscription
 from ..delivery.meters import Intervals
 from ..delivery.policies import drop
 from ..protocol.errors import PolicyRefused, ReceiveTimeout

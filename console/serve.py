@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..agents.endpoints import RANDOM_TCP
-from ..agents.server import Server
+from ..agents.serving.server import Server
+from ..agents.sockets.endpoints import RANDOM_TCP
 from .options import Commands, add_command, add_json
 from .output import write, write_json
 from .running import SIGNAL_LATENCY, Signals, endpoint_file

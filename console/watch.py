@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from ..agents.agent import Agent
+from ..agents.calling.requests import Reply
 from ..agents.messages import ps_message, read_ps_message
-from ..agents.requests import Reply
-from ..agents.subscription import Notification, Subscription
+from ..agents.notifying.subscription import Notification, Subscription
 from ..delivery.sequences import Gap, Sequence
 from ..protocol.errors import ReceiveTimeout
 from .members import known_names, leased_agent

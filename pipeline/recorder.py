@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.agent import Agent
-from ..agents.subscriber import ANY
-from ..agents.subscription import Notification, Subscription
+from ..agents.notifying.subscriber import ANY
+from ..agents.notifying.subscription import Notification, Subscription
 from ..agents.wire import Protocol
 from ..delivery.policies import Policy, drop
 from ..protocol.errors import JournalError

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ...protocol.errors import RemoteProtocolError
-from ..peers import Peer
-from ..reply import Reply
+from ..calling.peers import Peer
+from ..calling.reply import Reply
 
 
 @dataclass(frozen=True, slots=True)

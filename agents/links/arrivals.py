@@ -28,7 +28,7 @@ from msgspec import Struct
 from ...delivery.acknowledgements import Acknowledger
 from ...protocol.bundle import Item
 from ...protocol.errors import ProtocolError
-from ..notification import Notification
+from ..notifying.notification import Notification
 
 Make = Callable[[], Notification]
 

@@ -12,7 +12,7 @@ from ...protocol.signing import Suite
 from ...shm.blocks import available
 from ...shm.ring import Ring, Slot
 from ..counters import Counters
-from ..transport import plain_memory
+from ..sockets.transport import plain_memory
 from .published import Published
 from .ways import UNIX_LIMIT
 

@@ -14,13 +14,13 @@ from ...protocol.frames import PZC01, format_header
 from ...protocol.session import AnsweringSession, Party
 from ...protocol.signing import Suite
 from ..messages import as_text
-from ..replies import Frames, Request
+from ..serving.replies import Frames, Request
 from ..wire import Protocol
 from .outlet import Outlet
 from .outlets import Outlets
 
 if TYPE_CHECKING:
-    from ..fastlane import Connection
+    from ..serving.fastlane import Connection
 
 _MOST_OTHERS = 10_000
 _SUITES = (Suite.NONE, Suite.AES256_GMAC)

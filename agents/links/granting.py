@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-from ..loop import Loop
+from ..sockets.loop import Loop
 from .arrivals import Urgency
 
 QUIET = 0.001

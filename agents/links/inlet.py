@@ -30,10 +30,10 @@ from typing import Any
 
 from ...delivery.liveness import Liveness
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, SubscriptionClosed
-from ..notification import Notification
-from ..peers import Peer
-from ..reply import Reply
-from ..subscription import Subscription
+from ..calling.peers import Peer
+from ..calling.reply import Reply
+from ..notifying.notification import Notification
+from ..notifying.subscription import Subscription
 from ..wire import Protocol
 from .answers import Confirmed, read_confirmed
 from .arrivals import Urgency

@@ -26,9 +26,9 @@ from typing import Any
 
 from ...protocol.errors import CallTimeout, PolicyRefused, Refused, SubscriptionClosed
 from ...protocol.frames import PZC01
-from ..descriptors import Starved
-from ..peers import Peer
-from ..subscription import Subscription
+from ..calling.peers import Peer
+from ..notifying.subscription import Subscription
+from ..sockets.descriptors import Starved
 from ..wire import Protocol
 from .inlet import Inlet
 

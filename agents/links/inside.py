@@ -7,9 +7,9 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from ...protocol.errors import PeerLost, PzcError
-from ..notification import Notification
-from ..peers import Peer
-from ..reply import Reply
+from ..calling.peers import Peer
+from ..calling.reply import Reply
+from ..notifying.notification import Notification
 from .inward import News, Received, Word, opened
 from .linking import Linking
 

@@ -18,13 +18,13 @@ from ...protocol import serializers
 from ...protocol.bundle import Body, Item
 from ...protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
 from ...shm.views import Mapped
+from ..calling.peers import Peer
 from ..counters import Counters
-from ..descriptors import Starved
-from ..endpoints import DECODE_LATER
-from ..notification import Notification
-from ..peers import Peer
-from ..rounds import rounds
-from ..subscription import Subscription
+from ..notifying.notification import Notification
+from ..notifying.rounds import rounds
+from ..notifying.subscription import Subscription
+from ..sockets.descriptors import Starved
+from ..sockets.endpoints import DECODE_LATER
 from ..wire import Protocol
 from .arrivals import Arrival, Ledger, Together, Urgency, alone
 from .hands import Errand

@@ -29,15 +29,15 @@ from ...protocol import bundle
 from ...protocol.bundle import Bundle
 from ...protocol.consignments import Consignment
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, Refused, RemoteProtocolError
-from .. import fastlane
-from ..deferred import Deferred
-from ..descriptors import Starved
+from ..calling.deferred import Deferred
+from ..calling.lines import Line, abilities
+from ..calling.peers import Peer
+from ..calling.reply import Reply, accepted
+from ..calling.requests import Requester
 from ..dispatch import Executor
-from ..lines import Line, abilities
-from ..loop import Loop
-from ..peers import Peer
-from ..reply import Reply, accepted
-from ..requests import Requester
+from ..serving import fastlane
+from ..sockets.descriptors import Starved
+from ..sockets.loop import Loop
 from ..wire import now_ms
 
 SEND_TIMEOUT = 4.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ..loop import Loop
+from ..sockets.loop import Loop
 
 
 class Lifeline:

@@ -24,10 +24,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import PeerLost, Refused, RemoteProtocolError
-from ..filters import ANY
-from ..loop import Loop
 from ..messages import as_text
-from ..replies import CAPABLE_ARRAYS, Replies, Request
+from ..notifying.filters import ANY
+from ..serving.replies import CAPABLE_ARRAYS, Replies, Request
+from ..sockets.loop import Loop
 from ..wire import Protocol
 from .granted import grants_of, link_number, read_grant
 from .lifelines import Lifeline
@@ -38,8 +38,8 @@ from .topics import Wanted, wishes
 from .ways import LocalWay, PollWay, Sealer, UnixWay, Way
 
 if TYPE_CHECKING:
-    from ..fastlane import Connection
-    from ..keeping import Keeping
+    from ..notifying.keeping import Keeping
+    from ..serving.fastlane import Connection
 
 logger = logging.getLogger("pzc.links")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...protocol import buffers
 from ...protocol.errors import LocalProtocolError
-from ..transport import plain_memory
+from ..sockets.transport import plain_memory
 from .encoding import Encoding
 from .published import Published
 from .ways import UNIX_LIMIT

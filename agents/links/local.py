@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from ..subscription import Notification
+    from ..notifying.subscription import Notification
     from .linking import Linking
 
 

@@ -27,7 +27,7 @@ from ...delivery.meters import Meter
 from ...delivery.policies import Policy
 from ...protocol.bundle import MAX_ITEMS, Bundle, Last
 from ...shm.ring import Ring
-from ..metering import Sampled, told
+from ..notifying.metering import Sampled, told
 from .published import Leg, Posted, Published
 from .queues import Batch, Queue
 from .topics import Wanted

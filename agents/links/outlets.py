@@ -27,8 +27,8 @@ from ...delivery.patience import Patience
 from ...protocol.errors import AgentClosed, CallTimeout
 from ...shm.ring import BUFFERS, Ring
 from ..counters import Counters
-from ..loop import Loop
-from ..metering import Meters
+from ..notifying.metering import Meters
+from ..sockets.loop import Loop
 from ..wire import Protocol, now_ms
 from .bursts import Bursts
 from .encoding import Encoding

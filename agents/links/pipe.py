@@ -25,8 +25,8 @@ from collections.abc import Sequence
 
 from ...protocol.errors import AgentClosed, PeerLost
 from ...protocol.frames import Buffer
-from ..framing import CARRYING, PLAIN, compose
-from ..stream import Stream
+from ..sockets.framing import CARRYING, PLAIN, compose
+from ..sockets.stream import Stream
 
 MAX_BEHIND = 1 << 20
 """Bytes of answers that may wait behind the rest of a message; a reader that takes none is given up."""

@@ -18,9 +18,9 @@ from concurrent.futures import Future
 from typing import Any
 
 from ...delivery.sequences import Gap
-from ..filters import ANY
-from ..rounds import rounds
-from ..subscription import Subscription
+from ..notifying.filters import ANY
+from ..notifying.rounds import rounds
+from ..notifying.subscription import Subscription
 from .arrivals import Arrival, Together, alone
 
 MAX_HELD = 10_000

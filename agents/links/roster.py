@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..filters import ANY
-from ..subscription import Subscription
+from ..notifying.filters import ANY
+from ..notifying.subscription import Subscription
 from .answers import Confirmed
 from .places import Place
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from ...delivery.policies import strongest
 from ...shm.ring import BUFFERS, Ring
 from ..counters import Counters
-from ..filters import ANY
+from ..notifying.filters import ANY
 from .outlet import Outlet
 from .topics import Advertised
 from .turns import Route, route_of

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from functools import partial
 
 from ...protocol.errors import PeerLost
-from .. import loop
+from ..calling.deferred import Deferred
+from ..calling.peers import Peer, is_direct
+from ..calling.requests import Requester
 from ..counters import Counters
-from ..deferred import Deferred
-from ..descriptors import Starved
-from ..peers import Peer, is_direct
-from ..requests import Requester
+from ..sockets import loop
+from ..sockets.descriptors import Starved
 from ..wire import Protocol
 from . import local
 from .inside import Inside, Taker

@@ -20,9 +20,9 @@ from ...protocol.bundle import Bundle, encode
 from ...protocol.consignments import Consignment
 from ...protocol.frames import PZC01
 from ...protocol.signing import Suite
-from ..loop import Loop
-from ..notification import Notification
-from ..replies import Frames, Request
+from ..notifying.notification import Notification
+from ..serving.replies import Frames, Request
+from ..sockets.loop import Loop
 from ..wire import Protocol as Wire
 from ..wire import now_ms
 from .local import LocalInlet

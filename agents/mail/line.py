@@ -11,12 +11,12 @@ import time
 from concurrent.futures import Future
 from functools import partial
 
-from .. import loop
+from ..calling.deferred import Deferred
+from ..calling.peers import Peer
+from ..calling.reply import Reply
+from ..calling.requests import Requester
 from ..counters import Counters
-from ..deferred import Deferred
-from ..peers import Peer
-from ..reply import Reply
-from ..requests import Requester
+from ..sockets import loop
 from ..wire import Protocol
 
 logger = logging.getLogger("pzc.mail")

@@ -25,9 +25,9 @@ from ...delivery.mail import ALL, Lost, Message, Position
 from ...delivery.sequences import Gap
 from ...protocol.bundle import Item
 from ..links.arrivals import Arrival
-from ..notification import Notification
-from ..rounds import Round
-from ..subscription import Subscription
+from ..notifying.notification import Notification
+from ..notifying.rounds import Round
+from ..notifying.subscription import Subscription
 
 Entity = tuple[str, str | None]
 Make = Callable[[Item], Notification]

@@ -25,8 +25,8 @@ from ..counters import Counters
 from ..links.outlets import Outlets
 from ..links.published import Published
 from ..links.turns import Turn
-from ..loop import Loop, Timer
-from ..replies import CAPABLE_ARRAYS, Replies, Request
+from ..serving.replies import CAPABLE_ARRAYS, Replies, Request
+from ..sockets.loop import Loop, Timer
 from ..wire import Protocol, now_ms
 from .words import answer_word, mail_of, read_caller, read_commands, read_poll, read_position
 

@@ -36,11 +36,11 @@ from ...protocol.errors import (
     SerializerRefused,
     SubscriptionClosed,
 )
-from ..loop import Timer
-from ..notification import Notification
-from ..peers import Peer
-from ..reply import Reply
-from ..subscription import Subscription
+from ..calling.peers import Peer
+from ..calling.reply import Reply
+from ..notifying.notification import Notification
+from ..notifying.subscription import Subscription
+from ..sockets.loop import Timer
 from ..wire import Protocol
 from .line import Line
 from .places import Book, Place, Places, Unclaimed

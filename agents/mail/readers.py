@@ -16,9 +16,9 @@ import time
 from collections.abc import Hashable, Iterable
 
 from ...protocol.errors import PolicyRefused, SubscriptionClosed
+from ..calling.peers import Peer
 from ..links import inlets
-from ..peers import Peer
-from ..subscription import Subscription
+from ..notifying.subscription import Subscription
 from ..wire import Protocol
 from .reader import Reader
 

@@ -40,7 +40,7 @@ from ...delivery.mail import (
 from ...delivery.policies import MAX_NAME, Policy, mailbox
 from ...protocol.bundle import Item, Mail, Range
 from ...protocol.errors import PzcError, RemoteProtocolError
-from ..replies import Request
+from ..serving.replies import Request
 
 Word = dict[str, Any]
 Answer = Applied | Outdated | Refusal | Batch[Item]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ...agents.participants import site_of
+from ...agents.naming.participants import site_of
 from ...discovery.datagrams import Reader, Refusal, write
 from ...discovery.interfaces import Interface, chosen
 from ...discovery.multicast import Multicast

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from ...agents.agent import Agent
-from ...agents.peers import OFFSET_WORTH_TELLING_MS, Peer
+from ...agents.calling.peers import OFFSET_WORTH_TELLING_MS, Peer
 from ...discovery.static import parse_peers
 from ...protocol.errors import (
     CallTimeout,

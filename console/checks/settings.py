@@ -102,7 +102,7 @@ def check_key(subject: Subject) -> Iterator[Finding]:
 
 
 def _unsigned(subject: Subject) -> Finding:
-    from ...agents.endpoints import is_loopback
+    from ...agents.sockets.endpoints import is_loopback
     from .targets import known_targets
 
     todo = "set one and the same PZC_KEY on every machine: export PZC_KEY=$(pzc keygen)"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import zmq
 
-from ...agents.endpoints import bind, check, new_socket
-from ...agents.stream import peer_uid
+from ...agents.sockets.endpoints import bind, check, new_socket
+from ...agents.sockets.stream import peer_uid
 from ...protocol.errors import BindError
 from .finding import Finding, Subject, failed, ok, skipped, warning
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pzc import Protocol, Server, Signal, aio
-from pzc.agents.calls import cancelled
-from pzc.agents.signals import Slot
+from pzc.agents.notifying.signals import Slot
+from pzc.agents.serving.calls import cancelled
 
 from tests.agents.calling import KEY, TIMEOUT
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from pzc import CallTimeout, PeerLost, Protocol, Proxy, PzcError, Refused, batch, close, lock
-from pzc.agents.keeper import ALIVE_TIMEOUT
+from pzc.agents.calling.keeper import ALIVE_TIMEOUT
 
 from tests.agents.calling import KEY, TIMEOUT
 from tests.agents.faults_rig import Metronome, Mortal

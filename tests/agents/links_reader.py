@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 from pzc import Agent, Protocol
-from pzc.agents import fastlane
 from pzc.agents.links import local
 from pzc.agents.messages import read_refusal
-from pzc.agents.notification import Notification
+from pzc.agents.notifying.notification import Notification
+from pzc.agents.serving import fastlane
 from pzc.protocol import serializers
 from pzc.protocol.bundle import Bundle, Item, Last
 from pzc.protocol.frames import PZC01, Kind

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pzc.agents import participants
+from pzc.agents.naming import participants
 from pzc.agents.settings import load
 from pzc.agents.wire import Protocol
 from pzc.discovery.events import Appeared, Conflict, Event, Vanished

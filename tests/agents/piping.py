@@ -8,7 +8,7 @@ import socket
 import threading
 
 from pzc.agents.links.pipe import Pipe
-from pzc.agents.stream import Stream
+from pzc.agents.sockets.stream import Stream
 from pzc.protocol.frames import Buffer
 
 from tests.agents.calling import TIMEOUT

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Collection
 
 from pzc import Protocol
-from pzc.agents import loop
-from pzc.agents.registering import Registering
+from pzc.agents.naming.registering import Registering
+from pzc.agents.sockets import loop
 from pzc.discovery.datagrams import write
 from pzc.discovery.records import Advertise, AgentRecord, Announcement, Heartbeat, mixed
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pzc import Protocol, Server
-from pzc.agents import execution, regulars
 from pzc.agents.messages import read_refusal
+from pzc.agents.serving import execution, regulars
 from pzc.protocol.frames import PZC01, Kind
 from pzc.protocol.ids import Stamp
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Protocol, RemoteProtocolError, Role, Server
-from pzc.agents import actions
-from pzc.agents.actions import role_of
+from pzc.agents.serving import actions
+from pzc.agents.serving.actions import role_of
 
 from tests.agents.calling import KEY, TIMEOUT
 

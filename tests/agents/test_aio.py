@@ -11,7 +11,7 @@ import pytest
 import zmq
 
 from pzc import AgentClosed, CallTimeout, ConfigError, MemberRefused, PeerLost, Protocol, Server, aio
-from pzc.agents.awaiting import outcome
+from pzc.agents.awaiting.awaiting import outcome
 
 from tests.agents.benches import Bench, bench_served, proxy_of, reached, run
 from tests.agents.calling import KEY, TIMEOUT, ServerProcess, in_thread

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pzc import Protocol, Proxy, aio, close
-from pzc.agents.locking import lock
+from pzc.agents.calling.locking import lock
 from pzc.protocol.errors import LockedBy
 
 from tests.agents.benches import Bench, bench_served, proxy_of, reached, run

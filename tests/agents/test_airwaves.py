@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from pzc.agents import airwaves, loop
-from pzc.agents.airwaves import Airwaves
+from pzc.agents.naming import airwaves
+from pzc.agents.naming.airwaves import Airwaves
+from pzc.agents.sockets import loop
 from pzc.discovery.announcer import Outgoing
 from pzc.discovery.interfaces import Interface, chosen
 from pzc.discovery.multicast import Datagram

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pzc import Agent, Server, discover
-from pzc.agents import announcing
-from pzc.agents.announcing import type_name
+from pzc.agents.naming import announcing
+from pzc.agents.naming.announcing import type_name
 from pzc.discovery.events import Appeared, Vanished
 
 from tests.agents.naming_rig import Watch, eventually

@@ -8,8 +8,8 @@ from concurrent.futures import CancelledError
 import pytest
 
 from pzc import CallTimeout, LocalProtocolError, PeerLost, Protocol, Refused, Server, attach, batch, lock
-from pzc.agents import client
-from pzc.agents.streams import RemoteStream
+from pzc.agents.calling import client
+from pzc.agents.calling.streams import RemoteStream
 
 from tests.agents import original
 from tests.agents.calling import KEY, TIMEOUT, Gate, Instrument, ServerProcess, proxied, served

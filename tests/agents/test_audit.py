@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pzc.agents.audit import LONGEST, MOST, Audit, CallRecord, shorten
+from pzc.agents.serving.audit import LONGEST, MOST, Audit, CallRecord, shorten
 from pzc.protocol.errors import ConfigError
 from pzc.testing.clock import FakeClock
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Notification, PeerLost, Subscription, latest
-from pzc.agents.awaited import is_awaited
+from pzc.agents.notifying.awaited import is_awaited
 
 from tests.agents.linked import LONG, WAYS, pair, publish_until_full, wait_until
 from tests.agents.notifying import TIMEOUT

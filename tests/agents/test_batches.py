@@ -18,7 +18,7 @@ from pzc import (
     batch,
     lock,
 )
-from pzc.agents.batches import Batch
+from pzc.agents.calling.batches import Batch
 
 from tests.agents import original
 from tests.agents.calling import KEY, TIMEOUT, Gate, in_thread, proxied, served

@@ -11,9 +11,10 @@ import pytest
 import zmq
 
 from pzc import Agent, DecodeError, Gap, Protocol, drop
-from pzc.agents import beats, endpoints
-from pzc.agents.beats import BEAT_TOPIC, Beats, beat_filter, lasts_of
-from pzc.agents.filters import mark_filter
+from pzc.agents.notifying import beats
+from pzc.agents.notifying.beats import BEAT_TOPIC, Beats, beat_filter, lasts_of
+from pzc.agents.notifying.filters import mark_filter
+from pzc.agents.sockets import endpoints
 from pzc.delivery.tails import BEATS
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind

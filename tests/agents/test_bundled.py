@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Key, Keyring, Protocol, RemoteProtocolError, Role, Server, attach
-from pzc.agents import bundled
-from pzc.agents.bundles import MAX_BODY, MAX_CALLS
-from pzc.agents.reply import Reply
+from pzc.agents.calling.bundles import MAX_BODY, MAX_CALLS
+from pzc.agents.calling.reply import Reply
+from pzc.agents.serving import bundled
 from pzc.protocol import serializers
 
 from tests.agents.calling import KEY, TIMEOUT, proxied

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pzc import AgentClosed, CallTimeout, LockedBy, PeerLost, Protocol, Proxy, Server, attach, lock
-from pzc.agents import bundled, bundles
+from pzc.agents.calling import bundles
+from pzc.agents.serving import bundled
 from pzc.protocol.errors import SerializeError
 
 from tests.agents.calling import KEY, TIMEOUT, ServerProcess, proxied, served

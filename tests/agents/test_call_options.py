@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pzc import CallCancelled, CallTimeout, ConfigError, Protocol, Proxy, Refused
-from pzc.agents.futures import CallFuture
-from pzc.agents.marks import idempotent
+from pzc.agents.calling.futures import CallFuture
+from pzc.agents.serving.marks import idempotent
 
 from tests.agents import original
 from tests.agents.calling import KEY, TIMEOUT, Gate, Instrument, in_thread, proxied, served

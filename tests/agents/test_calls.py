@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from pzc import RemoteProtocolError, cancelled
-from pzc.agents import calls as calling
-from pzc.agents.calls import Call, Caller, Calls
-from pzc.agents.lane import Lane, Turn
+from pzc.agents.serving import calls as calling
+from pzc.agents.serving.calls import Call, Caller, Calls
+from pzc.agents.serving.lane import Lane, Turn
 
 ME, YOU = Caller("me", None, "here"), Caller("you", None, "there")
 

@@ -9,7 +9,7 @@ import pytest
 import zmq
 
 from pzc import PeerLost
-from pzc.agents.channels import Channel
+from pzc.agents.sockets.channels import Channel
 from pzc.protocol.frames import Buffer
 
 from tests.agents.calling import TIMEOUT

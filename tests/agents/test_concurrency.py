@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pzc import CallTimeout, ConfigError, Protocol, Proxy, Server, close
-from pzc.agents import execution
+from pzc.agents.serving import execution
 
 from tests.agents.calling import KEY, TIMEOUT, in_thread, proxied, served
 from tests.agents.notifying import run_threads

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pzc import ConfigError, CycleRefused, LocalProtocolError, UnknownName
-from pzc.agents.connections import Connections
+from pzc.agents.naming.connections import Connections
 
 
 def test_connections_are_listed_in_their_order() -> None:

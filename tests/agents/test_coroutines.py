@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pzc import Proxy
-from pzc.agents.calls import Call, Caller, Calls, reset_current, set_current
-from pzc.agents.coroutines import Coroutines
-from pzc.agents.lane import Lane
+from pzc.agents.serving.calls import Call, Caller, Calls, reset_current, set_current
+from pzc.agents.serving.coroutines import Coroutines
+from pzc.agents.serving.lane import Lane
 from pzc.protocol.errors import CallCancelled, PeerLost
 
 from tests.agents.calling import TIMEOUT, in_thread, served

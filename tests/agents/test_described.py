@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pytest
 
 from pzc import Signal
-from pzc.agents.described import Texts
-from pzc.agents.members import Members
+from pzc.agents.serving.members import Members
+from pzc.agents.stubs.described import Texts
 
 T = TypeVar("T")
 Number = TypeVar("Number", bound=float)

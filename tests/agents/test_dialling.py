@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pzc import Agent, ConfigError, PeerLost, Protocol, SignatureError
-from pzc.agents.dialling import MOST, dial, expecting
+from pzc.agents.calling.dialling import MOST, dial, expecting
 
 from tests.agents.notifying import KEY
 

@@ -8,7 +8,7 @@ import pytest
 import zmq
 
 from pzc import Agent, BindError, ConfigError, block, drop, latest
-from pzc.agents import endpoints
+from pzc.agents.sockets import endpoints
 
 from tests.agents.notifying import TIMEOUT
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Key, Keyring, Protocol, Role, RoleRefused, Server
-from pzc.agents.endpoints import DECODE_LATER
-from pzc.agents.execution import authorize
+from pzc.agents.serving.execution import authorize
+from pzc.agents.sockets.endpoints import DECODE_LATER
 from pzc.protocol.frames import PZC01
 
 from tests.agents.calling import KEY, TIMEOUT, RawPeer, counts, proxied

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from pzc import Agent, PeerLost, Protocol, Server
-from pzc.agents import fastlane, lane, requests
+from pzc.agents.calling import requests
 from pzc.agents.messages import read_refusal
-from pzc.agents.stream import Stream
+from pzc.agents.serving import fastlane, lane
+from pzc.agents.sockets.stream import Stream
 from pzc.protocol.frames import PZC01, Buffer, Kind
 
 from tests.agents.calling import (

@@ -6,8 +6,8 @@ import pytest
 
 from pzc import Notification, SubscriptionClosed, drop
 from pzc.agents.dispatch import Executor
-from pzc.agents.gathering import Gathering, Make
-from pzc.agents.subscription import Subscription
+from pzc.agents.notifying.gathering import Gathering, Make
+from pzc.agents.notifying.subscription import Subscription
 from pzc.delivery.sequences import Gap
 
 

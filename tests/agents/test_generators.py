@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Protocol, Refused, Server
-from pzc.agents import generators, holding
+from pzc.agents.serving import generators, holding
 
 from tests.agents.calling import KEY, TIMEOUT
 

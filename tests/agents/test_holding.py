@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Key, Keyring, LockedBy, LockLost, Protocol, Role, RoleRefused, Server
-from pzc.agents import holding
+from pzc.agents.serving import holding
 
 from tests.agents.calling import KEY, TIMEOUT
 

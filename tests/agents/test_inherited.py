@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from pzc import Agent, PeerLost, Protocol, Server
-from pzc.agents import holding, requests
+from pzc.agents.calling import requests
 from pzc.agents.links import inlet, inlets
 from pzc.agents.links import outlet as outlets
+from pzc.agents.serving import holding
 from pzc.delivery.liveness import Liveness
 
 from tests.agents.calling import KEY, TIMEOUT, Gate, in_thread, proxied, run_in_fork

@@ -24,7 +24,7 @@ from pzc import (
     drop,
     latest,
 )
-from pzc.agents import keeping as keeping_module
+from pzc.agents.notifying import keeping as keeping_module
 from pzc.protocol.bundle import Bundle
 
 from tests.agents.linked import pair, wait_until

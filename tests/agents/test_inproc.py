@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pzc import LocalProtocolError, Protocol, Server
-from pzc.agents import inproc
+from pzc.agents.serving import inproc
 
 from tests.agents.calling import KEY, TIMEOUT, proxied
 

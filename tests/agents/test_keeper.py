@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pzc import AgentClosed, CallTimeout, lock
-from pzc.agents import loop as loops
-from pzc.agents.keeper import ALIVE_TIMEOUT, Keeper
-from pzc.agents.loop import Loop
-from pzc.agents.peers import Peer
-from pzc.agents.reply import Reply
+from pzc.agents.calling.keeper import ALIVE_TIMEOUT, Keeper
+from pzc.agents.calling.peers import Peer
+from pzc.agents.calling.reply import Reply
+from pzc.agents.sockets import loop as loops
+from pzc.agents.sockets.loop import Loop
 
 from tests.agents.calling import TIMEOUT, Gate, Instrument, served
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pzc import ConfigError, PeerLost, Refused
-from pzc.agents import lane as lanes
-from pzc.agents.lane import Lane, Turn
+from pzc.agents.serving import lane as lanes
+from pzc.agents.serving.lane import Lane, Turn
 from pzc.protocol.errors import CallCancelled
 
 from tests.agents.calling import TIMEOUT, in_thread

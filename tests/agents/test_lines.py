@@ -9,9 +9,10 @@ import pytest
 import zmq
 
 from pzc import Agent, AgentClosed, CallTimeout, PeerLost, Protocol, Server
-from pzc.agents import fastlane, lines
-from pzc.agents.lines import Line, Lines
-from pzc.agents.peers import Peer
+from pzc.agents.calling import lines
+from pzc.agents.calling.lines import Line, Lines
+from pzc.agents.calling.peers import Peer
+from pzc.agents.serving import fastlane
 from pzc.protocol.frames import Buffer
 
 from tests.agents.calling import KEY, TIMEOUT, Instrument, Middle, proxied

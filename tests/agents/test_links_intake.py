@@ -8,14 +8,14 @@ from typing import Any, NoReturn
 import pytest
 
 from pzc import Gap, Notification, Protocol, Subscription, drop
+from pzc.agents.calling.peers import Peer
 from pzc.agents.counters import Counters
 from pzc.agents.dispatch import Executor
-from pzc.agents.execution import PROOFS
 from pzc.agents.links.intake import Intake
 from pzc.agents.links.inward import Received
 from pzc.agents.links.places import Place
 from pzc.agents.links.roster import Roster
-from pzc.agents.peers import Peer
+from pzc.agents.serving.execution import PROOFS
 from pzc.protocol.bundle import Bundle, Item, Last
 from pzc.protocol.errors import ReceiveTimeout, RemoteProtocolError
 from pzc.shm.blocks import Block

@@ -13,7 +13,7 @@ import pytest
 
 from pzc.agents.links import pipe as pipes
 from pzc.agents.links.pipe import Pipe
-from pzc.agents.stream import INLINE, Stream
+from pzc.agents.sockets.stream import INLINE, Stream
 from pzc.protocol.errors import AgentClosed, LocalProtocolError, PeerLost
 from pzc.protocol.frames import Buffer
 from pzc.shm.blocks import available
@@ -236,7 +236,7 @@ def test_a_pipe_over_a_connection_that_is_closed_is_gone() -> None:
 
 READER = """
 import socket, sys, threading
-from pzc.agents.stream import Stream
+from pzc.agents.sockets.stream import Stream
 stream = Stream(socket.socket(fileno=int(sys.argv[1])))
 while True:
     stream.receive(float("inf"), threading.Event())

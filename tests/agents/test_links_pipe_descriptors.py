@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pzc.agents.links.pipe import Pipe
-from pzc.agents.stream import Stream
+from pzc.agents.sockets.stream import Stream
 from pzc.protocol.errors import RemoteProtocolError
 from pzc.shm.blocks import Block, available
 from pzc.shm.views import Mapped

@@ -11,7 +11,7 @@ from pzc.agents.dispatch import Executor
 from pzc.agents.links.answers import Confirmed
 from pzc.agents.links.places import Place
 from pzc.agents.links.roster import Roster
-from pzc.agents.subscription import Subscription
+from pzc.agents.notifying.subscription import Subscription
 from pzc.delivery.policies import Policy
 
 

@@ -9,11 +9,11 @@ from typing import NoReturn
 
 import pytest
 
-from pzc.agents import loop as loops
 from pzc.agents.dispatch import Executor
 from pzc.agents.links.arrivals import Urgency
 from pzc.agents.links.granting import SPACING, Granting
 from pzc.agents.links.hands import TAKE_OVER, Errand, Hands
+from pzc.agents.sockets import loop as loops
 
 from tests.agents.notifying import TIMEOUT
 

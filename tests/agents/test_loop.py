@@ -10,8 +10,8 @@ import pytest
 import zmq
 
 from pzc import AgentClosed, CallTimeout, ConfigError
-from pzc.agents import loop as loops
-from pzc.agents.loop import Loop
+from pzc.agents.sockets import loop as loops
+from pzc.agents.sockets.loop import Loop
 
 from tests.agents.calling import TIMEOUT, run_in_fork
 

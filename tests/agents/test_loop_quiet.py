@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 import zmq
 
-from pzc.agents import loop as loops
-from pzc.agents.loop import Loop
+from pzc.agents.sockets import loop as loops
+from pzc.agents.sockets.loop import Loop
 
 from tests.agents.calling import TIMEOUT
 

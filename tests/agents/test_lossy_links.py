@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pzc import Agent, Gap, Protocol, Subscription, drop, latest
-from pzc.agents import presence
+from pzc.agents.notifying import presence
 
 from tests.agents.notifying import (
     KEY,

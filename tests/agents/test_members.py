@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pzc import MemberRefused, Signal
-from pzc.agents.members import ITEM_METHODS, Members, kind_of, options_of
+from pzc.agents.serving.members import ITEM_METHODS, Members, kind_of, options_of
 
 
 class Moves:

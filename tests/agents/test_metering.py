@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from pzc import Agent, block, drop, latest
-from pzc.agents import metering
-from pzc.agents.metering import SAMPLED, Arrivals, Meters, Sampled
-from pzc.agents.notification import Notification
+from pzc.agents.notifying import metering
+from pzc.agents.notifying.metering import SAMPLED, Arrivals, Meters, Sampled
+from pzc.agents.notifying.notification import Notification
 
 from tests.agents.linked import LONG, WAYS, pair, read, wait_until
 from tests.agents.notifying import TIMEOUT

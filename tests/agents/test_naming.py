@@ -6,7 +6,7 @@ import time
 import pytest
 
 from pzc import Agent, ConfigError, Proxy, Server, TypeMismatch, UnknownName, discover
-from pzc.agents import participants
+from pzc.agents.naming import participants
 from pzc.discovery.events import Appeared, Conflict, Vanished
 
 from tests.agents.naming_rig import TIMEOUT, Child, Watch, eventually

@@ -11,7 +11,7 @@ import pytest
 import zmq
 
 from pzc import Agent, Protocol, latest
-from pzc.agents import publisher as publisher_module
+from pzc.agents.notifying import publisher as publisher_module
 
 from tests.agents.notifying import (
     KEY,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pzc.agents.peers import Peer, is_direct, reachable
+from pzc.agents.calling.peers import Peer, is_direct, reachable
 from pzc.protocol.frames import PZC01
 
 

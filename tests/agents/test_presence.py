@@ -12,7 +12,9 @@ from pzc import (
     Gap,
     Protocol,
 )
-from pzc.agents import control, presence, wire
+from pzc.agents import wire
+from pzc.agents.notifying import presence
+from pzc.agents.serving import control
 from pzc.protocol.ids import Stamp
 
 from tests.agents.notifying import (

@@ -19,7 +19,7 @@ from pzc import (
     Server,
     close,
 )
-from pzc.agents import process
+from pzc.agents.serving import process
 
 from tests.agents.calling import KEY, TIMEOUT, Notebook, watched
 from tests.agents.test_remote_errors import OddError

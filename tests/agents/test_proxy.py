@@ -28,7 +28,7 @@ from pzc import (
     UnknownName,
     close,
 )
-from pzc.agents import client
+from pzc.agents.calling import client
 
 from tests.agents.calling import KEY, TIMEOUT, Instrument, proxied, run_in_fork, served
 from tests.agents.test_server import Collected, Source

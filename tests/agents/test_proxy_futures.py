@@ -16,7 +16,7 @@ from pzc import (
     Server,
     close,
 )
-from pzc.agents.results import Results
+from pzc.agents.serving.results import Results
 
 from tests.agents.calling import KEY, TIMEOUT, Gate, proxied, served
 
@@ -111,7 +111,7 @@ def test_a_future_that_fails_later_fails_here(futures: tuple[Futures, Proxy]) ->
 def test_a_future_outlives_the_servers_patience_with_one_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pzc.agents.results.ASK_TIMEOUT", 0.01)
+    monkeypatch.setattr("pzc.agents.serving.results.ASK_TIMEOUT", 0.01)
     target, asked = Futures(), threading.Semaphore(0)
     ask = Results.ask
 

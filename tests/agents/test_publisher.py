@@ -10,7 +10,7 @@ import pytest
 import zmq
 
 from pzc import Agent, AgentClosed, CallTimeout, LocalProtocolError, Protocol, SerializeError
-from pzc.agents import publisher as publisher_module
+from pzc.agents.notifying import publisher as publisher_module
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.keyring import Keyring

@@ -22,8 +22,8 @@ from pzc import (
     RoleRefused,
 )
 from pzc import close as close_proxy
-from pzc.agents.registering import encode
-from pzc.agents.registry import Registry
+from pzc.agents.naming.registering import encode
+from pzc.agents.naming.registry import Registry
 
 from tests.agents.registrants import KEY, said
 

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from pzc import Key, Keyring, Protocol, Role, Server
-from pzc.agents import regulars
-from pzc.agents.execution import PROOFS
+from pzc.agents.serving import regulars
+from pzc.agents.serving.execution import PROOFS
 from pzc.agents.wire import now_ms
 from pzc.protocol.frames import PZC01, Kind
 from pzc.protocol.ids import Stamp

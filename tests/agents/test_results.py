@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 
 from pzc import Protocol, Refused
-from pzc.agents import results
-from pzc.agents.calls import Call, Caller
-from pzc.agents.loop import Loop, Timer
-from pzc.agents.replies import Frames
-from pzc.agents.results import Results, outcome_of
+from pzc.agents.serving import results
+from pzc.agents.serving.calls import Call, Caller
+from pzc.agents.serving.replies import Frames
+from pzc.agents.serving.results import Results, outcome_of
+from pzc.agents.sockets.loop import Loop, Timer
 from pzc.protocol.keyring import Key
 
 from tests.agents.calling import KEY

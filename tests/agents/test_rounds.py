@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pzc.agents import rounds as module
 from pzc.agents.dispatch import Executor
-from pzc.agents.rounds import rounds
+from pzc.agents.notifying import rounds as module
+from pzc.agents.notifying.rounds import rounds
 
 from tests.agents.notifying import TIMEOUT
 

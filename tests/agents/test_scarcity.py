@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 import pytest
 
 from pzc import Agent, BindError, CallTimeout, PeerLost, Protocol, Refused
-from pzc.agents import descriptors, fastlane
-from pzc.agents.fastlane import connect
 from pzc.agents.links import inlets, outlet, pipe
-from pzc.agents.parts import WITHOUT_COPY
+from pzc.agents.serving import fastlane
+from pzc.agents.serving.fastlane import connect
+from pzc.agents.sockets import descriptors
+from pzc.agents.sockets.parts import WITHOUT_COPY
 
 from tests.agents.calling import KEY, TIMEOUT, run_in_fork
 from tests.agents.linked import LONG, Publishing, pair, read, wait_until

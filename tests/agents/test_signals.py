@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pzc import Signal
-from pzc.agents.signals import accepted_arguments
+from pzc.agents.notifying.signals import accepted_arguments
 
 from tests.agents.notifying import run_threads
 

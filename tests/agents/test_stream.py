@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pzc import CallTimeout, PeerLost
-from pzc.agents.stream import INLINE, Stream, peer_pid, peer_uid
+from pzc.agents.sockets.stream import INLINE, Stream, peer_pid, peer_uid
 from pzc.protocol.errors import LocalProtocolError
 from pzc.protocol.frames import MAX_CONTENT, Buffer
 from pzc.shm import pool

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import PeerLost
-from pzc.agents.stream import INLINE, Stream
+from pzc.agents.sockets.stream import INLINE, Stream
 from pzc.protocol.errors import RemoteProtocolError
 from pzc.protocol.frames import MAX_CONTENT
 from pzc.shm.blocks import Block, available

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pzc import AgentClosed, CallTimeout, PeerLost, Protocol, Proxy, Refused, Server, close
-from pzc.agents.streams import MAX_CREDIT, RemoteStream
+from pzc.agents.calling.streams import MAX_CREDIT, RemoteStream
 
 from tests.agents.calling import KEY, TIMEOUT, proxied, served
 

@@ -17,7 +17,7 @@ import pytest
 
 import pzc
 from pzc import Signal
-from pzc.agents.stubs import stubs
+from pzc.agents.stubs.stubs import stubs
 
 from tests.agents.calling import served
 

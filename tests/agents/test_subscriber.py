@@ -20,7 +20,7 @@ from pzc import (
     SerializerRefused,
     mailbox,
 )
-from pzc.agents import publisher as publisher_module
+from pzc.agents.notifying import publisher as publisher_module
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 

@@ -20,8 +20,8 @@ from pzc import (
     latest,
     mailbox,
 )
-from pzc.agents import following
 from pzc.agents.dispatch import Executor
+from pzc.agents.notifying import following
 
 from tests.agents.notifying import TIMEOUT, Inbox, balance, run_threads
 

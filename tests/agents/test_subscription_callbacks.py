@@ -18,7 +18,7 @@ from pzc import (
     latest,
 )
 from pzc.agents.dispatch import Executor
-from pzc.agents.execution import PROOFS
+from pzc.agents.serving.execution import PROOFS
 
 from tests.agents.notifying import TIMEOUT, Inbox, balance, run_threads
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pzc import ConfigError
-from pzc.agents.timers import LONGEST, Timer, Timers
+from pzc.agents.sockets.timers import LONGEST, Timer, Timers
 
 
 def nothing() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pzc import Agent, ConfigError, CycleRefused, Subscription, UnknownName, block, latest
-from pzc.agents.gathering import Gathering
+from pzc.agents.notifying.gathering import Gathering
 from pzc.delivery.policies import Policy
 
 from tests.agents.registrants import KEY, PATIENCE
@@ -28,7 +28,7 @@ with Agent(name=sys.argv[1]) as agent:
 
 REGISTRY = """
 import sys
-from pzc.agents.registry import Registry
+from pzc.agents.naming.registry import Registry
 registry = Registry(sys.argv[1], state=sys.argv[2])
 print(registry.rep_endpoint, flush=True)
 registry.serve_forever()

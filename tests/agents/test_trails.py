@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from pzc import Agent, PeerLost, Proxy, Server
-from pzc.agents.endings import Endings
+from pzc.agents.calling.endings import Endings
 from pzc.discovery.events import Conflict
 
 from tests.agents.naming_rig import TIMEOUT, Watch, eventually

@@ -14,10 +14,10 @@ import pytest
 import zmq
 
 from pzc import AgentClosed, CallTimeout, PeerLost
-from pzc.agents import stream
-from pzc.agents.channels import Channel
-from pzc.agents.stream import Stream
-from pzc.agents.transport import Transport
+from pzc.agents.sockets import stream
+from pzc.agents.sockets.channels import Channel
+from pzc.agents.sockets.stream import Stream
+from pzc.agents.sockets.transport import Transport
 from pzc.protocol.errors import LocalProtocolError
 from pzc.protocol.frames import Buffer
 from pzc.testing import memory_pair

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pzc.agents.publisher import Publisher
+from pzc.agents.notifying.publisher import Publisher
 
 from examples.lab import station
 

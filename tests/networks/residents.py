@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pzc import Agent, Proxy, PzcError, Server, Signal, discover, lock
-from pzc.agents.registry import Registry
+from pzc.agents.naming.registry import Registry
 
 from tests.agents.linked import wait_until
 from tests.agents.links_evidence import digest, payload

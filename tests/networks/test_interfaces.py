@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pzc import drop
-from pzc.agents.dialling import dial
+from pzc.agents.calling.dialling import dial
 
 from tests.networks.namespaces import Host, Lab
 from tests.networks.residents import EVERYTHING, Residents

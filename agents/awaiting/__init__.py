@@ -1,0 +1,1 @@
+"""The awaitable face of proxies."""

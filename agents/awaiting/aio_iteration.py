@@ -1,0 +1,141 @@
+"""What ``async for`` gets of an awaitable proxy: the items of a call, and the notifications of a signal."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine, Generator
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from ..calling.slots import SLOT_POLICY
+from ..calling.streams import RemoteStream
+from ..notifying.subscription import Notification, Subscription
+from .aio_link import Link
+from .awaiting import finished, start
+
+
+class Call(Coroutine[Any, Any, Any]):
+    """A call of a remote method: await it, give it to a task, or iterate it when it is a generator.
+
+    Args:
+        coroutine: that makes the call.
+        what: for texts, such as the warning about an await that was forgotten.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], what: str) -> None:
+        coroutine.__qualname__ = what
+        self._coroutine = coroutine
+        self._what = what
+
+    def __repr__(self) -> str:
+        return f"<call of {self._what}>"
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._coroutine.__await__()
+
+    def send(self, value: Any) -> Any:
+        """As of every coroutine."""
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """As of every coroutine."""
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        """As of every coroutine."""
+        self._coroutine.close()
+
+    def __aiter__(self) -> Items:
+        return Items(self)
+
+
+class Items(AsyncIterator[Any]):
+    """Items of a remote generator; a cancelled wait loses none. Dropping it ends the generator early.
+
+    Raises what the generator raised, after the items before it; otherwise as `RemoteStream`.
+
+    Args:
+        source: the stream, or the call that will give it.
+    """
+
+    def __init__(self, source: RemoteStream | Call) -> None:
+        self._source: RemoteStream | Call | None = source
+        self._items: deque[Any] = deque()
+        self._batch: Future[tuple[list[Any], bool]] | None = None
+
+    def __aiter__(self) -> Items:
+        return self
+
+    async def __anext__(self) -> Any:
+        if isinstance(self._source, Call):
+            await self._open(self._source)
+        while not self._items:
+            if not isinstance(self._source, RemoteStream):
+                raise StopAsyncIteration
+            batch = self._batch = self._batch or self._source.next_batch_later()
+            await finished(batch)
+            if batch is self._batch:  # else another task has taken it
+                self._take(batch)
+        return self._items.popleft()
+
+    async def _open(self, call: Call) -> None:
+        self._source = None
+        opened = await call
+        if not isinstance(opened, Items):
+            raise TypeError(f"{call!r} gave {opened!r:.100}, which is no stream: await it")
+        self._source = opened._source
+
+    def _take(self, batch: Future[tuple[list[Any], bool]]) -> None:
+        source, self._source, self._batch = self._source, None, None
+        items, done = batch.result()
+        self._items.extend(items)
+        if not done:
+            self._source = source
+
+    async def aclose(self) -> None:
+        """End the generator at the server, and this iterator. Again: no effect."""
+        source, self._source = self._source, None
+        self._items.clear()
+        if source is not None:
+            source.close()
+
+
+class Notifications(AsyncIterator[Notification]):
+    """Notifications of a remote signal; a cancelled wait loses none. Dropping it ends the subscription.
+
+    Ends when the proxy is closed.
+
+    Args:
+        link: of the proxy.
+        name: of the signal.
+    """
+
+    def __init__(self, link: Link, name: str) -> None:
+        self._link = link
+        self._name = name
+        self._begun: Future[Subscription] | None = None
+
+    def __aiter__(self) -> Notifications:
+        return self
+
+    async def __anext__(self) -> Notification:
+        await self._link.connect()
+        if self._begun is None:
+            self._begun = start(partial(self._link.subscribe, self._name, SLOT_POLICY))
+            weakref.finalize(self, _abandon, self._link, self._begun).atexit = False
+        await finished(self._begun)
+        return await anext(self._begun.result())
+
+
+def _abandon(link: Link, begun: Future[Subscription]) -> None:
+    begun.add_done_callback(partial(_close, link))
+
+
+def _close(link: Link, begun: Future[Subscription]) -> None:
+    if begun.exception() is None and link.remote is not None:
+        thread = threading.Thread(target=begun.result().close, name="pzc-aio", daemon=True)
+        # The collector may run this while its thread starts another one, so the I/O thread does it.
+        link.remote.agent.loop.call(thread.start)

@@ -1,0 +1,1 @@
+"""What an agent asks of others: proxies, requests, futures, streams, locks."""

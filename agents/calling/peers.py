@@ -1,0 +1,190 @@
+"""Peers: the handshake with another agent, and what it told.
+
+::
+
+    state     event                                   next
+    unknown   hello answered in PZC01                 known(PZC01, agent id, clock offset)
+    unknown   answered in PZC00 (original Pizco)      known(PZC00) after its 'info'
+    known     timeout, loss, or refusal by a          unknown
+              restarted agent (another agent id)
+
+The handshake measures the peer's clock: challenge and answer are signed. When the clocks are more
+than 5 s apart, a second round lets the peer measure ours too, by echoing its nonce.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ...protocol.errors import RemoteProtocolError, SignatureError
+from ...protocol.frames import PZC00, PZC01
+from ..messages import is_word
+from ..sockets import endpoints
+from ..wire import now_ms
+
+OFFSET_WORTH_TELLING_MS = 5_000
+"""Clock difference from which the peer is given the means to measure it."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What is known of the agent behind an endpoint.
+
+    Attributes:
+        endpoint: where it was reached.
+        dialect: what it speaks.
+        agent_id: of PZC01 peers, else the REP endpoint.
+        epoch: its start; 0 for PZC00.
+        name: as it calls itself, possibly empty.
+        pub_endpoint: where it publishes.
+        offset_ms: its clock minus ours.
+        details: everything it answered.
+        key_id: of the key that signed its handshake; what it sends later must be signed with the same.
+    """
+
+    endpoint: str
+    dialect: str
+    agent_id: str
+    epoch: int
+    name: str
+    pub_endpoint: str
+    offset_ms: int
+    details: dict[str, Any]
+    key_id: str = ""
+
+
+def hello(answer: str = "") -> dict[str, str]:
+    """Content of a handshake request."""
+    content = {"pzc": "hello", "challenge": secrets.token_hex(8)}
+    return {**content, "answer": answer} if answer else content
+
+
+def read_hello(
+    endpoint: str, sent: dict[str, str], reply: object, sent_ms: int, sender: str, key_id: str
+) -> Peer:
+    """The peer out of its answer to ``sent``, which ``sender`` signed with the key ``key_id``.
+
+    Raises:
+        RemoteProtocolError: when it is not an answer to that challenge.
+    """
+    fields = cast("dict[str, Any]", reply) if isinstance(reply, dict) else {}
+    if fields.get("challenge") != sent["challenge"] or fields.get("agent_id") != sender:
+        raise RemoteProtocolError(f"{endpoint} did not answer the handshake: {str(reply)[:200]!r}")
+    try:
+        offset = int(fields["time_ms"]) - (sent_ms + now_ms()) // 2
+        return Peer(
+            endpoint,
+            PZC01,
+            sender,
+            int(fields["epoch"]),
+            str(fields["name"]),
+            reachable(str(fields["pub_endpoint"]), endpoint),
+            offset,
+            fields,
+            key_id,
+        )
+    except (KeyError, TypeError, ValueError) as exc:
+        raise RemoteProtocolError(f"{endpoint} answered the handshake incompletely: {exc!r}") from exc
+
+
+def read_info_00(endpoint: str, reply: object) -> Peer:
+    """The peer out of an original Pizco's answer to ``'info'``.
+
+    Raises:
+        SignatureError: for its empty answer to a request that it could not read.
+        RemoteProtocolError: for anything else.
+    """
+    if is_word(reply, ""):
+        raise SignatureError(
+            f"signature refused by {endpoint}: keys differ, or it does not accept PZC00 (empty reply)"
+        )
+    fields = cast("dict[str, Any]", reply) if isinstance(reply, dict) else {}
+    if not isinstance(fields.get("rep_endpoint"), str) or not isinstance(fields.get("pub_endpoint"), str):
+        raise RemoteProtocolError(f"{endpoint} did not answer 'info' as an agent: {str(reply)[:200]!r}")
+    rep, pub = fields["rep_endpoint"], reachable(fields["pub_endpoint"], endpoint)
+    return Peer(endpoint, PZC00, rep, 0, "", pub, 0, fields)
+
+
+def reachable(advertised: str, reached: str) -> str:
+    """An advertised endpoint with the host by which its agent was reached, when nobody could dial its own.
+
+    ``tcp://0.0.0.0:5555`` is no address a peer could dial; the host that just answered is. And what an
+    agent of another host calls 127.0.0.1 is not this one.
+    """
+    host, _ = endpoints.split(reached)
+    _, port = endpoints.split(advertised)
+    astray = endpoints.is_loopback(advertised) and not endpoints.is_loopback(reached)
+    if host and port and (astray or endpoints.is_wildcard(advertised)):
+        return f"tcp://{host}:{port}"
+    return advertised
+
+
+def is_direct(peer: Peer) -> bool:
+    """True when a peer was reached at its own port, not at that of a forwarder, whose way is respected."""
+    own, reached = str(peer.details.get("rep_endpoint")), peer.endpoint
+    _, port = endpoints.split(own)
+    return own == reached or (bool(port) and port == endpoints.split(reached)[1])
+
+
+class Peers:
+    """Known peers by endpoint, safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, Peer] = {}
+
+    def get(self, endpoint: str) -> Peer | None:
+        """The peer, when its handshake was done."""
+        return self._known.get(endpoint)
+
+    def learn(self, peer: Peer) -> None:
+        """Remember a peer."""
+        with self._lock:
+            self._known[peer.endpoint] = peer
+
+    def forget(self, endpoint: str) -> None:
+        """The next request shakes hands again."""
+        with self._lock:
+            self._known.pop(endpoint, None)
+
+
+class Nonces:
+    """Nonces that were given to peers, each good for one measurement of its clock.
+
+    Bounded: the oldest of more than 1024 is forgotten. I/O thread only.
+    """
+
+    def __init__(self) -> None:
+        self._given: dict[str, int] = {}
+        self._offsets: dict[str, int] = {}
+
+    def give(self) -> str:
+        """A new nonce."""
+        nonce = secrets.token_hex(8)
+        self._given[nonce] = now_ms()
+        if len(self._given) > 1024:
+            self._given.pop(next(iter(self._given)))
+        return nonce
+
+    def take(self, nonce: object, sender: str, sent_ms: int) -> None:
+        """A peer echoed a nonce in a message it stamped ``sent_ms``: remember its clock offset."""
+        given = self._given.pop(nonce, None) if isinstance(nonce, str) else None
+        now = now_ms()
+        if given is None or now - given > 10_000:
+            return
+        self._offsets.pop(sender, None)
+        self._offsets[sender] = sent_ms - (given + now) // 2
+        if len(self._offsets) > 4096:
+            self._offsets.pop(next(iter(self._offsets)))
+
+    @property
+    def measured(self) -> bool:
+        """True when any clock was measured."""
+        return bool(self._offsets)
+
+    def offset_of(self, sender: str) -> int:
+        """Sender's clock minus ours in milliseconds, 0 when it was never measured."""
+        return self._offsets.get(sender, 0)

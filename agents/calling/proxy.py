@@ -1,0 +1,148 @@
+"""Proxy: a remote object, held as if it were local."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from functools import partial
+from typing import Any
+
+from ...protocol.errors import MemberRefused
+from ..wire import Protocol
+from .attributes import RemoteAttribute
+from .remote import REMOTE, RemoteObject
+
+
+class _Anchor:
+    """Keeps one remote object open: the proxy, its methods, streams and unanswered calls refer to it."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Proxy:
+    """Access to the object that a `Server` serves.
+
+    ``proxy.attr``, ``proxy.attr = v``, ``proxy.attr[k]``, ``proxy.method(...)``,
+    ``proxy.signal.connect(slot)``, ``dir(proxy)``. Safe from any thread. It stays usable when the
+    server is restarted at the same endpoint.
+
+    Args:
+        target: REP endpoint or name of the server.
+        timeout: of every call in seconds; default ``PZC_TIMEOUT``, else 30.
+        transport: how calls travel: ``auto``, ``inproc``, ``unix`` or ``tcp``; default
+            ``PZC_TRANSPORT``, else ``auto``.
+        protocol: default `Protocol`, which reads the ``PZC_`` variables.
+
+    Raises:
+        CallTimeout: no reply in time; every operation can raise it.
+        PeerLost: nobody answers there.
+        SignatureError: keys differ.
+        UnknownName: nobody is known by that name.
+        ConfigError: for an argument that cannot be used.
+    """
+
+    _proxy_remote: RemoteObject
+    _proxy_anchor: _Anchor
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        timeout: float | None = None,
+        transport: str | None = None,
+        protocol: Protocol | None = None,
+    ) -> None:
+        remote = RemoteObject(target, timeout, protocol, transport)
+        anchor = _Anchor()
+        remote.anchor = weakref.ref(anchor)
+        remote.on_outdated = partial(_forget_methods, weakref.ref(self))
+        # The finaliser may run in any thread, the I/O thread included, which cannot wait for itself.
+        finalizer = weakref.finalize(anchor, _close_later, remote)
+        finalizer.atexit = False
+        self.__dict__.update(_proxy_remote=remote, _proxy_anchor=anchor, _proxy_finalizer=finalizer)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise MemberRefused(f"{name!r} is private: members that begin with '_' are never served")
+        remote = self._proxy_remote
+        about = remote.member(name)
+        kind = about.get("kind")
+        if kind == "method":
+            return self._proxy_method(name)
+        if kind not in ("signal", "items", "remote"):
+            value = remote.request("get", {"name": name})
+            if value is not REMOTE:
+                return value
+        return RemoteAttribute(remote, name, about, self._proxy_anchor)
+
+    def _proxy_method(self, name: str) -> RemoteAttribute:
+        """A remote method, which the next access finds without coming here, until the server is restarted."""
+        remote = self._proxy_remote
+        generation = remote.generation
+        method = RemoteAttribute(remote, name, remote.member(name), self._proxy_anchor)
+        self.__dict__[name] = method
+        if remote.generation != generation:  # fetched again meanwhile, by another thread
+            self.__dict__.pop(name, None)
+        return method
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            raise MemberRefused(f"{name!r} is private: members that begin with '_' are never served")
+        self._proxy_remote.request("setattr", {"name": name, "value": value})
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._proxy_remote.table)
+
+    def __repr__(self) -> str:
+        return f"<Proxy of {self._proxy_remote.target}>"
+
+    def __reduce__(self) -> tuple[type[Proxy], tuple[str]]:
+        return type(self), (self._proxy_remote.target,)
+
+    def __enter__(self) -> Proxy:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._proxy_stop_me()
+
+    def _proxy_instantiate(self, cls: type | str, *args: Any, **kwargs: Any) -> None:
+        """Make the object of a server that serves none yet.
+
+        Args:
+            cls: class, or its qualified name; on the server's ``allow_instantiate`` list.
+            args: positional arguments of the class.
+            kwargs: keyword arguments of the class.
+
+        Raises:
+            InstantiateRefused: for any other class, or when the server has an object.
+            Exception: what the class raised.
+        """
+        name = cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}"
+        self._proxy_remote.instantiate(name, args, kwargs)
+
+    def _proxy_stop_server(self) -> None:
+        """Ask the server to stop; it answers first and stops 0.1 s later."""
+        self._proxy_remote.stop_server()
+
+    def _proxy_stop_me(self) -> None:
+        """Close this proxy: its subscriptions, threads and, with the last one, its sockets."""
+        self.__dict__["_proxy_finalizer"].detach()
+        self._proxy_remote.close()
+
+
+def _forget_methods(of: weakref.ref[Proxy]) -> None:
+    proxy = of()
+    for name in () if proxy is None else list(vars(proxy)):
+        if not name.startswith("_"):
+            vars(proxy).pop(name, None)
+
+
+def _close_later(remote: RemoteObject) -> None:
+    thread = threading.Thread(target=remote.close, name="pzc-close", daemon=True)
+    # Started by the I/O thread: the collector may run this while its thread starts another one.
+    remote.agent.loop.call(thread.start)
+
+
+def close(proxy: Proxy) -> None:
+    """Close a proxy, without shadowing any remote member named close."""
+    proxy._proxy_stop_me()  # pyright: ignore[reportPrivateUsage]

@@ -1,0 +1,29 @@
+"""Reply: what came back for a request."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...protocol.errors import PzcError
+
+
+class Reply(NamedTuple):
+    """A decoded reply, how its parts may be decoded, who sent it, and what it refused with."""
+
+    content: Any
+    serializer: str
+    trusted: bool
+    sender: str
+    key_id: str = ""
+    refusal: PzcError | None = None
+
+
+def accepted(reply: Reply) -> Reply:
+    """The reply, when it is no refusal.
+
+    Raises:
+        PzcError: the refusal.
+    """
+    if reply.refusal is not None:
+        raise reply.refusal
+    return reply

@@ -1,0 +1,1 @@
+"""How agents find each other by name: discovery, registry, topic graph."""

@@ -1,0 +1,175 @@
+"""Airwaves: the sockets of discovery on this machine's interfaces, as those come and go.
+
+::
+
+    state     event                         next
+    closed    look                          open, or deaf: why is in ``problem``
+    open      interfaces have changed       open, with sockets made anew
+    open      no interface can be used      deaf; tried again with every look
+    deaf      an interface can be used      open
+    any       close                         closed
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ...discovery.announcer import Outgoing
+from ...discovery.datagrams import was_passed_on
+from ...discovery.interfaces import Interface, chosen
+from ...discovery.multicast import Datagram, Multicast
+from ...discovery.reach import Reach
+from ...discovery.records import Announcement
+from ...discovery.relaying import Relaying
+from ...discovery.site import Site
+from ...protocol.errors import BindError, ConfigError
+from ..sockets.loop import Loop
+from .views import everywhere, reach_of, view_of
+
+logger = logging.getLogger("pzc.discovery")
+
+_BATCH = 64
+_ALL = 4096
+"""More datagrams than the system keeps for a socket."""
+
+
+class Airwaves:
+    """Sends and receives datagrams; I/O thread, but for the constructor.
+
+    Args:
+        loop: watches the sockets.
+        site: group, port and interfaces.
+        process: 16 bytes of this process.
+        hear: called with every datagram; returns what it says, None for one that cannot be accepted.
+        whole: everything that this process says on a reach.
+        heard: called when there was something to hear; with False while more waits.
+
+    Attributes:
+        problem: why nothing can be said or heard; empty when it can.
+        interfaces: that are known of the machine, and chosen.
+
+    Raises:
+        ConfigError: when no interface has the site's address.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        site: Site,
+        process: bytes,
+        hear: Callable[[Datagram], Announcement | None],
+        whole: Callable[[Reach], list[bytes]],
+        heard: Callable[[bool], object],
+    ) -> None:
+        self.problem = ""
+        self.interfaces = chosen(site.address)
+        self._loop = loop
+        self._site = site
+        self._process = process
+        self._hear = hear
+        self._whole = whole
+        self._heard = heard
+        self._heard_self: set[int] = set()
+        self._multicast: Multicast | None = None
+        self._views: dict[int, Interface] = {}
+        self._reaches: dict[int, Reach] = {}
+        self._relaying = Relaying(site.relays)
+
+    @property
+    def everywhere(self) -> Reach:
+        """Every address at which other machines may reach this process."""
+        return everywhere(self.interfaces)
+
+    def look(self) -> list[Reach] | None:
+        """Follow the machine's interfaces; the reaches when they are others now."""
+        try:
+            known = chosen(self._site.address)
+            if (self._multicast is not None and known == self.interfaces) or not self._site.group:
+                return None
+            self.interfaces = known
+            self.close()
+            multicast = Multicast(self._site.group, self._site.port, known)
+        except (BindError, ConfigError) as exc:
+            if self.problem != str(exc):
+                self.problem = str(exc)
+                logger.warning("agents cannot be found by name: %s", exc)
+            return None
+        self.problem = ""
+        self._multicast = multicast
+        for fileno in multicast.filenos():
+            self._loop.register(fileno, partial(self._on_readable, multicast, fileno))
+        self._relaying.begin(multicast.interfaces)
+        self._views = {view_of(each): each for each in reversed(multicast.interfaces)}
+        self._reaches = {view: reach_of(view, multicast.interfaces) for view in self._views}
+        return list(self._reaches.values())
+
+    def _on_readable(self, multicast: Multicast, fileno: int) -> None:
+        self._heard(self._read(multicast, fileno, _BATCH))
+
+    def drain(self) -> None:
+        """Hear everything that has arrived until now."""
+        multicast = self._multicast
+        if multicast is not None:
+            for fileno in multicast.filenos():
+                self._read(multicast, fileno, _ALL)
+
+    def _read(self, multicast: Multicast, fileno: int, most: int) -> bool:
+        """Hear what a socket has, at most so much; False when there may be more."""
+        for _ in range(most):
+            datagram = None if multicast is not self._multicast else multicast.receive(fileno)
+            if datagram is None:
+                return True
+            said = self._hear(datagram)
+            if said is None:
+                continue
+            if said.process == self._process:
+                self._heard_self.add(view_of(datagram.interface))
+            else:
+                passed = was_passed_on(datagram.data)
+                self._relaying.heard(multicast, datagram, passed, time.monotonic(), self._all_on)
+        return False
+
+    def _all_on(self, interface: Interface) -> list[bytes]:
+        return self._whole(self._reaches[view_of(interface)])
+
+    def say(self, sayings: Sequence[Outgoing]) -> None:
+        """Send datagrams, each on its view; while deaf, nothing."""
+        multicast = self._multicast
+        for saying in () if multicast is None else sayings:
+            interface = self._views.get(saying.view)
+            if interface is not None and multicast is not None:
+                multicast.send(saying.data, interface)
+                self._relaying.said(multicast, saying.data, interface)
+
+    def close(self) -> None:
+        """Leave the group."""
+        multicast, self._multicast = self._multicast, None
+        if multicast is not None:
+            for fileno in multicast.filenos():
+                self._loop.unregister(fileno)
+            multicast.close()
+
+    def statistics(self) -> dict[str, Any]:
+        """What was sent, and on which interfaces this process hears itself; any thread."""
+        multicast = self._multicast
+        if multicast is None:
+            return {"problem": self.problem, "interfaces": [], "sent": 0, "failed": 0, "guests": []}
+        return {
+            "problem": self.problem,
+            "interfaces": [
+                {
+                    "name": each.name,
+                    "address": each.address,
+                    "heard_self": view_of(each) in self._heard_self,
+                    "error": multicast.problems.get(each.name, ""),
+                }
+                for each in multicast.interfaces
+            ],
+            "sent": multicast.sent,
+            "failed": multicast.failed,
+            "guests": self._relaying.guests,
+        }

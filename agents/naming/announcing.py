@@ -1,0 +1,157 @@
+"""Announcing: what one agent tells others of itself: its name, and the topics that it publishes.
+
+A topic is announced when it is advertised, else within `LOOK_EVERY` seconds of its first notification. At
+most `MAX_TOPICS` are; one that cannot be a name is not. Subscribing needs none of that.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...discovery.records import Entry
+from ...protocol.errors import PzcError
+from ..links.topics import Advertised
+from ..messages import as_text
+from ..serving.replies import Replies, Request
+from ..sockets.loop import Loop, Timer
+from .naming import Naming
+
+logger = logging.getLogger("pzc.names")
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks for topics that were not announced yet."""
+
+MAX_TOPICS = 1000
+"""Topics of one agent that are announced."""
+
+_POLICIES = ("block", "drop", "latest")
+
+
+def type_name(given: str | type | None) -> str:
+    """What a topic's messages are called, out of a class or a text; empty for None."""
+    if given is None or isinstance(given, str):
+        return given or ""
+    module = given.__module__
+    return given.__qualname__ if module == "builtins" else f"{module}.{given.__qualname__}"
+
+
+class Announcing:
+    """The entries of one agent; safe from any thread.
+
+    Args:
+        loop: for the timer.
+        naming: of the agent.
+        numbers: the last number of each topic that was published.
+        about: what is said of a topic.
+        replies: sends answers.
+
+    Attributes:
+        types: what the messages of a topic are, as far as it was said.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        naming: Naming,
+        numbers: Mapping[str, int],
+        about: Callable[[str], Advertised],
+        replies: Replies,
+    ) -> None:
+        self.types: dict[str, str] = {}
+        self._loop = loop
+        self._naming = naming
+        self._numbers = numbers
+        self._about = about
+        self._replies = replies
+        self._mutex = threading.Lock()
+        self._agent: Entry | None = None
+        self._topics: dict[str, Entry | None] = {}
+        self._seen = 0
+        self._timer: Timer | None = None
+        self._closed = False
+
+    def begin(self, entry: Entry) -> None:
+        """Announce the agent, if it has a name, or what is different of it now.
+
+        Args:
+            entry: of the agent, with bound endpoints; name, host and process number are added.
+        """
+        if not self._naming.full:
+            return
+        entry = replace(entry, name=self._naming.full, host=socket.gethostname(), pid=os.getpid())
+        with self._mutex:
+            if self._closed:
+                return
+            known = self._agent
+            if known is None:
+                self._agent = self._naming.announce(entry)
+                self._timer = self._loop.call_later(LOOK_EVERY, self._look)
+            else:
+                self._agent = replace(
+                    entry, number=known.number, process=known.process, started=known.started,
+                    partition=known.partition,
+                )  # fmt: skip
+                self._naming.change(self._agent)
+
+    def advertise(self, topic: str, type: str | type | None) -> None:
+        """A topic was advertised."""
+        if type is not None:
+            self.types[topic] = type_name(type)
+        self._announce(topic, anew=True)
+
+    def _look(self) -> None:
+        if self._closed:
+            return
+        if len(self._numbers) != self._seen:
+            found = list(self._numbers)
+            self._seen = len(found)
+            for topic in found:
+                self._announce(topic)
+        self._timer = self._loop.call_later(LOOK_EVERY, self._look)
+
+    def _announce(self, topic: str, anew: bool = False) -> None:
+        with self._mutex:
+            agent, known = self._agent, self._topics.get(topic)
+            if agent is None or self._closed or (topic in self._topics and not anew):
+                return
+            if topic.startswith("__") or (known is None and len(self._topics) >= MAX_TOPICS):
+                return
+            self._topics[topic] = known
+            try:
+                entry = self._entry(agent, topic)
+                if known is None:
+                    self._topics[topic] = self._naming.announce(entry)
+                else:
+                    entry = self._topics[topic] = replace(entry, number=known.number, process=known.process)
+                    self._naming.change(entry)
+            except PzcError as exc:
+                logger.info("topic %r is not announced: %s", topic, exc)
+
+    def _entry(self, agent: Entry, topic: str) -> Entry:
+        about = self._about(topic)
+        return Entry(
+            "topic", self._naming.name_of_topic(topic), agent=agent.agent, epoch=agent.epoch,
+            started=agent.started, type=self.types.get(topic, ""), scope=about.scope,  # pyright: ignore[reportArgumentType]
+            policies=_POLICIES if about.policies is None else tuple(sorted(about.policies)),
+            dialects=agent.dialects, host=agent.host, pid=agent.pid, publisher=agent.number, topic=topic,
+            partition=agent.partition, addresses=agent.addresses, pub_addresses=agent.pub_addresses,
+        )  # fmt: skip
+
+    def on_topic(self, request: Request, content: dict[str, Any]) -> None:
+        """Answer what a topic is."""
+        topic = as_text(content.get("topic"))
+        self._replies.reply(request, {"pzc": "topic", "type": self.types.get(topic, "")})
+
+    def close(self) -> None:
+        """Tell everybody that the agent is gone. Again: no effect."""
+        with self._mutex:
+            self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._naming.withdraw()

@@ -1,0 +1,376 @@
+"""Discovering: this process's part in finding agents by name.
+
+One `Participant` per process and site (partition, group, port, interface, keys) is shared by all its agents.
+It says what they offer, hears what others do, and tells whoever waits or listens::
+
+    state     event                next
+    absent    first acquire()      open       it says nothing before there is something to say or ask
+    open      last release()       absent     others hear that its entries are gone
+    any       fork in the child    absent     (the parent's participant stays the parent's)
+
+Sockets and time belong to the I/O thread. What is known lies behind one lock of the process. A listener is
+called without it, in the I/O thread or in the one that announced something, and must not wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...discovery.announcer import Announcer
+from ...discovery.datagrams import Reader, Refusal, was_passed_on
+from ...discovery.directory import Directory
+from ...discovery.events import Conflict, Event, Process, Source, Vanished
+from ...discovery.multicast import Datagram
+from ...discovery.reach import Reach
+from ...discovery.records import Announcement, Entry
+from ...discovery.site import Site
+from ..sockets import loop
+from ..sockets.loop import Timer
+from ..wire import Protocol
+from .airwaves import Airwaves
+from .registering import Registering
+from .views import LOOPBACK, REGISTRY_VIEW, as_seen_here, view_of
+
+logger = logging.getLogger("pzc.discovery")
+
+LOOK_AGAIN = 5.0
+"""Seconds between two looks at the machine's interfaces."""
+
+ANSWERED = 0.15
+"""Seconds within which everybody who is there has answered."""
+
+MAX_SKEW = 30.0
+"""Seconds that the clock of a sender of signed datagrams may be off."""
+
+STOPPED = 0.5
+"""Seconds without work after which everything that has arrived is heard first."""
+
+LATE = 1.0
+"""Seconds after which what is due is done although there is still more to hear."""
+
+MAX_CONFLICTS = 1000
+"""Names that are remembered to be held by two agents."""
+
+Listener = Callable[[Event], object]
+
+
+class _News:
+    """The process's condition, new after a fork."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self.changed = threading.Condition(threading.RLock())
+
+
+_news = _News()
+os.register_at_fork(after_in_child=_news.forget)
+
+
+def changed() -> threading.Condition:
+    """Guards what every participant of the process knows; notified after every event."""
+    return _news.changed
+
+
+class Participant:
+    """Says and hears who is there, for one site. Made by `acquire`, never directly.
+
+    Args:
+        site: among whom.
+        protocol: its keys are those that are accepted, and signed with.
+
+    Attributes:
+        process: 16 bytes by which others know this process here.
+        conflicts: names that two agents hold, with both owners as people read them.
+
+    Raises:
+        ConfigError: when no interface has the site's address.
+    """
+
+    def __init__(self, site: Site, protocol: Protocol) -> None:
+        keyring = protocol.codec.keyring
+        self.site = site
+        self.process = os.urandom(16)
+        self.conflicts: dict[str, tuple[str, str]] = {}
+        self._reader = Reader(keyring)
+        self._directory = Directory(
+            site.partition, self.process, random.random, max_skew=None if keyring is None else MAX_SKEW
+        )
+        key = None if keyring is None else keyring.active
+        now = time.monotonic()
+        self._announcer = Announcer(self.process, int(time.time()), site.partition, key, now, random.random)
+        self._listeners: list[Listener] = []
+        self._look_at = self._ticked = 0.0
+        self._timer: Timer | None = None
+        self._closed = False
+        self._registering: Registering | None = None
+        self._loop = loop.acquire()
+        try:
+            self._airwaves = Airwaves(
+                self._loop, site, self.process, self._on_datagram, self._whole, self._on_heard
+            )
+            self._loop.run(self._work)
+            if site.registry:
+                self._registering = Registering(self._loop, protocol, site.registry, self.process)
+                self._registering.start(self)
+        except BaseException:
+            loop.release(self._loop)
+            raise
+
+    @property
+    def registering(self) -> Registering | None:
+        """The relation to the registry; None without one."""
+        return self._registering
+
+    def __repr__(self) -> str:
+        partition = f" partition {self.site.partition}" if self.site.partition else ""
+        return f"<Participant {self.process.hex()[:8]} at {self.site.group}:{self.site.port}{partition}>"
+
+    # --- what agents say and ask -----------------------------------------------------------------------
+
+    def announce(self, entry: Entry) -> Entry:
+        """Tell everybody of something with a name; any thread.
+
+        Args:
+            entry: with endpoints as they are bound.
+
+        Returns:
+            The same with its number, for `change` and `withdraw`.
+        """
+        now = time.monotonic()
+        with changed():
+            told = self._announcer.add(replace(entry, process=self.process), now)
+            events = self._directory.put(as_seen_here(told))
+        self._changed_here(events)
+        return told
+
+    def change(self, entry: Entry) -> None:
+        """Tell everybody that something is different now; by its number."""
+        now = time.monotonic()
+        with changed():
+            self._announcer.change(entry, now)
+            events = self._directory.put(as_seen_here(entry))
+        self._changed_here(events)
+
+    def withdraw(self, entries: Iterable[Entry]) -> None:
+        """Tell everybody that some things are gone; any thread."""
+        now, events = time.monotonic(), list[Event]()
+        with changed():
+            for entry in entries:
+                self._announcer.remove(entry.number, now)
+                events += self._directory.drop(as_seen_here(entry))
+        self._changed_here(events)
+
+    def _changed_here(self, events: Sequence[Event]) -> None:
+        self._tell(events)
+        self._loop.call(self._work)
+        if self._registering is not None:
+            self._registering.changed()
+
+    def ask(self, patterns: Iterable[str]) -> None:
+        """Ask everybody for names or patterns; those who have one answer within 0.1 s."""
+        with changed():
+            self._announcer.ask(patterns)
+        self._loop.call(self._work)
+
+    def find(self, name: str) -> Entry | None:
+        """The agent or service that holds a name, from the root; of several the one started last."""
+        with changed():
+            return self._directory.find(name, "agent")
+
+    def owners(self, name: str) -> list[Entry]:
+        """Every agent or service that holds a name."""
+        with changed():
+            return self._directory.owners(name, "agent")
+
+    def match(self, pattern: str, kind: str | None = None) -> list[Entry]:
+        """What is known by names that a pattern fits."""
+        with changed():
+            return self._directory.match(pattern, kind)  # pyright: ignore[reportArgumentType]
+
+    def processes(self) -> list[Process]:
+        """Every other process that was heard of."""
+        with changed():
+            return self._directory.processes()
+
+    def listen(self, listener: Listener) -> None:
+        """Call a function with every event from now on."""
+        with changed():
+            self._listeners.append(listener)
+
+    def unlisten(self, listener: Listener) -> None:
+        """Call it no more; unknown ones are ignored."""
+        with changed():
+            self._listeners = [each for each in self._listeners if each is not listener]
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can be said or heard by multicast; empty when it can."""
+        return self._airwaves.problem
+
+    def statistics(self) -> dict[str, Any]:
+        """What was heard, refused and said."""
+        registering = self._registering
+        with changed():
+            return {
+                "partition": self.site.partition,
+                "process": self.process.hex(),
+                **self._airwaves.statistics(),
+                "registry": None
+                if registering is None
+                else {"endpoint": self.site.registry, "state": registering.state, "error": registering.error},
+                "processes": len(self._directory.processes()),
+                "entries": len(self._directory),
+                "refused": dict(self._reader.refused),
+                "last_refused": {reason: last.detail for reason, last in self._reader.last.items()},
+                "counts": dict(self._directory.counters),
+                "conflicts": {name: list(owners) for name, owners in self.conflicts.items()},
+            }
+
+    # --- what a registry asks, and tells; I/O thread ---------------------------------------------------
+
+    def whole(self, local: bool) -> list[bytes]:
+        """Everything that this process says, in datagrams, to this machine or to others."""
+        with changed():
+            return self._whole(LOOPBACK if local else self._airwaves.everywhere)
+
+    def heard(self, datagrams: Iterable[bytes]) -> None:
+        """The registry passed on what others said."""
+        for data in datagrams:
+            self.take(data, "registry", REGISTRY_VIEW)
+        self._work()
+
+    def vouched(self, alive: Iterable[bytes], gone: Iterable[bytes]) -> None:
+        """The registry says which processes are there, and which are not any more."""
+        now, events = time.monotonic(), list[Event]()
+        with changed():
+            for process in alive:
+                self._directory.alive(process, "registry", now)
+            for process in gone:
+                events += self._directory.lost(process, "registry")
+        self._tell(events)
+
+    def silent(self) -> None:
+        """The registry does not answer: what is known from it is kept for a while."""
+        with changed():
+            self._directory.hold("registry", time.monotonic())
+
+    # --- the I/O thread --------------------------------------------------------------------------------
+
+    def _on_datagram(self, datagram: Datagram) -> Announcement | None:
+        source = "multicast" if datagram.way == "group" else "relay"
+        return self.take(datagram.data, source, view_of(datagram.interface))
+
+    def _on_heard(self, all_of_it: bool) -> None:
+        if all_of_it or time.monotonic() - self._ticked > LATE:
+            self._work()
+
+    def _whole(self, reach: Reach) -> list[bytes]:
+        with changed():
+            return self._announcer.whole(reach, time.time())
+
+    def take(self, data: bytes, source: Source, view: int) -> Announcement | None:
+        """Learn from a datagram, however it came; I/O thread.
+
+        Args:
+            data: its bytes.
+            source: how it came.
+            view: of the interface on which it came.
+
+        Returns:
+            What it says; None when it cannot be accepted, which is counted.
+        """
+        said = self._reader.read(data)
+        if isinstance(said, Refusal):
+            return None
+        now = time.monotonic()
+        with changed():
+            events = self._directory.take(said, "relay" if was_passed_on(data) else source, now, time.time())
+            if said.partition == self.site.partition and said.process != self.process:
+                self._announcer.hear(said, view, now)
+        self._tell(events)
+        return said
+
+    def _work(self) -> None:
+        """Do what is due, and say when the next thing is."""
+        if self._closed:
+            return
+        if time.monotonic() - self._ticked > STOPPED:  # whoever was stopped would take all others for dead
+            self._airwaves.drain()
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_AGAIN
+            reaches = self._airwaves.look()
+            if reaches is not None:
+                with changed():
+                    self._announcer.reaches(reaches, now)
+        self._ticked = now
+        with changed():
+            events = self._directory.tick(now)
+            if asks := self._directory.asks(now):
+                self._announcer.ask_processes(asks)
+            sayings = self._announcer.due(now, time.time())
+            deadlines = self._announcer.next_deadline, self._directory.next_deadline
+            due = min([self._look_at, *(each for each in deadlines if each is not None)])
+        self._airwaves.say(sayings)
+        self._tell(events)
+        timer = self._timer
+        if timer is None or timer.cancelled or timer.due <= now or due < timer.due:
+            if timer is not None:
+                timer.cancel()
+            self._timer = self._loop.call_later(max(0.001, due - now), self._work)
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        for event in events:
+            if isinstance(event, Conflict) and event.entry.kind != "topic":
+                self._on_conflict(event)
+            elif isinstance(event, Vanished) and len(self.owners(event.entry.name)) < 2:
+                self.conflicts.pop(event.entry.name, None)
+        with changed():
+            listeners = self._listeners
+            changed().notify_all()
+        for event in events:
+            for listener in listeners:
+                try:
+                    listener(event)
+                except Exception:
+                    logger.exception("a listener of %r failed", self)
+
+    def _on_conflict(self, conflict: Conflict) -> None:
+        owners = conflict.entry.owner, conflict.other.owner
+        name = conflict.entry.name
+        if set(self.conflicts.get(name, ())) != set(owners):
+            logger.warning(
+                "the name %s is held by two agents: %s and %s; the one started last is found by it. "
+                "Give one of them another name, namespace or partition", name, *owners
+            )  # fmt: skip
+        if name in self.conflicts or len(self.conflicts) < MAX_CONFLICTS:
+            self.conflicts[name] = owners
+
+    def close(self) -> None:
+        """Tell everybody that this process's entries are gone, and close the sockets; not the I/O thread."""
+        try:
+            if self._registering is not None:
+                self._registering.close()
+            self._loop.run(self._end)
+        finally:
+            loop.release(self._loop)
+
+    def _end(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        with changed():
+            sayings = self._announcer.bye(time.time())
+        self._airwaves.say(sayings)
+        self._airwaves.close()

@@ -1,0 +1,340 @@
+"""Naming: what one agent is called, and how it finds others by their names.
+
+A name is looked for among the static peers (``PZC_PEERS``) first, then in the agent's partition, then, when
+it can be read as ``PARTITION/NAME``, in that one. Nothing is listened to before somebody has a name, or needs
+one. Rules of the agent may put other names in the place of its own, of those that it looks for, and of those
+by which its topics are announced and connected.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from ...discovery import names
+from ...discovery.events import Changed, Event
+from ...discovery.names import Remapping, Style, Target
+from ...discovery.records import Entry
+from ...discovery.static import parse_peers
+from ...protocol.errors import AgentClosed, ConfigError
+from ..calling.trails import Trail
+from ..dispatch import Executor
+from ..settings import Settings
+from ..wire import Protocol
+from . import participants
+from .discovering import ANSWERED, Participant, changed
+from .unknown import unknown_name
+
+LOOK_FOR = 3.0
+"""Seconds that a name is waited for which nobody answers to."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an agent is.
+
+    Attributes:
+        endpoint: its REP endpoint.
+        entry: what it told of itself; None for an endpoint and for a static peer.
+        settled: it stays where it is.
+    """
+
+    endpoint: str
+    entry: Entry | None = None
+    settled: bool = True
+
+
+class Naming:
+    """The names of one agent's world; safe from any thread.
+
+    Args:
+        settings: of the agent.
+        protocol: of the agent; its keys sign what is said.
+        name: of the agent, possibly empty.
+        namespace: of the agent; empty takes ``PZC_NAMESPACE``.
+        partition: of the agent; None takes ``PZC_PARTITION``.
+        enabled: False to use static peers only, and to announce nothing.
+        answers: whether an agent is still at an endpoint: gets the agent id and the endpoint.
+        choose: the address by which an agent is reached, within a time in seconds.
+        remap: new names by old ones, or ``OLD:=NEW`` each; see `Remapping`.
+        style: how names are written; ``gz`` to leave the namespace with a ``/`` in front.
+
+    Attributes:
+        called: name of the agent within its namespace; as it was given when no rule is about it.
+        full: name of the agent from the root; empty when it is not announced.
+
+    Raises:
+        ConfigError: for a name, namespace, partition, static peer, rule or style that cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        protocol: Protocol,
+        name: str,
+        namespace: str,
+        partition: str | None,
+        enabled: bool,
+        answers: Callable[[str, str], bool],
+        choose: Callable[[Entry, float], str],
+        remap: Mapping[str, str] | Iterable[str] = (),
+        style: Style = "pzc",
+    ) -> None:
+        if style not in get_args(Style):
+            raise ConfigError(f"names={style!r} cannot be used: expected one of {', '.join(get_args(Style))}")
+        self._static = parse_peers(settings["PZC_PEERS"])
+        self.namespace = namespace or settings["PZC_NAMESPACE"]
+        self.enabled = enabled
+        self.answers = answers
+        self.choose = choose
+        self._style: Style = style
+        rules = [f"{old}:={new}" for old, new in remap.items()] if isinstance(remap, Mapping) else remap
+        self._remapping = Remapping(rules, self.namespace, style)
+        self.called = self._inside(new) if (new := self._remapped(name)) else name
+        self.full = self.node(name) if name and enabled else ""
+        self._site = participants.site_of(settings, partition)
+        self._protocol = protocol
+        self._lock = threading.Lock()
+        self._open: dict[str, Participant] = {}
+        self._told: dict[int, Entry] = {}
+        self._trails: dict[Trail, None] = {}
+        self._helpers = Executor(f"pzc-names {self.called}".strip(), threads=4)
+        self._closed = False
+
+    @property
+    def partition(self) -> str:
+        """Of the agent."""
+        return self._site.partition
+
+    def _participant(self, partition: str) -> Participant:
+        with self._lock:
+            if self._closed:
+                raise AgentClosed("the agent was stopped")
+            participant = self._open.get(partition)
+            if participant is None:
+                site = replace(self._site, partition=partition)
+                participant = self._open[partition] = participants.acquire(site, self._protocol)
+                participant.listen(self._on_event)
+            return participant
+
+    # --- what the agent is called ----------------------------------------------------------------------
+
+    def announce(self, entry: Entry) -> Entry:
+        """Tell everybody of the agent, or of something of it.
+
+        Args:
+            entry: with bound endpoints.
+
+        Returns:
+            The same, numbered.
+        """
+        told = self._participant(self._site.partition).announce(replace(entry, partition=self.partition))
+        self._told[told.number] = told
+        return told
+
+    def change(self, entry: Entry) -> None:
+        """Tell everybody that something announced before is different now."""
+        self._told[entry.number] = entry
+        self._participant(self._site.partition).change(entry)
+
+    def name_of_topic(self, topic: str) -> str:
+        """Full name of a topic of the agent.
+
+        Raises:
+            ConfigError: for a topic that cannot be a name.
+        """
+        return self._remapping.apply(names.absolute(f"{self.full}/{topic.strip('/')}"))
+
+    def node(self, name: str) -> str:
+        """What a name means here, from the root, once the rules were applied.
+
+        Raises:
+            ConfigError: for what cannot be a name.
+        """
+        return self._remapping.apply(names.absolute(name, self.namespace, style=self._style))
+
+    def _remapped(self, name: str) -> str:
+        """The name from the root that a rule puts in the place of one; empty when there is no such rule."""
+        if not (name and self._remapping) or name.startswith("@"):
+            return ""
+        old = names.absolute(name, self.namespace, style=self._style)
+        new = self._remapping.apply(old)
+        return "" if new == old else new
+
+    def _inside(self, name: str) -> str:
+        """A name from the root as it is called in the agent's namespace."""
+        outer = self.namespace.strip("/")
+        return name.removeprefix(f"/{outer}/" if outer else "/").removeprefix("/")
+
+    # --- where others are ------------------------------------------------------------------------------
+
+    def resolve(self, target: str, timeout: float) -> Place:
+        """Where the agent of a name is; waits for it, at most `LOOK_FOR` seconds.
+
+        Raises:
+            UnknownName: when nobody has that name; tells what was heard, and what to do.
+            ConfigError: for what cannot be a name.
+        """
+        new = self._remapped(target)
+        static = self._static.get(self._inside(new) if new else target)
+        if static is not None:
+            return Place(static)
+        if not self.enabled:
+            raise unknown_name(
+                target, (), (), list(self._static), 0.0, "discovery is switched off for this agent"
+            )
+        entry = self.known(target) if self._site.partition in self._open else None
+        if entry is None or not entry.addresses:
+            entry = self._look_for(target, min(timeout, LOOK_FOR))
+        return Place(self.choose(entry, timeout), entry, settled=False)
+
+    def places(self, target: str) -> list[Target]:
+        """Where a name may be, the first one that exists counts."""
+        if new := self._remapped(target):
+            here = Target(self.partition, new), Target(self.partition, f"/{self._inside(new)}")
+            return list(dict.fromkeys(here))
+        return names.candidates(target, self.namespace, self._site.partition, self._style)
+
+    def known(self, target: str) -> Entry | None:
+        """What is known of a name now."""
+        for place in self.places(target):
+            participant = self._open.get(place.partition)
+            entry = None if participant is None else participant.find(place.name)
+            if entry is not None:
+                return entry
+        return None
+
+    def _look_for(self, target: str, seconds: float) -> Entry:
+        begun = time.monotonic()
+        places = self.places(target)
+        here = [place for place in places if place.partition == self._site.partition]
+        self._ask(here)
+        entry = self._wait(here, begun + min(ANSWERED, seconds), first=True)
+        if entry is None and len(here) < len(places):
+            self._ask([place for place in places if place not in here])
+        if entry is None:
+            entry = self._wait(places, begun + seconds)
+        if entry is None:
+            waited = time.monotonic() - begun
+            heard = list(self._open.values())
+            raise unknown_name(target, places, heard, list(self._static), waited, "")
+        return entry
+
+    def _ask(self, places: list[Target]) -> None:
+        for partition in {place.partition for place in places}:
+            wanted = [place.name for place in places if place.partition == partition]
+            self._participant(partition).ask(wanted)
+
+    def _wait(self, places: list[Target], until: float, first: bool = False) -> Entry | None:
+        """Wait for an agent at a place: for the first place, or at last for any."""
+        with changed():
+            while True:
+                left = until - time.monotonic()
+                for place in places[:1] if first and left > 0 else places:
+                    participant = self._open.get(place.partition)
+                    entry = None if participant is None else participant.find(place.name)
+                    if entry is not None and entry.addresses:
+                        return entry
+                if left <= 0:
+                    return None
+                changed().wait(left)
+
+    def own(self) -> Participant:
+        """What is said and heard in the agent's own partition."""
+        return self._participant(self._site.partition)
+
+    def match(self, pattern: str) -> list[Entry]:
+        """Agents and services of the agent's own partition whose names a pattern fits."""
+        found = self._participant(self._site.partition).match(pattern)
+        return [entry for entry in found if entry.kind != "topic"]
+
+    def watch(self, pattern: str, listener: Callable[[Event], object]) -> None:
+        """Call a function with every event of the own partition, and ask who fits a pattern now."""
+        participant = self._participant(self._site.partition)
+        participant.listen(listener)
+        participant.ask([pattern])
+
+    def unwatch(self, listener: Callable[[Event], object]) -> None:
+        """End what `watch` began."""
+        for participant in list(self._open.values()):
+            participant.unlisten(listener)
+
+    # --- where they are later --------------------------------------------------------------------------
+
+    def follow(self, target: str, place: Place, move: Callable[[str, str], object]) -> Trail | None:
+        """Tell somebody whenever the agent of a name is at another endpoint; None for one that stays.
+
+        Args:
+            target: the name.
+            place: where it is now, as `resolve` told.
+            move: called with the endpoint that was used and the new one, in a helper thread; again after a
+                PzcError.
+        """
+        if place.entry is None:
+            return None
+        trail = Trail(self, target, place.endpoint, place.entry, move)
+        with self._lock:
+            self._trails[trail] = None
+        self.help(trail.look)  # it may have moved already
+        return trail
+
+    def forget(self, trail: Trail) -> None:
+        """A trail was closed."""
+        with self._lock:
+            self._trails.pop(trail, None)
+
+    def lives(self, entry: Entry) -> bool:
+        """Whether an agent is still known under its name."""
+        participant = self._open.get(entry.partition)
+        return participant is not None and any(
+            each.agent == entry.agent for each in participant.owners(entry.name)
+        )
+
+    def _on_event(self, event: Event) -> None:
+        entry = event.new if isinstance(event, Changed) else event.entry
+        if entry.kind == "topic":
+            return
+        place = Target(entry.partition, entry.name)
+        # Without the lock: its holder may wait for the I/O thread, which is here.
+        for trail in list(self._trails):
+            if place in trail.places:
+                self.help(trail.look)
+
+    def help(self, function: Callable[[], object]) -> None:
+        """Run something that may wait, in a thread of the agent."""
+        try:
+            self._helpers.submit(function)
+        except AgentClosed:
+            return
+
+    def statistics(self) -> dict[str, Any] | None:
+        """What was heard and said in the agent's own partition; None when nobody needed it."""
+        participant = self._open.get(self._site.partition)
+        if participant is None:
+            return None
+        return {"name": self.full, "namespace": self.namespace, **participant.statistics()}
+
+    def withdraw(self) -> None:
+        """Tell everybody that the agent is gone, and follow nobody any more."""
+        with self._lock:
+            told, self._told = list(self._told.values()), {}
+            participant = self._open.get(self._site.partition)
+            trails = list(self._trails)
+        for trail in trails:
+            trail.close()
+        if participant is not None and told:
+            participant.withdraw(told)
+
+    def close(self) -> None:
+        """Give back everything; not the I/O thread. Again: no effect."""
+        self.withdraw()
+        with self._lock:
+            self._closed = True
+            opened, self._open = list(self._open.values()), {}
+        self._helpers.close()
+        for participant in opened:
+            participant.unlisten(self._on_event)
+            participants.release(participant)

@@ -1,0 +1,339 @@
+"""Registering: this process and a registry, which tells processes of each other.
+
+::
+
+    state       event                                   next
+    away        at once, later after `AGAIN` seconds    meeting
+    meeting     it answers the handshake                connected: it is told the whole, and asked
+    meeting     it does not, or is no registry          away
+    connected   it answers                              connected: it is asked again
+    connected   this process's entries change           connected: it is told the whole at once
+    connected   no answer, or a refusal                 away: what is known from it is held for a while
+
+A question waits at the registry until there is something to tell, at most `WAIT` seconds. It travels over the
+loop; only the handshake takes a thread. A registry that was restarted says so by its incarnation and is told
+the whole again. With a key whose role may not register, this process asks and tells nothing of itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Protocol, cast
+
+from ...delivery.graph import TopicGraph
+from ...discovery.datagrams import MAX_DATAGRAM
+from ...protocol.errors import AgentClosed, PzcError, RemoteProtocolError, RoleRefused
+from .. import wire
+from ..calling.deferred import Deferred
+from ..calling.peers import Peer
+from ..calling.reply import Reply
+from ..calling.requests import Requester
+from ..counters import Counters
+from ..sockets.loop import Loop, Timer
+
+logger = logging.getLogger("pzc.registry")
+
+WAIT = 0.9
+"""Seconds that a question waits at the registry for news; it is also the sign of life."""
+
+LATE = 1.0
+"""Seconds more within which it must have answered."""
+
+AGAIN = 0.25
+"""Seconds from one attempt to meet to the next."""
+
+BEAT = 0.1
+"""Seconds in which one sign of life is enough."""
+
+MEET_TIMEOUT = 1.0
+"""Seconds for the handshake."""
+
+
+class Registrant(Protocol):
+    """What is told to a registry, and learns from it. Called in the I/O thread; must not wait."""
+
+    def whole(self, local: bool) -> list[bytes]:
+        """A heartbeat, and behind it every entry of this process, for its own host or for all others."""
+        ...
+
+    def heard(self, datagrams: Collection[bytes]) -> None:
+        """What other processes say, as multicast would carry it."""
+        ...
+
+    def vouched(self, alive: Collection[bytes], gone: Collection[bytes]) -> None:
+        """Processes that live as far as the registry knows, and those that are gone; every second."""
+        ...
+
+    def silent(self) -> None:
+        """The registry does not answer any more."""
+        ...
+
+
+class Registering:
+    """The relation of this process to one registry.
+
+    Args:
+        loop: does the work.
+        protocol: signs and verifies.
+        endpoint: REP endpoint of the registry.
+        process: id of this process in announcements.
+
+    Attributes:
+        state: see the module's docstring.
+        error: why it is away.
+        edges: the graph of connected topics as the registry last told it.
+        revision: of the graph; None until it was told.
+        on_edges: called in the I/O thread when the graph has changed.
+    """
+
+    def __init__(self, loop: Loop, protocol: wire.Protocol, endpoint: str, process: bytes) -> None:
+        self.endpoint = endpoint
+        self.state = "away"
+        self.error = ""
+        self.edges = TopicGraph()
+        self.revision: int | None = None
+        self.on_edges: list[Callable[[], object]] = []
+        self._loop = loop
+        self._process = process
+        counters = Counters()
+        self._requester = Requester(loop.context, protocol, os.urandom(16).hex(), "", counters)
+        self._deferred = Deferred(loop, self._requester, counters)
+        self._registrant: Registrant | None = None
+        self._peer: Peer | None = None
+        self._known: set[bytes] = set()
+        self._cursor: list[Any] = ["", 0]
+        self._tells = True
+        self._news = True
+        self._beaten = 0.0
+        self._round = 0
+        self._meeting: threading.Thread | None = None
+        self._timer: Timer | None = None
+        self._closed = False
+
+    def start(self, registrant: Registrant) -> None:
+        """Begin; any thread."""
+        self._registrant = registrant
+        self._loop.call(self._meet)
+
+    def changed(self) -> None:
+        """The entries of this process have changed; any thread."""
+        self._loop.call(self._on_changed)
+
+    def close(self) -> None:
+        """Say goodbye and end; any thread but the I/O thread."""
+        with contextlib.suppress(PzcError):  # the loop has ended
+            self._loop.run(self._end)
+        self._requester.lines.close()
+        meeting = self._meeting
+        if meeting is not None and meeting.is_alive():
+            meeting.join(MEET_TIMEOUT + LATE)
+        with contextlib.suppress(PzcError):
+            self._loop.run(self._deferred.close)
+
+    def _end(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._peer is not None and self._tells:
+            content = {"pzc": "relay", "process": self._process.hex(), "bye": True}
+            with contextlib.suppress(PzcError):
+                self._deferred.submit(self._peer, content, LATE).add_done_callback(_heed)
+
+    # --- meeting ---------------------------------------------------------------------------------------
+
+    def _meet(self) -> None:
+        self._timer = None
+        if self._closed:
+            return
+        self.state = "meeting"
+        self._meeting = threading.Thread(target=self._shake_hands, name="pzc-meet", daemon=True)
+        self._meeting.start()
+
+    def _shake_hands(self) -> None:
+        """In a thread of its own, because it waits."""
+        try:
+            self._requester.forget(self.endpoint)
+            peer = self._requester.peer(self.endpoint, time.monotonic() + MEET_TIMEOUT)
+            if not isinstance(peer.details.get("registry"), str):
+                raise RemoteProtocolError(f"{self.endpoint} is an agent, but no registry: start pzc registry")
+        except AgentClosed:
+            return
+        except Exception as exc:
+            self._loop.call(partial(self._lose, exc))
+            return
+        self._loop.call(partial(self._met, peer))
+
+    def _met(self, peer: Peer) -> None:
+        if self._closed:
+            return
+        if self.error:
+            logger.info("the registry at %s answers again", self.endpoint)
+        self._peer, self.state, self.error = peer, "connected", ""
+        if peer.details["registry"] != self._cursor[0]:
+            self._known.clear()  # of a registry that was restarted, which tells anew who lives
+        self._news = True
+        self._ask(WAIT)
+
+    def _lose(self, error: Exception) -> None:
+        if self._closed:
+            return
+        first = not self.error
+        self.error = f"{type(error).__name__}: {error}"
+        if first:
+            logger.warning(
+                "the registry at %s is away (%s); what is known lives on for a while",
+                self.endpoint,
+                self.error,
+            )
+        if self.state == "connected" and self._registrant is not None:
+            self._registrant.silent()
+        self.state, self._peer, self._round = "away", None, self._round + 1
+        if self._timer is None:
+            self._timer = self._loop.call_later(AGAIN, self._meet)
+
+    # --- asking ----------------------------------------------------------------------------------------
+
+    def _on_changed(self) -> None:
+        self._news = True
+        if self.state == "connected" and not self._closed:
+            self._ask(0.0)
+
+    def _ask(self, wait: float) -> None:
+        """Ask for news; the answer to a question that may wait is followed by the next one."""
+        peer = self._peer
+        if peer is None or self._registrant is None or self._closed:
+            return
+        content = {
+            "pzc": "relay", "process": self._process.hex() if self._tells else "", "host": host_token(),
+            "cursor": self._cursor, "edges": self.revision, "wait": wait, **self._told(self._registrant),
+        }  # fmt: skip
+        try:
+            answer = self._deferred.submit(peer, content, wait + LATE)
+        except PzcError as exc:
+            self._lose(exc)
+            return
+        done = partial(self._on_answer, self._round, wait > 0)
+        answer.add_done_callback(partial(self._later, done))
+
+    def _told(self, registrant: Registrant) -> dict[str, Any]:
+        now = time.monotonic()
+        if not self._tells or (not self._news and now - self._beaten < BEAT):
+            return {}
+        self._beaten = now
+        local, others = registrant.whole(True), registrant.whole(False)
+        told = {"beats": {"local": encode(local[:1]), "others": encode(others[:1])}}
+        if self._news:
+            self._news = False
+            told["whole"] = {"local": encode(local[1:]), "others": encode(others[1:])}
+        return told
+
+    def _later(self, done: Callable[[Future[Reply]], None], answer: Future[Reply]) -> None:
+        self._loop.call(partial(done, answer))
+
+    def _on_answer(self, asked: int, goes_on: bool, answer: Future[Reply]) -> None:
+        if self._closed or asked != self._round or self._peer is None:
+            _heed(answer)
+            return
+        error = answer.exception()
+        if error is None:
+            try:
+                self._take(cast("dict[str, Any]", answer.result().content))
+            except (TypeError, ValueError, KeyError, AttributeError) as exc:
+                error = RemoteProtocolError(f"the registry's answer cannot be read: {exc}")
+        if isinstance(error, RoleRefused) and self._tells:
+            logger.info("this process's key may read from the registry only: %s", error)
+            self._tells, error = False, None
+        if error is not None:
+            self._lose(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+        elif goes_on:
+            self._ask(WAIT)
+        elif self._news:
+            self._ask(0.0)
+
+    def _take(self, told: dict[str, Any]) -> None:
+        registrant = self._registrant
+        if registrant is None:
+            return
+        incarnation, cursor = told["cursor"]
+        if incarnation != self._cursor[0]:
+            self._known.clear()
+        if incarnation != self._cursor[0] or cursor > self._cursor[1]:
+            self._cursor = [str(incarnation), int(cursor)]
+        gone = {bytes.fromhex(process) for process in told["gone"]}
+        self._known -= gone
+        self._known.update(bytes.fromhex(process) for process in told["alive"])
+        if datagrams := decode(told["datagrams"]):
+            registrant.heard(datagrams)
+        registrant.vouched(self._known, gone)
+        self._news = self._news or (self._tells and not told["known"])
+        if "edges" in told:
+            self._take_edges(*told["edges"])
+        if told["more"]:
+            self._ask(0.0)
+
+    def _take_edges(self, revision: int, connections: list[tuple[str, str]]) -> None:
+        graph = TopicGraph()
+        for source, target in connections:
+            graph.connect(str(source), str(target))
+        self.edges, self.revision = graph, int(revision)
+        for listener in list(self.on_edges):
+            listener()
+
+
+def _heed(answer: Future[Reply]) -> None:
+    """Nobody waits for this answer any more."""
+    if not answer.cancelled():
+        answer.exception()
+
+
+def host_token() -> str:
+    """Equal for processes that reach each other by loopback: one boot of a machine, one network namespace."""
+    parts: list[str] = []
+    for read in (_boot_id, _network):
+        try:
+            parts.append(read())
+        except OSError:
+            return f"process {os.getpid()}"
+    return " ".join(parts)
+
+
+def _boot_id() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def _network() -> str:
+    return os.readlink("/proc/self/ns/net")
+
+
+def encode(datagrams: Iterable[bytes]) -> list[str]:
+    """Datagrams as every serializer can carry them."""
+    return [base64.b64encode(datagram).decode() for datagram in datagrams]
+
+
+def decode(texts: object) -> tuple[bytes, ...]:
+    """Datagrams as `encode` made them.
+
+    Raises:
+        ValueError: when they are none.
+    """
+    if not isinstance(texts, list | tuple):
+        raise ValueError(f"expected a list of datagrams, not {type(texts).__name__}")
+    found: list[bytes] = []
+    for text in cast("list[object]", texts):
+        if not isinstance(text, str) or len(text) > 2 * MAX_DATAGRAM:
+            raise ValueError("a datagram is a text of base64")
+        try:
+            found.append(base64.b64decode(text, validate=True))
+        except binascii.Error as exc:
+            raise ValueError(f"a datagram is no base64: {exc}") from None
+    return tuple(found)

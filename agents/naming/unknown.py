@@ -1,0 +1,92 @@
+"""Unknown: what to tell somebody whose name was not found."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from ...discovery.names import Target
+from ...discovery.site import Site
+from ...protocol.errors import UnknownName
+from .discovering import Participant
+
+_SHOWN = 8
+_REASONS = {
+    "unsigned": "are not signed: set their PZC_KEY, too",
+    "foreign_key": "are signed with another key: PZC_KEY differs",
+    "forged": "have a wrong signature",
+    "version": "speak another version",
+    "malformed": "cannot be read",
+}
+
+
+def unknown_name(
+    target: str,
+    places: Sequence[Target],
+    participants: Sequence[Participant],
+    static: Sequence[str],
+    seconds: float,
+    why_not: str,
+) -> UnknownName:
+    """The error for a name that is nowhere.
+
+    Args:
+        target: as the user wrote it.
+        places: where it was looked for.
+        participants: what was heard; empty when discovery is not used.
+        static: names of ``PZC_PEERS``.
+        seconds: for how long.
+        why_not: why nothing was heard; empty when discovery was used.
+    """
+    known = f"known names: {', '.join(sorted(static))}; " if static else ""
+    if not participants:
+        names = known or "no names are known; "
+        return UnknownName(
+            f"no agent is named {target!r}; {names}{why_not}; "
+            f"give an endpoint or set PZC_PEERS={target}=tcp://HOST:PORT"
+        )
+    looked = ", ".join(
+        f"@{place.partition}@{place.name}" if place.partition else place.name for place in places
+    )
+    heard = " ".join(_heard(participant) for participant in participants)
+    near = _near(places, participants)
+    return UnknownName(
+        f"no agent is named {target!r}; {known}nobody answered to {looked} within {seconds:.1f} s. "
+        f"{heard}{near} Is it running, with this name, and with the same PZC_PARTITION and PZC_KEY? "
+        "`pzc doctor` tells what is in the way; or give an endpoint, "
+        f"or set PZC_PEERS={target}=tcp://HOST:PORT"
+    )
+
+
+def _heard(participant: Participant) -> str:
+    told = participant.statistics()
+    if told["problem"]:
+        return f"Nothing can be heard here: {told['problem']}."
+    names = sorted({entry.name for entry in participant.match("**") if entry.kind != "topic"})
+    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    where = _where(participant.site)
+    heard_on = ", ".join(each["address"] for each in told["interfaces"]) or "no interface"
+    text = f"Heard on {heard_on}{where}: {_count(told['processes'], 'other process', 'es')}"
+    text += f" and {_count(len(names), 'name')} ({shown})." if names else " and no names."
+    others = told["counts"].get("other_partition", 0)
+    if others:
+        text += f" {_count(others, 'datagram')} of other partitions."
+    for reason, count in told["refused"].items():
+        if count:
+            text += f" {_count(count, 'datagram')} {_REASONS.get(reason, reason)}."
+    return text
+
+
+def _where(site: Site) -> str:
+    partition = f", partition {site.partition!r}" if site.partition else ""
+    return f" ({site.group}:{site.port}{partition})"
+
+
+def _count(count: int, what: str, more: str = "s") -> str:
+    return f"{count} {what}{more if count != 1 else ''}"
+
+
+def _near(places: Sequence[Target], participants: Sequence[Participant]) -> str:
+    names = [entry.name for each in participants for entry in each.match("**") if entry.kind != "topic"]
+    near = {hit for place in places for hit in difflib.get_close_matches(place.name, names, n=2)}
+    return f" Did you mean {' or '.join(sorted(near))}?" if near else ""

@@ -1,0 +1,124 @@
+"""Watching: a gathering subscribes to whoever has a name that fits a pattern, for as long as that is there.
+
+::
+
+    source     event                                     next
+    absent     a name appears that fits                  joining
+    joining    subscribed                                joined
+    joining    not to be reached                         joining, again after `RETRY` seconds
+    joining    refused by its publisher                  refused: told once, until the name is gone
+    joined     its agent is at another endpoint          joined: it follows as any subscription by name
+    any        nobody has the name any more              absent
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from functools import partial
+
+from ...discovery.events import Changed, Conflict, Event
+from ...discovery.names import Pattern
+from ...discovery.records import Entry
+from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, SubscriptionClosed, UnknownName
+from ..notifying.gathering import Gathering
+from .discovering import ANSWERED
+from .naming import Naming
+
+logger = logging.getLogger("pzc.names")
+
+RETRY = 0.5
+"""Seconds until a publisher that could not be reached is tried again."""
+
+_PASSING = (PeerLost, CallTimeout, UnknownName)
+
+
+class Watching:
+    """Keeps the sources of a gathering equal to the names that fit.
+
+    Args:
+        naming: of the agent.
+        pattern: of names.
+
+    Raises:
+        ConfigError: for what is no pattern.
+    """
+
+    def __init__(self, naming: Naming, pattern: str) -> None:
+        self._naming = naming
+        self._pattern = pattern
+        self._fits = Pattern(pattern)
+        self._gathering: Gathering | None = None
+        self._lock = threading.Lock()
+        self._busy: set[str] = set()
+        self._refused: set[str] = set()
+        self._idle = threading.Condition(self._lock)
+        self._closed = threading.Event()
+
+    def begin(self, gathering: Gathering, timeout: float) -> None:
+        """Subscribe to those that are there, and from now on to those that come.
+
+        Returns once those that answered at once are joined, at most ``timeout`` seconds later.
+        """
+        until = time.monotonic() + timeout
+        self._gathering = gathering
+        self._naming.watch(self._pattern, self._on_event)
+        self._closed.wait(min(ANSWERED, timeout))
+        self._look()
+        with self._idle:
+            self._idle.wait_for(lambda: not self._busy, max(0.0, until - time.monotonic()))
+
+    def close(self) -> None:
+        """Watch no more; never waits."""
+        self._closed.set()
+        self._naming.unwatch(self._on_event)
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, Conflict):
+            return
+        entry = event.new if isinstance(event, Changed) else event.entry
+        if self._concerns(entry):
+            self._naming.help(self._look)
+
+    def _concerns(self, entry: Entry) -> bool:
+        """Whether an entry that came, went or changed may be a source."""
+        return entry.kind != "topic" and self._fits.matches(entry.name)
+
+    def _there(self) -> set[str]:
+        """The sources that there are now."""
+        return {f"@{entry.partition}@{entry.name}" for entry in self._naming.match(self._pattern)}
+
+    def _look(self) -> None:
+        gathering = self._gathering
+        if gathering is None or self._closed.is_set():
+            return
+        there = self._there()
+        with self._lock:
+            self._refused &= there
+            new = there - set(gathering.sources) - self._busy - self._refused
+            self._busy |= new
+        for source in new:
+            self._naming.help(partial(self._join, gathering, source))
+        for source in set(gathering.sources) - there:
+            gathering.remove(source)
+
+    def _join(self, gathering: Gathering, source: str) -> None:
+        again = False
+        try:
+            gathering.add(source)
+        except _PASSING as exc:
+            logger.info("%s cannot be subscribed to yet: %s", source, exc)
+            again = True
+        except (AgentClosed, SubscriptionClosed):
+            self.close()
+        except PzcError as exc:
+            logger.warning("%s is left out of %s of %s: %s", source, gathering.topic, self._pattern, exc)
+            with self._lock:
+                self._refused.add(source)
+        finally:
+            with self._idle:
+                self._busy.discard(source)
+                self._idle.notify_all()
+        if again and not self._closed.wait(RETRY):
+            self._look()

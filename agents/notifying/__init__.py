@@ -1,0 +1,1 @@
+"""What an agent publishes and receives: the broadcast plane, subscriptions, signals."""

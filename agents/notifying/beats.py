@@ -1,0 +1,115 @@
+"""Beats: a publisher tells on the broadcast plane how far each topic is, so that no loss stays unseen.
+
+A PZC01 notification with number 0 on the reserved topic `BEAT_TOPIC`, whose content is a
+`protocol.bundle.Bundle` of nothing but ``lasts``. Within `BEAT` seconds of a message it tells the topic's
+last number, and again after growing pauses (`delivery.tails`), in case the beat is lost as well. It goes the
+way of the messages, behind them: what a subscriber has not got when it comes is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ...delivery.tails import Tails
+from ...protocol.bundle import Bundle, Last
+from ...protocol.errors import DecodeError
+from ...protocol.frames import PZC01, Buffer, topic_filter
+from ..sockets.loop import Loop, Timer
+from ..wire import Protocol
+from .filters import ANY
+
+BEAT_TOPIC = "__lasts__"
+"""Topic of the beats; nobody publishes there, or subscribes to it."""
+
+BEAT = 1.0
+"""Seconds between beats."""
+
+MOST = 500
+"""Topics in one message of a beat."""
+
+
+def beat_filter(agent_id: str) -> bytes:
+    """The filter of a publisher's beats."""
+    return topic_filter(PZC01, agent_id, BEAT_TOPIC)
+
+
+def lasts_of(content: object) -> list[Last]:
+    """What a beat tells.
+
+    Raises:
+        DecodeError: when that is no beat.
+    """
+    if not isinstance(content, Bundle):
+        raise DecodeError(f"a bundle was expected on {BEAT_TOPIC}, not {type(content).__name__}")
+    return content.lasts
+
+
+class Beats:
+    """The beats of one publisher; I/O thread. Without a message there is no timer.
+
+    Args:
+        loop: keeps the time.
+        protocol: encodes and signs.
+        agent_id: of the publisher.
+        wanted: True when somebody listens to the beats.
+        send: takes the frames of a beat.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        protocol: Protocol,
+        agent_id: str,
+        wanted: Callable[[], bool],
+        send: Callable[[list[Buffer]], None],
+    ) -> None:
+        self._loop = loop
+        self._protocol = protocol
+        self._agent_id = agent_id
+        self._wanted = wanted
+        self._send = send
+        self._tails = Tails()
+        self._timer: Timer | None = None
+        self._closed = False
+
+    def sent(self, topic: str, number: int) -> None:
+        """A message is on its way."""
+        self._tails.sent(topic, number)
+        if self._timer is None and not self._closed:
+            self._timer = self._loop.call_later(BEAT, self._beat)
+
+    def again(self, topic: str, lasts: Mapping[str, int]) -> None:
+        """Somebody listens to a topic, or to ``*``, perhaps after a time without connection.
+
+        What it missed then was not sent to anybody, so that no message and no beat would ever tell it.
+
+        Args:
+            topic: empty for nobody.
+            lasts: last number of each topic.
+        """
+        for each in dict(lasts) if topic == ANY else (topic,):
+            if number := lasts.get(each, 0):
+                self.sent(each, number)
+
+    def close(self) -> None:
+        """Tell for the last time."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._tell(self._tails.end())
+
+    def _beat(self) -> None:
+        told = self._tails.beat()
+        self._timer = self._loop.call_later(BEAT, self._beat) if len(self._tails) else None
+        self._tell(told)
+
+    def _tell(self, told: dict[str, int]) -> None:
+        if not told or not self._wanted():
+            return
+        lasts = [Last(topic, number, 0) for topic, number in told.items()]
+        for first in range(0, len(lasts), MOST):
+            bundle = Bundle(1, lasts=lasts[first : first + MOST])
+            self._send(
+                self._protocol.encode(self._agent_id, BEAT_TOPIC, bundle, dialect=PZC01, serializer="bundle")
+            )

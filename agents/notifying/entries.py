@@ -1,0 +1,53 @@
+"""Entries: what waits in a subscription's inbox, by broadcast or over a link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import monotonic
+
+from ...delivery.throttle import Throttle
+from ..links.arrivals import Arrival
+from .notification import Notification, own
+
+Entry = Notification | Arrival
+
+
+def notification_of(entry: Entry) -> Notification:
+    """The notification, decoded now if nobody did before.
+
+    Raises:
+        ProtocolError: when it cannot be decoded.
+    """
+    return entry if isinstance(entry, Notification) else entry.open()
+
+
+def wanted(
+    entries: Iterable[Entry], key: str | None, throttle: Throttle | None
+) -> tuple[list[Entry], list[Entry]]:
+    """The entries of a key: those that a throttle admits, and those that it does not; all others are done."""
+    found, throttled = list[Entry](), list[Entry]()
+    for entry in entries:
+        if key is not None and entry.key != key:
+            done(entry)
+        else:
+            (found if throttle is None or throttle.admit(monotonic()) else throttled).append(entry)
+    return found, throttled
+
+
+def done(entry: Entry) -> None:
+    """A subscription is done with an entry, and has no reference to its content."""
+    if type(entry) is Arrival:
+        entry.ledger.consumed(entry)
+
+
+def own_of(entry: Entry) -> Notification:
+    """The notification with a content of its own; the subscription is done with the entry then."""
+    try:
+        return own(notification_of(entry))
+    finally:
+        done(entry)
+
+
+def is_leased(entry: Entry) -> bool:
+    """True when the content lies in the publisher's shared memory."""
+    return isinstance(entry, Arrival) and entry.leased

@@ -1,0 +1,91 @@
+"""Following: which notifications of the broadcast plane are new to one subscription.
+
+::
+
+    state    event                                     next     what happens
+    -        hold                                      held
+    held     arrives                                   held     kept, at most `MAX_EARLY`
+    held     begin                                     open     a restart is told, what was kept is judged
+    open     arrives, numbered after the beginning     open     new, or repeated; a hole before it is a gap
+    open     told of a number that did not arrive      open     a gap up to it, which is late from now on
+    open     restart                                   held     the next beginning tells one restart gap
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...delivery.sequences import Gap, Sequence
+from .notification import Notification
+
+MAX_EARLY = 10_000
+"""Notifications that may arrive before the publisher's confirmation."""
+
+
+class Following:
+    """The numbers of one subscription; I/O thread."""
+
+    def __init__(self) -> None:
+        self._sequences: dict[str, Sequence] = {}
+        self._begun: tuple[int, Mapping[str, int]] | None = None
+        self._early: list[Notification] | None = None
+        self._restarted: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """True until the publisher has confirmed."""
+        return self._early is not None
+
+    def hold(self) -> None:
+        """Keep what arrives until `begin` tells what counts."""
+        self._early = []
+
+    def keep(self, notification: Notification) -> bool:
+        """Keep an early one; False when it is not early. Too many are missed by their numbers."""
+        if self._early is None:
+            return False
+        if len(self._early) < MAX_EARLY:
+            self._early.append(notification)
+        return True
+
+    def begin(self, epoch: int, lasts: Mapping[str, int]) -> tuple[Gap | None, list[Notification]]:
+        """The publisher has confirmed: each topic's last number that is not part of this.
+
+        Returns:
+            The restart gap, and what was kept; each of it is to be observed.
+        """
+        self._begun = epoch, lasts
+        early, self._early = self._early or [], None
+        gap = None if self._restarted is None else Gap(self._restarted, 0, 0, restarted=True)
+        self._restarted = None
+        return gap, early
+
+    def observe(self, topic: str, epoch: int, number: int, told: bool = False) -> tuple[bool, Gap | None]:
+        """A verified notification arrived: whether it is new, and the gap that it reveals.
+
+        Args:
+            topic: of the notification.
+            epoch: of its publisher.
+            number: in the topic.
+            told: the publisher only says that this is the topic's last number, behind all that it sent.
+        """
+        if not number or self._early is not None:
+            return not told, None
+        first_epoch, lasts = self._begun or (None, {})
+        before = lasts.get(topic, 0) if first_epoch == epoch else None
+        if before is not None and number <= before:
+            return False, None
+        sequence = self._sequences.get(topic)
+        if sequence is None:
+            sequence = self._sequences[topic] = Sequence()
+            if before is not None:
+                sequence.begin(epoch, before)
+        return (False, sequence.told(epoch, number)) if told else sequence.observe(epoch, number)
+
+    def restart(self, epoch: int) -> None:
+        """Another agent has taken the publisher's place, numbering anew."""
+        self._sequences.clear()
+        self._begun = None
+        if self._early is None or self._restarted is not None:
+            self._restarted = epoch
+        self.hold()

@@ -1,0 +1,200 @@
+"""Listening: what an agent offers to whoever gets the notifications of others with it."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from ...delivery.policies import Policy
+from ...discovery.names import is_pattern
+from ..calling.asking import Found
+from ..calling.peers import Peer
+from ..dispatch import Executor
+from ..naming.announcing import type_name
+from ..naming.naming import Naming
+from ..naming.watching import Watching
+from ..serving.answering import Answering
+from .awaited import Awaited, CoroutineFunction, is_awaited
+from .gathering import Gathering, Make
+from .notification import Notification
+from .subscribing import Subscribing
+from .subscription import Callback, Subscription
+
+Slot = TypeVar("Slot", bound=Callable[[Notification], object])
+
+
+class Listening(ABC):
+    """The subscribing side of an `Agent`, which makes ``_subscribing`` and ``_callbacks``."""
+
+    name: str
+    _subscribing: Subscribing
+    _callbacks: Executor
+    _answering: Answering
+    _awaited: Awaited | None = None
+    _awaiting = threading.Lock()
+    _naming: Naming
+
+    @abstractmethod
+    def check_usable(self) -> None:
+        """AgentClosed when it was stopped, or is the parent's of this forked process."""
+
+    @abstractmethod
+    def find(self, target: str, timeout: float) -> Found:
+        """Where an endpoint or name is, once somebody answers there."""
+
+    @abstractmethod
+    def peer(self, target: str, timeout: float = 30.0) -> Peer:
+        """Who is behind an endpoint or name."""
+
+    def subscribe(
+        self,
+        publisher: str,
+        topic: str,
+        callback: Callback | None = None,
+        *,
+        policy: Policy | None = None,
+        key: str | None = None,
+        raw: bool = False,
+        timeout: float = 5.0,
+        executor: Executor | None = None,
+        transport: str | None = None,
+        throttle: float | None = None,
+        initial: bool = False,
+        type: str | type | None = None,
+    ) -> Subscription:
+        """Get another agent's notifications; returns when it has confirmed the subscription.
+
+        Args:
+            publisher: REP endpoint, name, or pattern of names (``cam*``): all agents that have such a name,
+                also those that come later.
+            topic: one topic, or ``*`` for all.
+            callback: called with each Notification, one callback of the agent at a time; a coroutine function
+                is awaited, beside the others; None to use `recv` or iteration.
+            policy: ``drop(n)``, ``latest(k)``, ``block()`` or ``mailbox()``; default that of the settings
+                file, else ``drop(1000)``.
+            key: only notifications with this key.
+            raw: do not decode; give the five frames.
+            timeout: seconds for the publisher's confirmation.
+            executor: thread for the callback, instead of the agent's.
+            transport: ``inproc``, ``unix`` or ``tcp`` for that way and no other; ``auto``: the first of
+                them that works for ``block()``, and broadcast for the other policies. Default
+                ``PZC_TRANSPORT``, else that of the settings file, else ``auto``.
+            throttle: at most so many notifications per second.
+            initial: begin with what the publisher keeps of the topic (see `advertise`), marked as
+                `Notification.initial`.
+            type: what the messages have to be, a class or its name; a publisher that says another type is
+                refused (`advertise`), one that says none is not.
+
+        Raises:
+            TypeMismatch: when the publisher says another type.
+            PolicyRefused: for a policy that this publisher, or this way, does not offer.
+            Refused: for ``initial`` at a publisher that keeps nothing for anybody, such as an original Pizco.
+            ConfigError: for an argument that cannot be used.
+            PeerLost: also when a transport does not reach the publisher.
+            CallTimeout, SignatureError, UnknownName: as `request`.
+        """
+        self.check_usable()
+        awaited = self._awaited_callbacks() if is_awaited(callback) else None
+        if awaited is not None and callback is not None:
+            callback, executor = awaited.wrap(cast("CoroutineFunction", callback))
+        if executor is None:  # an idle one is false
+            executor = self._callbacks
+        way: dict[str, Any] = {
+            "topic": topic, "policy": policy or self._subscribing.usual_policy(topic), "raw": raw,
+            "executor": executor, "transport": transport, "initial": initial, "type": type_name(type),
+        }  # fmt: skip
+        if "://" not in publisher and is_pattern(publisher):
+            made = self._watch(publisher, timeout, callback, key, throttle, way)
+        else:
+            way |= {"callback": callback, "key": key, "throttle": throttle}
+            made = self._join(publisher, timeout, way)
+        if awaited is not None:
+            awaited.adopt(executor, made)
+        return made
+
+    def on(self, publisher: str, topic: str, **options: Any) -> Callable[[Slot], Slot]:
+        """`subscribe` as a decorator: what it decorates is called with each notification.
+
+        It stays what it is; `unsubscribe` ends it. A function that is decorated several times is called for
+        each. An ``async def`` runs on an event loop of the agent.
+
+        Args:
+            publisher: as `subscribe`.
+            topic: as `subscribe`.
+            options: any other of `subscribe`, such as ``policy``.
+
+        Raises:
+            PzcError: as `subscribe`, when something is decorated.
+        """
+
+        def subscribed(callback: Slot) -> Slot:
+            self.subscribe(publisher, topic, callback, **options)
+            return callback
+
+        return subscribed
+
+    def _awaited_callbacks(self) -> Awaited:
+        with self._awaiting:
+            if self._awaited is None:
+                self._awaited = Awaited(self.name, self._answering.execution.calls)
+            return self._awaited
+
+    def _close_subscriptions(self) -> None:
+        awaited = self._awaited
+        if awaited is not None:
+            awaited.cancel()
+        self._subscribing.close()
+        if awaited is not None:
+            awaited.close()
+
+    def _join(self, publisher: str, timeout: float, way: dict[str, Any]) -> Subscription:
+        found = self.find(publisher, timeout)
+        subscription = self._subscribing.subscribe(found.place.endpoint, timeout=found.left, **way)
+        trail = self._naming.follow(publisher, found.place, partial(self._subscribing.move, subscription))
+        if trail is not None:
+            self._subscribing.keep(subscription, trail)
+        return subscription
+
+    def _watch(
+        self,
+        pattern: str,
+        timeout: float,
+        callback: Callback | None,
+        key: str | None,
+        throttle: float | None,
+        way: dict[str, Any],
+    ) -> Gathering:
+        watching = Watching(self._naming, pattern)
+
+        def join(source: str, make: Make) -> Subscription:
+            return self._join(source, timeout, {**way, "callback": None, "key": None, "make": make})
+
+        def on_close(gathering: Subscription) -> None:
+            self._subscribing.gatherings.pop(gathering, None)
+            watching.close()
+
+        gathering = Gathering(
+            pattern, way["topic"], callback, way["policy"], key, way["executor"], on_close, way["raw"],
+            throttle, join=join,
+        )  # fmt: skip
+        self._subscribing.gatherings[gathering] = None
+        try:
+            watching.begin(gathering, timeout)
+        except BaseException:
+            gathering.close()
+            raise
+        return gathering
+
+    def unsubscribe(self, publisher: str, topic: str) -> int:
+        """Close this agent's subscriptions to a topic; returns how many there were.
+
+        Args:
+            publisher: as `subscribe`.
+            topic: as `subscribe`.
+        """
+        if "://" not in publisher and is_pattern(publisher):
+            return self._subscribing.disperse(publisher, topic)
+        return self._subscribing.unsubscribe(self.peer(publisher).agent_id, topic)

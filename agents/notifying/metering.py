@@ -1,0 +1,111 @@
+"""Metering: what statistics tell of topics, links and subscriptions.
+
+Messages and bytes are counted all, those that arrive together at once. Ages are measured of the last message
+of one arrival in `SAMPLED`, the first one included; the time of sending is known to the millisecond.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any
+
+from ...delivery.meters import Histogram, Meter
+from ..links.arrivals import Arrival
+from .entries import Entry
+
+if TYPE_CHECKING:
+    from ..links.outlets import Outlets
+
+SAMPLED = 8
+"""Of so many arrivals one is measured for its age."""
+
+
+class Meters(dict[str, Meter]):
+    """A meter for each topic."""
+
+    def __missing__(self, topic: str) -> Meter:
+        meter = self[topic] = Meter()
+        return meter
+
+
+class Sampled:
+    """Ages of every `SAMPLED` th acknowledgement."""
+
+    __slots__ = ("_turn", "ages")
+
+    def __init__(self) -> None:
+        self.ages = Histogram()
+        self._turn = 0
+
+    def add_ms(self, sent_ms: float) -> None:
+        """What was published at this Unix time in milliseconds, by this machine's clock, is done with."""
+        turn = self._turn = (self._turn + 1) % SAMPLED
+        if turn == 1:
+            self.ages.add(time() - sent_ms / 1000)
+
+
+class Arrivals:
+    """What reaches one subscription; the subscription's lock protects it.
+
+    Attributes:
+        offset_ms: the publisher's clock minus this one's.
+        throttled: notifications that a throttle left out.
+    """
+
+    __slots__ = ("_ages", "_turn", "meter", "offset_ms", "throttled")
+
+    def __init__(self) -> None:
+        self.meter = Meter()
+        self.offset_ms = 0
+        self.throttled = 0
+        self._ages = Histogram()
+        self._turn = 0
+
+    def add(self, entries: Sequence[Entry], size: int | None = None) -> None:
+        """Some that arrived together, at least one; the bytes of all, when that is known."""
+        if size is None:
+            size = sum([entry.size for entry in entries])
+        self.meter.add(monotonic(), len(entries), size)
+        turn = self._turn = (self._turn + 1) % SAMPLED
+        if turn == 1:
+            self._measure(entries[-1])
+
+    def _measure(self, last: Entry) -> None:
+        if isinstance(last, Arrival):
+            self._ages.add(time() - (last.sent_ms - self.offset_ms) / 1000)
+        elif not last.initial:
+            self._ages.add(time() - last.sent_at + self.offset_ms / 1000)
+
+    def statistics(self, now: float) -> dict[str, Any]:
+        """See `told`."""
+        return told(self.meter, self._ages, now)
+
+
+def told(meter: Meter, ages: Histogram | None, now: float) -> dict[str, Any]:
+    """What a meter says, for people and programs: bytes, rates in a second, ages in seconds."""
+    rate = meter.rate(now)
+    found: dict[str, Any] = {"bytes": meter.bytes, "rate_hz": rate.messages, "bytes_per_s": rate.bytes}
+    if ages is not None:
+        spread = ages.spread()
+        found["age"] = {
+            "measured": spread.number, "min": spread.min, "mean": spread.mean, "max": spread.max,
+            "p99": spread.p99,
+        }  # fmt: skip
+    return found
+
+
+def topics_told(outlets: Outlets, subscribers: Callable[[str], int]) -> dict[str, Any]:
+    """Of each topic its last number, listeners, what was dropped for links, and what its meter says."""
+    now = monotonic()
+    with outlets.lock:
+        dropped = Counter[str]()
+        for outlet in outlets.links.values():
+            for leg in outlet.legs.values():
+                dropped[leg.topic] += leg.flow.dropped
+        topics = {
+            topic: {"published": last, "dropped": dropped[topic], **told(outlets.meters[topic], None, now)}
+            for topic, last in outlets.numbers.items()
+        }
+    return {topic: {**about, "subscribers": subscribers(topic)} for topic, about in topics.items()}

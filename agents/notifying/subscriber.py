@@ -1,0 +1,385 @@
+"""Subscriber: the SUB socket of an agent, and who of this process gets what.
+
+::
+
+    source     event                                       next
+    absent     first subscription to an agent              connected (filter set, mark confirmed)
+    connected  another agent answers at its REP endpoint   moved: filters follow, one restart gap
+                                                           per subscription
+    connected  last subscription closed                    absent (filters removed)
+
+`subscribe` returns when the publisher has confirmed that it holds the filter: the first
+notification afterwards is not lost. A message is verified and decoded once, however many
+subscriptions it has. Whether the publisher is still there is watched by `presence`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import zmq
+
+from ...delivery.sequences import Gap
+from ...protocol.codec import Envelope
+from ...protocol.errors import (
+    AgentClosed,
+    LocalProtocolError,
+    ProtocolError,
+    RemoteProtocolError,
+    SignatureError,
+    StaleMessage,
+)
+from ...protocol.frames import PZC01, Kind, format_header, topic_filter
+from ...protocol.window import ReplayWindow, SeenSignatures
+from ..calling.peers import Peer
+from ..counters import Counters
+from ..sockets.endpoints import connect, disconnect, new_socket
+from ..sockets.loop import Loop
+from ..wire import Protocol
+from . import presence
+from .beats import BEAT_TOPIC, beat_filter, lasts_of
+from .filters import ANY, MARK_TOPIC, mark_filter
+from .sources import Source
+from .subscription import Notification, Subscription
+
+logger = logging.getLogger("pzc.subscriber")
+
+_BATCH = 256
+
+
+class Subscriber:
+    """One SUB socket, made with the first subscription. All its state belongs to the I/O thread.
+
+    Args:
+        loop: owner of the socket.
+        protocol: checks and decodes.
+        counters: where everything is counted.
+        meet: called in a helper thread with the REP endpoint of a publisher that may have been
+            replaced; shakes hands anew and calls `moved`.
+
+    Attributes:
+        who: what publishers know this agent by, to count it once.
+    """
+
+    def __init__(
+        self, loop: Loop, protocol: Protocol, counters: Counters, meet: Callable[[str], None]
+    ) -> None:
+        self._loop = loop
+        self._protocol = protocol
+        self._counters = counters
+        self._presence = presence.Presence(loop, counters, meet, self._rep_endpoints, self._lost)
+        self._sources: dict[str, Source] = {}
+        self._placed: dict[Subscription, tuple[Peer, str]] = {}
+        self._marked: dict[str, Subscription] = {}
+        self._uses: Counter[str] = Counter()
+        self._socket: zmq.Socket[bytes] | None = None
+        self._closed = False
+        self.who = secrets.token_hex(8)
+        self._marks = itertools.count(1)
+        self._window = ReplayWindow()
+        self._seen = SeenSignatures()
+
+    def add(self, peer: Peer, subscription: Subscription) -> str:
+        """Route a publisher's topic to a subscription and set its filter; any thread.
+
+        Returns:
+            The mark that follows the filter: once the publisher has it, it has the filter.
+
+        Raises:
+            LocalProtocolError: for a topic that cannot be published.
+            RemoteProtocolError: when the publisher names a PUB endpoint that cannot be used.
+            AgentClosed: after `close`.
+        """
+        if subscription.topic in ("", MARK_TOPIC, BEAT_TOPIC):
+            raise LocalProtocolError(f"nothing is ever published as topic {subscription.topic!r}")
+        format_header(peer.dialect, peer.agent_id, subscription.topic)
+        mark = f"{self.who}.{next(self._marks)}"
+        self._presence.learn(peer.pub_endpoint)
+        self._loop.run(partial(self._add, peer, subscription, mark))
+        return mark
+
+    def _add(self, peer: Peer, subscription: Subscription, mark: str) -> None:
+        if self._closed:
+            raise AgentClosed("the agent was stopped; it subscribes to nothing more")
+        if peer.dialect == PZC01:
+            subscription.hold()
+        source = self._sources.get(peer.agent_id) or Source(peer)
+        self._set_filters(source.peer, subscription.topic, mark)
+        self._route(source, subscription, mark)
+
+    def _route(self, source: Source, subscription: Subscription, mark: str) -> None:
+        self._sources[source.peer.agent_id] = source
+        source.subscriptions[subscription.topic].append(subscription)
+        self._placed[subscription] = (source.peer, mark)
+        self._marked[mark] = subscription
+
+    def _unroute(self, subscription: Subscription, peer: Peer) -> None:
+        source = self._sources[peer.agent_id]
+        entries = source.subscriptions[subscription.topic]
+        entries.remove(subscription)
+        if not entries:
+            del source.subscriptions[subscription.topic]
+        if not source.subscriptions:
+            del self._sources[peer.agent_id]
+
+    def confirmed(self, peer: Peer, topic: str, mark: str, epoch: Any, last: Any) -> None:
+        """The publisher holds the filter, and ``last`` was the topic's last number until then.
+
+        Args:
+            peer: the publisher.
+            topic: of the subscription.
+            mark: of the subscription.
+            epoch: of the publisher.
+            last: number, or for ``*`` a number for each topic that it has published.
+
+        Raises:
+            RemoteProtocolError: for an answer of another form.
+        """
+        lasts: dict[str, int] = last if isinstance(last, dict) else {topic: last}
+        if not isinstance(epoch, int) or not all(isinstance(number, int) for number in lasts.values()):
+            raise RemoteProtocolError(f"{peer.endpoint} confirmed {topic!r} with {epoch!r}, {last!r:.200}")
+        self._loop.run(partial(self._begin, mark, epoch, lasts))
+
+    def _begin(self, mark: str, epoch: int, lasts: dict[str, int]) -> None:
+        subscription = self._marked.get(mark)
+        if subscription is not None and subscription.held:
+            subscription.begin(epoch, lasts)
+
+    def _set_filters(self, peer: Peer, topic: str, mark: str) -> None:
+        socket = self._open()
+        if not self._uses[peer.pub_endpoint]:
+            self._presence.watch(peer.pub_endpoint)
+            try:
+                connect(socket, peer.pub_endpoint)
+            except zmq.ZMQError as exc:
+                self._presence.unwatch(peer.pub_endpoint)
+                raise RemoteProtocolError(
+                    f"{peer.endpoint} publishes at {peer.pub_endpoint!r:.200}, which cannot be used: {exc}"
+                ) from exc
+        self._uses[peer.pub_endpoint] += 1
+        for prefix in _filters(peer, topic, mark):
+            socket.setsockopt(zmq.SUBSCRIBE, prefix)
+
+    def _open(self) -> zmq.Socket[bytes]:
+        if self._socket is None:
+            socket = new_socket(self._loop.context, zmq.SUB)
+            self._presence.open(socket)
+            self._loop.register(socket, self._on_readable)
+            self._socket = socket
+        return self._socket
+
+    def _remove_filters(self, peer: Peer, topic: str, mark: str) -> None:
+        if self._socket is None:
+            return
+        for prefix in _filters(peer, topic, mark):
+            self._socket.setsockopt(zmq.UNSUBSCRIBE, prefix)
+        self._uses[peer.pub_endpoint] -= 1
+        if not self._uses[peer.pub_endpoint]:
+            self._presence.unwatch(peer.pub_endpoint)
+            # Polling makes libzmq begin a message; if its connection is taken away now, libzmq aborts.
+            self._receive()
+            disconnect(self._socket, peer.pub_endpoint)
+
+    def remove(self, subscription: Subscription) -> None:
+        """Forget a closed subscription; any thread."""
+        self._loop.call(partial(self._remove, subscription))
+
+    def _remove(self, subscription: Subscription) -> None:
+        place = self._placed.pop(subscription, None)
+        if place is not None:
+            peer, mark = place
+            del self._marked[mark]
+            self._unroute(subscription, peer)
+            self._remove_filters(peer, subscription.topic, mark)
+
+    def _on_readable(self) -> None:
+        for _ in range(_BATCH):
+            if not self._receive():
+                return
+
+    def _receive(self) -> bool:
+        """Take one message; False when there is none."""
+        if self._socket is None:
+            return False
+        try:
+            frames = self._socket.recv_multipart(zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        try:
+            self._accept(frames)
+        except ProtocolError as exc:
+            self._counters.add("notifications_refused")
+            self._counters.add(f"refused_{type(exc).__name__}")
+            logger.debug("notification refused: %s", exc)
+        return True
+
+    def _accept(self, frames: list[bytes]) -> None:
+        received_at = time.time()
+        try:
+            sender = frames[0].split(b"+", 2)[1].decode()
+        except (IndexError, UnicodeDecodeError):
+            sender = ""
+        source = self._sources.get(sender)
+        try:
+            envelope = self._protocol.open(
+                frames,
+                Kind.NOTIFICATION,
+                offset_ms=source.peer.offset_ms if source else 0,
+                window=self._window,
+                seen=self._seen,
+            )
+        except StaleMessage:
+            if source is not None:
+                self._counters.add("clock_jumps")
+                self._presence.ask(source.peer.endpoint)
+            raise
+        if source is not None and envelope.dialect == PZC01 and envelope.key_id != source.peer.key_id:
+            raise SignatureError("signed with another key than this publisher's handshake")
+        if source is None or envelope.topic in (MARK_TOPIC, ANY):
+            self._counters.add("notifications_unrouted")
+            return
+        if envelope.topic == BEAT_TOPIC:
+            for last in lasts_of(self._protocol.content(envelope)):
+                self._follow(source.wanting(last.topic), last.topic, envelope.epoch, last.number, told=True)
+            return
+        self._counters.add("notifications")
+        wanted = source.wanting(envelope.topic)
+        fresh = self._follow(wanted, envelope.topic, envelope.epoch, envelope.sequence)
+        if wanted and not fresh:
+            self._counters.add("notifications_repeated")
+        if fresh:
+            self._deliver(source, envelope, frames, fresh, received_at)
+
+    def _follow(
+        self, wanted: list[Subscription], topic: str, epoch: int, number: int, told: bool = False
+    ) -> list[Subscription]:
+        """The subscriptions for which a message is new; what it shows as lost is told to them."""
+        fresh: list[Subscription] = []
+        lost = 0
+        for subscription in wanted:
+            new, gap = subscription.observe(topic, epoch, number, told)
+            if new:
+                fresh.append(subscription)
+            lost = max(lost, gap.count if gap else 0)
+        if lost:
+            self._counters.add("notifications_lost", lost)
+        return fresh
+
+    def _deliver(
+        self,
+        source: Source,
+        envelope: Envelope,
+        frames: list[bytes],
+        fresh: list[Subscription],
+        received_at: float,
+    ) -> None:
+        raw = [s for s in fresh if s.raw]
+        if raw:
+            notification = self._notification(source.peer, envelope, None, received_at, tuple(frames))
+            for subscription in raw:
+                subscription.deliver(notification)
+        plain = [s for s in fresh if not s.raw]
+        if not plain:
+            return
+        try:
+            content = self._protocol.content(envelope)
+        except ProtocolError as exc:
+            self._complain(source, envelope, exc)
+            for subscription in plain:
+                subscription.report_gap(Gap(envelope.epoch, envelope.sequence, envelope.sequence))
+            raise
+        notification = self._notification(source.peer, envelope, content, received_at)
+        for subscription in plain:
+            subscription.deliver(notification)
+
+    def _complain(self, source: Source, envelope: Envelope, error: ProtocolError) -> None:
+        if envelope.topic not in source.complained:
+            source.complained.add(envelope.topic)
+            logger.warning("%s of %s is lost here: %s", envelope.topic, source.peer.endpoint, error)
+
+    def _notification(
+        self, peer: Peer, envelope: Envelope, content: Any, received_at: float, frames: tuple[bytes, ...] = ()
+    ) -> Notification:
+        sent_at = envelope.sent_ms / 1000 if envelope.sent_ms is not None else received_at
+        return Notification(
+            envelope.sender, peer.name, envelope.topic, envelope.key, envelope.sequence, envelope.epoch,
+            sent_at, received_at, content, envelope.key_id, frames, size=len(envelope.content),
+        )  # fmt: skip
+
+    def _rep_endpoints(self, pub_endpoint: str) -> set[str]:
+        return {s.peer.endpoint for s in self._sources.values() if s.peer.pub_endpoint == pub_endpoint}
+
+    def _lost(self, pub_endpoint: str) -> None:
+        for source in [s for s in self._sources.values() if s.peer.pub_endpoint == pub_endpoint]:
+            reason = f"{source.peer.endpoint} has been unreachable for {presence.LOST_AFTER:g} s"
+            for subscription in source.everyone():
+                subscription.report_lost(reason)
+
+    def moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
+        """The agent behind a REP endpoint answered a new handshake as ``peer``; any thread but I/O.
+
+        Returns:
+            Topic and mark of each of its subscriptions that is to be confirmed now.
+        """
+        self._presence.learn(peer.pub_endpoint)
+        return self._loop.run(partial(self._moved, endpoint, peer))
+
+    def _moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
+        for source in [s for s in self._sources.values() if s.peer.endpoint == endpoint]:
+            known = source.peer
+            if (known.agent_id, known.pub_endpoint) == (peer.agent_id, peer.pub_endpoint):
+                source.peer = peer
+                continue
+            target = self._sources.get(peer.agent_id) if known.agent_id != peer.agent_id else None
+            self._move(source, target or Source(peer))
+        now = self._sources.get(peer.agent_id)
+        held = [s for s in now.everyone() if s.held] if now is not None else []
+        return [(subscription.topic, self._placed[subscription][1]) for subscription in held]
+
+    def _move(self, source: Source, target: Source) -> None:
+        everyone = source.everyone()
+        for subscription in everyone:
+            self._set_filters(target.peer, subscription.topic, self._placed[subscription][1])
+        del self._sources[source.peer.agent_id]
+        for subscription in everyone:
+            before, mark = self._placed[subscription]
+            self._remove_filters(before, subscription.topic, mark)
+            self._route(target, subscription, mark)
+            subscription.restart(target.peer.agent_id, target.peer.epoch)
+            if target.peer.dialect != PZC01:
+                subscription.begin(target.peer.epoch, {})  # an original confirms nothing
+
+    def close(self) -> None:
+        """End every subscription and close the socket; I/O thread."""
+        self._closed = True
+        for subscription in list(self._placed):
+            subscription.end()
+        self._sources.clear()
+        self._placed.clear()
+        self._marked.clear()
+        if self._socket is not None:
+            self._presence.close()
+            self._loop.unregister(self._socket)
+            self._socket.close(0)
+            self._socket = None
+
+    def subscriptions(self) -> list[Subscription]:
+        """All open subscriptions."""
+        return [subscription for subscription in list(self._placed) if not subscription.closed]
+
+
+def _filters(peer: Peer, topic: str, mark: str) -> list[bytes]:
+    if topic == ANY:
+        first = f"{peer.dialect}+{peer.agent_id}+".encode()
+    else:
+        first = topic_filter(peer.dialect, peer.agent_id, topic)
+    if peer.dialect != PZC01:
+        return [first]
+    return [first, beat_filter(peer.agent_id), mark_filter(peer.agent_id, mark, topic)]

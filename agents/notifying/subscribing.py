@@ -1,0 +1,286 @@
+"""Subscribing: from a publisher's endpoint to a confirmed subscription, and again after its restart.
+
+A lossy subscription whose filter never reaches the publisher's PUB port takes a link over tcp in the end,
+unless ``transport="tcp"`` was asked for::
+
+    broadcast   event                                       next
+    asked       confirmed                                   open
+    asked       unconfirmed, `LINK_TIME` before the end     link, with what is left of the time
+    asked       the publisher has no PUB port any more      link
+    link        confirmed                                   open
+    link        refused                                     CallTimeout, which tells of the PUB port
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ...delivery.policies import Policy, drop
+from ...protocol.errors import CallTimeout, ConfigError, Refused, RemoteProtocolError, TypeMismatch
+from ...protocol.frames import PZC01
+from ..calling.peers import Peer
+from ..calling.requests import Requester
+from ..calling.trails import Trail
+from ..counters import Counters
+from ..dispatch import Executor
+from ..links import inlets
+from ..mail import readers
+from ..settings import TRANSPORTS, Settings
+from ..sockets.loop import Loop
+from ..wire import Protocol
+from .gathering import Make
+from .initial import Initial
+from .subscriber import Subscriber
+from .subscription import Callback, Subscription
+
+logger = logging.getLogger("pzc.subscriber")
+
+OnClose = Callable[[Subscription], None]
+_Made = Callable[[Peer, OnClose], Subscription]
+
+BROADCAST = ("auto", "tcp")
+"""Transports by which lossy subscriptions take the broadcast plane; all others take a link."""
+
+LINK_TIME = 2.0
+"""Seconds, at most half of those given, that are kept for a link in the place of broadcast notifications."""
+
+MEET_TIMEOUT = 5.0
+"""Seconds that a restarted publisher has to answer and confirm."""
+
+
+class Subscribing:
+    """The subscriptions of one agent.
+
+    Args:
+        loop: owner of the socket.
+        protocol: checks and decodes.
+        counters: where everything is counted.
+        requester: asks publishers.
+        settings: what holds where no argument says otherwise.
+
+    Attributes:
+        gatherings: open subscriptions that are made of others.
+    """
+
+    def __init__(
+        self, loop: Loop, protocol: Protocol, counters: Counters, requester: Requester, settings: Settings
+    ) -> None:
+        self._settings = settings
+        self._protocol = protocol
+        self._requester = requester
+        self._counters = counters
+        self._linked: dict[Subscription, None] = {}
+        self._trails: dict[Subscription, Trail] = {}
+        self.gatherings: dict[Subscription, None] = {}
+        self._initial = Initial(protocol, counters, requester)
+        self.subscriber = Subscriber(loop, protocol, counters, self._meet_again)
+
+    def subscribe(
+        self,
+        endpoint: str,
+        topic: str,
+        callback: Callback | None,
+        policy: Policy,
+        key: str | None,
+        raw: bool,
+        timeout: float,
+        executor: Executor,
+        transport: str | None = None,
+        throttle: float | None = None,
+        initial: bool = False,
+        type: str = "",
+        make: Make = Subscription,
+    ) -> Subscription:
+        """See `Agent.subscribe`; ``make`` makes the subscription."""
+        if transport not in (None, *TRANSPORTS):
+            raise ConfigError(
+                f"transport={transport!r} cannot be used: expected one of {', '.join(TRANSPORTS)}"
+            )
+        deadline = time.monotonic() + timeout
+        peer = self._requester.peer(endpoint, deadline)
+        kept, forced = policy.name == "mailbox", transport == "tcp"
+        if transport is None and not kept:
+            linkable = peer.dialect == PZC01 and not raw
+            transport = self.usual_transport(topic) if linkable else "auto"
+        if initial:
+            self._initial.check(peer, raw)
+        if type and peer.dialect == PZC01:
+            self._check_type(peer, topic, type, deadline)
+        linked = not (policy.lossy and transport in BROADCAST and peer.pub_endpoint)
+
+        def made(peer: Peer, on_close: OnClose) -> Subscription:
+            return make(peer.agent_id, topic, callback, policy, key, executor, on_close, raw, throttle)
+
+        if linked:
+            return self._begin(peer, made, transport or "auto", initial, deadline)
+        if forced or raw or peer.dialect != PZC01:
+            return self._begin(peer, made, "", initial, deadline)
+        reserve = min(LINK_TIME, (deadline - time.monotonic()) / 2)
+        try:
+            return self._begin(peer, made, "", initial, deadline, reserve)
+        except CallTimeout as exc:
+            unplaced = exc
+        try:
+            now = self._requester.peer(endpoint, deadline)
+            subscription = self._begin(now, made, "tcp", initial, deadline)
+        except Refused as exc:
+            raise unplaced from exc
+        self._counters.add("broadcast_replaced")
+        logger.warning("%r of %s comes over a link: %s", topic, endpoint, unplaced)
+        return subscription
+
+    def _begin(
+        self, peer: Peer, make: _Made, way: str, initial: bool, deadline: float, reserve: float = 0.0
+    ) -> Subscription:
+        """A confirmed subscription by a way of links, or with none by broadcast, in time for a reserve."""
+        subscription = make(peer, self._remove_linked if way else self._remove)
+        subscription.arrivals.offset_ms = peer.offset_ms
+        subscription.who = self.subscriber.who
+        if initial:
+            subscription.await_kept()
+        try:
+            if way:
+                self._linked[subscription] = None
+                join = readers.subscribe if subscription.policy.name == "mailbox" else inlets.subscribe
+                join(self._protocol, peer, subscription, way, deadline)
+            else:
+                self._broadcast(peer, subscription, deadline - reserve)
+            if initial:
+                self._initial.fill(peer, subscription, deadline)
+        except BaseException:
+            subscription.close()
+            raise
+        return subscription
+
+    def usual_policy(self, topic: str) -> Policy:
+        """The policy of a topic when no argument says one."""
+        return self._settings.topics.of(topic).get("policy") or drop()
+
+    def usual_transport(self, topic: str) -> str:
+        """The transport of a topic when no argument says one: that of the environment before the file's."""
+        settings = self._settings
+        if settings.origin["PZC_TRANSPORT"].startswith("environment"):
+            return settings["PZC_TRANSPORT"]
+        return settings.topics.of(topic).get("transport") or settings["PZC_TRANSPORT"]
+
+    def _broadcast(self, peer: Peer, subscription: Subscription, deadline: float) -> None:
+        mark = self.subscriber.add(peer, subscription)
+        if peer.dialect == PZC01:
+            self._confirm(peer, subscription.topic, mark, deadline)
+
+    def _check_type(self, peer: Peer, topic: str, wanted: str, deadline: float) -> None:
+        left = max(0.001, deadline - time.monotonic())
+        ask = {"pzc": "topic", "topic": topic}
+        answer: Any = self._requester.request(peer.endpoint, ask, left).content
+        said = answer.get("type") if isinstance(answer, dict) else None
+        if said and said != wanted:
+            raise TypeMismatch(
+                f"topic {topic!r} of {peer.endpoint} has messages of type {said}, and {wanted} is asked for: "
+                "subscribe with that type, or without any"
+            )
+
+    def keep(self, subscription: Subscription, trail: Trail) -> None:
+        """Follow a publisher for as long as a subscription is open."""
+        self._trails[subscription] = trail
+        if subscription.closed:
+            self._leave(subscription)
+
+    def _leave(self, subscription: Subscription) -> None:
+        trail = self._trails.pop(subscription, None)
+        if trail is not None:
+            trail.close()
+
+    def _remove(self, subscription: Subscription) -> None:
+        self._leave(subscription)
+        self.subscriber.remove(subscription)
+
+    def _remove_linked(self, subscription: Subscription) -> None:
+        self._leave(subscription)
+        self._linked.pop(subscription, None)
+        readers.remove(subscription)
+        inlets.remove(subscription)
+
+    def move(self, subscription: Subscription, before: str, endpoint: str) -> None:
+        """A publisher is at another endpoint than before, perhaps as another agent; not the I/O thread.
+
+        Raises:
+            PzcError: when it could not be reached, or did not confirm; to be called again then.
+        """
+        if subscription in self._linked:
+            if not readers.move(subscription, endpoint):
+                inlets.move(subscription, endpoint)
+        elif not subscription.closed:
+            self._meet_again(endpoint, before)
+
+    def subscriptions(self) -> list[Subscription]:
+        """All open subscriptions."""
+        return [*self.subscriber.subscriptions(), *self._linked.copy()]
+
+    def _confirm(self, peer: Peer, topic: str, mark: str, deadline: float) -> None:
+        content = {"pzc": "placed", "mark": mark, "topic": topic}
+        while True:
+            left = max(deadline - time.monotonic(), 0.001)
+            try:
+                answer: Any = self._requester.request(peer.endpoint, content, left).content
+            except CallTimeout as exc:
+                raise CallTimeout(
+                    f"{peer.endpoint} never saw the subscription at {peer.pub_endpoint}: is that port open? "
+                    "An agent with single_port=True needs no other port than its REP endpoint's"
+                ) from exc
+            if not isinstance(answer, dict):
+                raise RemoteProtocolError(f"{peer.endpoint} did not confirm a subscription: {answer!r:.100}")
+            if answer.get("placed"):
+                self.subscriber.confirmed(peer, topic, mark, answer["epoch"], answer["last"])
+                return
+            now = self._requester.peer(peer.endpoint, deadline)
+            if not now.pub_endpoint:
+                raise CallTimeout(f"{peer.endpoint} has been restarted without a PUB port: subscribe again")
+            if now.agent_id != peer.agent_id:  # restarted meanwhile, perhaps with another PUB endpoint
+                self.subscriber.moved(peer.endpoint, now)
+                peer = now
+
+    def unsubscribe(self, publisher: str, topic: str) -> int:
+        """Close the subscriptions to a topic of an agent; returns how many there were."""
+        found = [each for each in self.subscriptions() if each.publisher == publisher and each.topic == topic]
+        for subscription in found:
+            subscription.close()
+        return len(found)
+
+    def disperse(self, pattern: str, topic: str) -> int:
+        """Close the subscriptions to a topic that were made with a pattern; returns how many there were."""
+        found = [each for each in list(self.gatherings) if (each.publisher, each.topic) == (pattern, topic)]
+        for subscription in found:
+            subscription.close()
+        return len(found)
+
+    def _meet_again(self, endpoint: str, before: str = "") -> None:
+        self._requester.forget(endpoint)
+        deadline = time.monotonic() + MEET_TIMEOUT
+        peer = self._requester.peer(endpoint, deadline)
+        for topic, mark in self.subscriber.moved(before or endpoint, peer):
+            self._confirm(peer, topic, mark, deadline)
+
+    def statistics(self) -> list[dict[str, Any]]:
+        """What each subscription has received and lost, and how fast, large and old it was."""
+        now = time.monotonic()
+        return [
+            {"topic": s.topic, "publisher": s.publisher, "transport": s.transport, "policy": s.policy.name,
+             "received": s.received, "dropped": s.dropped, "throttled": s.throttled, "pending": s.pending,
+             "gaps": len(s.gaps), **s.arrivals.statistics(now), "link": inlets.statistics(s)}
+            for s in self.subscriptions()
+        ]  # fmt: skip
+
+    def close(self) -> None:
+        """Close every subscription."""
+        readers.park(self.subscriptions())
+        for subscription in [*self.gatherings, *self.subscriptions()]:
+            subscription.close()
+        inlets.settle()
+        readers.settle()
+
+    def close_socket(self) -> None:
+        """Close the SUB socket; I/O thread."""
+        self.subscriber.close()

@@ -1,0 +1,1 @@
+"""What an agent answers: served objects, lanes, locks, results, the audit log."""

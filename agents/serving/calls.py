@@ -1,0 +1,139 @@
+"""Calls: what runs or waits in an agent's lane, and who asked for it.
+
+::
+
+    call       event                          next
+    waiting    its turn                       running
+    waiting    cancel                         over: answered with CallCancelled, never executed
+    running    cancel                         running; `cancelled` is True for it from now on
+    running    answered                       over
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.keyring import Key
+from .lane import Lane, Turn
+
+
+class Caller(NamedTuple):
+    """Who asks: the proven key, the agent, and where it is.
+
+    ``key`` is None for an unsigned request; ``address`` is for people.
+    """
+
+    agent: str
+    key: Key | None
+    address: str
+
+    @property
+    def key_name(self) -> str:
+        """Proven name, empty when unsigned."""
+        return "" if self.key is None else self.key.name
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One request that runs or waits; ``name`` is its action and member.
+
+    A direct call has no id until its result is to be kept, and its ``lane`` instead.
+    """
+
+    id: str
+    caller: Caller
+    turn: Turn | None = None
+    name: tuple[str, object] = ("", None)
+    cancelled: bool = False
+    on_cancel: Callable[[], object] | None = None
+    lane: Lane | None = None
+
+
+_current: ContextVar[Call | None] = ContextVar("pzc_call", default=None)
+
+set_current = _current.set
+"""Make a call the current one of this context; gives the token for `reset_current`."""
+
+reset_current = _current.reset
+
+
+def current() -> Call | None:
+    """The call that this thread or task works for, or None."""
+    return _current.get()
+
+
+def cancelled() -> bool:
+    """True when the call that is being executed was cancelled; a long method looks at it now and then.
+
+    False outside of a call.
+    """
+    call = _current.get()
+    return call is not None and call.cancelled
+
+
+class Calls:
+    """Calls of one agent by id; safe from any thread.
+
+    Args:
+        lane: in which they wait.
+    """
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._calls: dict[str, Call] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def begin(self, call: Call) -> None:
+        """Remember a call until `end`.
+
+        Raises:
+            RemoteProtocolError: when one of that id runs or waits already.
+        """
+        if self._calls.setdefault(call.id, call) is not call:
+            raise RemoteProtocolError(f"a call {call.id} runs here already; it is not executed again")
+
+    def begin_all(self, calls: Mapping[str, Call]) -> None:
+        """Remember calls by their ids, each until `end`; errors as `begin`, and none is remembered then."""
+        if not self._calls.keys().isdisjoint(calls):
+            raise RemoteProtocolError("a call of this bundle runs here already; none of it is executed")
+        self._calls.update(calls)
+
+    def end(self, call: Call) -> None:
+        """Forget a call."""
+        self._calls.pop(call.id, None)
+
+    def find(self, call_id: str) -> Call | None:
+        """The call of that id, or None."""
+        return self._calls.get(call_id)
+
+    def cancel(self, call: Call) -> str:
+        """Remove a call that waits, tell one that runs; ``removed`` or ``told``."""
+        with self._lock:
+            call.cancelled = True
+            tell = call.on_cancel
+        if call.turn is not None and self._lane.remove(call.turn):
+            return "removed"
+        if tell is not None:
+            tell()
+        return "told"
+
+    def watch(self, call: Call, on_cancel: Callable[[], object]) -> None:
+        """Call ``on_cancel`` when a running call is cancelled, at once if it was."""
+        with self._lock:
+            call.on_cancel = on_cancel
+            late = call.cancelled
+        if late:
+            on_cancel()
+
+    def forget_agent(self, agent: str) -> int:
+        """Cancel what a dead agent asked for and has not begun; returns how many there were."""
+        waiting = [call for call in list(self._calls.values()) if call.caller.agent == agent]
+        return sum(call.turn is not None and self._lane.remove(call.turn) for call in waiting)

@@ -1,0 +1,1 @@
+"""The I/O thread, endpoints, and everything that carries five frames."""

@@ -1,0 +1,66 @@
+"""Parts: messages of several parts in and out of a ZeroMQ socket.
+
+The library's own ways (``recv_multipart``, ``send_multipart``, ``get``) look at members of an enumeration or
+at options that are not used here, for every part, which takes longer than to send it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import zmq
+import zmq.backend
+
+from ...protocol.frames import Buffer
+
+NOW = int(zmq.NOBLOCK)
+MORE = int(zmq.NOBLOCK) | int(zmq.SNDMORE)
+
+WITHOUT_COPY = 1 << 16
+"""Contents from this many bytes on go to and come from libzmq without a copy."""
+
+_READABLE = int(zmq.POLLIN)
+
+send_part = zmq.backend.Socket.send
+"""As the socket's own, without its options: socket, part, flags."""
+
+
+def is_readable(socket: zmq.Socket[bytes]) -> bool:
+    """True when a message is there; cheaper than to try."""
+    return bool(zmq.zmq_poll([(socket, _READABLE)], 0))
+
+
+def receive_parts(socket: zmq.Socket[bytes]) -> list[bytes]:
+    """All parts of the next message.
+
+    Raises:
+        zmq.Again: when there is none.
+    """
+    receive = socket.recv
+    parts: list[bytes] = []
+    while True:
+        frame = receive(NOW, False)
+        parts.append(frame.bytes)
+        if not frame.more:
+            return parts
+
+
+def send_parts(socket: zmq.Socket[bytes], route: Sequence[bytes], frames: Sequence[Buffer]) -> None:
+    """Send a route and five frames; a large content must not be changed until it went.
+
+    Raises:
+        zmq.ZMQError: when the first part cannot be sent now; after it, all others can.
+    """
+    send, (header, serializer, content, msgid, signature) = send_part, frames
+    # Before anything is sent: what fails behind the first part would join this message and the next one.
+    large = zmq.Frame(content, copy=False) if len(content) >= WITHOUT_COPY else None
+    for part in route:
+        send(socket, part, MORE)
+    send(socket, header, MORE)
+    send(socket, serializer, MORE)
+    if large is None:
+        send(socket, content, MORE)
+    else:
+        socket.send(large, MORE, copy=False)
+    send(socket, msgid, MORE)
+    send(socket, signature, NOW)

@@ -1,0 +1,356 @@
+"""Stream: five frames over a connected Unix stream socket, large contents beside it in shared memory.
+
+The layout of a message stands in `.framing`.
+
+A content over `INLINE` bytes lies in a block (`pzc.shm.pool` tells who may use it when) if the sender can
+have one, and else goes inline. The descriptor of a block goes with the first message that uses it, as
+SCM_RIGHTS. Notes come with whatever message goes next, and take effect before its content is looked at.
+
+A descriptor of which only the content tells what it is (flag 8) waits for `Stream.take_descriptor` until the
+next message is received.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket as sockets
+import struct
+import threading
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from time import monotonic
+from typing import Protocol
+
+from ...protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PeerLost, RemoteProtocolError
+from ...protocol.frames import MAX_HEADER, MAX_MSGID, MAX_SERIALIZER, MAX_SIGNATURE, Buffer
+from ...shm.blocks import available
+from ...shm.pool import Borrowed, Pool
+from .descriptors import Descriptors
+from .framing import CARRYING, HEAD, IN_BLOCK, INLINE, MAX_NOTES, PLAIN, PROVED, WITH_FD, check_head, checked
+from .transport import plain_memory
+from .unix import FOREVER, NO_SIGNAL, NO_WAIT, RECEIVING, SENDING, SLICE, UnixEnd
+
+_pack, _unpack, _HEAD_SIZE = HEAD.pack, HEAD.unpack_from, HEAD.size
+_PIECE = 1 << 16  # sent at once, so that a peer that takes little at a time cannot stretch a deadline
+_ONE_FD = sockets.CMSG_LEN(4)  # CMSG_SPACE would have room for two
+_PEEK = int(sockets.MSG_DONTWAIT) | int(sockets.MSG_PEEK)
+_CLOEXEC = int(getattr(sockets, "MSG_CMSG_CLOEXEC", 0))
+
+
+class Send(Protocol):
+    """As `Stream.send`."""
+
+    def __call__(self, frames: Sequence[Buffer], deadline: float) -> None: ...  # noqa: D102
+
+
+class Stream(UnixEnd):
+    """A `Transport` over a connected AF_UNIX stream socket, which it takes over.
+
+    `close` may come from any thread. A `send` that raised anything but LocalProtocolError has closed it.
+
+    Args:
+        socket: connected, SOCK_STREAM.
+        peer: whom error messages name.
+
+    Attributes:
+        referred: the content that was received last lay in a block, which only its sender can write.
+        inlined: contents over `INLINE` bytes that went over the socket because no block was to be had.
+    """
+
+    def __init__(self, socket: sockets.socket, peer: str = "the peer") -> None:
+        super().__init__(socket, peer)
+        self.inlined = 0
+        self.referred = False
+        self._send_bytes, self._receive_bytes = socket.send, socket.recvmsg
+        self._notes: deque[int] = deque()
+        self._pool = Pool(self._notes) if available() else None
+        self._borrowed = Borrowed(self._notes)
+        self._rest, self._at = b"", 0
+        self._fds = Descriptors()
+        self._diverted = False
+        self._inside = False
+
+    def send(self, frames: Sequence[Buffer], deadline: float) -> None:
+        """Send five frames; a large content that does not come from `allocate` is copied once.
+
+        Raises:
+            LocalProtocolError, PeerLost, CallTimeout, AgentClosed: see `Transport`.
+        """
+        self._sending = True
+        try:
+            if len(frames) == 5 and not self._notes and not self._ended:
+                header, serializer, content, msgid, signature = frames
+                a, b, c, d, e = len(header), len(serializer), len(msgid), len(signature), len(content)
+                if (
+                    e <= INLINE
+                    and a <= MAX_HEADER
+                    and b <= MAX_SERIALIZER
+                    and c <= MAX_MSGID
+                    and d <= MAX_SIGNATURE
+                    and type(content) is not memoryview  # which may count in other things than bytes
+                ):
+                    head = _pack(PLAIN, a, b, c, d, e, 0)
+                    data = b"".join((head, header, serializer, msgid, signature, content))
+                    try:
+                        sent = self._send_bytes(data, NO_WAIT)
+                    except OSError:
+                        sent = 0
+                    if sent != len(data):
+                        self._push(memoryview(data)[sent:], deadline)
+                    return
+            self._send_any(frames, deadline)
+        except LocalProtocolError:
+            raise
+        except BaseException:
+            self._end()
+            raise
+        finally:
+            self._sending = False
+            if self._ended:
+                self._release()
+
+    def receive(self, deadline: float, closed: threading.Event) -> list[Buffer]:
+        """The next five frames; a content from a block is a private, writable view.
+
+        Raises:
+            PeerLost, CallTimeout, AgentClosed, RemoteProtocolError: see `Transport`.
+        """
+        self._receiving = True
+        try:
+            if not self._rest and not self._ended and not closed.is_set():
+                left = deadline - monotonic()
+                wait = left if left < SLICE or left == FOREVER else SLICE
+                try:
+                    if wait != self._waits[RECEIVING]:
+                        self._limit(RECEIVING, wait)
+                    data, rights, flags, _ = self._receive_bytes(INLINE, _ONE_FD, _CLOEXEC)
+                except OSError:
+                    data, rights, flags = b"", (), _CLOEXEC
+                if rights or flags != _CLOEXEC:
+                    self._rest = data
+                    self._fds.keep(rights, flags)
+                elif len(data) >= _HEAD_SIZE and not self._fds:
+                    kind, a, b, c, d, e, extra = _unpack(data)
+                    if (
+                        kind == PLAIN
+                        and extra == 0
+                        and a <= MAX_HEADER
+                        and b <= MAX_SERIALIZER
+                        and c <= MAX_MSGID
+                        and d <= MAX_SIGNATURE
+                    ):
+                        a += _HEAD_SIZE
+                        b += a
+                        c += b
+                        d += c
+                        if d + e == len(data):
+                            self.referred = False
+                            return [data[_HEAD_SIZE:a], data[a:b], data[d:], data[b:c], data[c:d]]
+                self._rest = data
+            return self._read(deadline, closed)
+        except (CallTimeout, AgentClosed):
+            if self._inside or self._rest:
+                self._end()
+            raise
+        except BaseException:
+            self._end()
+            raise
+        finally:
+            self._receiving = False
+            if self._ended:
+                self._release()
+
+    def allocate(self, size: int) -> bytearray | memoryview:
+        """Writable memory for a content: of a block when it is large and there is one.
+
+        After `send` its bytes must not be written again.
+        """
+        view = self._pool.allocate(size) if self._pool is not None and size > INLINE else None
+        return plain_memory(size) if view is None else view
+
+    def proves(self, content: Buffer) -> bool:
+        """True for a content in memory of `allocate` that the reader will see and nobody else can write."""
+        if self._pool is None or self._ended or self._diverted:
+            return False
+        return self._pool.holds(content)
+
+    def divert(self, send: Send) -> None:
+        """Have all that is sent from now on sent by ``send``, which uses `write_now`; nobody may send now."""
+        self._diverted = True
+        self.send = send
+
+    def take_descriptor(self) -> int:
+        """The descriptor that came with the message received last, now the caller's; -1 without one."""
+        return self._fds.take()
+
+    def idle(self) -> bool:
+        """False when the other side has gone, or has sent what nobody asked for."""
+        if self._ended or self._rest:
+            return False
+        try:
+            self._socket.recv(1, _PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def _let_go(self) -> None:
+        super()._let_go()
+        self._borrowed.close()
+        self._fds.close()
+        if self._pool is not None:
+            self._pool.close()
+
+    def _send_any(self, frames: Sequence[Buffer], deadline: float) -> None:
+        parts = checked(frames)
+        content = parts.pop(2)
+        large = len(content) > INLINE
+        proved = PROVED if large and self.proves(content) else 0
+        placed = self._pool.place(content) if large and self._pool is not None and not self._ended else None
+        self.inlined += large and placed is None
+        block_id, fd = placed or (0, -1)
+        kind = PLAIN if placed is None else (IN_BLOCK if fd < 0 else WITH_FD) | proved
+        notes = self._pending_notes()
+        head = _pack(kind, *map(len, parts), len(content), block_id | len(notes) << 32)
+        tail = struct.pack(f"<{len(notes)}i", *notes)
+        if large and placed is None:
+            self._push(memoryview(b"".join((head, *parts))), deadline)
+            self._push(memoryview(content), deadline)
+            self._push(memoryview(tail), deadline)
+        else:
+            inline = b"" if large else content
+            self._push(memoryview(b"".join((head, *parts, inline, tail))), deadline, fd)
+
+    def _pending_notes(self) -> list[int]:
+        notes: list[int] = []
+        while self._notes and len(notes) < MAX_NOTES:
+            note = self._notes.popleft()
+            self._borrowed.returned(note)
+            notes.append(note)
+        return notes
+
+    def _push(self, data: memoryview, deadline: float, fd: int = -1) -> None:
+        """Send all of it; a descriptor goes with the first byte."""
+        rights = [(sockets.SOL_SOCKET, sockets.SCM_RIGHTS, struct.pack("i", fd))] if fd >= 0 else []
+        while data:
+            if rights:
+                attempt = partial(self._socket.sendmsg, [data[:_PIECE]], rights, NO_SIGNAL)
+            else:
+                attempt = partial(self._send_bytes, data[:_PIECE], NO_SIGNAL)
+            data, rights = data[self._wait(SENDING, attempt, deadline) :], []
+
+    def _read(self, deadline: float, closed: threading.Event) -> list[Buffer]:
+        """The next message in whatever pieces it comes."""
+        self._fds.withdraw()
+        kind, a, b, c, d, e, extra = _unpack(self._take(_HEAD_SIZE, deadline, closed))
+        self._inside = True
+        block_id, count = extra & 0xFFFF_FFFF, extra >> 32
+        check_head(kind, (a, b, c, d, e), block_id, count)
+        self.referred, kind = bool(kind & PROVED), kind & ~PROVED
+        front = self._take(a + b + c + d, deadline, closed)
+        content: Buffer = b""
+        if not block_id:
+            content = self._take(e, deadline, closed) if e <= INLINE else self._fill(e, deadline, closed)
+        self._heed(struct.unpack(f"<{count}i", self._take(4 * count, deadline, closed)))
+        if kind == CARRYING:
+            self._fds.offer()
+        elif block_id:
+            content = self._content_of(block_id, e, with_fd=kind == WITH_FD)
+        if self._at == len(self._rest):
+            self._rest, self._at = b"", 0
+            if self._fds.waiting:
+                raise RemoteProtocolError("a descriptor came with a message that has none")
+        self._inside = False
+        b += a
+        c += b
+        return [front[:a], front[a:b], content, front[b:c], front[c:]]
+
+    def _take(self, size: int, deadline: float, closed: threading.Event) -> bytes:
+        while len(self._rest) - self._at < size:
+            data, rights, flags, _ = self._wait(
+                RECEIVING, partial(self._receive_bytes, INLINE, _ONE_FD, _CLOEXEC), deadline, closed
+            )
+            self._fds.keep(rights, flags)
+            if not data:
+                raise self._gone(RECEIVING)
+            self._rest, self._at = self._rest[self._at :] + data, 0
+        start, self._at = self._at, self._at + size
+        return self._rest[start : self._at]
+
+    def _fill(self, size: int, deadline: float, closed: threading.Event) -> Buffer:
+        """As `_take`, into memory of its own; what a peer only announces costs none."""
+        content = plain_memory(size)
+        view = memoryview(content)
+        ready = self._take(min(size, len(self._rest) - self._at), deadline, closed)
+        view[: len(ready)] = ready
+        view = view[len(ready) :]
+        while view:
+            received = self._wait(RECEIVING, partial(self._socket.recv_into, view), deadline, closed)
+            if not received:
+                raise self._gone(RECEIVING)
+            view = view[received:]
+        return content
+
+    def _heed(self, notes: tuple[int, ...]) -> None:
+        try:
+            for note in notes:
+                if note < 0:
+                    self._borrowed.drop(-note)
+                elif self._pool is not None:
+                    self._pool.give_back(note)
+                else:
+                    raise ValueError(f"block {note} is given back and was not lent")
+        except ValueError as exc:
+            raise RemoteProtocolError(f"{self.peer}: {exc}") from None
+
+    def _content_of(self, block_id: int, size: int, *, with_fd: bool) -> memoryview:
+        try:
+            if with_fd:
+                if not self._fds:
+                    raise ValueError(f"the descriptor of block {block_id} did not come")
+                self._borrowed.add(block_id, self._fds[0])
+                self._fds.popleft()
+            return self._borrowed.map(block_id, size)
+        except ValueError as exc:
+            raise RemoteProtocolError(f"{self.peer}: {exc}") from None
+        except OSError as exc:
+            text = f"{self.peer} was given up, because a content of {size} bytes cannot be mapped here: {exc}"
+            raise PeerLost(text) from exc
+
+
+def peer_credentials(socket: sockets.socket) -> tuple[int, int]:
+    """Process id and user id of who made the other end, as the kernel knows them (Linux)."""
+    size = struct.calcsize("3i")
+    pid, uid, _ = struct.unpack("3i", socket.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, size))
+    return pid, uid
+
+
+def peer_pid(socket: sockets.socket) -> int:
+    """Process id of who made the other end."""
+    return peer_credentials(socket)[0]
+
+
+def peer_uid(socket: sockets.socket) -> int:
+    """User id of who made the other end."""
+    return peer_credentials(socket)[1]
+
+
+def has_ended(pid: int, wait: float) -> bool:
+    """True when another process is over, or is within ``wait`` seconds; False where that cannot be seen."""
+    if pid in (0, os.getpid()):
+        return False
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    except (OSError, AttributeError):  # no descriptor is left, an older kernel, another system
+        return False
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(wait * 1000))
+    finally:
+        os.close(fd)

@@ -1,0 +1,1 @@
+"""What an editor is told of a remote instrument."""
