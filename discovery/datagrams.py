@@ -29,6 +29,9 @@ from .records import KINDS, AgentRecord, Announcement, Record, fault
 MAX_DATAGRAM = 1400
 """Bytes of a datagram; larger ones are refused."""
 
+CODE_AT = 4
+"""Offset of the byte that tells announcements apart."""
+
 VERSION = b"1"
 Reason = Literal["malformed", "version", "unsigned", "foreign_key", "forged"]
 

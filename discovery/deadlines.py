@@ -10,7 +10,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Deadlines(Generic[T]):
-    """One time per key, in monotonic seconds; a later one costs nothing until the earlier one has come."""
+    """One time per key, in monotonic seconds; a later one costs nothing until the earlier one is the first."""
 
     __slots__ = ("_count", "_heap", "_stands", "_times")
 
@@ -39,11 +39,17 @@ class Deadlines(Generic[T]):
 
     @property
     def next(self) -> float | None:
-        """When to call `due`: never later than the first time; None without keys."""
+        """The first time, when to call `due`; None without keys."""
         heap = self._heap
-        while heap and not self._is_live(heap[0]):
+        while heap:
+            time, _, key = heap[0]
+            live = self._is_live(heap[0])
+            if live and self._times[key] <= time:
+                return time
             self._pop()
-        return heap[0][0] if heap else None
+            if live:
+                self._push(key, self._times[key])
+        return None
 
     def due(self, now: float, most: int | None = None) -> list[T]:
         """Take out the keys whose time has come, at most ``most``, the earliest first."""

@@ -7,6 +7,8 @@ group       the group and its port, shared          what others send to everybod
 relay       the port alone, shared                  what a host sends to this one alone: of several
                                                     processes on a host, one gets it
 own         any free port                           everything that is sent, and answers to it
+patient     as the group                            what others send to everybody and may wait; only
+                                                    where the kernel can tell it from the rest
 ==========  ======================================  ===============================================
 
 A datagram on an interface that was not chosen is not read. One that cannot be sent is counted, and why.
@@ -25,7 +27,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..protocol.errors import BindError
+from . import sieve
 from .interfaces import Interface
+from .sieve import Mark
 
 logger = logging.getLogger("pzc.multicast")
 
@@ -38,7 +42,13 @@ _LINUX = sys.platform == "linux"
 _IP_PKTINFO: int | None = getattr(socket, "IP_PKTINFO", {"linux": 8, "darwin": 26}.get(sys.platform))
 _IP_MULTICAST_ALL = 49
 _PKTINFO = struct.Struct("@I4s4s")
-_ROOM = socket.CMSG_SPACE(_PKTINFO.size) if hasattr(socket, "CMSG_SPACE") else 0
+_SO_TIMESTAMP = 29
+_TIMEVAL = struct.Struct("@ll")
+_ROOM = (
+    socket.CMSG_SPACE(_PKTINFO.size) + socket.CMSG_SPACE(_TIMEVAL.size)
+    if hasattr(socket, "CMSG_SPACE")
+    else 0
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +60,14 @@ class Datagram:
         interface: on which it came.
         source: address and port of the sender.
         way: socket at which it came: ``group``, ``relay`` or ``own``.
+        at: Unix seconds at which it arrived, for what has waited; else 0.
     """
 
     data: bytes
     interface: Interface
     source: tuple[str, int]
     way: Way
+    at: float = 0.0
 
 
 class Multicast:
@@ -65,6 +77,7 @@ class Multicast:
         group: IPv4 multicast address.
         port: of the group.
         interfaces: where to send and to listen; at least one.
+        patient: the mark of datagrams that nobody has to hear at once; None for none.
 
     Attributes:
         interfaces: those that could be joined.
@@ -76,21 +89,26 @@ class Multicast:
         BindError: when no interface can be used; says why.
     """
 
-    def __init__(self, group: str, port: int, interfaces: Sequence[Interface]) -> None:
+    def __init__(
+        self, group: str, port: int, interfaces: Sequence[Interface], patient: Mark | None = None
+    ) -> None:
         self.group = group
         self.port = port
         self.sent = self.failed = 0
         self.problems: dict[str, str] = {}
         self._sockets: list[socket.socket] = []
+        self._patient: socket.socket | None = None
         local = all(interface.loopback for interface in interfaces)
         alone = interfaces[0].address if local or len(interfaces) == 1 else ""
         try:
-            self._group = self._open((group if _LINUX or sys.platform == "darwin" else "", port), shared=True)
-            self.interfaces = [interface for interface in interfaces if self._join(interface)]
+            at = (group if _LINUX or sys.platform == "darwin" else "", port)
+            self._group = self._open(at, shared=True)
+            self.interfaces = [each for each in interfaces if self._join(self._group, each)]
             if not self.interfaces:
                 raise BindError(f"cannot listen to {group}:{port} on any interface: {self._told()}")
             self._relay = self._open((alone, port), shared=True)
             self._own = self._open((alone, 0), shared=False)
+            self._patient = None if patient is None else self._open_patient(at, patient)
         except OSError as exc:
             self.close()
             if isinstance(exc, BindError):
@@ -117,9 +135,25 @@ class Multicast:
         made.bind(address)
         return made
 
-    def _join(self, interface: Interface) -> bool:
+    def _open_patient(self, at: tuple[str, int], mark: Mark) -> socket.socket | None:
+        if not _LINUX:
+            return None
+        made = self._open(at, shared=True)
+        made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMP, 1)
+        if (
+            sieve.attach(made, mark, marked=True)
+            and all(self._join(made, each) for each in self.interfaces)
+            # For a moment both have it; what comes twice changes nothing.
+            and sieve.attach(self._group, mark, marked=False)
+        ):
+            return made
+        self._sockets.remove(made)
+        made.close()
+        return None
+
+    def _join(self, to: socket.socket, interface: Interface) -> bool:
         try:
-            self._group.setsockopt(
+            to.setsockopt(
                 socket.IPPROTO_IP,
                 socket.IP_ADD_MEMBERSHIP,
                 socket.inet_aton(self.group) + _numbered(interface),
@@ -132,8 +166,13 @@ class Multicast:
         return True
 
     def filenos(self) -> list[int]:
-        """File descriptors that are readable when something has arrived."""
-        return [each.fileno() for each in self._sockets]
+        """File descriptors that are readable when something has arrived that may not wait."""
+        return [each.fileno() for each in self._sockets if each is not self._patient]
+
+    @property
+    def patient(self) -> int | None:
+        """File descriptor of what may wait; None when it arrives with the rest."""
+        return None if self._patient is None else self._patient.fileno()
 
     def send(self, data: bytes, interface: Interface) -> bool:
         """Send to everybody on one interface; False, and counted, when that was not possible."""
@@ -172,7 +211,7 @@ class Multicast:
             )
 
     def receive(self, fileno: int) -> Datagram | None:
-        """What has arrived at one of `filenos`; None when there is nothing more.
+        """What has arrived at one of `filenos`, or at `patient`; None when there is nothing more.
 
         What came on an interface that was not chosen is skipped.
         """
@@ -192,11 +231,11 @@ class Multicast:
                 return None
             interface = self._interface(about)
             if interface is not None:
-                return Datagram(data, interface, source, self._way(arrived_at))
+                return Datagram(data, interface, source, self._way(arrived_at), _arrival(about))
         return None
 
     def _way(self, arrived_at: socket.socket) -> Way:
-        return "group" if arrived_at is self._group else "relay" if arrived_at is self._relay else "own"
+        return "relay" if arrived_at is self._relay else "own" if arrived_at is self._own else "group"
 
     def _interface(self, about: list[tuple[int, int, bytes]]) -> Interface | None:
         for level, kind, value in about:
@@ -209,6 +248,15 @@ class Multicast:
         for each in self._sockets:
             each.close()
         self._sockets.clear()
+        self._patient = None
+
+
+def _arrival(about: list[tuple[int, int, bytes]]) -> float:
+    for level, kind, value in about:
+        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMP and len(value) >= _TIMEVAL.size:
+            seconds, microseconds = _TIMEVAL.unpack_from(value)
+            return seconds + microseconds / 1e6
+    return 0.0
 
 
 def _numbered(interface: Interface) -> bytes:

@@ -96,8 +96,7 @@ class Inlet:
         self._begin_anew(peer)
 
     def __repr__(self) -> str:
-        way = self._way
-        return f"<Inlet of {self.peer.endpoint}: {'no way' if way is None else way.kind}>"
+        return f"<Inlet of {self.peer.endpoint}: {self.kind}>"
 
     @property
     def ended(self) -> bool:
@@ -390,6 +389,8 @@ class Inlet:
                 self._last_word.exception(UNLINK_TIMEOUT)
             except TimeoutError:
                 logger.debug("%r: its end was not confirmed", self)
+        if self._way is not None:  # it may have been opened again while the last subscription left
+            self._way.close()
         self._intake.close()
         self._station.close()
         self._on_end(self)

@@ -19,20 +19,30 @@ from functools import partial
 from typing import Any
 
 from ...discovery.announcer import Outgoing
-from ...discovery.datagrams import was_passed_on
+from ...discovery.datagrams import CODE_AT, was_passed_on
 from ...discovery.interfaces import Interface, chosen
 from ...discovery.multicast import Datagram, Multicast
 from ...discovery.reach import Reach
-from ...discovery.records import Announcement
+from ...discovery.records import Announcement, Heartbeat
 from ...discovery.relaying import Relaying
+from ...discovery.sieve import Mark
 from ...discovery.site import Site
 from ...protocol.errors import BindError, ConfigError
-from ..sockets.loop import Loop
+from ..sockets.loop import Loop, Timer
+from ..sockets.timers import until_next
 from .views import everywhere, reach_of, view_of
 
 logger = logging.getLogger("pzc.discovery")
 
+PATIENCE = 0.5
+"""Seconds for which heartbeats may wait, to be heard together: waking up costs more than hearing."""
+
+_CROWDED = 32
+"""Heartbeats heard at once above which the next ones are heard sooner: the system keeps only so many."""
+
+_SOON = 0.05
 _BATCH = 64
+_HEARTBEATS = Mark(CODE_AT, Heartbeat.code)
 _ALL = 4096
 """More datagrams than the system keeps for a socket."""
 
@@ -78,6 +88,8 @@ class Airwaves:
         self._views: dict[int, Interface] = {}
         self._reaches: dict[int, Reach] = {}
         self._relaying = Relaying(site.relays)
+        self._timer: Timer | None = None
+        self._count = 0
 
     @property
     def everywhere(self) -> Reach:
@@ -92,7 +104,7 @@ class Airwaves:
                 return None
             self.interfaces = known
             self.close()
-            multicast = Multicast(self._site.group, self._site.port, known)
+            multicast = Multicast(self._site.group, self._site.port, known, _HEARTBEATS)
         except (BindError, ConfigError) as exc:
             if self.problem != str(exc):
                 self.problem = str(exc)
@@ -102,6 +114,8 @@ class Airwaves:
         self._multicast = multicast
         for fileno in multicast.filenos():
             self._loop.register(fileno, partial(self._on_readable, multicast, fileno))
+        if multicast.patient is not None:
+            self._timer = self._loop.call_later(until_next(PATIENCE), self._on_patience)
         self._relaying.begin(multicast.interfaces)
         self._views = {view_of(each): each for each in reversed(multicast.interfaces)}
         self._reaches = {view: reach_of(view, multicast.interfaces) for view in self._views}
@@ -110,12 +124,29 @@ class Airwaves:
     def _on_readable(self, multicast: Multicast, fileno: int) -> None:
         self._heard(self._read(multicast, fileno, _BATCH))
 
+    def _on_patience(self) -> None:
+        heard = self.hear_patient()
+        if self._multicast is not None:
+            delay = _SOON if heard > _CROWDED else until_next(PATIENCE)
+            self._timer = self._loop.call_later(delay, self._on_patience)
+        if heard:
+            self._heard(True)
+
+    def hear_patient(self) -> int:
+        """Hear the heartbeats that wait; how many there were."""
+        multicast = self._multicast
+        before = self._count
+        if multicast is not None and multicast.patient is not None:
+            self._read(multicast, multicast.patient, _ALL)
+        return self._count - before
+
     def drain(self) -> None:
         """Hear everything that has arrived until now."""
         multicast = self._multicast
         if multicast is not None:
             for fileno in multicast.filenos():
                 self._read(multicast, fileno, _ALL)
+        self.hear_patient()
 
     def _read(self, multicast: Multicast, fileno: int, most: int) -> bool:
         """Hear what a socket has, at most so much; False when there may be more."""
@@ -123,6 +154,7 @@ class Airwaves:
             datagram = None if multicast is not self._multicast else multicast.receive(fileno)
             if datagram is None:
                 return True
+            self._count += 1
             said = self._hear(datagram)
             if said is None:
                 continue
@@ -148,6 +180,9 @@ class Airwaves:
     def close(self) -> None:
         """Leave the group."""
         multicast, self._multicast = self._multicast, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if multicast is not None:
             for fileno in multicast.filenos():
                 self._loop.unregister(fileno)

@@ -20,6 +20,7 @@ from ..links.topics import Advertised
 from ..messages import as_text
 from ..serving.replies import Replies, Request
 from ..sockets.loop import Loop, Timer
+from ..sockets.timers import until_next
 from .naming import Naming
 
 logger = logging.getLogger("pzc.names")
@@ -30,7 +31,7 @@ LOOK_EVERY = 0.5
 MAX_TOPICS = 1000
 """Topics of one agent that are announced."""
 
-_POLICIES = ("block", "drop", "latest")
+_POLICIES = ("block", "drop", "latest", "mailbox")
 
 
 def type_name(given: str | type | None) -> str:
@@ -91,7 +92,7 @@ class Announcing:
             known = self._agent
             if known is None:
                 self._agent = self._naming.announce(entry)
-                self._timer = self._loop.call_later(LOOK_EVERY, self._look)
+                self._timer = self._loop.call_later(until_next(LOOK_EVERY), self._look)
             else:
                 self._agent = replace(
                     entry, number=known.number, process=known.process, started=known.started,
@@ -113,7 +114,7 @@ class Announcing:
             self._seen = len(found)
             for topic in found:
                 self._announce(topic)
-        self._timer = self._loop.call_later(LOOK_EVERY, self._look)
+        self._timer = self._loop.call_later(until_next(LOOK_EVERY), self._look)
 
     def _announce(self, topic: str, anew: bool = False) -> None:
         with self._mutex:

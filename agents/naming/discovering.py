@@ -34,7 +34,7 @@ from ...discovery.site import Site
 from ..sockets import loop
 from ..sockets.loop import Timer
 from ..wire import Protocol
-from .airwaves import Airwaves
+from .airwaves import PATIENCE, Airwaves
 from .registering import Registering
 from .views import LOOPBACK, REGISTRY_VIEW, as_seen_here, view_of
 
@@ -267,7 +267,9 @@ class Participant:
 
     def _on_datagram(self, datagram: Datagram) -> Announcement | None:
         source = "multicast" if datagram.way == "group" else "relay"
-        return self.take(datagram.data, source, view_of(datagram.interface))
+        waited = time.time() - datagram.at if datagram.at else 0.0
+        # The clock may have been set meanwhile.
+        return self.take(datagram.data, source, view_of(datagram.interface), min(max(waited, 0.0), PATIENCE))
 
     def _on_heard(self, all_of_it: bool) -> None:
         if all_of_it or time.monotonic() - self._ticked > LATE:
@@ -277,13 +279,14 @@ class Participant:
         with changed():
             return self._announcer.whole(reach, time.time())
 
-    def take(self, data: bytes, source: Source, view: int) -> Announcement | None:
+    def take(self, data: bytes, source: Source, view: int, waited: float = 0.0) -> Announcement | None:
         """Learn from a datagram, however it came; I/O thread.
 
         Args:
             data: its bytes.
             source: how it came.
             view: of the interface on which it came.
+            waited: seconds since it came.
 
         Returns:
             What it says; None when it cannot be accepted, which is counted.
@@ -291,7 +294,7 @@ class Participant:
         said = self._reader.read(data)
         if isinstance(said, Refusal):
             return None
-        now = time.monotonic()
+        now = time.monotonic() - waited
         with changed():
             events = self._directory.take(said, "relay" if was_passed_on(data) else source, now, time.time())
             if said.partition == self.site.partition and said.process != self.process:
@@ -306,6 +309,10 @@ class Participant:
         if time.monotonic() - self._ticked > STOPPED:  # whoever was stopped would take all others for dead
             self._airwaves.drain()
         now = time.monotonic()
+        with changed():
+            next_end = self._directory.next_deadline
+        if next_end is not None and next_end <= now:  # whoever seems dead may have said something meanwhile
+            self._airwaves.hear_patient()
         if now >= self._look_at:
             self._look_at = now + LOOK_AGAIN
             reaches = self._airwaves.look()

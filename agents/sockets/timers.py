@@ -72,3 +72,8 @@ class Timers:
             timer = heapq.heappop(self._heap)[2]
             if not timer.cancelled:
                 yield timer.function
+
+
+def until_next(period: float) -> float:
+    """Seconds until the process's next multiple of a period: whatever is due then wakes its thread once."""
+    return period - time.monotonic() % period

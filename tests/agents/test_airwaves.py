@@ -12,6 +12,7 @@ from pzc.agents.sockets import loop
 from pzc.discovery.announcer import Outgoing
 from pzc.discovery.interfaces import Interface, chosen
 from pzc.discovery.multicast import Datagram
+from pzc.discovery.records import Heartbeat
 from pzc.discovery.site import Site
 from pzc.protocol.errors import ConfigError
 
@@ -98,3 +99,22 @@ def test_without_a_group_nothing_is_opened() -> None:
         assert (waves.problem, waves.statistics()["interfaces"]) == ("", [])
     finally:
         loop.release(owner)
+
+
+def test_heartbeats_wait_to_be_heard_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(airwaves, "PATIENCE", 1000.0)
+    bench.owner.run(bench.waves.look)
+    beats = [b"PZD1" + bytes([Heartbeat.code, number]) for number in range(3)]
+    bench.owner.run(lambda: bench.waves.say([Outgoing(0, each) for each in [*beats, b"news"]]))
+    assert bench.come.wait(TIMEOUT)
+    assert bench.data == [b"news"]
+    assert bench.owner.run(bench.waves.hear_patient) == 3
+    assert bench.data == [b"news", *beats]
+
+
+def test_heartbeats_are_heard_by_themselves(bench: Bench) -> None:
+    bench.owner.run(bench.waves.look)
+    beat = b"PZD1" + bytes([Heartbeat.code])
+    bench.owner.run(lambda: bench.waves.say([Outgoing(0, beat)]))
+    assert bench.come.wait(TIMEOUT)
+    assert bench.data == [beat]

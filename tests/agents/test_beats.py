@@ -114,7 +114,8 @@ def test_a_message_that_was_told_as_lost_is_refused_when_it_comes(
 PUBLISHER = """
 import sys
 from pzc import Agent, Protocol
-from pzc.agents import beats, endpoints
+from pzc.agents.notifying import beats
+from pzc.agents.sockets import endpoints
 
 key, count = sys.argv[1], int(sys.argv[2])
 endpoints.HIGH_WATER_MARK, beats.BEAT = 5, 0.05

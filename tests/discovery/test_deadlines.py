@@ -53,3 +53,13 @@ def test_looking_at_the_next_time_ends() -> None:
     while (due := deadlines.next) is not None and not deadlines.due(due):
         looks += 1
     assert looks <= 2
+
+
+def test_a_time_that_moved_on_wakes_nobody_before() -> None:
+    deadlines = Deadlines[str]()
+    for key, first, then in (("a", 1.0, 9.0), ("b", 2.0, 8.0)):
+        deadlines.set(key, first)
+        deadlines.set(key, then)
+    assert deadlines.next == 8.0
+    assert deadlines.due(8.5) == ["b"]
+    assert deadlines.next == 9.0
