@@ -10,7 +10,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Deadlines(Generic[T]):
-    """One time per key, in monotonic seconds; a later one costs nothing until the earlier one is the first."""
+    """One time per key, in monotonic seconds; a later one costs nothing until the earlier is the first."""
 
     __slots__ = ("_count", "_heap", "_stands", "_times")
 
