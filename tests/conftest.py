@@ -34,20 +34,30 @@ pytest_plugins = ["pytester"]
 ROOT = Path(__file__).resolve().parent.parent
 IMPORTABLE = ("benchmarks", "examples", "tests")
 ONCE = (
-    "test_faults_random.py",
-    "test_faults_clients.py",
     "test_bundles.py",
+    "test_calls_smoke.py",
+    "test_clock_steps.py",
+    "test_discovery_acceptance.py",
+    "test_faults.py",
+    "test_faults_clients.py",
+    "test_faults_random.py",
+    "test_inherited.py",
+    "test_jobs_tables.py",
     "test_links_acceptance.py",
     "test_links_faults.py",
+    "test_links_frozen.py",
     "test_links_kill.py",
     "test_links_outlet.py",
     "test_links_pipe.py",
-    "test_regulars_calls.py",
     "test_lossy_links.py",
-    "test_jobs_tables.py",
-    "test_faults.py",
+    "test_mail.py",
     "test_notifications_smoke.py",
-    "test_calls_smoke.py",
+    "test_registering.py",
+    "test_registry.py",
+    "test_regulars_calls.py",
+    "test_scarcity.py",
+    "test_topology.py",
+    "test_trails.py",
 )
 
 
@@ -90,7 +100,7 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what starts a JVM last, and skip it where there is no Java; mark what is tested once."""
     for item in items:
-        if item.path.parent.name in ("protocol", "delivery", "shm") or item.path.name in ONCE:
+        if item.path.parent.name in ("protocol", "delivery", "shm", "discovery") or item.path.name in ONCE:
             item.add_marker(pytest.mark.once)
     items.sort(key=lambda item: item.get_closest_marker("java") is not None)
     if not items or items[-1].get_closest_marker("java") is None:
