@@ -44,6 +44,7 @@ from .notifying.listening import Listening
 from .notifying.publisher import Publisher
 from .notifying.publishing import Publishing
 from .notifying.subscribing import Subscribing
+from .notifying.telling import STATISTICS, Telling
 from .serving.answering import Answering
 from .settings import load
 from .sockets import endpoints, loop
@@ -139,6 +140,7 @@ class Agent(Asking, Publishing, Listening, Topological):
         self._control.words["statistics"] = lambda request, _: answering.replies.reply(
             request, self.statistics()
         )
+        self._telling = Telling(owner, self.publish, self.statistics)
         self._linking = Linking(
             self._outlets, owner, protocol, self.agent_id, self.name, answering.replies,
             self._publisher.on_links, self._publisher.keeping,
@@ -243,6 +245,19 @@ class Agent(Asking, Publishing, Listening, Topological):
             "discovery": self._naming.statistics(),
         }
 
+    def publish_statistics(self, every: float = 1.0, topic: str = STATISTICS) -> None:
+        """Publish `statistics` from now on, for whoever subscribes to that; again: at another pace.
+
+        Args:
+            every: seconds, 0.01 to 86400.
+            topic: default ``statistics``.
+
+        Raises:
+            ConfigError: for a pace that cannot be kept.
+        """
+        self.check_usable()
+        self._telling.begin(every, topic)
+
     def describe(self) -> dict[str, Any]:
         """What the handshake tells every peer."""
         codec = self.protocol.codec
@@ -288,6 +303,7 @@ class Agent(Asking, Publishing, Listening, Topological):
     def _end(self) -> None:
         run = self.loop.run
         for step in (
+            partial(run, self._telling.close),
             self._announcing.close,
             self._let_go,
             self._close_links,

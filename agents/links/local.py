@@ -76,3 +76,8 @@ def find(agent_id: str, fingerprint: Hashable) -> Linking | None:
     with _here.lock:
         linking, theirs = _here.offered.get(agent_id, (None, None))
     return linking if theirs == fingerprint else None
+
+
+def is_here(agent_id: str) -> bool:
+    """True for an agent of this process."""
+    return agent_id in _here.offered

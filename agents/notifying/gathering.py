@@ -99,6 +99,10 @@ class _Member(Subscription):
         super().__init__(*args, **options)  # pyright: ignore[reportArgumentType]
         self._gathering = gathering
 
+    def ignore(self, entries: Sequence[Entry]) -> None:
+        """Count it for the gathering."""
+        self._gathering.ignore(entries)
+
     def _admit(self, entries: Sequence[Entry], size: int | None) -> Subscription | None:
         return self._gathering.take(entries, self)
 

@@ -64,6 +64,7 @@ class Listening(ABC):
         throttle: float | None = None,
         initial: bool = False,
         type: str | type | None = None,
+        ignore_local: bool = False,
     ) -> Subscription:
         """Get another agent's notifications; returns when it has confirmed the subscription.
 
@@ -87,6 +88,7 @@ class Listening(ABC):
                 `Notification.initial`.
             type: what the messages have to be, a class or its name; a publisher that says another type is
                 refused (`advertise`), one that says none is not.
+            ignore_local: leave out what agents of this process publish; counted as `Subscription.ignored`.
 
         Raises:
             TypeMismatch: when the publisher says another type.
@@ -105,6 +107,7 @@ class Listening(ABC):
         way: dict[str, Any] = {
             "topic": topic, "policy": policy or self._subscribing.usual_policy(topic), "raw": raw,
             "executor": executor, "transport": transport, "initial": initial, "type": type_name(type),
+            "ignore_local": ignore_local,
         }  # fmt: skip
         if "://" not in publisher and is_pattern(publisher):
             made = self._watch(publisher, timeout, callback, key, throttle, way)

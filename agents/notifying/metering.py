@@ -52,14 +52,16 @@ class Arrivals:
     Attributes:
         offset_ms: the publisher's clock minus this one's.
         throttled: notifications that a throttle left out.
+        ignored: notifications of this process, left out for a subscription that ignores those.
     """
 
-    __slots__ = ("_ages", "_turn", "meter", "offset_ms", "throttled")
+    __slots__ = ("_ages", "_turn", "ignored", "meter", "offset_ms", "throttled")
 
     def __init__(self) -> None:
         self.meter = Meter()
         self.offset_ms = 0
         self.throttled = 0
+        self.ignored = 0
         self._ages = Histogram()
         self._turn = 0
 

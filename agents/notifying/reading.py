@@ -41,6 +41,11 @@ class Reading(ABC):
         return self._inbox.dropped
 
     @property
+    def ignored(self) -> int:
+        """Notifications of this process that were left out because of ``ignore_local``."""
+        return self.arrivals.ignored
+
+    @property
     def throttled(self) -> int:
         """Notifications that its throttle left out."""
         return self.arrivals.throttled

@@ -26,7 +26,7 @@ from ..calling.requests import Requester
 from ..calling.trails import Trail
 from ..counters import Counters
 from ..dispatch import Executor
-from ..links import inlets
+from ..links import inlets, local
 from ..mail import readers
 from ..settings import TRANSPORTS, Settings
 from ..sockets.loop import Loop
@@ -93,6 +93,7 @@ class Subscribing:
         initial: bool = False,
         type: str = "",
         make: Make = Subscription,
+        ignore_local: bool = False,
     ) -> Subscription:
         """See `Agent.subscribe`; ``make`` makes the subscription."""
         if transport not in (None, *TRANSPORTS):
@@ -105,6 +106,7 @@ class Subscribing:
         if transport is None and not kept:
             linkable = peer.dialect == PZC01 and not raw
             transport = self.usual_transport(topic) if linkable else "auto"
+        initial = initial and not (ignore_local and local.is_here(peer.agent_id))
         if initial:
             self._initial.check(peer, raw)
         if type and peer.dialect == PZC01:
@@ -112,7 +114,9 @@ class Subscribing:
         linked = not (policy.lossy and transport in BROADCAST and peer.pub_endpoint)
 
         def made(peer: Peer, on_close: OnClose) -> Subscription:
-            return make(peer.agent_id, topic, callback, policy, key, executor, on_close, raw, throttle)
+            one = make(peer.agent_id, topic, callback, policy, key, executor, on_close, raw, throttle)
+            one.ignores_local = ignore_local
+            return one
 
         if linked:
             return self._begin(peer, made, transport or "auto", initial, deadline)
@@ -268,7 +272,8 @@ class Subscribing:
         now = time.monotonic()
         return [
             {"topic": s.topic, "publisher": s.publisher, "transport": s.transport, "policy": s.policy.name,
-             "received": s.received, "dropped": s.dropped, "throttled": s.throttled, "pending": s.pending,
+             "received": s.received, "dropped": s.dropped, "throttled": s.throttled, "ignored": s.ignored,
+             "pending": s.pending,
              "gaps": len(s.gaps), **s.arrivals.statistics(now), "link": inlets.statistics(s)}
             for s in self.subscriptions()
         ]  # fmt: skip

@@ -26,6 +26,7 @@ from ...delivery.sequences import Gap
 from ...delivery.throttle import Throttle
 from ...protocol.errors import AgentClosed, ProtocolError
 from ..dispatch import Executor
+from ..links import local
 from ..links.arrivals import Arrival
 from ..serving.execution import PROOFS, QUICK
 from .entries import Entry, done, notification_of, wanted
@@ -45,7 +46,7 @@ CALLBACK_TIMEOUT = 5.0
 class Subscription(Reading):
     """Notifications of one topic, by callback or by `recv` and iteration.
 
-    Always: ``received + dropped + throttled + pending = published since the subscription began``. A loss on
+    Always: ``received + dropped + throttled + ignored + pending = published since it began``. A loss on
     the way (``gaps``) and a loss by the policy are both in ``dropped``. Notifications of other keys do not
     count; those that the publisher kept for an ``initial`` one do.
 
@@ -59,6 +60,7 @@ class Subscription(Reading):
         throttle: most notifications per second; None for all.
         arrivals: what has reached it.
         who: what publishers know its agent by.
+        ignores_local: whether what a publisher of this process publishes is left out.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Subscription(Reading):
         self.raw = raw
         self.transport = "tcp"
         self.who = ""
+        self.ignores_local = False
         self.gaps: list[Gap] = []
         self.on_gap: Callable[[Gap], object] | None = None
         self.on_lost: Callable[[str], object] | None = None
@@ -163,12 +166,21 @@ class Subscription(Reading):
         Returns:
             Whose callback is to be called now, in a `Round`; None when that need not be seen to.
         """
+        if self.ignores_local and local.is_here(self.publisher):
+            return self.ignore(entries)
         if self._opening is None:
             return self._admit(entries, size)
         with self._mutex:
             entries = self._sift(entries)
         self._end_refused()
         return self._admit(entries, None) if entries else None
+
+    def ignore(self, entries: Sequence[Entry]) -> None:
+        """Count, and be done with them."""
+        with self._mutex:
+            self.arrivals.ignored += len(entries)
+        for entry in entries:
+            done(entry)
 
     def _sift(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         opening = self._opening
