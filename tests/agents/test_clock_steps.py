@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from pzc import Agent, Proxy, close, lock
@@ -12,26 +10,13 @@ from pzc.agents.wire import Protocol
 from tests.agents.calling import KEY, TIMEOUT, ServerProcess, proxied
 from tests.agents.linked import LONG, OUTSIDE
 from tests.agents.links_evidence import digest, payload
-from tests.agents.links_rig import Forge, Workers
+from tests.agents.links_rig import Workers
 
 HOUR = 3600.0
 LARGE = 200_000
 
 over_a_wire = pytest.mark.parametrize("way", OUTSIDE)
 every_step = pytest.mark.parametrize("step", [HOUR, -HOUR])
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    made = Forge()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def workers(forge: Forge) -> Iterator[Workers]:
-    with Workers(forge) as made:
-        yield made
 
 
 def expected(first: int, last: int) -> list[tuple[int, str]]:

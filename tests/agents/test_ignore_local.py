@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 
 from pzc import Agent, Policy, Protocol, block, drop
 
 from tests.agents.linked import LONG, pair, wait_until
-from tests.agents.links_rig import Forge, Workers
+from tests.agents.links_rig import Workers
 from tests.agents.notifying import KEY, TIMEOUT
 
 
@@ -25,8 +23,8 @@ def test_what_this_process_publishes_is_left_out_and_counted(policy: Policy, way
         assert (deaf.received, deaf.dropped, deaf.pending) == (0, 0, 0)
 
 
-def test_what_another_process_publishes_is_not_left_out() -> None:
-    with closing(Forge()) as forge, Workers(forge) as workers, Agent(protocol=Protocol(KEY)) as reader:
+def test_what_another_process_publishes_is_not_left_out(workers: Workers) -> None:
+    with Agent(protocol=Protocol(KEY)) as reader:
         publisher, endpoint = workers.publisher()
         subscription = reader.subscribe(endpoint, "t", policy=LONG, ignore_local=True)
         publisher.ask("publish", "t", [100])

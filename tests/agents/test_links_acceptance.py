@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from pzc import block, drop, latest
 
 from tests.agents.linked import LONG, OUTSIDE, Publishing, pair, wait_until
 from tests.agents.links_evidence import digest, payload
-from tests.agents.links_rig import Counted, Forge, Hand, Workers
+from tests.agents.links_rig import Counted, Hand, Workers
 from tests.agents.notifying import TIMEOUT
 
 LARGE = 200_000
@@ -22,19 +21,6 @@ BOUNDARIES = [KIB64, 2 * KIB64, 4 * KIB64, MIB - KIB64, MIB]
 SIZES = [0, 1, *(size + by for size in BOUNDARIES for by in (-1, 0, 1)), MIB - 64, 64 * MIB]
 
 over_a_wire = pytest.mark.parametrize("way", OUTSIDE)
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    made = Forge()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def workers(forge: Forge) -> Iterator[Workers]:
-    with Workers(forge) as made:
-        yield made
 
 
 def expected(sizes: list[int], first: int = 1) -> list[tuple[int, str]]:

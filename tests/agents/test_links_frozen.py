@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,24 +12,11 @@ from pzc.delivery.liveness import Liveness
 
 from tests.agents.linked import LONG, OUTSIDE, Publishing, pair, wait_until
 from tests.agents.links_evidence import digest, payload
-from tests.agents.links_rig import Forge, Workers
+from tests.agents.links_rig import Workers
 
 over_a_wire = pytest.mark.parametrize("way", OUTSIDE)
 
 LARGE = 200_000
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    made = Forge()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def workers(forge: Forge) -> Iterator[Workers]:
-    with Workers(forge) as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)

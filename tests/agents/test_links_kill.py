@@ -18,7 +18,7 @@ from pzc import Agent, Gap, Protocol, Subscription, block, latest
 from tests.agents.faults_rig import free_endpoint
 from tests.agents.linked import LONG, OUTSIDE, Publishing, pair, read, wait_until
 from tests.agents.links_evidence import digest, memory_of, memory_of_all, payload
-from tests.agents.links_rig import Forge, Hand, Workers
+from tests.agents.links_rig import Hand, Workers
 from tests.agents.notifying import KEY, TIMEOUT
 
 logger = logging.getLogger("tests.faults")
@@ -26,19 +26,6 @@ logger = logging.getLogger("tests.faults")
 LARGE = 200_000
 
 over_a_wire = pytest.mark.parametrize("way", OUTSIDE)
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    made = Forge()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def workers(forge: Forge) -> Iterator[Workers]:
-    with Workers(forge) as made:
-        yield made
 
 
 def expected(size: int, numbers: range) -> list[tuple[int, str]]:

@@ -8,7 +8,6 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import pytest
@@ -23,23 +22,10 @@ from pzc.agents.sockets.parts import WITHOUT_COPY
 from tests.agents.calling import KEY, TIMEOUT, run_in_fork
 from tests.agents.linked import LONG, Publishing, pair, read, wait_until
 from tests.agents.links_evidence import digest, payload
-from tests.agents.links_rig import Forge, Workers
+from tests.agents.links_rig import Workers
 from tests.agents.scarcity import Hog
 
 LARGE, HUGE = 200_000, 64 << 20
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    made = Forge()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def workers(forge: Forge) -> Iterator[Workers]:
-    with Workers(forge) as made:
-        yield made
 
 
 class Scarce:
