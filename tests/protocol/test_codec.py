@@ -32,29 +32,19 @@ from pzc.protocol.keyring import Key, Keyring, Role
 from pzc.protocol.signing import SUITES
 from pzc.protocol.window import ReplayWindow, SeenSignatures
 
-NOW = 1_700_000_000_000
-AGENT, PEER = "a" * 32, "b" * 32
-RING = Keyring.from_key("lab-secret")
-IDS = MessageIds(7)
-PIZCO_ID = "urn:uuid:9f717295-2ba7-4cab-9586-9de68210bb03"
-EITHER_RING = pytest.mark.parametrize("ring", [None, RING], ids=["unsigned", "signed"])
-EVERY_SUITE = pytest.mark.parametrize("suite", SUITES)
-
-
-def encode(codec: Codec, topic: str = "", content: object = "x", **options: Any) -> list[bytes]:
-    frames = codec.encode(AGENT, topic, content, **{"msgid": IDS.next_urn(NOW), **options})
-    return [bytes(frame) for frame in frames]
-
-
-def pizco(codec: Codec, content: object = "x", **options: Any) -> list[bytes]:
-    options = {"msgid": PIZCO_ID, "dialect": "PZC00", **options}
-    return [bytes(frame) for frame in codec.encode("tcp://127.0.0.1:5", "topic", content, **options)]
-
-
-def spoiled(frames: list[bytes]) -> list[bytes]:
-    tag = bytearray(frames[4])
-    tag[1] ^= 1
-    return [*frames[:4], bytes(tag)]
+from tests.protocol.messages import (
+    AGENT,
+    EITHER_RING,
+    EVERY_SUITE,
+    IDS,
+    NOW,
+    PEER,
+    PIZCO_ID,
+    RING,
+    encode,
+    pizco,
+    spoiled,
+)
 
 
 class CreatesFile:

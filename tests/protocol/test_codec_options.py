@@ -13,16 +13,12 @@ from hypothesis import strategies as st
 from pzc.protocol.codec import Codec
 from pzc.protocol.errors import ConfigError, LocalProtocolError, SerializeError, SignatureError
 from pzc.protocol.frames import Kind
-from pzc.protocol.ids import MessageIds, Stamp
+from pzc.protocol.ids import Stamp
 from pzc.protocol.keyring import Keyring
 from pzc.protocol.signing import LARGE, SUITES, Suite
 
-NOW = 1_700_000_000_000
-AGENT, PEER = "a" * 32, "b" * 32
-RING = Keyring.from_key("lab-secret")
-IDS = MessageIds(7)
-PIZCO_ID = "urn:uuid:9f717295-2ba7-4cab-9586-9de68210bb03"
-EITHER_RING = pytest.mark.parametrize("ring", [None, RING], ids=["unsigned", "signed"])
+from tests.protocol.messages import AGENT, EITHER_RING, IDS, NOW, PEER, PIZCO_ID, RING
+
 IMAGE = np.arange(3 * LARGE, dtype="u1")
 
 

@@ -3,10 +3,8 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import contextlib
-import dataclasses
 import datetime as dt
 import decimal
-import enum
 import fractions
 import json
 import pathlib
@@ -21,55 +19,9 @@ from hypothesis import strategies as st
 
 from pzc.protocol import errors
 from pzc.protocol.errors import DecodeError, SerializerRefused
-from pzc.protocol.unpickle import register_class, restricted_loads
+from pzc.protocol.unpickle import restricted_loads
 
-PROTOCOLS = range(6)
-
-
-def text(value: str) -> bytes:
-    raw = value.encode()
-    return b"\x8c" + bytes([len(raw)]) + raw
-
-
-def name(module: str, attribute: str) -> bytes:
-    """The STACK_GLOBAL of a class or function."""
-    return text(module) + text(attribute) + b"\x93"
-
-
-@dataclasses.dataclass
-class Point:
-    x: object
-    y: object
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Frozen:
-    x: int
-
-
-class Pair(collections.namedtuple("Pair", "a b")):
-    __slots__ = ()
-
-
-class Mode(enum.Enum):
-    SLOW = 1
-    FAST = 2
-
-
-class LabError(Exception):
-    pass
-
-
-class Table(dict):
-    pass
-
-
-class Row(list):
-    pass
-
-
-for registered in (Point, Frozen, Pair, Mode, LabError, Table, Row):
-    register_class(registered)
+from tests.protocol.pickling import PROTOCOLS, Frozen, LabError, Mode, Pair, Point, Row, Table
 
 PLAIN = [
     None,

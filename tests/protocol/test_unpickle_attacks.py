@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import builtins
-import collections
-import dataclasses
-import enum
 import os
 import pathlib
 import pickle
@@ -20,68 +17,14 @@ from pzc.protocol import errors
 from pzc.protocol.errors import DecodeError, SerializerRefused
 from pzc.protocol.unpickle import register_class, restricted_loads
 
-PROTOCOLS = range(6)
+from tests.protocol import pickling
+from tests.protocol.pickling import PROTOCOLS, Mode, Point, Row, call, inner, name, text
+
 MIB = 1 << 20
-
-
-def text(value: str) -> bytes:
-    raw = value.encode()
-    return b"\x8c" + bytes([len(raw)]) + raw
-
-
-def name(module: str, attribute: str) -> bytes:
-    """The STACK_GLOBAL of a class or function."""
-    return text(module) + text(attribute) + b"\x93"
-
-
-def call(module: str, attribute: str, *args: object) -> bytes:
-    """A whole pickle that calls ``module.attribute(*args)``."""
-    return b"\x80\x04" + name(module, attribute) + inner(tuple(args)) + b"R."
-
-
-def inner(value: object) -> bytes:
-    """The opcodes that build a value, without header, frame and STOP."""
-    return pickle.dumps(value, 3)[2:-1]
-
-
-@dataclasses.dataclass
-class Point:
-    x: object
-    y: object
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Frozen:
-    x: int
-
-
-class Pair(collections.namedtuple("Pair", "a b")):
-    __slots__ = ()
-
-
-class Mode(enum.Enum):
-    SLOW = 1
-    FAST = 2
-
-
-class LabError(Exception):
-    pass
-
-
-class Table(dict):
-    pass
-
-
-class Row(list):
-    pass
 
 
 class Stranger:
     pass
-
-
-for registered in (Point, Frozen, Pair, Mode, LabError, Table, Row):
-    register_class(registered)
 
 
 class Creates:
@@ -142,7 +85,7 @@ def test_refusing_a_name_imports_nothing() -> None:
         call("collections", "Counter", range(10**10)),
         call("builtins", "SyntaxError", "x", range(10**10)),
         call("builtins", "ExceptionGroup", "x", range(10**10)),
-        call(__name__, "Row", range(10**10)),
+        call(pickling.__name__, "Row", range(10**10)),
         call("_codecs", "encode", "x" * 100, "zlib"),
         call("_codecs", "encode", b"x", "zlib"),
         call("fractions", "Fraction", "1e999999999"),
@@ -256,7 +199,7 @@ def test_tuples_nested_too_deeply_to_hash_are_refused(wrap: bytes) -> None:
 
 
 def test_named_tuples_nested_too_deeply_to_hash_are_refused() -> None:
-    opcodes = b"\x80\x04}" + name(__name__, "Pair") + b"\x940"
+    opcodes = b"\x80\x04}" + name(pickling.__name__, "Pair") + b"\x940"
     opcodes += b"h\x00NN\x86\x81\x940"
     for index in range(1, 1000):
         opcodes += b"h\x00j" + struct.pack("<I", index) + b"N\x86\x81\x940"
@@ -276,8 +219,8 @@ def test_deeply_nested_lists_do_not_overflow_the_stack() -> None:
         (("collections", "OrderedDict"), {"x": 1}),
         (("numpy", "ndarray"), {"x": 1}),
         (("numpy", "dtype"), (3, ">", None, None, None, -1, -1, 0)),
-        ((__name__, "Point"), {"x": 1}),
-        ((__name__, "Mode"), {"x": 1}),
+        ((pickling.__name__, "Point"), {"x": 1}),
+        ((pickling.__name__, "Mode"), {"x": 1}),
     ],
 )
 def test_the_state_of_a_class_cannot_be_set(target: tuple[str, str], state: object) -> None:
@@ -318,7 +261,7 @@ def test_the_state_of_an_exception_holds_plain_attributes_only(state: object) ->
 @pytest.mark.parametrize("state", [{"__class__": int}, (None, {"__class__": int}), {1: 2}], ids=repr)
 def test_the_state_of_a_registered_object_holds_plain_attributes_only(state: object) -> None:
     with pytest.raises(DecodeError):
-        restricted_loads(b"\x80\x04" + name(__name__, "Point") + b")\x81" + inner(state) + b"b.")
+        restricted_loads(b"\x80\x04" + name(pickling.__name__, "Point") + b")\x81" + inner(state) + b"b.")
 
 
 def test_a_dtype_singleton_is_never_changed() -> None:
