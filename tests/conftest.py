@@ -33,32 +33,24 @@ pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parent.parent
 IMPORTABLE = ("benchmarks", "examples", "tests")
-ONCE = (
-    "test_bundles.py",
-    "test_calls_smoke.py",
-    "test_clock_steps.py",
-    "test_discovery_acceptance.py",
-    "test_faults.py",
-    "test_faults_clients.py",
-    "test_faults_random.py",
-    "test_inherited.py",
-    "test_jobs_tables.py",
-    "test_links_acceptance.py",
-    "test_links_faults.py",
-    "test_links_frozen.py",
-    "test_links_kill.py",
-    "test_links_outlet.py",
-    "test_links_pipe.py",
-    "test_lossy_links.py",
-    "test_mail.py",
-    "test_notifications_smoke.py",
-    "test_registering.py",
-    "test_registry.py",
-    "test_regulars_calls.py",
-    "test_scarcity.py",
-    "test_topology.py",
-    "test_trails.py",
+ONCE = ("protocol", "delivery", "shm", "discovery", "benchmarks", "networks")
+"""Folders whose tests prove the same in a checkout and in an installed package."""
+TWICE = (
+    "test_aio.py",
+    "test_aio_jupyter.py",
+    "test_calls.py",
+    "test_fastlane.py",
+    "test_links_flow.py",
+    "test_naming.py",
+    "test_notifications.py",
+    "test_process.py",
+    "test_proxy.py",
+    "test_server.py",
+    "test_settings.py",
+    "test_stubs_checked.py",
+    "test_transports.py",
 )
+"""Files of agents' tests that are run against the wheel as well."""
 
 
 def free_port() -> int:
@@ -100,7 +92,8 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what starts a JVM last, and skip it where there is no Java; mark what is tested once."""
     for item in items:
-        if item.path.parent.name in ("protocol", "delivery", "shm", "discovery") or item.path.name in ONCE:
+        folder, file = item.path.parent.name, item.path.name
+        if folder in ONCE or (folder == "agents" and file not in TWICE):
             item.add_marker(pytest.mark.once)
     items.sort(key=lambda item: item.get_closest_marker("java") is not None)
     if not items or items[-1].get_closest_marker("java") is None:

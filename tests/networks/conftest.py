@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,15 +15,8 @@ from tests.networks.namespaces import Lab, obstacle
 from tests.networks.residents import Residents
 
 REQUIRED = os.environ.get("NETWORK_TESTS") == "required"
-HERE = Path(__file__).parent
 
 _obstacle = pytest.StashKey[str]()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.parent == HERE:
-            item.add_marker(pytest.mark.once)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
