@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pzc import ProtocolError
 from pzc.pipeline import jobs
 from pzc.pipeline.decode import Decoder, make_decoder
+from pzc.pipeline.limits import read_limits
 from pzc.pipeline.report import Check, Results, write_report
 from pzc.pipeline.schema import FRAMES
 from pzc.pipeline.session import spark_session
@@ -23,6 +24,7 @@ from pzc.pipeline.session import spark_session
 from .camera import Camera
 from .co2 import Co2Analyser
 
+LIMITS = Path(__file__).with_name("limits.toml")
 MEAN_TOLERANCE = 1e-9
 HOST_UNITS = {
     "cpu_percent": "cpu [%]",
@@ -117,6 +119,17 @@ def table_checks(
     ]
 
 
+def alarm_checks(alarms: pd.DataFrame, told: Mapping[str, Any]) -> list[Check]:
+    """The ramp went over the limit: one alarm for each voltage above it that the client was told of."""
+    over = told["client"]["over_limit"]
+    highest = float(alarms["value"].max()) if len(alarms) else None
+    return [
+        Check("alarms: the ramp goes over the limit", "> 0", over, over > 0),
+        equal("alarms: one for each voltage over it", over, len(alarms)),
+        equal("alarms: the highest voltage [V]", told["client"]["ramp"]["set"], highest),
+    ]
+
+
 def co2_checks(readings: pd.DataFrame, monthly: pd.DataFrame) -> list[Check]:
     """Checks on the analyser's record."""
     record = Co2Analyser().record()
@@ -166,16 +179,18 @@ def analyse(journal: Path, key: str, told: Mapping[str, Any], directory: Path, s
         recorded = jobs.read_journal(spark, journal)
         rows = recorded.count()
         say(f"spark: verifying and decoding {rows} rows")
-        tables = jobs.build_tables(recorded, decoder, first_sequence=1)
+        tables = jobs.build_tables(recorded, decoder, first_sequence=1, limits=read_limits(LIMITS))
         statistics = tables.statistics.orderBy("name", "topic").toPandas()
         say("spark: counting, checking, averaging")
         readings = jobs.dated_readings(tables.notifications).toPandas()
         monthly = jobs.monthly_means(tables.notifications).toPandas()
         host = jobs.readings(tables.notifications, "host", {name: name for name in HOST_UNITS}).toPandas()
         supply = jobs.readings(tables.notifications, "voltage_changed", {"voltage": 0}).toPandas()
+        alarms = tables.alarms.orderBy("received_at").toPandas()
         checks = [
             *lab_checks(told),
             *table_checks(tables, statistics, told, rows),
+            *alarm_checks(alarms, told),
             *co2_checks(readings, monthly),
         ]
         results = Results(
@@ -187,11 +202,13 @@ def analyse(journal: Path, key: str, told: Mapping[str, Any], directory: Path, s
             supply=by_time(supply, {"voltage": "voltage [V]"}),
             camera=camera_frame(recorded, decoder),
             gaps=tables.gaps.toPandas(),
+            alarms=alarms,
             quarantine=tables.quarantine.select("name", "topic", "error", "reason").limit(100).toPandas(),
             facts={
                 "machine": f"{platform.node()}, {platform.system()} {platform.machine()}",
                 "Python": platform.python_version(),
                 "Spark": spark.version,
+                "lag": f"recorded at most {statistics['age_max_ms'].max():.0f} ms after it was sent",
                 "rows": f"{rows}, verified and reported in {time.monotonic() - began:.1f} s",
             },
         )

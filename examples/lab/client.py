@@ -19,6 +19,8 @@ from .station import watch_input, write_atomically
 TOPICS = {"host": "host", "co2": "co2", "camera": "frame"}
 RAMP_VOLTS = 12.0
 RAMP_STEP = 0.25
+LIMIT_VOLTS = 10.0
+"""As in limits.toml."""
 
 
 def say(text: str) -> None:
@@ -80,6 +82,7 @@ def main(argv: list[str] | None = None) -> int:
         results["received"] = {name: s.received for name, s in subscriptions.items()}
         results["dropped"] = {name: s.dropped for name, s in subscriptions.items()}
         results["voltages"] = len(voltages)
+        results["over_limit"] = sum(volts > LIMIT_VOLTS for volts in voltages)
     close(psu)
     write_atomically(args.result_file, results)
     return 0
