@@ -58,13 +58,6 @@ class Bench:
 
 
 @pytest.fixture
-def executor() -> Iterator[Executor]:
-    made = Executor("pzc-test")
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def bench(executor: Executor) -> Iterator[Bench]:
     made = Bench(executor)
     yield made

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from pzc import block, drop
 from pzc.agents.dispatch import Executor
 from pzc.agents.links.answers import Confirmed
@@ -13,13 +9,6 @@ from pzc.agents.links.places import Place
 from pzc.agents.links.roster import Roster
 from pzc.agents.notifying.subscription import Subscription
 from pzc.delivery.policies import Policy
-
-
-@pytest.fixture
-def executor() -> Iterator[Executor]:
-    made = Executor("test")
-    yield made
-    made.close()
 
 
 def place(executor: Executor, topic: str, policy: Policy | None = None, key: str | None = None) -> Place:

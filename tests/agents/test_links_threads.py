@@ -203,13 +203,6 @@ def test_the_timer_is_the_one_of_the_loop() -> None:
         loops.release(loop)
 
 
-@pytest.fixture
-def executor() -> Iterator[Executor]:
-    made = Executor("pzc-test")
-    yield made
-    made.close()
-
-
 def test_an_idle_executor_lets_the_caller_run_a_function(executor: Executor) -> None:
     ran: list[bool] = []
     assert executor.run_here(lambda: ran.append(executor.in_thread()))

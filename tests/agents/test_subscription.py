@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import queue
-import threading
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,75 +21,7 @@ from pzc.agents.dispatch import Executor
 from pzc.agents.notifying import following
 
 from tests.agents.notifying import TIMEOUT, Inbox, balance, run_threads
-
-EPOCH = 7
-
-
-def note(number: int, content: Any = None, *, key: str = "", topic: str = "t") -> Notification:
-    return Notification("p", "name", topic, key, number, EPOCH, 1.0, 2.0, content)
-
-
-class Blocked(Inbox):
-    """A callback that waits at the first notification until the test opens it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.entered, self.opened = threading.Event(), threading.Event()
-
-    def __call__(self, notification: Notification) -> None:
-        self.entered.set()
-        assert self.opened.wait(TIMEOUT)
-        super().__call__(notification)
-
-
-@pytest.fixture
-def executor() -> Iterator[Executor]:
-    made = Executor("pzc-test")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def blocked() -> Iterator[Blocked]:
-    made = Blocked()
-    yield made
-    made.opened.set()
-
-
-Make = Callable[..., Subscription]
-
-
-@pytest.fixture
-def make(executor: Executor) -> Iterator[Make]:
-    made: list[Subscription] = []
-
-    def subscription(
-        callback: Callable[[Notification], object] | None = None,
-        policy: Policy | None = None,
-        key: str | None = None,
-        thread: Executor = executor,
-        on_close: Callable[[Subscription], None] = lambda _: None,
-        topic: str = "t",
-    ) -> Subscription:
-        made.append(Subscription("p", topic, callback, policy or drop(), key, thread, on_close))
-        return made[-1]
-
-    yield subscription
-    for each in made:
-        each.close()
-
-
-def finish(executor: Executor) -> None:
-    """Wait until everything that was submitted so far has run."""
-    done = threading.Event()
-    executor.submit(done.set)
-    assert done.wait(TIMEOUT)
-
-
-def feed(subscription: Subscription, first: int, last: int) -> None:
-    for number in range(first, last + 1):
-        if subscription.observe("t", EPOCH, number)[0]:
-            subscription.deliver(note(number, number))
+from tests.agents.subscriptions import EPOCH, Make, feed, note
 
 
 def test_what_comes_out_of_a_mailbox_is_never_dropped(make: Make) -> None:
