@@ -1,15 +1,21 @@
-"""What many of these tests ask for: worker processes, an executor, subscriptions without a publisher."""
+"""What many of these tests ask for: worker processes, agents, streams, subscriptions without a publisher."""
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from pzc import Notification, Policy, Subscription, drop
+from pzc import Agent, Notification, Policy, Protocol, Subscription, drop
 from pzc.agents.dispatch import Executor
+from pzc.agents.sockets.stream import Stream
 
 from tests.agents.links_rig import Forge, Workers
+from tests.agents.notifying import KEY
+from tests.agents.piping import Link
 from tests.agents.subscriptions import Blocked, Make
 
 
@@ -59,3 +65,46 @@ def make(executor: Executor) -> Iterator[Make]:
     yield subscription
     for each in made:
         each.close()
+
+
+@pytest.fixture
+def publisher() -> Iterator[Agent]:
+    with Agent(protocol=Protocol(KEY)) as made:
+        yield made
+
+
+@pytest.fixture
+def reader() -> Iterator[Agent]:
+    with Agent(protocol=Protocol(KEY)) as made:
+        yield made
+
+
+@pytest.fixture
+def pair(publisher: Agent, reader: Agent) -> tuple[Agent, Agent]:
+    return publisher, reader
+
+
+@pytest.fixture
+def link() -> Iterator[Link]:
+    made = Link()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def raw() -> Iterator[tuple[Stream, socket.socket]]:
+    """A stream, and the bare socket of its peer."""
+    one, two = socket.socketpair()
+    stream = Stream(one)
+    with two:
+        yield stream, two
+    stream.close()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[list[int]]:
+    """Descriptors of three files."""
+    fds = [os.open(tmp_path / name, os.O_CREAT | os.O_RDWR) for name in "abc"]
+    yield fds
+    for fd in fds:
+        os.close(fd)

@@ -20,6 +20,7 @@ from pzc import Agent, BindError, Notification, Subscription
 
 KEY = "a key that both sides know"
 TIMEOUT = 20.0
+ENDPOINTS = ["tcp://127.0.0.1:0", "ipc", "inproc"]
 
 Frames = list[bytes]
 

@@ -14,6 +14,8 @@ from pzc.protocol.frames import Buffer
 from tests.agents.calling import TIMEOUT
 from tests.agents.streaming import NEVER, message, soon
 
+CARRYING = 8
+"""Flag of a message that a descriptor comes with."""
 HUGE = 5_000_000  # far more than a socket holds
 
 

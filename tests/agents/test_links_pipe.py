@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pytest
 
@@ -23,24 +22,6 @@ from tests.agents.piping import HUGE, Link, descriptors, wait_until_writable, wr
 from tests.agents.streaming import LARGE, NEVER, message, packed, soon
 
 pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over Unix sockets")
-
-CARRYING = 8
-
-
-@pytest.fixture
-def link() -> Iterator[Link]:
-    made = Link()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Iterator[list[int]]:
-    """Descriptors of three files."""
-    fds = [os.open(tmp_path / name, os.O_CREAT | os.O_RDWR) for name in "abc"]
-    yield fds
-    for fd in fds:
-        os.close(fd)
 
 
 @pytest.mark.parametrize("size", [0, 5, INLINE, INLINE + 1, HUGE])

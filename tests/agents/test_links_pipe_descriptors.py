@@ -4,8 +4,6 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,28 +15,10 @@ from pzc.shm.blocks import Block, available
 from pzc.shm.views import Mapped
 
 from tests.agents.calling import TIMEOUT
-from tests.agents.piping import HUGE, Link, descriptors, identity
+from tests.agents.piping import CARRYING, HUGE, Link, descriptors, identity
 from tests.agents.streaming import HEAD, LARGE, NEVER, attached, message, packed, soon
 
 pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over Unix sockets")
-
-CARRYING = 8
-
-
-@pytest.fixture
-def link() -> Iterator[Link]:
-    made = Link()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Iterator[list[int]]:
-    """Descriptors of three files."""
-    fds = [os.open(tmp_path / name, os.O_CREAT | os.O_RDWR) for name in "abc"]
-    yield fds
-    for fd in fds:
-        os.close(fd)
 
 
 def test_a_descriptor_comes_with_its_message(link: Link, files: list[int]) -> None:
@@ -108,16 +88,6 @@ def test_a_block_is_handed_over_and_seen(link: Link) -> None:
     assert np.frombuffer(view, np.uint8)[:5].tobytes() == b"hello"
     mapped.close()
     block.close()
-
-
-@pytest.fixture
-def raw() -> Iterator[tuple[Stream, socket.socket]]:
-    """A stream, and the bare socket of its peer."""
-    one, two = socket.socketpair()
-    stream = Stream(one)
-    with two:
-        yield stream, two
-    stream.close()
 
 
 def carrying(content: bytes = b"content", flags: int = CARRYING, block: int = 0) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,14 +19,6 @@ from tests.agents.notifying import (
     Inbox,
     balance,
 )
-
-ENDPOINTS = ["tcp://127.0.0.1:0", "ipc", "inproc"]
-
-
-@pytest.fixture
-def pair() -> Iterator[tuple[Agent, Agent]]:
-    with Agent(protocol=Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
-        yield publisher, reader
 
 
 def test_a_man_in_the_middle_who_drops_every_seventh_is_counted() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from pzc import Agent, Protocol, latest
 from pzc.agents.notifying import publisher as publisher_module
 
 from tests.agents.notifying import (
+    ENDPOINTS,
     KEY,
     TIMEOUT,
     Child,
@@ -21,14 +21,6 @@ from tests.agents.notifying import (
     balance,
     run_threads,
 )
-
-ENDPOINTS = ["tcp://127.0.0.1:0", "ipc", "inproc"]
-
-
-@pytest.fixture
-def pair() -> Iterator[tuple[Agent, Agent]]:
-    with Agent(protocol=Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
-        yield publisher, reader
 
 
 def test_of_200_fresh_pairs_each_gets_what_is_published_right_after_subscribe() -> None:

@@ -34,16 +34,6 @@ def ends() -> Iterator[tuple[Stream, Stream]]:
     two.close()
 
 
-@pytest.fixture
-def raw() -> Iterator[tuple[Stream, socket.socket]]:
-    """A stream, and the bare socket of its peer."""
-    one, two = socket.socketpair()
-    stream = Stream(one)
-    with two:
-        yield stream, two
-    stream.close()
-
-
 def hand_over(sender: Stream, receiver: Stream, content: Buffer = b"content") -> Buffer:
     sender.send(message(content), soon())
     return receiver.receive(soon(), NEVER)[2]

@@ -22,16 +22,6 @@ pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on
 
 
 @pytest.fixture
-def raw() -> Iterator[tuple[Stream, socket.socket]]:
-    """A stream, and the bare socket of its peer."""
-    one, two = socket.socketpair()
-    stream = Stream(one)
-    with two:
-        yield stream, two
-    stream.close()
-
-
-@pytest.fixture
 def block() -> Iterator[Block]:
     made = Block.create(LARGE)
     yield made

@@ -3,7 +3,6 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -54,18 +53,6 @@ class Unreadable:
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return int, ("not a number",)
-
-
-@pytest.fixture
-def reader() -> Iterator[Agent]:
-    with Agent(protocol=Protocol(KEY)) as made:
-        yield made
-
-
-@pytest.fixture
-def publisher() -> Iterator[Agent]:
-    with Agent(protocol=Protocol(KEY)) as made:
-        yield made
 
 
 def test_a_policy_that_is_not_offered_is_refused_at_subscribe(publisher: Agent, reader: Agent) -> None:
