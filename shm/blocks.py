@@ -13,8 +13,6 @@ import fcntl
 import mmap
 import os
 import sys
-import weakref
-from collections.abc import Callable
 
 import numpy as np
 
@@ -96,24 +94,3 @@ def capacity(fd: int) -> int:
     if status.st_blocks * 512 < status.st_size:
         raise ValueError(f"a block of {status.st_size} bytes has {status.st_blocks * 512} of them reserved")
     return status.st_size
-
-
-def map_private(fd: int, size: int, on_release: Callable[[], object]) -> memoryview:
-    """Map the first ``size`` bytes of a block, copy-on-write: what is written to the view nobody else sees.
-
-    Args:
-        fd: of somebody's block; it stays open, and is not needed any longer.
-        size: bytes to map, at least 1.
-        on_release: called exactly once, when the last view of the mapping is gone (slices, arrays made
-            of them); in any thread and at any moment, so it may take no lock. Not called at exit.
-
-    Raises:
-        ValueError: when the descriptor is of no sealed block, or of a smaller one.
-        OSError: when it cannot be mapped here.
-    """
-    there = capacity(fd)
-    if not 0 < size <= there:
-        raise ValueError(f"{size} bytes are not in a block of {there}")
-    mapping = mmap.mmap(fd, size, access=mmap.ACCESS_COPY)
-    weakref.finalize(mapping, on_release).atexit = False
-    return memoryview(mapping)

@@ -14,8 +14,8 @@ of it is left on this side either, so that no view ever changes under its holder
     free     not used lately  -        let go; the reader is told
     any      close            -        let go
 
-`Borrowed` is the reader's side. It keeps the descriptor of each block until the writer lets go of it, and
-maps the block anew for each message. What the sides have to tell each other are *notes*: the id of a block
+`Borrowed` is the reader's side. It keeps the descriptor and the mapping of each block until the writer lets
+go of it. What the sides have to tell each other are *notes*: the id of a block
 that is given back, and minus the id of one that was let go. They ride on the next message.
 """
 
@@ -33,13 +33,17 @@ from typing import cast
 import numpy as np
 
 from . import warm
-from .blocks import Block, address_of, map_private
+from .blocks import Block, address_of
+from .private import Private
 
 MAX_BLOCKS = 8
 """Blocks of one writer on one connection; so many messages can be held by its reader without a copy."""
 
 MAX_BYTES = 512 << 20
 """Bytes of all blocks of one writer on one connection."""
+
+COPIES = 16
+"""Contents that are copied after a reader wrote to a view: its own pages cost ten times as much as a copy."""
 
 LATELY = warm.LATELY
 MAX_FREE_BYTES = warm.MAX_FREE_BYTES
@@ -207,6 +211,8 @@ class Borrowed:
     def __init__(self, notes: deque[int]) -> None:
         self._notes = notes
         self._fds: dict[int, int] = {}
+        self._seen: dict[int, Private] = {}
+        self._copies = 0
         self._mapped: set[int] = set()
 
     def add(self, block_id: int, fd: int) -> None:
@@ -220,7 +226,9 @@ class Borrowed:
         self._fds[block_id] = fd
 
     def map(self, block_id: int, size: int) -> memoryview:
-        """A private, writable view of a message in a block; the block is given back when it is gone.
+        """A message in a block, private and writable; the block is given back when that is gone.
+
+        It is a view, or a copy where the reader lately wrote to views, which costs more than to copy.
 
         Raises:
             ValueError: for a block that is unknown, still in use here, or not what it should be.
@@ -228,8 +236,19 @@ class Borrowed:
         """
         if block_id not in self._fds or block_id in self._mapped:
             raise ValueError(f"block {block_id} is unknown, or was written again before it was given back")
+        seen = self._seen.get(block_id)
+        if seen is None or not seen.renew():
+            seen = self._seen[block_id] = Private(self._fds[block_id])
+        elif seen.was_written:
+            self._copies = COPIES
         self._mapped.add(block_id)
-        return map_private(self._fds[block_id], size, partial(self._notes.append, block_id))
+        if self._copies:
+            self._copies -= 1
+            with contextlib.suppress(MemoryError):
+                copied = seen.copy(size)
+                self._notes.append(block_id)
+                return copied
+        return seen.view(size, partial(self._notes.append, block_id))
 
     def returned(self, block_id: int) -> None:
         """The writer is being told that a block is given back."""
@@ -244,9 +263,11 @@ class Borrowed:
         if block_id not in self._fds or block_id in self._mapped:
             raise ValueError(f"block {block_id} is let go and is unknown or in use")
         os.close(self._fds.pop(block_id))
+        self._seen.pop(block_id, None)
 
     def close(self) -> None:
         """Close every descriptor; mapped messages stay."""
+        self._seen.clear()
         with contextlib.suppress(KeyError):
             while True:
                 os.close(self._fds.popitem()[1])

@@ -41,6 +41,9 @@ MAX_BYTES = 1 << 30
 
 MAX_FREE_BYTES = warm.MAX_FREE_BYTES
 
+LATELY = 1000
+"""As `warm.LATELY`: a new block costs ten times the copy into a warm one, and readers are late in bursts."""
+
 
 class Slot:
     """A block that is being written; see `Ring.allocate`.
@@ -127,6 +130,8 @@ class Ring:
         self._max_bytes = max_bytes
         self._entries: dict[int, _Entry] = {}
         self._free: dict[int, _Entry] = {}  # the one that was given back last comes last
+        self._free_bytes = 0
+        self._writing: dict[int, _Entry] = {}
         self._dropped: dict[Hashable, list[int]] = {}
         self._lock = threading.Lock()
         self._blocks = self._bytes = 0  # those being created count
@@ -146,8 +151,8 @@ class Ring:
             self._collect()
             entry = warm.warmest((e for e in reversed(self._free.values()) if e.lent() is None), size)
             if entry is not None:
-                del self._free[entry.block_id]
-                return entry.slot(size)
+                self._take(entry)
+                return self._slot(entry, size)
             if not self._reserve(warm.rounded(size)):
                 return None
         return self._create(size)
@@ -164,7 +169,7 @@ class Ring:
             entry = self._entries.get(slot.block)
             if entry is None:
                 return
-            entry.writing = False
+            self._written(entry)
             entry.holders.update(holders)
             freed = self._settle(entry)
         self._tell(freed)
@@ -175,7 +180,7 @@ class Ring:
             with self._lock:
                 entry = self._entries.get(slot.block)
                 if entry is not None:
-                    entry.writing = False
+                    self._written(entry)
                     self._settle(entry)
             self._tell(True)
 
@@ -278,10 +283,23 @@ class Ring:
             self._dropped.clear()
         self._tell(True)
 
+    def _slot(self, entry: _Entry, size: int) -> Slot:
+        self._writing[entry.block_id] = entry
+        return entry.slot(size)
+
+    def _written(self, entry: _Entry) -> None:
+        entry.writing = False
+        self._writing.pop(entry.block_id, None)
+
+    def _take(self, entry: _Entry) -> None:
+        """It is not free any longer, if it was."""
+        if self._free.pop(entry.block_id, None) is not None:
+            self._free_bytes -= entry.block.size
+
     def _collect(self) -> None:
-        for entry in list(self._entries.values()):
-            if entry.writing and entry.lent() is None:
-                entry.writing = False
+        for entry in list(self._writing.values()):
+            if entry.lent() is None:
+                self._written(entry)
                 self._settle(entry)
 
     def _reserve(self, size: int) -> bool:
@@ -318,7 +336,7 @@ class Ring:
             if block is not None and not self._closed:
                 self._last_id += 1
                 entry = self._entries[self._last_id] = _Entry(self._last_id, block)
-                return entry.slot(size)
+                return self._slot(entry, size)
             self._count(-1, -reserved)
             self.full = False
             if block is None:
@@ -345,17 +363,25 @@ class Ring:
             self._let_go(entry)
             return True
         self._free[entry.block_id], entry.turn = entry, self._turn
+        self._free_bytes += entry.block.size
+        oldest = next(iter(self._free.values()))
+        if self._free_bytes > MAX_FREE_BYTES or self._turn - oldest.turn > LATELY:
+            self._trim()
+        return True
+
+    def _trim(self) -> None:
+        """Let go of what is not worth keeping."""
         free = list(self._free.values())
         kept = sum(each.block.size for each in free[-warm.KEPT :])
-        surplus = warm.surplus(free[: -warm.KEPT], self._turn, MAX_FREE_BYTES - kept)
-        surplus += warm.surplus(free[-warm.KEPT : -1], self._turn, kept)
+        surplus = warm.surplus(free[: -warm.KEPT], self._turn, MAX_FREE_BYTES - kept, LATELY)
+        surplus += warm.surplus(free[-warm.KEPT : -1], self._turn, kept, LATELY)
         for other in surplus:
             self._let_go(other)
-        return True
 
     def _let_go(self, entry: _Entry) -> None:
         del self._entries[entry.block_id]
-        self._free.pop(entry.block_id, None)
+        self._take(entry)
+        self._writing.pop(entry.block_id, None)
         self._count(-1, -entry.block.size)
         entry.block.close()
         for holder in entry.known:

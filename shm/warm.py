@@ -47,18 +47,19 @@ def warmest(free: Iterable[K], size: int) -> K | None:
     return next((kept for kept in free if size <= kept.block.size <= largest), None)
 
 
-def surplus(free: Sequence[K], turn: int, max_bytes: int) -> list[K]:
+def surplus(free: Sequence[K], turn: int, max_bytes: int, lately: int = LATELY) -> list[K]:
     """Those of the free ones, the one longest unused coming first, that are not worth keeping.
 
     Args:
         free: blocks that nobody uses.
         turn: how many leases there have been.
         max_bytes: of all that are kept.
+        lately: leases without it after which one is let go.
     """
     excess = sum(kept.block.size for kept in free) - max_bytes
     found: list[K] = []
     for kept in free:
-        if excess > 0 or turn - kept.turn > LATELY:
+        if excess > 0 or turn - kept.turn > lately:
             excess -= kept.block.size
             found.append(kept)
     return found

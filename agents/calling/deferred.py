@@ -212,7 +212,7 @@ class Deferred:
             frames = receive_parts(socket)
             self._take(peer, frames[1:] if frames and not frames[0] else frames)
 
-    def _take(self, peer: Peer, frames: list[bytes]) -> None:
+    def _take(self, peer: Peer, frames: list[Buffer]) -> None:
         try:
             envelope = self._requester.open_reply(peer, frames)
         except PzcError:

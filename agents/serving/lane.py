@@ -57,6 +57,10 @@ class Turn:
         self.gate: threading.Lock | None = None
         self.reason: Exception | None = None
 
+    def forget(self) -> None:
+        """Let go of the work, which refers to this turn: a large content must not wait for the collector."""
+        self.work = self.refuse = None
+
 
 class Lane:
     """Slots and a queue; safe from any thread.
@@ -161,9 +165,11 @@ class Lane:
             self.leave()
 
     def _work(self, turn: Turn) -> None:
+        work = turn.work
+        turn.forget()
         try:
-            if turn.work is not None:
-                self.here(turn.work)
+            if work is not None:
+                self.here(work)
         finally:
             self.leave()
 
@@ -212,7 +218,9 @@ class Lane:
         if turn.gate is not None:
             turn.gate.release()
         elif turn.refuse is not None and turn.reason is not None:
-            turn.refuse(turn.reason)
+            refuse = turn.refuse
+            turn.forget()
+            refuse(turn.reason)
 
     def run(self, function: Callable[[], object]) -> None:
         """Run a function in its turn, in a worker."""

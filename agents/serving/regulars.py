@@ -77,11 +77,11 @@ class Regulars:
     def __len__(self) -> int:
         return len(self._known)
 
-    def meet(self, envelope: Envelope, frames: list[bytes]) -> None:
+    def meet(self, envelope: Envelope, frames: Frames) -> None:
         """A request was verified in the general way, receiver included."""
         if envelope.stamp is None or not self._house.serves(envelope, frames[4]):
             return
-        header = frames[0]
+        header = bytes(frames[0])
         self._known[header] = Regular(self._house, envelope, header)
         self._known.move_to_end(header)
         if len(self._known) > MAX_REGULARS:
@@ -93,7 +93,7 @@ class Regulars:
         Nothing was written down then, so that the general way judges it as if it had just come.
         """
         header = frames[0]
-        regular = self._known.get(header)
+        regular = self._known.get(header) if type(header) is bytes else None
         if regular is None:
             return None
         found = regular.session.verify(frames)

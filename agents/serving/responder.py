@@ -15,11 +15,11 @@ from typing import Any
 import zmq
 
 from ...protocol.errors import ProtocolError, SignatureError
-from ...protocol.frames import MAX_HEADER, Kind
+from ...protocol.frames import MAX_HEADER, Buffer, Kind
 from ...protocol.window import ReplayWindow, SeenSignatures
 from ..calling.peers import Nonces
 from ..counters import Counters
-from ..sockets.endpoints import bind, new_socket
+from ..sockets.endpoints import bind, check, new_socket, stay_in_cache
 from ..sockets.loop import Loop
 from ..sockets.parts import NOW, is_readable, receive_parts, send_parts
 from ..sockets.watch import Watch
@@ -76,6 +76,7 @@ class Responder:
         self._socket = new_socket(loop.context, zmq.ROUTER)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a reply that has nowhere to go is counted
         try:
+            stay_in_cache(self._socket, check(endpoint))
             self.endpoint = bind(self._socket, endpoint)
         except BaseException:
             self._socket.close(0)
@@ -109,7 +110,7 @@ class Responder:
                 return alone
         return False
 
-    def _take(self, parts: list[bytes]) -> bool:
+    def _take(self, parts: list[Buffer]) -> bool:
         """Answer a request, or hand it on; True when no other socket can have been touched."""
         try:
             end = parts.index(b"", 1) + 1
@@ -134,7 +135,7 @@ class Responder:
         guarded(self._replies, request, self._handle)
         return False
 
-    def _open(self, frames: list[bytes], transmit: Transmit) -> Request:
+    def _open(self, frames: list[Buffer], transmit: Transmit) -> Request:
         handshake = False
         try:
             envelope = self._protocol.open(
@@ -156,19 +157,19 @@ class Responder:
         suite = frames[4][0] if len(frames[4]) and envelope.stamp is not None else 0
         return Request(envelope, suite, handshake, envelope.sender, "tcp", transmit)
 
-    def _offset(self, frames: list[bytes]) -> int:
+    def _offset(self, frames: list[Buffer]) -> int:
         if not self.nonces.measured or not frames:
             return 0
-        parts = frames[0][:MAX_HEADER].split(b"+", 2)
+        parts = bytes(frames[0][:MAX_HEADER]).split(b"+", 2)
         return self.nonces.offset_of(parts[1].decode(errors="replace")) if len(parts) == 3 else 0
 
-    def _transmit(self, route: list[bytes], frames: Frames) -> bool:
+    def _transmit(self, route: list[Buffer], frames: Frames) -> bool:
         if self._loop.in_thread():
             return self._send(route, frames)
         self._loop.call(partial(self._send, route, frames))
         return True
 
-    def _send(self, route: list[bytes], frames: Frames) -> bool:
+    def _send(self, route: list[Buffer], frames: Frames) -> bool:
         if self._closed:
             return False
         try:

@@ -12,7 +12,7 @@ import zmq
 
 from ...protocol.errors import BindError, ConfigError, PeerLost
 from ...protocol.frames import MAX_CONTENT
-from . import inherited
+from . import families, inherited
 from .descriptors import require
 
 logger = logging.getLogger("pzc.endpoints")
@@ -25,6 +25,9 @@ HIGH_WATER_MARK = 10_000
 
 DECODE_LATER = 1 << 16
 """Contents above this many bytes are decoded by the lane, so that they do not hold up the rest."""
+
+WARM_BUFFER = 512 << 10
+"""Bytes that the kernel holds in each direction of a connection for calls within this host."""
 
 _TO_BIND = 4  # descriptors that libzmq needs for that, at most
 
@@ -98,19 +101,24 @@ def beside(endpoint: str) -> str:
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
     """Connect to one more endpoint, IPv4 or IPv6; zmq.ZMQError when that cannot be used."""
-    _set_family(socket, endpoint)
+    _set_family(socket, families.is_ipv6(endpoint))
     socket.connect(endpoint)
 
 
 def disconnect(socket: zmq.Socket[bytes], endpoint: str) -> None:
     """Leave an endpoint that `connect` was called with."""
-    _set_family(socket, endpoint)
-    socket.disconnect(endpoint)
+    ipv6 = families.is_ipv6(endpoint)
+    _set_family(socket, ipv6)
+    try:
+        socket.disconnect(endpoint)
+    except zmq.ZMQError:  # the name led to the other family then
+        _set_family(socket, not ipv6)
+        socket.disconnect(endpoint)
 
 
-def _set_family(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    # Only for such addresses: with it, libzmq tells those of IPv4 in another form. It counts from now on.
-    socket.setsockopt(zmq.IPV6, endpoint.startswith("tcp://["))
+def _set_family(socket: zmq.Socket[bytes], ipv6: bool) -> None:
+    # Only where it has to be: with it, libzmq tells addresses of IPv4 in another form. It counts from now on.
+    socket.setsockopt(zmq.IPV6, ipv6)
 
 
 def new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
@@ -161,6 +169,17 @@ def keep_alive(socket: zmq.Socket[bytes]) -> None:
     socket.setsockopt(zmq.TCP_MAXRT, 4000)
 
 
+def stay_in_cache(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    """Let large messages within this host pass through memory that stays in the processor's cache.
+
+    Before the socket connects or binds. Between hosts the kernel finds out how much is worth its while;
+    on loopback that grows to megabytes, and each message goes through memory twice more.
+    """
+    if is_loopback(endpoint):
+        socket.setsockopt(zmq.SNDBUF, WARM_BUFFER)
+        socket.setsockopt(zmq.RCVBUF, WARM_BUFFER)
+
+
 def bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
     """Bind and return the endpoint with its real port.
 
@@ -171,7 +190,7 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
     check(endpoint)
     if endpoint.startswith("ipc://") and _is_served(endpoint[6:]):
         raise BindError(f"cannot bind {endpoint}: address already in use{_advice(zmq.EADDRINUSE)}")
-    _set_family(socket, endpoint)
+    _set_family(socket, endpoint.startswith("tcp://["))
     try:
         require(_TO_BIND)
         socket.bind(

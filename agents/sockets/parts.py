@@ -30,22 +30,22 @@ def is_readable(socket: zmq.Socket[bytes]) -> bool:
     return bool(zmq.zmq_poll([(socket, _READABLE)], 0))
 
 
-def receive_parts(socket: zmq.Socket[bytes]) -> list[bytes]:
-    """All parts of the next message.
+def receive_parts(socket: zmq.Socket[bytes]) -> list[Buffer]:
+    """All parts of the next message; a large one is a read-only view.
 
     Raises:
         zmq.Again: when there is none.
     """
     receive = socket.recv
-    parts: list[bytes] = []
+    parts: list[Buffer] = []
     while True:
         frame = receive(NOW, False)
-        parts.append(frame.bytes)
+        parts.append(frame.bytes if len(frame) < WITHOUT_COPY else frame.buffer.toreadonly())
         if not frame.more:
             return parts
 
 
-def send_parts(socket: zmq.Socket[bytes], route: Sequence[bytes], frames: Sequence[Buffer]) -> None:
+def send_parts(socket: zmq.Socket[bytes], route: Sequence[Buffer], frames: Sequence[Buffer]) -> None:
     """Send a route and five frames; a large content must not be changed until it went.
 
     Raises:

@@ -150,6 +150,15 @@ def test_only_what_this_machine_alone_can_reach_is_loopback(endpoint: str, loopb
     assert endpoints.is_loopback(endpoint) is loopback
 
 
+@pytest.mark.parametrize(("endpoint", "kept"), [("tcp://127.0.0.1:0", True), ("tcp://192.0.2.1:5555", False)])
+def test_the_kernel_keeps_little_within_this_host_and_what_it_likes_elsewhere(
+    router: zmq.Socket[bytes], endpoint: str, kept: bool
+) -> None:
+    endpoints.stay_in_cache(router, endpoint)
+    size = endpoints.WARM_BUFFER if kept else -1
+    assert (router.getsockopt(zmq.SNDBUF), router.getsockopt(zmq.RCVBUF)) == (size, size)
+
+
 @pytest.mark.parametrize(
     ("endpoint", "wildcard"),
     [

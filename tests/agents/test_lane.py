@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -239,6 +241,36 @@ def test_a_worker_whose_work_raises_gives_its_slot_back(lane: Lane) -> None:
     lane.run(fail)
     visit(lane, lambda: None)
     until(lambda: lane.running == 0)
+
+
+class Work:
+    """As a call's: it refers to its turn, and the turn to it."""
+
+    def __init__(self) -> None:
+        self.turn = Turn(self.run, self.refuse)
+
+    def run(self) -> None:
+        """Its turn has come."""
+
+    def refuse(self, error: Exception) -> None:
+        """It never will."""
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_what_a_turn_refers_to_is_let_go_without_a_collection(lane: Lane, removed: bool) -> None:
+    work = Work()
+    gone = weakref.ref(work)
+    gc.disable()
+    try:
+        assert lane.enter_now()
+        lane.submit(work.turn)
+        if removed:
+            assert lane.remove(work.turn)
+        lane.leave()
+        del work
+        until(lambda: gone() is None)
+    finally:
+        gc.enable()
 
 
 def test_a_thread_knows_whether_it_is_inside(lane: Lane) -> None:

@@ -1,23 +1,17 @@
 from __future__ import annotations
 
 import fcntl
-import gc
 import mmap
 import os
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
-from pzc.shm.blocks import Block, address_of, available, map_private
+from pzc.shm.blocks import Block, address_of, available
 
 pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
 
 SIZE = 3 * mmap.PAGESIZE
-
-
-def nothing() -> None:
-    pass
 
 
 @pytest.fixture
@@ -74,73 +68,3 @@ def test_memory_that_is_refused_is_an_error_and_leaves_no_descriptor(little_memo
     for _ in range(3):
         with pytest.raises(OSError, match="large"):
             Block.create(little_memory + 1)
-
-
-def test_what_the_writer_wrote_is_what_the_reader_sees(block: Block) -> None:
-    block.buffer[:5] = b"hello"
-    assert bytes(map_private(block.fd, 5, nothing)) == b"hello"
-
-
-def test_what_a_reader_writes_nobody_else_sees(block: Block) -> None:
-    one, two = map_private(block.fd, SIZE, nothing), map_private(block.fd, SIZE, nothing)
-    np.frombuffer(one, np.uint8)[:] = 9
-    assert bytes(one) == b"\t" * SIZE
-    assert bytes(two) == bytes(block.buffer) == bytes(SIZE)
-
-
-def test_release_is_told_once_when_the_last_view_of_any_kind_is_gone(block: Block) -> None:
-    told: list[int] = []
-    view = map_private(block.fd, SIZE, lambda: told.append(1))
-    part = view[8:SIZE][8:64]
-    array = np.frombuffer(part, np.uint16)[3:]
-    readonly = memoryview(array.data).toreadonly()
-    view = part = array = None
-    gc.collect()
-    assert told == []
-    assert readonly.nbytes == 50
-    readonly = None
-    gc.collect()
-    assert told == [1]
-
-
-def test_a_view_outlives_the_descriptor_that_it_came_from(block: Block) -> None:
-    block.buffer[:4] = b"kept"
-    copy = os.dup(block.fd)
-    view = map_private(copy, 4, nothing)
-    os.close(copy)
-    block.close()
-    assert bytes(view) == b"kept"
-
-
-@pytest.mark.parametrize("size", [0, -1, SIZE + 1, 1 << 40])
-def test_more_than_a_block_has_is_not_mapped(block: Block, size: int) -> None:
-    with pytest.raises(ValueError, match="are not in a block"):
-        map_private(block.fd, size, nothing)
-
-
-def refused(fd: int, match: str) -> None:
-    try:
-        with pytest.raises(ValueError, match=match):
-            map_private(fd, SIZE, nothing)
-    finally:
-        os.close(fd)
-
-
-def test_memory_that_could_shrink_under_its_reader_is_not_mapped() -> None:
-    fd = os.memfd_create("test", os.MFD_ALLOW_SEALING)
-    os.posix_fallocate(fd, 0, SIZE)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
-    refused(fd, "could shrink")
-
-
-def test_memory_that_is_not_reserved_is_not_mapped() -> None:
-    fd = os.memfd_create("test", os.MFD_ALLOW_SEALING)
-    os.ftruncate(fd, SIZE)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-    refused(fd, "0 of them reserved")
-
-
-def test_a_descriptor_of_something_else_is_not_mapped() -> None:
-    reader, writer = os.pipe()
-    os.close(writer)
-    refused(reader, "could shrink")

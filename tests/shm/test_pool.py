@@ -13,6 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from pzc.shm import pool as pools
 from pzc.shm.blocks import Block, address_of, available
 from pzc.shm.pool import MAX_BLOCKS, Borrowed, Pool
+from pzc.shm.private import Private
 
 pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
 
@@ -240,6 +241,29 @@ def test_a_closed_pool_gives_nothing_and_what_was_given_stays(connection: Connec
     assert theirs[-1] == ord("x")
     assert connection.writer.allocate(SIZE) is None
     assert connection.writer.place(b"x" * SIZE) is None
+
+
+def test_a_reader_that_writes_is_given_copies_for_a_while(connection: Connection) -> None:
+    np.frombuffer(connection.send(b"x" * SIZE), np.uint8)[:] = 9
+    connection.give_back()
+    held = [connection.send(b"y" * SIZE) for _ in range(pools.COPIES) if connection.give_back() is None]
+    assert len(connection.blocks()) == 1
+    assert {bytes(each) for each in held} == {b"y" * SIZE}
+    connection.give_back()
+    views = [connection.send(b"z" * SIZE) for _ in range(2)]
+    assert len(connection.blocks()) == 2
+    assert {bytes(each) for each in views} == {b"z" * SIZE}
+
+
+def test_a_reader_whose_memory_is_locked_sees_each_content(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Private, "renew", lambda _: False)
+    for letter in b"abc":
+        np.frombuffer(view := connection.send(bytes([letter]) * SIZE), np.uint8)[1:] = 9
+        assert view[0] == letter
+        del view
+        connection.give_back()
 
 
 class Holders(RuleBasedStateMachine):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pzc.shm import ring as rings
-from pzc.shm import warm
-from pzc.shm.blocks import available, capacity, map_private
+from pzc.shm.blocks import available, capacity
+from pzc.shm.private import Private
 from pzc.shm.ring import Ring, Slot
 
 from tests.shm.ringing import BUFFERS, SIZE, allocate, publish
@@ -28,7 +28,7 @@ def ring() -> Iterator[Ring]:
 
 def test_what_was_written_is_seen_through_the_descriptor(ring: Ring) -> None:
     slot = publish(ring, "a", fill=b"7")
-    assert bytes(map_private(slot.fd, SIZE, int)) == b"7" * SIZE
+    assert bytes(Private(slot.fd).view(SIZE, int)) == b"7" * SIZE
     assert slot.size == SIZE
 
 
@@ -175,14 +175,14 @@ def test_three_free_blocks_are_kept_however_large_they_are(
 def test_a_free_block_that_was_not_used_lately_is_let_go(ring: Ring) -> None:
     for slot in [publish(ring, "a") for _ in range(3)]:
         ring.end(slot.block, "a")
-    for _ in range(warm.LATELY + 2):
+    for _ in range(rings.LATELY + 2):
         publish(ring)
     assert ring.statistics()["blocks"] == 1
 
 
 def test_a_block_that_was_held_for_long_is_as_warm_as_others_when_it_is_freed(ring: Ring) -> None:
     slots = [publish(ring, "a") for _ in range(2)]
-    for _ in range(warm.LATELY + 2):
+    for _ in range(rings.LATELY + 2):
         publish(ring)
     for slot in slots:
         ring.end(slot.block, "a")
