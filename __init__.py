@@ -14,6 +14,7 @@ from .agents.calling.locking import lock
 from .agents.calling.proxy import Proxy, close
 from .agents.calling.streams import RemoteStream
 from .agents.naming.participants import discover
+from .agents.notifying.notification import acknowledge
 from .agents.notifying.signals import Signal
 from .agents.notifying.subscription import Notification, Subscription
 from .agents.serving.calls import cancelled
@@ -114,6 +115,7 @@ __all__ = [
     "TypeMismatch",
     "UnknownName",
     "VersionError",
+    "acknowledge",
     "aio",
     "attach",
     "batch",

@@ -138,6 +138,10 @@ class Protocol:
         """A fresh message id."""
         return self._ids.next_urn(now_ms())
 
+    def urn_at(self, ms: int) -> str:
+        """A fresh message id of another time than now, in Unix milliseconds."""
+        return self._ids.next_urn(ms)
+
     def encode(
         self,
         sender: str,

@@ -73,6 +73,7 @@ class Box(Generic[P, W]):
         held: the poll that waits: its ticket, what it asks, and when it is flushed.
         ready: whether the held poll is to be looked at.
         wanted: size of what found no room; None when nobody waits.
+        raw: whether its messages go with their own frames.
         polled_at: when it was polled, or opened.
         flushed_at: when a held poll's time was over.
         wake: when its alarm rings; ``alarm`` numbers it.
@@ -90,6 +91,7 @@ class Box(Generic[P, W]):
         "polled_at",
         "position",
         "process",
+        "raw",
         "ready",
         "stale",
         "subscriptions",
@@ -108,7 +110,7 @@ class Box(Generic[P, W]):
         self.answer: Applied | None = None
         self.stale: dict[tuple[str, str | None], None] | None = None
         self.held: tuple[W, PollRequest, float] | None = None
-        self.ready = False
+        self.ready = self.raw = False
         self.wanted: int | None = None
         self.polled_at = self.flushed_at = now
         self.wake = float("inf")
@@ -145,12 +147,12 @@ class Box(Generic[P, W]):
         if batch.begins:
             self.stale = dict.fromkeys(self.subscriptions)
         stale = self.stale
-        for topic, key, subscribe in batch.commands:
+        for topic, key, subscribe, who in batch.commands:
             if stale is not None:
                 stale.pop((topic, key), None)
             if not subscribe:
                 self._unsubscribe(topic, key, interests)
-            elif self.subscriptions.add(topic, key):
+            elif self.subscriptions.add(topic, key, who):
                 interests.add(topic, key, self)
         if batch.ends and stale is not None:
             for topic, key in stale:

@@ -24,6 +24,7 @@ A poll is replaced by a new one when there is something to acknowledge, or room 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -127,6 +128,7 @@ class Collector(Generic[P]):
     Attributes:
         position: of the numbering; None while it is opened.
         ended: whether the mailbox is no longer for this process.
+        paused: ask for no messages, only to be known as alive.
 
     Raises:
         ConfigError: when the numbers cannot go together.
@@ -155,7 +157,7 @@ class Collector(Generic[P]):
             raise ConfigError(f"a collector needs a window of at least 1 message, not {window}")
         self.policy = policy
         self.position: Position | None = None
-        self.ended = False
+        self.ended = self.paused = False
         self._hold = hold
         self._patience = patience
         self._lost = lost
@@ -212,6 +214,15 @@ class Collector(Generic[P]):
         """
         if self._progress is not None and position == self.position:
             self._progress.done(number)
+            self._note_news(now)
+
+    def done_many(self, position: Position, numbers: Iterable[int], now: float) -> None:
+        """The process is done with several messages; those that are not held change nothing."""
+        if self._progress is not None and position == self.position:
+            if isinstance(numbers, range) and numbers:
+                self._progress.done_run(numbers[0], numbers[-1])
+            else:
+                self._progress.done_many(numbers)
             self._note_news(now)
 
     def done_upto(self, position: Position, number: int, now: float) -> None:
@@ -372,7 +383,7 @@ class Collector(Generic[P]):
 
     def _next_poll(self) -> PollRequest:
         progress = self._progress
-        room = self._window - self.pending
+        room = 0 if self.paused else self._window - self.pending
         return PollRequest(
             serial=self._next_serial(),
             position=self.position,

@@ -79,12 +79,15 @@ class Interests(Generic[W]):
 
 
 class Subscriptions:
-    """The entities of one subscriber; its length counts them. Iterates over ``(topic, key)``."""
+    """The entities of one subscriber, and for whom it has each; its length counts them.
+
+    Iterates over ``(topic, key)``.
+    """
 
     __slots__ = ("_count", "_topics")
 
     def __init__(self) -> None:
-        self._topics: dict[str, set[str | None]] = {}
+        self._topics: dict[str, dict[str | None, tuple[str, ...]]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -93,21 +96,25 @@ class Subscriptions:
     def __iter__(self) -> Iterator[tuple[str, str | None]]:
         return ((topic, key) for topic, keys in self._topics.items() for key in keys)
 
-    def add(self, topic: str, key: str | None) -> bool:
-        """Whether the entity is new."""
-        keys = self._topics.setdefault(topic, set())
-        if key in keys:
-            return False
-        keys.add(key)
-        self._count += 1
-        return True
+    def add(self, topic: str, key: str | None, who: tuple[str, ...] = ()) -> bool:
+        """Whether the entity is new; it is for these from now on."""
+        keys = self._topics.setdefault(topic, {})
+        new = key not in keys
+        keys[key] = who
+        self._count += new
+        return new
+
+    def who(self, topic: str) -> set[str]:
+        """For whom it has any message of a topic; empty when that was not said."""
+        groups = (*self._topics.get(topic, {}).values(), *self._topics.get(ALL, {}).values())
+        return {who for group in groups for who in group}
 
     def discard(self, topic: str, key: str | None) -> bool:
         """Whether the entity was there."""
         keys = self._topics.get(topic)
         if keys is None or key not in keys:
             return False
-        keys.remove(key)
+        del keys[key]
         self._count -= 1
         if not keys:
             del self._topics[topic]

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from ..protocol.errors import PolicyRefused, RemoteProtocolError
 from .policies import Policy
 
 P = TypeVar("P")
@@ -31,6 +32,9 @@ BATCH_BYTES = 512 << 20
 
 MAX_COMMANDS = 10_000
 """Most commands of one batch."""
+
+MAX_WHO = 1000
+"""Agents of one process that are told for one command; further ones are not counted."""
 
 Reason = Literal["unknown subscriber", "taken over", "not yours", "beyond", "no room"]
 
@@ -112,11 +116,15 @@ class Caller:
 
 
 class Command(NamedTuple):
-    """Subscribe or unsubscribe: one key of a topic, all keys (None), or all topics (`ALL`, with no key)."""
+    """Subscribe or unsubscribe: one key of a topic, all keys (None), or all topics (`ALL`, with no key).
+
+    ``who`` are the agents of the process that it is for; empty when that is not said.
+    """
 
     topic: str
     key: str | None = None
     subscribe: bool = True
+    who: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +166,7 @@ class PollRequest:
         acknowledged: every number up to it is done with, and may be forgotten.
         limit: most messages of the answer; 0 only to be known as alive.
         hold: longest time that the poll may be held, in seconds.
+        raw: messages are to come with their own frames, which count for the bounds of the mailbox then.
     """
 
     serial: int
@@ -166,6 +175,7 @@ class PollRequest:
     acknowledged: int
     limit: int = BATCH_MESSAGES
     hold: float = 1.0
+    raw: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +236,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[P, W]):
-    """A held poll has its answer."""
+    """A held poll has its answer; ``raw`` as it was asked for."""
 
     ticket: W
     answer: Batch[P] | Refusal
+    raw: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,3 +265,33 @@ class Gone:
     process: str
     waiting: int
     bytes: int
+
+
+def check_commands(batch: Commands, largest: Policy) -> None:
+    """Judge a batch of commands.
+
+    Raises:
+        RemoteProtocolError: for one that cannot be.
+        PolicyRefused: for a policy with larger bounds than ``largest`` has.
+    """
+    if batch.number < 1 or len(batch.commands) > MAX_COMMANDS:
+        raise RemoteProtocolError(
+            f"batch {batch.number} of {len(batch.commands)} commands: expected a number from 1 and at most "
+            f"{MAX_COMMANDS} commands"
+        )
+    if batch.policy.name != "mailbox":
+        raise RemoteProtocolError(f"a mailbox was asked for with the policy {batch.policy.name}")
+    excess = [
+        f"{name} {asked}, at most {most}"
+        for name, asked, most in (
+            ("max_messages", batch.policy.bound, largest.bound),
+            ("max_bytes", batch.policy.max_bytes, largest.max_bytes),
+            ("keep", batch.policy.keep, largest.keep),
+        )
+        if asked is not None and most is not None and asked > most
+    ]
+    if excess:
+        raise PolicyRefused(f"this publisher keeps no mailbox so large: {'; '.join(excess)}")
+    for topic, key, *_ in batch.commands:
+        if topic == ALL and key is not None:
+            raise RemoteProtocolError(f"all topics have no key {key!r} in common; subscribe to topics")

@@ -48,19 +48,15 @@ from __future__ import annotations
 import heapq
 from typing import Generic, TypeVar
 
-from ..protocol.errors import PolicyRefused, RemoteProtocolError
 from .boxes import Box, Key, Statistics, key_of
 from .interests import Interests
 from .mail import (
-    ALL,
     BATCH_BYTES,
-    MAX_COMMANDS,
     Answered,
     Applied,
     Batch,
     Caller,
     CommandRequest,
-    Commands,
     Gone,
     Message,
     Outdated,
@@ -69,6 +65,7 @@ from .mail import (
     Reason,
     Refusal,
     Room,
+    check_commands,
 )
 from .policies import KEEP, Policy, mailbox
 
@@ -114,7 +111,7 @@ class Mailboxes(Generic[P, W]):
         self._largest = largest
         self._boxes: dict[tuple[bool, str], Box[P, W]] = {}
         self._tenures = 0
-        self._blocking = 0
+        self._blocking = self._raw = 0
         self._ready: list[Box[P, W]] = []
         self._events: list[Answered[P, W] | Room | Gone] = []
         self._alarms: list[tuple[float, int, Key]] = []
@@ -130,17 +127,22 @@ class Mailboxes(Generic[P, W]):
         """Whether any mailbox blocks when it is full."""
         return self._blocking > 0
 
-    def would_block(self, topic: str, key: str | None, size: int) -> tuple[str, ...]:
+    @property
+    def any_raw(self) -> bool:
+        """Whether the messages of any mailbox go with their own frames."""
+        return self._raw > 0
+
+    def would_block(self, topic: str, key: str | None, size: int, beside: int = 0) -> tuple[str, ...]:
         """The readers that have no room for a message; nobody else's room matters to it.
 
-        `Room` is told once for each of them, as soon as it has.
+        `Room` is told once for each of them, as soon as it has. Arguments as `publish`.
         """
         if not self._blocking:
             return ()
-        return self._without_room(self.interests.matching(topic, key), size)
+        return self._without_room(self.interests.matching(topic, key), size, beside)
 
     def publish(
-        self, topic: str, key: str | None, sequence: int, size: int, payload: P, now: float
+        self, topic: str, key: str | None, sequence: int, size: int, payload: P, now: float, beside: int = 0
     ) -> tuple[str, ...]:
         """Put a message into each mailbox that is interested.
 
@@ -151,6 +153,7 @@ class Mailboxes(Generic[P, W]):
             size: bytes that it counts for.
             payload: shared by all mailboxes.
             now: monotonic seconds.
+            beside: bytes that its frames count for where they go with it.
 
         Returns:
             Nothing when it was done; else the readers that have no room, as `would_block`, and nothing was
@@ -159,11 +162,13 @@ class Mailboxes(Generic[P, W]):
         boxes = self.interests.matching(topic, key)
         if not boxes:
             return ()
-        if self._blocking and (full := self._without_room(boxes, size)):
+        if self._blocking and (full := self._without_room(boxes, size, beside)):
             return full
-        message = Message(topic, key, sequence, size, payload, now)
+        plain = message = Message(topic, key, sequence, size, payload, now)
+        if beside and self._raw:
+            message = Message(topic, key, sequence, size + beside, payload, now)
         for box in boxes:
-            box.mailbox.put(message)
+            box.mailbox.put(message if box.raw else plain)
             if box.held is not None and not box.ready:
                 box.ready = True
                 self._ready.append(box)
@@ -179,7 +184,7 @@ class Mailboxes(Generic[P, W]):
             PolicyRefused: for a policy with larger bounds than this publisher allows; nothing was changed.
         """
         batch = request.batch
-        _check(batch, self._largest)
+        check_commands(batch, self._largest)
         box = self._find(caller, request.position, now)
         if isinstance(box, Refusal):
             return box
@@ -221,6 +226,8 @@ class Mailboxes(Generic[P, W]):
         if not 0 <= request.acknowledged <= mailbox.sent or not 0 <= after <= mailbox.sent:
             return self._refusal("beyond")
         box.polled_at = max(box.polled_at, now)
+        self._raw += request.raw - box.raw
+        box.raw = request.raw
         self._flush(box)
         mailbox.acknowledge(request.acknowledged)
         mailbox.arrived(after)
@@ -339,13 +346,14 @@ class Mailboxes(Generic[P, W]):
 
     def _answer(self, box: Box[P, W], answer: Batch[P] | Refusal) -> None:
         if box.held is not None:
-            self._events.append(Answered(box.held[0], answer))
+            self._events.append(Answered(box.held[0], answer, box.held[1].raw))
             box.held = None
 
-    def _without_room(self, boxes: tuple[Box[P, W], ...], size: int) -> tuple[str, ...]:
-        full = [box for box in boxes if box.blocks and not box.mailbox.fits(size)]
+    def _without_room(self, boxes: tuple[Box[P, W], ...], size: int, beside: int) -> tuple[str, ...]:
+        full = [box for box in boxes if box.blocks and not box.mailbox.fits(size + beside * box.raw)]
         for box in full:
-            box.wanted = size if box.wanted is None else min(box.wanted, size)
+            wanted = size + beside * box.raw
+            box.wanted = wanted if box.wanted is None else min(box.wanted, wanted)
         return tuple(box.reader for box in full)
 
     def _look_for_room(self, box: Box[P, W]) -> None:
@@ -360,6 +368,7 @@ class Mailboxes(Generic[P, W]):
         for topic, key in list(box.subscriptions):
             self.interests.discard(topic, key, box)
         self._blocking -= box.blocks
+        self._raw -= box.raw
         if box.wanted is not None:
             self._events.append(Room(box.reader))
 
@@ -373,27 +382,3 @@ class Mailboxes(Generic[P, W]):
         if len(self._alarms) > 2 * len(self._boxes) + SPARE_ALARMS:
             self._alarms = [(each.wake, each.alarm, each.key) for each in self._boxes.values()]
             heapq.heapify(self._alarms)
-
-
-def _check(batch: Commands, largest: Policy) -> None:
-    if batch.number < 1 or len(batch.commands) > MAX_COMMANDS:
-        raise RemoteProtocolError(
-            f"batch {batch.number} of {len(batch.commands)} commands: expected a number from 1 and at most "
-            f"{MAX_COMMANDS} commands"
-        )
-    if batch.policy.name != "mailbox":
-        raise RemoteProtocolError(f"a mailbox was asked for with the policy {batch.policy.name}")
-    excess = [
-        f"{name} {asked}, at most {most}"
-        for name, asked, most in (
-            ("max_messages", batch.policy.bound, largest.bound),
-            ("max_bytes", batch.policy.max_bytes, largest.max_bytes),
-            ("keep", batch.policy.keep, largest.keep),
-        )
-        if asked is not None and most is not None and asked > most
-    ]
-    if excess:
-        raise PolicyRefused(f"this publisher keeps no mailbox so large: {'; '.join(excess)}")
-    for topic, key, _ in batch.commands:
-        if topic == ALL and key is not None:
-            raise RemoteProtocolError(f"all topics have no key {key!r} in common; subscribe to topics")

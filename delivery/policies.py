@@ -16,7 +16,7 @@ of its `Collector`, bounds what is pending.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Generic, TypeVar
@@ -233,9 +233,9 @@ class Inbox(Generic[T]):
         self._items.append(item)
         return True
 
-    def offer_all(self, items: Iterable[T]) -> None:
+    def offer_all(self, items: Sequence[T]) -> None:
         """Take several, as `offer` each."""
-        if not self.policy.lossy:
+        if not self.policy.lossy or len(items) + len(self._items) <= self.policy.bound:
             self._items.extend(items)
             return
         for item in items:

@@ -13,6 +13,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
 
 from ..protocol.errors import LocalProtocolError
 
@@ -58,6 +60,30 @@ class Progress:
             self._done.add(number)
         if self._done or self._skipped:
             self._advance()
+
+    def done_run(self, first: int, last: int) -> None:
+        """All numbers of a range are done with; those that are not held change nothing."""
+        if first == self.acknowledged + 1 and last <= self.received and not (self._done or self._skipped):
+            self.pending -= last + 1 - first
+            self.acknowledged = last
+        else:
+            self.done_many(range(first, last + 1))
+
+    def done_many(self, numbers: Iterable[int]) -> None:
+        """Several numbers are done with, in any order; those that are not held change nothing."""
+        ordered = sorted(numbers)
+        if not ordered:
+            return
+        count, first, last = len(ordered), ordered[0], ordered[-1]
+        run = last - first + 1 == count == len(set(ordered))
+        fresh = first == self.acknowledged + 1 and last <= self.received
+        if run and fresh and not (self._done or self._skipped):
+            self.acknowledged = last
+            self.pending -= count
+            return
+        for number in ordered:
+            with suppress(LocalProtocolError):
+                self.done(number)
 
     def done_upto(self, number: int) -> None:
         """All numbers up to it are done with, those too that were before.

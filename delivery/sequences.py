@@ -60,11 +60,12 @@ class Sequence:
             self._only_told = True
         return gap
 
-    def observe(self, epoch: int, number: int) -> tuple[bool, Gap | None]:
-        """A notification arrived.
+    def observe(self, epoch: int, number: int, upto: int = 0) -> tuple[bool, Gap | None]:
+        """A notification arrived, or several that are numbered without a hole, up to ``upto``.
 
         Returns:
-            Whether it is new, and the gap that it reveals.
+            Whether it, the first one, is new, and the gap that it reveals. When that is not new, nothing is
+            said of the others.
         """
         if epoch == self._before:
             return False, None
@@ -75,7 +76,7 @@ class Sequence:
             return False, gap
         if last is not None and number > last + 1:
             gap = Gap(epoch, last + 1, number - 1)
-        self.last = number
+        self.last = max(number, upto)
         return True, gap
 
     def told(self, epoch: int, last: int) -> Gap | None:

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
 
-from . import ids, signing
+from . import signing
 from .envelope import Envelope
 from .errors import RemoteProtocolError
 from .frames import MAX_CONTENT, MAX_HEADER, PZC01, Buffer, Kind, read_key, read_sequence
-from .ids import Stamp
+from .ids import Stamp, Urns
+from .keyring import Key
 from .signing import KEY_ID_SIZE, Suite
 
 CAPACITY = 4096
 """Series that are remembered; then it begins anew."""
 
-_BLOCK = 64
+BLOCK = 64
 """Block size of SHA-256 in bytes; a key of more bytes is not prepared."""
 
 _EPOCH = -8
@@ -38,7 +39,7 @@ class Prepared:
     """
 
     def __init__(self, key: bytes) -> None:
-        block = key.ljust(_BLOCK, b"\0")
+        block = key.ljust(BLOCK, b"\0")
         self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
         self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
 
@@ -50,6 +51,34 @@ class Prepared:
         return outer.digest()
 
 
+class Tags(Prepared):
+    """HMAC-SHA256 tags of notifications under one key; what says their lengths is kept for the next one.
+
+    Safe from any thread.
+
+    Args:
+        key: whose HMAC key has at most `BLOCK` bytes.
+    """
+
+    def __init__(self, key: Key) -> None:
+        super().__init__(key.hmac_key)
+        self._parties = signing.parties(Kind.NOTIFICATION, Suite.HMAC_SHA256, key.key_id, "")
+        self._known: tuple[tuple[int, ...], bytes] = (), b""
+
+    def of(self, header: bytes, serializer: bytes, msgid: bytes, content: Buffer) -> bytes:
+        """The tag of a notification."""
+        lengths = len(header), len(serializer), len(msgid), len(content)
+        known, opening = self._known
+        if known != lengths:
+            whole = signing.covered(self._parties, header, serializer, msgid, lengths[3])
+            opening = whole[: len(whole) - sum(lengths[:3])]
+            self._known = lengths, opening
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(b"".join((opening, header, serializer, msgid, content)))
+        outer.update(inner.digest())
+        return outer.digest()
+
+
 @dataclass(slots=True)
 class Series:
     """What the notifications of one sender, epoch and topic share.
@@ -57,16 +86,18 @@ class Series:
     Attributes:
         envelope: of the one that was judged by the codec; its content is dropped.
         sealer: opens the others.
-        prepared: with ``parties``, does so faster for HMAC; None for other suites.
-        parties: see `signing.parties`.
+        tags: do so faster for HMAC; None for other suites.
         tag_end: where the tag ends in frame 4.
+        urns: read their message ids.
+        about: what whoever learned it keeps with it.
     """
 
     envelope: Envelope
     sealer: signing.Sealer
-    prepared: Prepared | None
-    parties: signing.Parties
+    tags: Tags | None
     tag_end: int
+    urns: Urns = field(default_factory=Urns)
+    about: object = None
 
 
 class Opened(NamedTuple):
@@ -80,22 +111,31 @@ class Opened(NamedTuple):
     content: Buffer
 
 
+# A named tuple's own constructor is Python code, and takes twice as long.
+_new_opened = cast("Callable[[type[Opened], tuple[object, ...]], Opened]", tuple.__new__)
+
+
 class Batch:
     """Remembers series; see the module's docstring."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Series] = {}
 
-    def learn(self, frames: Sequence[bytes], envelope: Envelope) -> None:
-        """Remember the series of a notification that the codec has opened, without a time to judge."""
+    def learn(self, frames: Sequence[bytes], envelope: Envelope, about: object = None) -> None:
+        """Remember the series of a notification that the codec has opened.
+
+        Args:
+            frames: as received.
+            envelope: what the codec made of them; its content is dropped.
+            about: kept with the series.
+        """
         if envelope.dialect != PZC01 or envelope.kind is not Kind.NOTIFICATION:
             return
         header, name, _, msgid, proof = frames
         signature, signer = signing.split(proof), envelope.signer
-        prepared, parties = None, (b"", b"")
-        if signer is not None and signature.suite is Suite.HMAC_SHA256 and len(signer.hmac_key) <= _BLOCK:
-            prepared = Prepared(signer.hmac_key)
-            parties = signing.parties(Kind.NOTIFICATION, signature.suite, signer.key_id, "")
+        tags = None
+        if signer is not None and signature.suite is Suite.HMAC_SHA256 and len(signer.hmac_key) <= BLOCK:
+            tags = Tags(signer)
         sealer = signing.sealer(
             signer, signature.suite, Kind.NOTIFICATION, envelope.sender, "", envelope.epoch
         )
@@ -104,10 +144,10 @@ class Batch:
         if len(self._known) >= CAPACITY:
             self._known.clear()
         self._known[_shared(header.rsplit(b"+", 2)[0], name, msgid, proof)] = Series(
-            envelope, sealer, prepared, parties, tag_end
+            envelope, sealer, tags, tag_end, about=about
         )
 
-    def open(self, header: bytes, name: bytes, content: bytes, msgid: bytes, proof: bytes) -> Opened | None:
+    def open(self, header: bytes, name: bytes, content: Buffer, msgid: bytes, proof: bytes) -> Opened | None:
         """Verify one notification of a known series; None when the codec has to judge it."""
         parts = header.rsplit(b"+", 2)
         series = self._known.get(_shared(parts[0], name, msgid, proof))
@@ -115,19 +155,15 @@ class Batch:
             return None
         try:
             sequence, about = read_sequence(parts[1]), read_key(parts[2]) if parts[2] else ""
-            urn = str(msgid, "ascii")
-            stamp = ids.parse_urn(urn)
+            stamp = series.urns.read(msgid)
             tag = proof[1 : series.tag_end]
-            prepared = series.prepared
-            if prepared is None:
-                opened = series.sealer.open(stamp, header, name, msgid, content, tag)
-                return Opened(series, sequence, about, urn, stamp, opened)
+            if series.tags is None:
+                content = series.sealer.open(stamp, header, name, msgid, content, tag)
+            elif not hmac.compare_digest(series.tags.of(header, name, msgid, content), tag):
+                return None
         except (RemoteProtocolError, UnicodeDecodeError, IndexError):
             return None
-        whole = signing.covered(series.parties, header, name, msgid, len(content), content)
-        if not hmac.compare_digest(prepared.digest(whole), tag):
-            return None
-        return Opened(series, sequence, about, urn, stamp, content)
+        return _new_opened(Opened, (series, sequence, about, str(msgid, "ascii"), stamp, content))
 
 
 def _shared(opening: bytes, name: bytes, msgid: bytes, proof: bytes) -> tuple[object, ...]:

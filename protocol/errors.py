@@ -34,6 +34,7 @@
     ├── MemberRefused (AttributeError)      private or unexposed member
     ├── RemoteError (RuntimeError)          a remote exception that cannot be rebuilt here
     ├── JournalError (OSError)              a journal that cannot be written or read
+    ├── RowsMissing (LookupError)           notifications that a query has planned to read and nobody has
     └── MissingRequirement (ImportError)    an optional package or program is not installed
 
 ``Local…`` means your call was wrong, ``Remote…`` that theirs was (the split follows h11).
@@ -213,6 +214,10 @@ class RemoteError(PzcError, RuntimeError):
 
 class JournalError(PzcError, OSError):
     """A journal cannot be written or read."""
+
+
+class RowsMissing(PzcError, LookupError):
+    """Notifications that a Spark query has planned to read, and that nobody has any more."""
 
 
 class MissingRequirement(PzcError, ImportError):

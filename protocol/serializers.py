@@ -13,6 +13,7 @@ json     tuples as lists, keys as str          safe as it is
 msgpack  tuples as lists                       safe as it is
 bundle   a :class:`.bundle.Bundle`, else none  safe as it is; what links are made of
 mail     a :class:`.bundle.Mail`, else none    safe as it is; what comes out of mailboxes
+letters  a :class:`.letters.Letters`, else none safe as it is; the same with everybody's own frames
 ======== ===================================== ============================================
 
 The byte layout of a ``buffers`` frame is described in :mod:`.buffers`.
@@ -31,7 +32,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from . import arrays, buffers, bundle, pickles, portable, templates
+from . import arrays, buffers, bundle, letters, pickles, portable, templates
 from .buffers import Allocate
 from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
 from .pickles import Data
@@ -40,7 +41,7 @@ from .unpickle import restricted_loads
 SAFE: frozenset[str] = frozenset({"json", "msgpack"})
 """Built-in families that never unpickle."""
 
-STRUCTURAL: frozenset[str] = frozenset({"bundle", "mail"})
+STRUCTURAL: frozenset[str] = frozenset({"bundle", "mail", "letters"})
 """Families of the wire's own structs: accepted everywhere, and not to be chosen for contents."""
 
 Encoder = Callable[[object, Allocate | None], Data]
@@ -370,6 +371,14 @@ def _decode_mail(data: Data, _trusted: bool, _writable: bool) -> object:
     return bundle.decode_mail(data)
 
 
+def _encode_letters(content: object, _allocate: Allocate | None) -> bytes:
+    return letters.encode(content)
+
+
+def _decode_letters(data: Data, _trusted: bool, _writable: bool) -> object:
+    return letters.decode(data)
+
+
 _SERIALIZERS: dict[str, _Serializer] = {
     "pickle": _Serializer("pickle", _pickle_encoder(pickle.HIGHEST_PROTOCOL), _decode_pickle, safe=False),
     **{f"pickle{n}": _Serializer("pickle", _pickle_encoder(n), _decode_pickle, safe=False) for n in range(6)},
@@ -378,4 +387,5 @@ _SERIALIZERS: dict[str, _Serializer] = {
     "buffers": _Serializer("buffers", buffers.encode, _decode_buffers, safe=False),
     "bundle": _Serializer("bundle", _encode_bundle, _decode_bundle, safe=True),
     "mail": _Serializer("mail", _encode_bundle, _decode_mail, safe=True),
+    "letters": _Serializer("letters", _encode_letters, _decode_letters, safe=True),
 }

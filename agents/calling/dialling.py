@@ -14,7 +14,7 @@ firewall. So they are tried side by side, each begun `STAGGER` after the one bef
 
 An open port is no proof: a forwarder accepts for a host that is gone, and a private address may belong to
 somebody else in every network. What is no IP address (``ipc://``, ``inproc://``, host names) is met at its
-turn, without a connection beforehand.
+turn, without a connection beforehand. The addresses of a host name are tried on connecting (`settle`).
 """
 
 from __future__ import annotations
@@ -22,16 +22,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import queue
 import selectors
 import socket as sockets
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import cast
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from ...protocol.errors import CallTimeout, ConfigError, PeerLost, PzcError
-from ..sockets import endpoints
-from .requests import Requester
+from ..sockets import endpoints, families
+
+if TYPE_CHECKING:
+    from .requests import Requester
 
 STAGGER = 0.2
 """Seconds until the next address is tried beside those that have not answered."""
@@ -44,6 +49,9 @@ MOST = 32
 
 MEET_TIMEOUT = 1.0
 """Seconds for the handshake at one address while there are others."""
+
+SETTLE_TIMEOUT = 1.0
+"""Seconds to look a host name up, and again to find out which of its families answers."""
 
 _GREETING = b"\xff" + bytes(8) + b"\x7f\3\0" + b"NULL".ljust(20, b"\0") + bytes(32)
 _READY = b"\5READY\x0bSocket-Type\0\0\0\6DEALER"
@@ -102,6 +110,41 @@ def expecting(requester: Requester, agent_id: str) -> Meet:
             raise PeerLost(f"another agent answers there, {peer.name or peer.agent_id}")
 
     return meet
+
+
+def settle(endpoint: str, deadline: float) -> None:
+    """Find out by which family a host name leads to somebody, unless that is known; any thread but the I/O's.
+
+    When nobody answers in time, it stays open.
+
+    Args:
+        endpoint: of any kind; only that with a host name is looked at.
+        deadline: in monotonic seconds; at most half of the time until then is taken.
+    """
+    host, port = endpoints.split(endpoint)
+    if not host or families.is_known(endpoint) or endpoints.address_of(endpoint) or not port.isdecimal():
+        return
+    found: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+    patience = min(SETTLE_TIMEOUT, max(0.0, deadline - time.monotonic()) / 4)
+    look_up = partial(_look_up, host, int(port), found)
+    threading.Thread(target=look_up, name="pzc-look-up", daemon=True).start()  # which nothing else can end
+    try:
+        places = found.get(timeout=patience)
+        chosen = dial(places, patience) if len(places) > 1 else "".join(places)
+    except (queue.Empty, PzcError):
+        return
+    if chosen:
+        families.learn(endpoint, ipv6="[" in chosen)
+
+
+def _look_up(host: str, port: int, found: queue.SimpleQueue[list[str]]) -> None:
+    """Put an endpoint for each family of a host name; none when it is unknown: whoever connects tells."""
+    places: dict[str, str] = {}
+    with contextlib.suppress(OSError, UnicodeError):
+        for family, *_, place in sockets.getaddrinfo(host, port, type=sockets.SOCK_STREAM):
+            address = f"[{place[0]}]" if family == sockets.AF_INET6 else place[0]
+            places.setdefault(str(family), f"tcp://{address}:{port}")
+    found.put(sorted(places.values(), key=lambda each: "[" in each))  # IPv4 first
 
 
 def _verdict(heard: bytes) -> str | None:

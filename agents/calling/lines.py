@@ -35,6 +35,7 @@ from ..serving.replies import CAPABLE_ARRAYS
 from ..sockets.channels import Channel
 from ..sockets.transport import Transport
 from ..wire import Protocol
+from .dialling import settle
 from .peers import Peer, is_direct
 
 MAX_IDLE = 8
@@ -169,7 +170,7 @@ class Lines:
                 line = self._unix(peer, transport == "unix", deadline)
                 if line is not None:
                     return line
-            line = self._take_idle(peer, "tcp") or self._tcp(peer)
+            line = self._take_idle(peer, "tcp") or self._tcp(peer, deadline)
             if line.agent_id != peer.agent_id:  # it was made for a stranger, or is connected anew
                 line.agent_id, line.options = peer.agent_id, abilities(peer)
                 line.session = self._new_session(peer, "")
@@ -217,7 +218,8 @@ class Lines:
         session = self._new_session(peer, binding)
         return Line(stream, "unix", peer.endpoint, peer.agent_id, binding, options, session=session)
 
-    def _tcp(self, peer: Peer) -> Line:
+    def _tcp(self, peer: Peer, deadline: float) -> Line:
+        settle(peer.endpoint, deadline)
         channel = Channel(self._context, peer.endpoint)
         return Line(channel, "tcp", peer.endpoint, "")
 

@@ -22,7 +22,7 @@ from typing import Any, cast
 from ...protocol.errors import RemoteProtocolError, SignatureError
 from ...protocol.frames import PZC00, PZC01
 from ..messages import is_word
-from ..sockets import endpoints
+from ..sockets import endpoints, families
 from ..wire import now_ms
 
 OFFSET_WORTH_TELLING_MS = 5_000
@@ -129,6 +129,10 @@ def is_direct(peer: Peer) -> bool:
     return own == reached or (bool(port) and port == endpoints.split(reached)[1])
 
 
+def _host(endpoint: str) -> str:
+    return endpoints.split(endpoint)[0]
+
+
 class Peers:
     """Known peers by endpoint, safe from any thread."""
 
@@ -142,11 +146,14 @@ class Peers:
 
     def learn(self, peer: Peer) -> None:
         """Remember a peer."""
+        if families.is_known(peer.endpoint) and _host(peer.pub_endpoint) == _host(peer.endpoint):
+            families.learn(peer.pub_endpoint, families.is_ipv6(peer.endpoint))
         with self._lock:
             self._known[peer.endpoint] = peer
 
     def forget(self, endpoint: str) -> None:
         """The next request shakes hands again."""
+        families.forget(endpoint)
         with self._lock:
             self._known.pop(endpoint, None)
 

@@ -32,6 +32,9 @@ from ..notifying.notification import Notification
 
 Make = Callable[[], Notification]
 
+FREED = 4 << 20
+"""Bytes of blocks of a topic with a window that are given back together, because each word costs."""
+
 
 class Book(Protocol):
     """Where the end of arrivals is written down."""
@@ -150,8 +153,9 @@ def alone(arrival: Arrival, lost: int) -> Together:
 class Urgency(enum.Enum):
     """How soon a publisher should be told what is done.
 
-    ``NOW``: memory was freed, or half of a window, or somebody waits for it. ``SOON``: nothing is left to do
-    here. ``LATER``: the reader is still busy with what it has.
+    ``NOW``: somebody waits for it, or half of a window is done, or memory was freed: of a topic without a
+    window any, of one with a window `FREED` bytes, or any while other memory is kept here. ``SOON``: nothing
+    is left to do here. ``LATER``: the reader is still busy with what it has.
     """
 
     NOW = 0
@@ -180,7 +184,9 @@ class Ledger:
         self.acks = Acknowledger()
         self.halves: dict[str, int] = {}
         self._held: dict[int, str] = {}  # the topic of each number
-        self._viewed: dict[int, bool] = {}  # numbers in blocks; True when either subscriptions or view ended
+        self._leased: dict[int, int] = {}  # bytes of the numbers in blocks
+        self._kept: set[int] = set()  # those of which either subscriptions or view ended
+        self._freed = 0
         self._ended: deque[int] = deque()  # filled by finalizers, which may take no lock
         self.hurry = 0
         self._since_report: dict[str, int] = {}
@@ -192,8 +198,8 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._held)
 
-    def arrived(self, number: int, topic: str, leased: bool) -> bool:
-        """Enter the next number of the link; False when it came before.
+    def arrived(self, number: int, topic: str, leased: int) -> bool:
+        """Enter the next number of the link, with its bytes in a block; False when it came before.
 
         Raises:
             ValueError: when one before it is missing.
@@ -203,7 +209,7 @@ class Ledger:
             if new:
                 self._held[number] = topic
                 if leased:
-                    self._viewed[number] = False
+                    self._leased[number] = leased
             return new
 
     def entered(self, first: int, items: Sequence[Item]) -> int:
@@ -214,7 +220,7 @@ class Ledger:
             for number, item in enumerate(items[repeated:] if repeated else items, first + repeated):
                 held[number] = item.topic
                 if item.block:
-                    self._viewed[number] = False
+                    self._leased[number] = item.size
         return repeated
 
     def consumed(self, arrival: Arrival) -> None:
@@ -277,20 +283,23 @@ class Ledger:
 
     def _end(self, number: int) -> Urgency | None:
         """One hold of a number less; with the lock."""
-        leased = number in self._viewed
-        if leased and not self._viewed[number]:
-            self._viewed[number] = True
+        leased = self._leased.get(number, 0)
+        if leased and number not in self._kept:
+            self._kept.add(number)
             return None
         topic = self._held.pop(number, None)
         if topic is None:
             return None
-        if leased:
-            del self._viewed[number]
         self.acks.done(number)
         since = self._since_report
         count = since[topic] = since.get(topic, 0) + 1
         half = self.halves.get(topic)
-        urgent = leased or number <= self.hurry or (half is not None and count >= half)
+        urgent = number <= self.hurry or (half is not None and count >= half)
+        if leased:
+            del self._leased[number]
+            self._kept.discard(number)
+            self._freed += leased
+            urgent = urgent or half is None or bool(self._kept) or self._freed >= FREED
         return _NOW if urgent else _LATER
 
     def report(self, *, always: bool) -> tuple[int, int, list[int]] | None:
@@ -301,6 +310,7 @@ class Ledger:
         """
         with self.lock:
             self._since_report.clear()
+            self._freed = 0
             report = self.acks.report()
             if report is not None:
                 self._upto = report[1]

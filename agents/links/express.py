@@ -10,7 +10,7 @@
                have changed
 
 Links only means that nobody listens by broadcast, and that the topic has neither a throttle nor a wait for
-its readers nor a mailbox. What is to be decided is decided by `Outlets`, as on the general way.
+its readers nor a mailbox that blocks. What is to be decided is decided by `Outlets`, as on the general way.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ class Express:
         topic: neither empty nor reserved.
         route: of the topic.
         version: of the routes when that was looked up.
+        mailed: mailboxes want it, too.
     """
 
-    __slots__ = ("_flows", "_only", "_outlets", "_route", "_topic", "_version")
+    __slots__ = ("_flows", "_mail", "_only", "_outlets", "_route", "_topic", "_version")
 
-    def __init__(self, outlets: Outlets, topic: str, route: Route, version: int) -> None:
+    def __init__(self, outlets: Outlets, topic: str, route: Route, version: int, mailed: bool) -> None:
         self._outlets = outlets
         self._topic = topic
         self._route = route
         self._version = version
         self._flows = tuple(leg.flow for leg in route.blocking)
         self._only = route.legs[0] if len(route.legs) == 1 and route.legs == route.blocking else None
+        self._mail = outlets.mail if mailed else None
 
     @property
     def is_stale(self) -> bool:
@@ -70,7 +72,9 @@ class Express:
         try:
             if route.remote:
                 outlets.encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
-            if self._only is not None and published.slot is None and self._send_alone(turn, self._only):
+            if self._mail is not None:
+                self._mail.prepare(turn)
+            elif self._only is not None and published.slot is None and self._send_alone(turn, self._only):
                 return published
             with lock:
                 current = routes.version == self._version
@@ -123,6 +127,7 @@ def prepare(outlets: Outlets, topic: str) -> Express | None:
     about = outlets.routes.about(topic)
     if about.throttle is not None or about.ack_wait is not None:
         return None
-    if outlets.mail and outlets.mail.wants(topic):
+    mailed = outlets.mail is not None and outlets.mail.wants(topic)
+    if outlets.mail is not None and outlets.mail.may_block:
         return None
-    return Express(outlets, topic, outlets.routes.of(topic), version)
+    return Express(outlets, topic, outlets.routes.of(topic), version, mailed)

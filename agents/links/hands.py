@@ -1,4 +1,4 @@
-"""Hands: the thread that receives for a link and hands on what came.
+"""Hands: the thread that receives for a link and hands on what came; `.leading` tells who does so for it.
 
 ::
 
@@ -17,6 +17,8 @@ from collections.abc import Callable
 from functools import partial
 from time import monotonic
 
+from .leading import Leading
+
 logger = logging.getLogger("pzc.links")
 
 TAKE_OVER = 0.1
@@ -33,10 +35,16 @@ class Hands:
         receive: waits for what comes next, and says what to do with it; called until the link is over.
         over: set when it is.
         finish: called once, by the last thread, at the end.
+        leading: who receives in its place.
     """
 
     def __init__(
-        self, name: str, receive: Callable[[], deque[Errand]], over: threading.Event, finish: Errand
+        self,
+        name: str,
+        receive: Callable[[], deque[Errand]],
+        over: threading.Event,
+        finish: Errand,
+        leading: Leading,
     ) -> None:
         self._name = name
         self._receive = receive
@@ -46,6 +54,8 @@ class Hands:
         self._generation = 0
         self._since: float | None = None
         self._thread: threading.Thread | None = None
+        self._leading = leading
+        self.puts_off, self.give_back = leading.puts_off, leading.give_back
 
     def start(self) -> None:
         """Begin, or go on in another thread."""
@@ -56,6 +66,19 @@ class Hands:
     def in_thread(self) -> bool:
         """True when the caller is the thread that receives."""
         return self._thread is threading.current_thread()
+
+    def lead(self, comes: Callable[[], bool]) -> None:
+        """Receive in the calling thread, if it may, as long as ``comes`` waits for more and returns True."""
+
+        def receive() -> bool:
+            if not comes():
+                return False
+            self._errands = self._receive()
+            if self._errands:
+                self._leading.give_back()
+            return True
+
+        self._leading.lead(receive)
 
     def look(self, now: float) -> None:
         """Go on in another thread when this one is held up by a callback; one caller at a time."""
@@ -81,7 +104,8 @@ class Hands:
         if not self._work(generation):
             return
         while not self._over.is_set():
-            self._errands = self._receive()
+            self._leading.stand_by()
+            self._errands = self._errands or self._receive()
             if not self._work(generation):
                 return
         self._finish()

@@ -42,17 +42,12 @@ from .hands import Errand, Hands
 from .inside import Inside
 from .intake import Intake
 from .inward import Inward, LinkOver, Word
+from .leading import Leading, Led
 from .places import Place
 from .roster import Roster
-from .station import Station
+from .station import ATTEMPT, RETRY, Station
 
 logger = logging.getLogger("pzc.links")
-
-ATTEMPT = 2.0
-"""Seconds that one attempt to open a broken link may take."""
-
-RETRY = 0.25
-"""Seconds between two attempts."""
 
 TICK = 0.25
 """Seconds between two looks of the I/O thread."""
@@ -64,7 +59,7 @@ _PASSING = (PeerLost, CallTimeout, AgentClosed)
 """What the next attempt may overcome."""
 
 
-class Inlet:
+class Inlet(Led):
     """One link at its reader; safe from any thread.
 
     Args:
@@ -91,8 +86,9 @@ class Inlet:
         self._lost = False
         self._liveness = Liveness(monotonic())
         self._granting = Granting(self._loop, self._tell)
+        leading = Leading(self._over, partial(self._granting.news, Urgency.SOON), self._offer)
         name = f"pzc-link {peer.name}".strip()
-        self._hands = Hands(name, self._receive, self._over, self._finish)
+        self._hands = Hands(name, self._receive, self._over, self._finish, leading)
         self._begin_anew(peer)
 
     def __repr__(self) -> str:
@@ -131,6 +127,7 @@ class Inlet:
             CallTimeout: when it did not answer by the deadline, in monotonic seconds.
         """
         self._places.add(Place(subscription))
+        self._lend_to(subscription)
         try:
             self._attach(self._station.way(self.peer, transport, deadline), deadline)
         except BaseException:
@@ -152,6 +149,7 @@ class Inlet:
             if self._over.is_set():
                 raise SubscriptionClosed("the link has ended")
             self._places.add(place)
+            self._lend_to(subscription)
         try:
             self._ask_again(subscription.topic)
             place.confirmed.result(max(0.0, deadline - monotonic()))
@@ -267,10 +265,10 @@ class Inlet:
             if peer.agent_id == self.peer.agent_id:
                 self._intake.peer = peer
             else:
+                self._places.judge(peer, partial(self._station.ask, peer, deadline))
                 self._intake.close()
                 self._begin_anew(peer)
-                for place in self._places:
-                    place.restart(peer.agent_id)
+                self._places.restart(peer.agent_id)
             self._attach(self._station.way_again(peer, self.wanted, deadline), deadline)
         except LinkOver as exc:
             self._on_closed_there(str(exc))
@@ -295,9 +293,10 @@ class Inlet:
             return  # of a publisher that was replaced, or not to be reached
         if way.kind == "tcp" and self._hands.in_thread():
             return  # its next poll tells it
-        if way.kind == "inproc" and urgency is Urgency.SOON:
+        if urgency is Urgency.SOON and way.kind == "inproc":
             urgency = Urgency.NOW  # it costs no message
-        self._granting.news(urgency)
+        if not (urgency is Urgency.SOON and self._hands.puts_off()):
+            self._granting.news(urgency)
 
     def _wake(self, intake: Intake) -> None:
         self._loop.call(intake.ledger.settle)
@@ -314,10 +313,9 @@ class Inlet:
 
     def _news(self, intake: Intake, always: bool) -> Word | None:
         news = intake.report(always=always)
-        if news is None:
-            return None
-        self._liveness.spoke(monotonic())
-        return {"pzc": "grant", "link": self._link, **news}
+        if news is not None:
+            self._liveness.spoke(monotonic())
+        return None if news is None else {"pzc": "grant", "link": self._link, **news}
 
     def take_local(self, way: Inside, number: int, notification: Notification, lost: int) -> None:
         """A notification of a publisher in this process; in its thread, which callbacks must not hold up."""

@@ -21,7 +21,7 @@ from ...shm.views import Mapped
 from ..calling.peers import Peer
 from ..counters import Counters
 from ..notifying.notification import Notification
-from ..notifying.rounds import rounds
+from ..notifying.rounds import Round, rounds
 from ..notifying.subscription import Subscription
 from ..sockets.descriptors import Starved
 from ..sockets.endpoints import DECODE_LATER
@@ -97,9 +97,14 @@ class Intake:
             self._map(bundle.lent, received.fd)
         if bundle.hurry:
             self.ledger.hurry = bundle.first + len(bundle.items) - 1
-        entered = self._enter(bundle.first, bundle.items, received.key_id, roster) if bundle.items else ()
-        ready = [called for wanted, together in entered for called in _admit(wanted, together)]
-        errands = deque[Errand]([each.start_here for each in rounds(ready)])
+        ready: list[Subscription] = []
+        if bundle.items:
+            for wanted, together in self._enter(bundle.first, bundle.items, received.key_id, roster):
+                ready += _admit(wanted, together)
+        errands: deque[Errand] = deque()
+        if ready:
+            several = rounds(ready) if len(ready) > 1 else (Round(ready[0].executor, ready[0]),)
+            errands.extend([each.start_here for each in several])
         for last in bundle.lasts:
             told = (self.peer.epoch, last.topic, last.number, last.lost)
             errands.extend(partial(place.tell, *told) for place in roster.wanting(last.topic))
@@ -132,8 +137,9 @@ class Intake:
             self._counters.add("notifications_repeated", repeated)
         if repeated < len(items):
             self._counters.add("notifications", len(items) - repeated)
-        entered = list[tuple[tuple[Place, ...], Together]]()
-        topic, wanted, together, epoch = "", tuple[Place, ...](), None, self.peer.epoch
+        entered: list[tuple[tuple[Place, ...], Together]] = []
+        wanted: tuple[Place, ...] = ()
+        topic, together, epoch = "", None, self.peer.epoch
         for number, item in enumerate(items[repeated:] if repeated else items, first + repeated):
             if item.topic != topic:
                 topic, wanted, together = item.topic, roster.wanting(item.topic), None
@@ -170,7 +176,7 @@ class Intake:
             RemoteProtocolError: when notifications are missing before it.
         """
         topic = notification.topic
-        if not self.ledger.arrived(number, topic, leased=False):
+        if not self.ledger.arrived(number, topic, leased=0):
             return []
         wanted = roster.wanting(topic)
         arrival = Arrival(
@@ -228,7 +234,7 @@ class Intake:
 
 def _admit(wanted: Iterable[Place], together: Together) -> list[Subscription]:
     """Hand arrivals to all who want them, before any callback; whose callbacks are to be called then."""
-    ready = list[Subscription]()
+    ready: list[Subscription] = []
     for place in wanted:
         try:
             called = place.take(together)

@@ -195,6 +195,10 @@ class OverUnix:
         """See `Inward.receive`."""
         return self._early.popleft() if self._early else self._receive(math.inf)
 
+    def comes(self, deadline: float) -> bool:
+        """Wait until `receive` would not have to; False at the deadline, in monotonic seconds."""
+        return bool(self._early) or self._stream.comes(deadline)
+
     def _receive(self, deadline: float) -> Received | None:
         frames = self._stream.receive(deadline, self._never)
         fd = self._stream.take_descriptor()

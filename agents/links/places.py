@@ -76,6 +76,8 @@ class Place:
             self._floors = dict(lasts)
             self._seen.clear()
             restarted, self._restarted = self._restarted, False
+            if self.subscription.held:  # it came from the broadcast plane
+                self.subscription.begin(epoch, {})
             if restarted:
                 self.subscription.report_gap(Gap(epoch, 0, 0, restarted=True))
             for topic, number in self._left_out.items():

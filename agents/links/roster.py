@@ -6,8 +6,10 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..calling.peers import Peer
 from ..notifying.filters import ANY
 from ..notifying.subscription import Subscription
+from ..notifying.typed import Ask, still_fits
 from .answers import Confirmed
 from .places import Place
 
@@ -59,6 +61,20 @@ class Roster:
             else:
                 del self._by_topic[topic]
             return True
+
+    def judge(self, peer: Peer, ask: Ask) -> None:
+        """Another publisher is there: the subscriptions that want other types than its own end.
+
+        Raises:
+            PzcError: when it could not be asked for them.
+        """
+        for place in self:
+            still_fits(place.subscription, peer.endpoint, ask)
+
+    def restart(self, publisher: str) -> None:
+        """It has taken the place of the one before, numbering anew."""
+        for place in self:
+            place.restart(publisher)
 
     def wanting(self, topic: str) -> tuple[Place, ...]:
         """Those that want what is published on a topic."""

@@ -53,6 +53,7 @@ class Routes:
         self._counters = counters
         self._on_change = on_change
         self._advertised: dict[str, Advertised] = {}
+        self._buffers = 0  # of all of them
         self._known: dict[str, Route] = {}
         self.version = 0
         self.usual: Callable[[str], Advertised | None] | None = None
@@ -61,12 +62,14 @@ class Routes:
     def advertise(self, topic: str, about: Advertised) -> None:
         """Say how a topic differs from the defaults; links that are open follow."""
         with self._lock:
+            before = self._advertised.get(topic)
+            self._buffers += about.buffers - (0 if before is None else before.buffers)
             self._advertised[topic] = about
-            self._ring.buffers = SPARE + max(BUFFERS, sum(each.buffers for each in self._advertised.values()))
+            self._ring.buffers = SPARE + max(BUFFERS, self._buffers)
             for outlet in self._links.values():
                 if topic in outlet.legs:
                     self._begin(outlet, topic)
-            self.renew()
+            self._change()
 
     def about(self, topic: str) -> Advertised:
         """What is said of a topic."""
@@ -121,10 +124,13 @@ class Routes:
 
     def renew(self) -> None:
         """Links, their ways or their topics have changed; with the lock."""
-        self._known = {}
-        self.version += 1
         lossy = (o for o in self._links.values() if any(not leg.blocks for leg in o.legs.values()))
         self._ring.lossy = sum(outlet.takes_blocks for outlet in lossy)
+        self._change()
+
+    def _change(self) -> None:
+        self._known = {}
+        self.version += 1
         self._on_change()
 
     def _begin(self, outlet: Outlet, topic: str) -> None:

@@ -9,10 +9,12 @@ import logging
 import os
 from collections.abc import Callable
 from functools import partial
+from time import monotonic
 
 from ...protocol.errors import PeerLost
 from ..calling.deferred import Deferred
 from ..calling.peers import Peer, is_direct
+from ..calling.reply import Reply
 from ..calling.requests import Requester
 from ..counters import Counters
 from ..sockets import loop
@@ -23,6 +25,12 @@ from .inside import Inside, Taker
 from .inward import Inward, OverTcp, OverUnix, Word
 
 logger = logging.getLogger("pzc.links")
+
+ATTEMPT = 2.0
+"""Seconds that one attempt to open a broken link may take."""
+
+RETRY = 0.25
+"""Seconds between two attempts."""
 
 
 class Station:
@@ -63,6 +71,10 @@ class Station:
         endpoint = self._elsewhere or endpoint
         self._requester.forget(endpoint)
         return self._requester.peer(endpoint, deadline)
+
+    def ask(self, peer: Peer, deadline: float, question: Word) -> Reply:
+        """Ask a publisher something; errors as `Requester.request`."""
+        return self._requester.request(peer.endpoint, question, max(0.001, deadline - monotonic()))
 
     def lost(self, reason: BaseException) -> None:
         """The way broke for that reason."""

@@ -10,16 +10,23 @@ import os
 import time
 from concurrent.futures import Future
 from functools import partial
+from typing import Any
 
+from ...protocol.errors import PolicyRefused
 from ..calling.deferred import Deferred
 from ..calling.peers import Peer
 from ..calling.reply import Reply
 from ..calling.requests import Requester
 from ..counters import Counters
+from ..notifying.subscription import Subscription
 from ..sockets import loop
 from ..wire import Protocol
+from .words import policy_word
 
 logger = logging.getLogger("pzc.mail")
+
+GRACE = 0.5
+"""Seconds behind its time that an answer is still waited for."""
 
 
 class Line:
@@ -83,3 +90,35 @@ class Line:
                 step()
             except Exception:
                 logger.exception("a mailbox could not let go of everything")
+
+
+class Offers:
+    """What a publisher was asked whether it offers; each thing once.
+
+    Args:
+        line: to it.
+    """
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._offered: set[tuple[str, bool, tuple[Any, ...]]] = set()
+
+    def ask(self, subscription: Subscription, deadline: float) -> None:
+        """Return when the publisher keeps mailboxes as a subscription wants them; monotonic seconds.
+
+        Raises:
+            PolicyRefused: when it does not.
+            CallTimeout, PeerLost: when it does not answer.
+        """
+        topic, policy, raw = subscription.topic, policy_word(subscription.policy), subscription.raw
+        if (topic, raw, tuple(policy)) in self._offered:
+            return
+        asked = {"pzc": "mailbox", "offer": topic, "policy": policy, "raw": raw}
+        left = max(0.001, deadline - time.monotonic())
+        answer: Any = self._line.ask(asked, left).result(left + GRACE).content
+        endpoint = self._line.peer.endpoint
+        if not (isinstance(answer, dict) and answer.get("offered") == topic):
+            raise PolicyRefused(f"{endpoint} keeps no mailboxes: use block() or drop(n)")
+        if raw and answer.get("raw") is not True:
+            raise PolicyRefused(f"{endpoint} keeps no frames in mailboxes: use drop(n)")
+        self._offered.add((topic, raw, tuple(policy)))

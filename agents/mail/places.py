@@ -14,23 +14,22 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import groupby
 from operator import attrgetter
 
-from ...delivery.mail import ALL, Lost, Message, Position
+from ...delivery.mail import ALL, MAX_WHO, Lost
 from ...delivery.sequences import Gap
 from ...protocol.bundle import Item
+from ...protocol.letters import Letter
 from ..links.arrivals import Arrival
-from ..notifying.notification import Notification
 from ..notifying.rounds import Round
 from ..notifying.subscription import Subscription
+from .bursts import Burst, Missed, Sink
 
 Entity = tuple[str, str | None]
-Make = Callable[[Item], Notification]
 
 _topic = attrgetter("topic")
 
@@ -43,13 +42,19 @@ class Place:
         durable: whether the mailbox has a name.
 
     Attributes:
+        special: whether its arrivals are its own.
+        sink: what takes everything for the subscription; None for the subscription itself.
         confirmed: done once the publisher has confirmed, or refused.
+        unjudged: the publisher is another one, who may publish other types than the subscription wants.
     """
 
     def __init__(self, subscription: Subscription, durable: bool) -> None:
         self.subscription = subscription
+        self.special = subscription.raw or subscription.manual_ack
+        self.sink = subscription.sink
         self.confirmed: Future[None] = Future()
         self.held = True
+        self.unjudged = False
         self._durable = durable
         self._early: list[Arrival] = []
         self._seen: dict[str, int] = {}
@@ -73,13 +78,13 @@ class Place:
             for arrival in earlier:
                 arrival.consumed()
             return
-        self.held = False
+        self.held = self.unjudged = False
         early, self._early = [*earlier, *self._early], []
         if self._forgotten:
             self._forgotten = False
             for topic, last in lasts.items():
                 if topic in self._seen:
-                    self._lose(epoch, topic, last, last - self._seen[topic])
+                    self._lose(epoch, topic, last, last - self._seen[topic], "forgotten")
         if not self._durable:
             self._seen.update({t: n for t, n in lasts.items() if self.subscription.topic in (t, ALL)})
         if not self.confirmed.done():
@@ -94,10 +99,11 @@ class Place:
     def restart(self, epoch: int, publisher: str) -> None:
         """Another agent has taken the publisher's place, numbering anew."""
         self.subscription.publisher = publisher
+        self.unjudged = bool(self.subscription.type)
         self._seen.clear()
         self._forgotten = False
         if not self.held:
-            self.subscription.report_gap(Gap(epoch, 0, 0, restarted=True))
+            self._report(ALL, Gap(epoch, 0, 0, restarted=True), "restarted")
         self.held = True
 
     def forget(self) -> None:
@@ -126,21 +132,44 @@ class Place:
             if ready is not None:
                 Round(ready.executor, ready).start()
 
+    def passed(self, letters: Sequence[Letter]) -> None:
+        """Messages of its topics went to the sink; with the lock of the reader."""
+        self._seen.update([(letter.topic, letter.number) for letter in letters])
+        self.subscription.passed(len(letters), sum([len(letter.body) for letter in letters]))
+
+    def refuse(self, epoch: int, item: Item) -> None:
+        """A message came that cannot be used."""
+        self._lose(epoch, item.topic, item.number, 1, "refused")
+
     def miss(self, epoch: int, lost: Lost) -> None:
         """Messages were evicted."""
         if not self.held and lost.last > self._seen.get(lost.topic, 0):
-            self._lose(epoch, lost.topic, lost.last, lost.evicted)
+            self._lose(epoch, lost.topic, lost.last, lost.evicted, "evicted")
 
-    def _lose(self, epoch: int, topic: str, last: int, count: int) -> None:
+    def _lose(self, epoch: int, topic: str, last: int, count: int, reason: str) -> None:
         self._seen[topic] = max(last, self._seen.get(topic, 0))
         if count > 0:
-            self.subscription.report_gap(Gap(epoch, last - count + 1, last))
+            self._report(topic, Gap(epoch, last - count + 1, last), reason)
+
+    def _report(self, topic: str, gap: Gap, reason: str) -> None:
+        self.subscription.report_gap(gap)
+        if self.sink is not None:
+            self.sink.miss(Missed(self.subscription.publisher, topic, gap, reason))
 
 
 class Places:
-    """All subscriptions to one mailbox; iterates over them. Not thread-safe."""
+    """All subscriptions to one mailbox; iterates over them. Not thread-safe.
+
+    Attributes:
+        special: whether any of them has arrivals of its own.
+        raw: whether any of them wants frames.
+        sink: what takes everything that comes for them; None when each is to get its own.
+    """
 
     def __init__(self) -> None:
+        self.special = self.raw = False
+        self.sink: Sink | None = None
+        self._poured: list[Burst] = []
         self._of: dict[Subscription, Place] = {}
         self._at: dict[Entity, tuple[Place, ...]] = {}
 
@@ -154,6 +183,7 @@ class Places:
         """One more."""
         self._of[place.subscription] = place
         self._at[place.entity] = (*self._at.get(place.entity, ()), place)
+        self._look()
 
     def remove(self, subscription: Subscription) -> tuple[Place, bool] | None:
         """One less: it, and whether it was the last one of its entity; None when it is not here."""
@@ -165,13 +195,52 @@ class Places:
             self._at[place.entity] = left
         else:
             del self._at[place.entity]
+        self._look()
         return place, not left
+
+    def _look(self) -> None:
+        self.special = any(place.special for place in self._of.values())
+        self.raw = any(place.subscription.raw for place in self._of.values())
+        sinks = {id(place.sink) for place in self._of.values() if place.entity[1] is None}
+        every = len(sinks) == 1 and all(place.entity[1] is None for place in self._of.values())
+        self.sink = next(iter(self._of.values())).sink if every else None
+
+    @property
+    def paused(self) -> bool:
+        """Whether any sink takes no more for now."""
+        return any(place.sink is not None and place.sink.paused for place in self._of.values())
 
     def wanting(self, topic: str, key: str | None = None) -> tuple[Place, ...]:
         """Who gets a message."""
         at = self._at
         some = at.get((topic, key), ()) if key else ()
         return (*at.get((topic, None), ()), *some, *at.get((ALL, None), ()))
+
+    def takes(self, topics: Iterable[str]) -> bool:
+        """Whether messages of these topics all go to the sink."""
+        return self.sink is not None and all(self.wanting(topic) for topic in topics)
+
+    def pour(self, burst: Burst) -> None:
+        """Messages came for the sink, which gets them once the publisher has confirmed all subscriptions."""
+        self._poured.append(burst)
+        self.flow()
+
+    def flow(self) -> None:
+        """Let the sink have what waits for it, unless that has to wait."""
+        if self.sink is None or any(place.held for place in self._of.values()):
+            return
+        poured, self._poured = self._poured, []
+        for burst in poured:
+            letters = burst.letters
+            for place in self._of.values():
+                topic = place.entity[0]
+                mine = letters if topic == ALL else [each for each in letters if each.topic == topic]
+                place.passed(mine)
+            self.sink.take(burst)
+
+    def who(self, entity: Entity) -> list[str]:
+        """The agents whose entity that is."""
+        return sorted({place.subscription.who for place in self.at(entity)} - {""})[:MAX_WHO]
 
     def at(self, entity: Entity) -> tuple[Place, ...]:
         """Whose entity that is."""
@@ -219,49 +288,3 @@ class Unclaimed:
     def clear(self) -> None:
         """The publisher was restarted: nobody waits for their acknowledgement."""
         self._arrivals.clear()
-
-
-class Book:
-    """The messages of one position that this process has; safe from any thread.
-
-    Args:
-        position: of the numbering.
-        on_done: told each number that the process is done with.
-    """
-
-    def __init__(self, position: Position, on_done: Callable[[Position, int], object]) -> None:
-        self.lock = threading.Lock()
-        self.position = position
-        self._on_done = on_done
-
-    def arrivals(
-        self, first: int, messages: list[Message[Item]], places: Places, make: Make
-    ) -> dict[Place | None, list[Arrival]]:
-        """What each subscription gets, and under None what none wants."""
-        found: dict[Place | None, list[Arrival]] = {}
-        epoch = self.position.epoch
-        for number, message in enumerate(messages, first):
-            item = message.payload
-            wanted = places.wanting(item.topic, item.key) or (None,)
-            arrival = Arrival(
-                self, number, item.topic, item.key, epoch, item.number, left=len(wanted),
-                make=_making(make, item), size=len(item.body), sent_ms=item.sent_ms,
-            )  # fmt: skip
-            for place in wanted:
-                found.setdefault(place, []).append(arrival)
-        return found
-
-    def consumed(self, arrival: Arrival) -> None:
-        """One subscription less needs an arrival."""
-        with self.lock:
-            left = arrival.left = arrival.left - 1
-            if left > 0:
-                return
-            content = (arrival.notification, arrival.make, arrival.error)  # it goes without the lock
-            arrival.forget()
-        del content
-        self._on_done(self.position, arrival.number)
-
-
-def _making(make: Make, item: Item) -> Callable[[], Notification]:
-    return lambda: make(item)

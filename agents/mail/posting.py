@@ -2,7 +2,8 @@
 
 A publication goes in with the lock of the links, in the moment when it gets its number; the I/O thread
 answers the polls that wait for it, so that what is published meanwhile goes with it. A content is encoded
-once for all mailboxes, which share its bytes. No thread waits for a reader, but those that publish while a
+once for all mailboxes, which share its bytes; it is signed when the first reader asks for its own frames, and
+that once, with the message id of its time. No thread waits for a reader, but those that publish while a
 mailbox with ``when_full="block"`` has no room: they wait as for a reader with the policy ``block``.
 """
 
@@ -20,6 +21,8 @@ from ...protocol import serializers
 from ...protocol.bundle import Body, Item
 from ...protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, RemoteProtocolError
 from ...protocol.frames import PZC01
+from ...protocol.letters import size_beside
+from ...protocol.postmarks import Postmark
 from ...protocol.signing import Suite
 from ..counters import Counters
 from ..links.outlets import Outlets
@@ -28,6 +31,7 @@ from ..links.turns import Turn
 from ..serving.replies import CAPABLE_ARRAYS, Replies, Request
 from ..sockets.loop import Loop, Timer
 from ..wire import Protocol, now_ms
+from .drafts import Draft
 from .words import answer_word, mail_of, read_caller, read_commands, read_poll, read_position
 
 logger = logging.getLogger("pzc.mail")
@@ -42,7 +46,7 @@ _FRAME = 1 << 16  # bytes of an answer beside its largest content, far more than
 _MOST_UNABLE = 10_000  # one is enough for all; the rest is to know when none is left
 _LONGEST = 1.0  # nothing but a lost wake-up would ever need it
 
-Told = Applied | Outdated | Refusal | Batch[Item]
+Told = Applied | Outdated | Refusal | Batch[Draft]
 
 
 class Posting:
@@ -79,7 +83,8 @@ class Posting:
         self._replies = replies
         self._counters = counters
         self._on_change = on_change
-        self._boxes: Mailboxes[Item, Request] = Mailboxes(protocol.epoch)
+        self._boxes: Mailboxes[Draft, Request] = Mailboxes(protocol.epoch)
+        self._postmark = Postmark(protocol.codec, agent_id, protocol.epoch, protocol.urn_at)
         self._lasts: dict[Caller, tuple[int, dict[str, int]]] = {}
         self._unable: set[str] = set()  # processes that do not read ``buffers``
         self._answering = self._closed = False
@@ -101,10 +106,16 @@ class Posting:
         """Whether messages of a topic go into any mailbox."""
         return self._boxes.interests.knows(topic) and self._outlets.routes.about(topic).scope == "all"
 
+    @property
+    def may_block(self) -> bool:
+        """Whether a publication may have to wait for room in a mailbox."""
+        return self._boxes.may_block
+
     def readers(self, topic: str) -> set[str]:
-        """Who reads any message of a topic."""
+        """Agents that read a topic, as in their marks; a mailbox whose reader does not say them is one."""
         with self._lock:
-            return {box.reader for box in self._boxes.interests.about(topic)}
+            boxes = self._boxes.interests.about(topic)
+            return set[str]().union(*(box.subscriptions.who(topic) or {box.reader} for box in boxes))
 
     def prepare(self, turn: Turn) -> None:
         """Encode a content for mailboxes, unless that was done; without the lock.
@@ -142,8 +153,8 @@ class Posting:
         """Whether a mailbox that blocks has no room; with the lock."""
         if turn.mail is None:
             return False
-        published = turn.published
-        return bool(self._boxes.would_block(published.topic, published.key or None, len(turn.mail[1])))
+        topic, key = turn.published.topic, turn.published.key
+        return bool(self._boxes.would_block(topic, key or None, len(turn.mail[1]), size_beside(topic, key)))
 
     def is_prepared(self, turn: Turn) -> bool:
         """False when somebody came meanwhile who needs the content encoded; with the lock."""
@@ -158,10 +169,11 @@ class Posting:
         if turn.mail is None:
             return
         published, (name, body) = turn.published, turn.mail
-        key, size = published.key, len(body)
-        item = Item(published.topic, number, key, now_ms(), 0, name, body)
-        if full := self._boxes.publish(published.topic, key or None, number, size, item, turn.since):
-            raise _full(full, published.topic, 0.0)
+        topic, key, boxes = published.topic, published.key, self._boxes
+        draft = Draft(Item(topic, number, key, now_ms(), 0, name, body))
+        beside = size_beside(topic, key) if boxes.any_raw else 0
+        if full := boxes.publish(topic, key or None, number, len(body), draft, turn.since, beside):
+            raise _full(full, topic, 0.0)
         if self._boxes.eventful and not self._answering:
             self._answering = True
             self._loop.call(self._answer_held)
@@ -177,7 +189,7 @@ class Posting:
         topic, key = turn.published.topic, turn.published.key or None
         size = 0 if turn.mail is None else len(turn.mail[1])
         with self._lock:
-            while full := self._boxes.would_block(topic, key, size):
+            while full := self._boxes.would_block(topic, key, size, size_beside(topic, key or "")):
                 left = until - time.monotonic()
                 if self._closed:
                     raise AgentClosed("the agent was stopped while a publication waited for its readers")
@@ -191,7 +203,7 @@ class Posting:
     def _on_mailbox(self, request: Request, content: dict[str, Any]) -> None:
         if "offer" in content:
             self._check(content["offer"])
-            self._replies.reply(request, {"pzc": "mailbox", "offered": content["offer"]})
+            self._replies.reply(request, {"pzc": "mailbox", "offered": content["offer"], "raw": True})
             return
         caller, asked = read_caller(request, content), read_commands(content)
         for topic in {command.topic for command in asked.batch.commands if command.subscribe}:
@@ -241,7 +253,7 @@ class Posting:
             answer = self._boxes.poll(caller, asked, request, time.monotonic(), ANSWER_BYTES)
             self._note(request, answer)
         if answer is not None:
-            self._reply(request, answer, {})
+            self._reply(request, answer, {}, asked.raw)
         self._look()
 
     def _on_discard(self, request: Request, content: dict[str, Any]) -> None:
@@ -276,7 +288,7 @@ class Posting:
             deadline = self._boxes.next_deadline()
         for event in events:
             if isinstance(event, Answered):
-                self._reply(event.ticket, event.answer, {})
+                self._reply(event.ticket, event.answer, {}, event.raw)
         for event in gone:
             self._counters.add("mailboxes_expired")
             self._counters.add("mailbox_messages_expired", event.waiting)
@@ -308,7 +320,7 @@ class Posting:
             self._boxes.tick(time.monotonic())
         self._look()
 
-    def _reply(self, request: Request, answer: Told, lasts: dict[str, int]) -> None:
+    def _reply(self, request: Request, answer: Told, lasts: dict[str, int], raw: bool = False) -> None:
         if not isinstance(answer, Batch):
             self._replies.reply(request, answer_word(answer, lasts))
             return
@@ -316,11 +328,11 @@ class Posting:
             frames = self._protocol.encode(
                 self._agent_id,
                 "",
-                mail_of(answer),
+                mail_of(answer, self._postmark if raw else None),
                 reply_to=request.envelope.msgid,
                 receiver=request.receiver,
                 dialect=PZC01,
-                serializer="mail",
+                serializer="letters" if raw else "mail",
                 suite=Suite(request.suite) if request.suite else None,
             )
         except Exception as exc:

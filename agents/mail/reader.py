@@ -17,34 +17,34 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...delivery.collector import Arrived, Collector, Ended, Event, Forgotten, Missed, Restarted, Silent
-from ...delivery.mail import Applied, CommandRequest, PollRequest, Position
+from ...delivery.collector import Arrived, Collector, Event, Forgotten, Missed, Restarted, Silent
+from ...delivery.mail import Applied, Command, CommandRequest, PollRequest, Position
 from ...delivery.policies import strongest
-from ...protocol import serializers
 from ...protocol.bundle import Item
 from ...protocol.errors import (
     CallTimeout,
-    PolicyRefused,
     PzcError,
     Refused,
-    SerializerRefused,
     SubscriptionClosed,
 )
 from ..calling.peers import Peer
 from ..calling.reply import Reply
-from ..notifying.notification import Notification
+from ..links.arrivals import Arrival
 from ..notifying.subscription import Subscription
+from ..notifying.typed import begin_if_it_fits
 from ..sockets.loop import Timer
 from ..wire import Protocol
-from .line import Line
-from .places import Book, Place, Places, Unclaimed
-from .words import policy_word, read_answer, word_of
+from .books import Book
+from .line import Line, Offers
+from .making import Making
+from .places import Place, Places, Unclaimed
+from .words import read_answer, word_of
 
 logger = logging.getLogger("pzc.mail")
 
@@ -91,7 +91,7 @@ class Reader:
         self.counters = self._line.counters
         self._lock = threading.RLock()
         self._places = Places()
-        self._offered: set[tuple[str, tuple[Any, ...]]] = set()
+        self._offers = Offers(self._line)
         self._collector: Collector[Item] | None = None
         self._book: Book | None = None
         self._unclaimed = Unclaimed(UNCLAIMED)
@@ -125,7 +125,7 @@ class Reader:
         """
         place = Place(subscription, self.name is not None)
         try:
-            self._ask_offer(subscription, deadline)
+            self._offers.ask(subscription, deadline)
             self._enter(place)
             place.confirmed.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError as exc:
@@ -151,24 +151,13 @@ class Reader:
             self._collector.subscribe(*place.entity)
         self._loop.call(self._run)
 
-    def _ask_offer(self, subscription: Subscription, deadline: float) -> None:
-        """Ask once for each topic whether the publisher keeps mailboxes of it."""
-        topic, policy = subscription.topic, policy_word(subscription.policy)
-        if (topic, tuple(policy)) in self._offered:
-            return
-        asked = {"pzc": "mailbox", "offer": topic, "policy": policy}
-        left = max(0.001, deadline - time.monotonic())
-        answer: Any = self._line.ask(asked, left).result(left + LAST_WORD).content
-        if not (isinstance(answer, dict) and answer.get("offered") == topic):
-            raise PolicyRefused(f"{self.peer.endpoint} keeps no mailboxes: use block() or drop(n)")
-        self._offered.add((topic, tuple(policy)))
-
     def remove(self, subscription: Subscription) -> None:
         """One subscription less; never waits for the publisher's answer."""
         with self._lock:
             found = self._places.remove(subscription)
-            if found is not None and found[1] and not self._parked and self._collector is not None:
-                self._collector.unsubscribe(*found[0].entity)
+            if found is not None and not self._parked and self._collector is not None:
+                again = self._collector.unsubscribe if found[1] else self._collector.subscribe
+                again(*found[0].entity)  # for fewer, or for nobody
             last = not self._places and not self.ended
             if last:
                 self._over.set()
@@ -204,6 +193,7 @@ class Reader:
                 return
             self._noted = False
             self._let_go(now)
+            collector.paused = self._places.paused
             requests, events = collector.requests(now), collector.tick(now)
         for request in requests:
             self._send(request)
@@ -219,12 +209,16 @@ class Reader:
     def _send(self, request: Asked) -> None:
         timeout = PATIENCE + (request.hold if isinstance(request, PollRequest) else 0.0)
         try:
-            answer = self._line.ask(word_of(request, self.name), timeout)
+            answer = self._line.ask(word_of(request, self.name, self._places.raw, self._who), timeout)
         except PzcError as exc:
             logger.debug("%r: %s", self, exc)
             self._failed(request)
             return
         answer.add_done_callback(partial(self._on_answer, request))
+
+    def _who(self, command: Command) -> list[str]:
+        with self._lock:
+            return self._places.who((command.topic, command.key))
 
     def _failed(self, request: Asked) -> None:
         with self._lock:
@@ -239,7 +233,7 @@ class Reader:
         try:
             reply = future.result(0)
             self._line.answered(reply)
-            answer, lasts = read_answer(reply.content)
+            answer, lasts = read_answer(reply.content, self._places.raw)
             with self._lock:
                 events = collector.answered(request, answer, time.monotonic())
         except Refused as exc:
@@ -266,7 +260,19 @@ class Reader:
             places = [place for entity in entities for place in self._places.at(entity) if place.held]
             claims = [(place, self._unclaimed.claim(place)) for place in places]
         for place, early in claims:
-            place.begin(applied.position.epoch, lasts, early)
+            begin = partial(self._begin, place, applied.position, lasts, early)
+            if place.unjudged:
+                ask = partial(self._line.ask, timeout=PATIENCE)
+                begin_if_it_fits(place.subscription, self.peer.endpoint, ask, begin)
+            else:
+                begin()
+
+    def _begin(self, place: Place, position: Position, lasts: dict[str, int], early: list[Arrival]) -> None:
+        collector = self._collector
+        if collector is not None and position == collector.position:
+            place.begin(position.epoch, lasts, early)
+        with self._lock:
+            self._places.flow()
 
     def _on_refused(self, error: Refused) -> None:
         """The publisher will not have it, now or any more."""
@@ -301,29 +307,42 @@ class Reader:
                         f"{self.peer.endpoint} has been unreachable for {event.seconds:.0f} s"
                     )
             else:
-                self._on_ended(event)
+                self._on_refused(Refused(f"{self!r}: {event.reason}"))
 
     def _all(self) -> list[Place]:
         with self._lock:
             return list(self._places)
 
-    def _on_ended(self, event: Ended) -> None:
-        self._on_refused(Refused(f"the mailbox {self.name or ''} at {self.peer.endpoint}: {event.reason}"))
-
     def _take(self, arrived: Arrived[Item]) -> None:
         book = self._book
         if book is None or book.position != arrived.position:
             book = self._book = Book(arrived.position, self._on_done)
-        make = partial(self._make, self.peer, self._line.key_id, time.time())
-        with self._lock:
-            found = book.arrivals(arrived.first, arrived.messages, self._places, make)
-            self._unclaimed.put(found.pop(None, []), time.monotonic())
+        making = Making(
+            self._protocol, self.counters, self.peer, arrived.position.epoch, self._line.key_id, time.time()
+        )
         self.counters.add("notifications", len(arrived.messages))
+        with self._lock:
+            poured = self._places.takes({message.topic for message in arrived.messages})
+            if poured:
+                self._pour(arrived, making)
+                return
+            found = book.arrivals(arrived.first, arrived.messages, self._places, making)
+            self._unclaimed.put(found.pop(None, []), time.monotonic())
         for place, arrivals in found.items():
             if place is not None:
                 place.take(arrivals)
         if self.name is None:
             self._let_go(float("inf"))
+
+    def _pour(self, arrived: Arrived[Item], making: Making) -> None:
+        """Everything goes into the sink of all subscriptions; with the lock."""
+        numbers = range(arrived.first, arrived.first + len(arrived.messages))
+        burst, refused = making.burst(arrived.messages, partial(self._on_done, arrived.position, numbers))
+        for item, error in refused:
+            logger.warning("%s number %s is lost here: %s", item.topic, item.number, error)
+            for place in self._places.wanting(item.topic):
+                place.refuse(arrived.position.epoch, item)
+        self._places.pour(burst)
 
     def _let_go(self, now: float) -> None:
         """Be done with what no subscription wants; its topics are not wanted either."""
@@ -335,23 +354,15 @@ class Reader:
                         self._collector.unsubscribe(arrival.topic, key)
             arrival.consumed()
 
-    def _make(self, peer: Peer, key_id: str, received_at: float, item: Item) -> Notification:
-        name, accepted = item.serializer, self._protocol.codec.accept_serializers
-        if name not in accepted and serializers.family(name) not in accepted:
-            self.counters.add("notifications_refused")
-            raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
-        content = serializers.decode(name, item.body, trusted=bool(key_id))
-        return Notification(
-            peer.agent_id, peer.name, item.topic, item.key, item.number, peer.epoch, item.sent_ms / 1000,
-            received_at, content, key_id, size=len(item.body),
-        )  # fmt: skip
-
-    def _on_done(self, position: Position, number: int) -> None:
+    def _on_done(self, position: Position, numbers: Sequence[int]) -> None:
         with self._lock:
             collector = self._collector
             if collector is None or self._parked:
                 return
-            collector.done(position, number, time.monotonic())
+            if len(numbers) == 1:
+                collector.done(position, numbers[0], time.monotonic())
+            else:
+                collector.done_many(position, numbers, time.monotonic())
             if self._noted:
                 return
             self._noted = True
@@ -367,8 +378,7 @@ class Reader:
                 self._line.ask(word, LAST_WORD).exception(2 * LAST_WORD)
         except (PzcError, TimeoutError) as exc:
             logger.debug("%r: its end was not confirmed: %s", self, exc)
-        timer = self._timer
-        if timer is not None:
+        if (timer := self._timer) is not None:
             timer.cancel()
         self._line.close()
         self._on_end(self)

@@ -16,8 +16,8 @@ import time
 from collections.abc import Hashable, Iterable
 
 from ...protocol.errors import PolicyRefused, SubscriptionClosed
+from ...protocol.frames import PZC01
 from ..calling.peers import Peer
-from ..links import inlets
 from ..notifying.subscription import Subscription
 from ..wire import Protocol
 from .reader import Reader
@@ -77,7 +77,8 @@ def subscribe(
         PeerLost: when it cannot be reached.
         CallTimeout: when it did not confirm by the deadline.
     """
-    inlets.check(peer, subscription)
+    if peer.dialect != PZC01:
+        raise PolicyRefused(f"{peer.endpoint} is an original Pizco, which keeps no mailboxes: use drop(n)")
     if transport not in WAYS:
         raise PolicyRefused(f"a mailbox is read over tcp, not over {transport}: use transport='auto'")
     while True:

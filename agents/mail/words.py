@@ -3,12 +3,13 @@
 ::
 
     request                                               answer
-    {"pzc": "mailbox", "offer": topic}                    {"pzc": "mailbox", "offered": topic}
+    {"pzc": "mailbox", "offer": topic}                    {"pzc": "mailbox", "offered": topic, "raw": True}
     {"pzc": "mailbox", "name": n, "serial": s,            {"pzc": "mailbox", "position": p, "applied": number,
      "position": p or None, "batch": {...}}                "lasts": {topic: last}}; "outdated": number
     {"pzc": "collect", "name": n, "serial": s,            a `bundle.Mail`, within "hold" seconds
      "position": p or None, "after": n or None,
-     "acknowledged": n, "limit": n, "hold": s}
+     "acknowledged": n, "limit": n, "hold": s,             or, when ``raw``, `letters.Letters`
+     "raw": bool}
     {"pzc": "discard", "name": n, "position": p}          {"pzc": "discard"}
     any of them                                           {"pzc": "mailbox", "refusal": reason, "epoch": e}
 
@@ -18,12 +19,13 @@ request, its identity the key that signed it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from ...delivery.mail import (
     BATCH_MESSAGES,
     MAX_COMMANDS,
+    MAX_WHO,
     Applied,
     Batch,
     Caller,
@@ -40,7 +42,10 @@ from ...delivery.mail import (
 from ...delivery.policies import MAX_NAME, Policy, mailbox
 from ...protocol.bundle import Item, Mail, Range
 from ...protocol.errors import PzcError, RemoteProtocolError
+from ...protocol.letters import Letters
+from ...protocol.postmarks import Postmark
 from ..serving.replies import Request
+from .drafts import Draft
 
 Word = dict[str, Any]
 Answer = Applied | Outdated | Refusal | Batch[Item]
@@ -52,14 +57,19 @@ MAX_HOLD = 60.0
 # --- requests --------------------------------------------------------------------------------------------
 
 
-def word_of(request: CommandRequest | PollRequest, name: str | None) -> Word:
-    """The content of a request."""
+def word_of(
+    request: CommandRequest | PollRequest,
+    name: str | None,
+    raw: bool = False,
+    agents: Callable[[Command], list[str]] = lambda _: [],
+) -> Word:
+    """The content of a request; a ``raw`` poll asks for letters. ``agents`` tells whom a command is for."""
     position = None if request.position is None else list(request.position)
     who: Word = {"name": name, "serial": request.serial, "position": position}
     if isinstance(request, PollRequest):
         return {
             "pzc": "collect", **who, "after": request.after, "acknowledged": request.acknowledged,
-            "limit": request.limit, "hold": request.hold,
+            "limit": request.limit, "hold": request.hold, **({"raw": True} if raw else {}),
         }  # fmt: skip
     batch = request.batch
     own = (
@@ -68,7 +78,8 @@ def word_of(request: CommandRequest | PollRequest, name: str | None) -> Word:
     return {
         "pzc": "mailbox", **who,
         "batch": {
-            "number": batch.number, "commands": [list(command) for command in batch.commands],
+            "number": batch.number, "commands": [list(command[:3]) for command in batch.commands],
+            "who": [agents(command) for command in batch.commands],
             "policy": policy_word(batch.policy), "begins": own and batch.begins, "ends": own and batch.ends,
         },
     }  # fmt: skip
@@ -100,13 +111,14 @@ def read_commands(content: Mapping[str, Any]) -> CommandRequest:
     try:
         batch = _dict(content["batch"])
         commands = cast("list[Any]", batch["commands"])
+        agents = cast("list[Any]", batch.get("who") or [()] * len(commands))
         if type(commands) is not list or len(commands) > MAX_COMMANDS:
             raise ValueError(f"at most {MAX_COMMANDS} commands, in a list")
         bound, max_bytes, when_full, keep = batch["policy"]
         policy = mailbox(_number(bound), _number(max_bytes), when_full, keep=float(keep))
         said = Commands(
-            _number(batch["number"]), [_command(each) for each in commands], policy,
-            batch["begins"] is True, batch["ends"] is True,
+            _number(batch["number"]), [_command(*each) for each in zip(commands, agents, strict=True)],
+            policy, batch["begins"] is True, batch["ends"] is True,
         )  # fmt: skip
         return CommandRequest(_number(content["serial"]), _position(content["position"]), said)
     except (KeyError, TypeError, ValueError, PzcError) as exc:
@@ -121,6 +133,7 @@ def read_poll(content: Mapping[str, Any]) -> PollRequest:
             _number(content["serial"]), _position(content["position"]),
             None if after is None else _number(after), _number(content["acknowledged"]),
             min(_number(content["limit"]), BATCH_MESSAGES), min(hold, MAX_HOLD) if hold > 0 else 0.0,
+            content.get("raw") is True,
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as exc:
         raise RemoteProtocolError(f"a mailbox was polled in an unknown form: {exc!r:.200}") from None
@@ -147,21 +160,28 @@ def answer_word(answer: Applied | Outdated | Refusal, lasts: Mapping[str, int]) 
     return {**word, "outdated": answer.last}
 
 
-def mail_of(batch: Batch[Item]) -> Mail:
-    """A batch as it goes over the wire."""
-    return Mail(
-        batch.first, [message.payload for message in batch.messages], epoch=batch.position.epoch,
-        tenure=batch.position.tenure, after=batch.after, ranges=[Range(*lost) for lost in batch.lost],
-    )  # fmt: skip
+def mail_of(batch: Batch[Draft], postmark: Postmark | None) -> Mail:
+    """A batch as it goes over the wire; as letters when there is what makes them."""
+    ranges = [Range(*lost) for lost in batch.lost]
+    epoch, tenure = batch.position
+    drafts = [message.payload for message in batch.messages]
+    if postmark is None:
+        items = [draft.item for draft in drafts]
+        return Mail(batch.first, items, epoch=epoch, tenure=tenure, after=batch.after, ranges=ranges)
+    letters = [draft.letter or draft.sign(postmark) for draft in drafts]
+    return Letters(batch.first, letters, epoch=epoch, tenure=tenure, after=batch.after, ranges=ranges)
 
 
-def read_answer(content: object) -> tuple[Answer, dict[str, int]]:
+def read_answer(content: object, raw: bool = False) -> tuple[Answer, dict[str, int]]:
     """The answer in a content, and the last numbers of topics that came with it.
 
     Raises:
-        RemoteProtocolError: for anything else.
+        RemoteProtocolError: for anything else; with ``raw`` also for messages without frames, which were
+            asked for before these were wanted and are to come again.
     """
     if isinstance(content, Mail):
+        if raw and content.items and type(content) is not Letters:
+            raise RemoteProtocolError("messages came without the frames that are wanted by now")
         return _batch(content), {}
     try:
         word = _dict(content)
@@ -215,8 +235,11 @@ def _position(value: object) -> Position | None:
     return Position(_number(epoch), _number(tenure))
 
 
-def _command(value: object) -> Command:
+def _command(value: object, agents: object) -> Command:
     topic, key, subscribe = cast("list[Any]", value)
+    who = tuple(cast("list[Any]", agents))
     if type(topic) is not str or not topic or not (key is None or type(key) is str):
         raise ValueError(f"{value!r:.100} is no command")
-    return Command(topic, key, subscribe is True)
+    if len(who) > MAX_WHO or not all(type(each) is str and len(each) <= MAX_NAME for each in who):
+        raise ValueError(f"{agents!r:.100} are no agents")
+    return Command(topic, key, subscribe is True, who)

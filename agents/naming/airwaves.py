@@ -37,14 +37,23 @@ logger = logging.getLogger("pzc.discovery")
 PATIENCE = 0.5
 """Seconds for which heartbeats may wait, to be heard together: waking up costs more than hearing."""
 
-_CROWDED = 32
-"""Heartbeats heard at once above which the next ones are heard sooner: the system keeps only so many."""
+WAITING = 128
+"""Heartbeats that should wait at once, at most: the system keeps about twice as many for a socket."""
 
-_SOON = 0.05
+SOON = 0.05
+"""Seconds for which they wait at least."""
+
+HEARTBEATS = Mark(CODE_AT, Heartbeat.code)
+"""What may wait."""
+
 _BATCH = 64
-_HEARTBEATS = Mark(CODE_AT, Heartbeat.code)
 _ALL = 4096
 """More datagrams than the system keeps for a socket."""
+
+
+def patience(rate: float) -> float:
+    """Seconds for which heartbeats wait when so many come in a second."""
+    return PATIENCE if rate * PATIENCE <= WAITING else max(SOON, WAITING / rate)
 
 
 class Airwaves:
@@ -89,7 +98,8 @@ class Airwaves:
         self._reaches: dict[int, Reach] = {}
         self._relaying = Relaying(site.relays)
         self._timer: Timer | None = None
-        self._count = 0
+        self._count = self._patient = 0
+        self._looked = time.monotonic()
 
     @property
     def everywhere(self) -> Reach:
@@ -104,7 +114,7 @@ class Airwaves:
                 return None
             self.interfaces = known
             self.close()
-            multicast = Multicast(self._site.group, self._site.port, known, _HEARTBEATS)
+            multicast = Multicast(self._site.group, self._site.port, known, HEARTBEATS)
         except (BindError, ConfigError) as exc:
             if self.problem != str(exc):
                 self.problem = str(exc)
@@ -127,7 +137,10 @@ class Airwaves:
     def _on_patience(self) -> None:
         heard = self.hear_patient()
         if self._multicast is not None:
-            delay = _SOON if heard > _CROWDED else until_next(PATIENCE)
+            now = time.monotonic()
+            seconds = patience(self._patient / max(SOON, now - self._looked))
+            self._looked, self._patient = now, 0
+            delay = seconds if seconds < PATIENCE else until_next(PATIENCE)
             self._timer = self._loop.call_later(delay, self._on_patience)
         if heard:
             self._heard(True)
@@ -138,6 +151,7 @@ class Airwaves:
         before = self._count
         if multicast is not None and multicast.patient is not None:
             self._read(multicast, multicast.patient, _ALL)
+        self._patient += self._count - before
         return self._count - before
 
     def drain(self) -> None:

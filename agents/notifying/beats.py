@@ -8,6 +8,7 @@ way of the messages, behind them: what a subscriber has not got when it comes is
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 
 from ...delivery.tails import Tails
@@ -45,7 +46,7 @@ def lasts_of(content: object) -> list[Last]:
 
 
 class Beats:
-    """The beats of one publisher; I/O thread. Without a message there is no timer.
+    """The beats of one publisher; I/O thread, but for `sent`. Without a message there is no timer.
 
     Args:
         loop: keeps the time.
@@ -69,13 +70,19 @@ class Beats:
         self._wanted = wanted
         self._send = send
         self._tails = Tails()
+        self._numbers: dict[str, int] = {}  # of what was sent
+        self._counted: dict[str, int] = {}  # those that the tails know of
+        self._armed = threading.Lock()  # held while there is a timer; nobody waits for it
         self._timer: Timer | None = None
         self._closed = False
 
     def sent(self, topic: str, number: int) -> None:
-        """A message is on its way."""
-        self._tails.sent(topic, number)
-        if self._timer is None and not self._closed:
+        """A message was sent; any thread."""
+        self._numbers[topic] = number
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._armed.acquire(blocking=False) and not self._closed:
             self._timer = self._loop.call_later(BEAT, self._beat)
 
     def again(self, topic: str, lasts: Mapping[str, int]) -> None:
@@ -89,7 +96,8 @@ class Beats:
         """
         for each in dict(lasts) if topic == ANY else (topic,):
             if number := lasts.get(each, 0):
-                self.sent(each, number)
+                self._tails.sent(each, number)
+                self._arm()
 
     def close(self) -> None:
         """Tell for the last time."""
@@ -97,12 +105,25 @@ class Beats:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._count()
         self._tell(self._tails.end())
 
     def _beat(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed.acquire(blocking=False)
+        self._armed.release()  # from now on whoever sends begins a timer, and what was sent before is counted
+        self._count()
         told = self._tails.beat()
-        self._timer = self._loop.call_later(BEAT, self._beat) if len(self._tails) else None
+        if len(self._tails):
+            self._arm()
         self._tell(told)
+
+    def _count(self) -> None:
+        for topic, number in self._numbers.copy().items():
+            if self._counted.get(topic) != number:
+                self._counted[topic] = number
+                self._tails.sent(topic, number)
 
     def _tell(self, told: dict[str, int]) -> None:
         if not told or not self._wanted():

@@ -22,6 +22,10 @@ MAX_EARLY = 10_000
 """Notifications that may arrive before the publisher's confirmation."""
 
 
+Observed = tuple[bool, Gap | None]
+"""Whether a notification is new, and the gap that it reveals."""
+
+
 class Following:
     """The numbers of one subscription; I/O thread."""
 
@@ -60,7 +64,7 @@ class Following:
         self._restarted = None
         return gap, early
 
-    def observe(self, topic: str, epoch: int, number: int, told: bool = False) -> tuple[bool, Gap | None]:
+    def observe(self, topic: str, epoch: int, number: int, told: bool = False, upto: int = 0) -> Observed:
         """A verified notification arrived: whether it is new, and the gap that it reveals.
 
         Args:
@@ -68,6 +72,8 @@ class Following:
             epoch: of its publisher.
             number: in the topic.
             told: the publisher only says that this is the topic's last number, behind all that it sent.
+            upto: number of the last of several that arrived together, numbered without a hole. When the first
+                one is not new, each is to be observed by itself.
         """
         if not number or self._early is not None:
             return not told, None
@@ -80,7 +86,7 @@ class Following:
             sequence = self._sequences[topic] = Sequence()
             if before is not None:
                 sequence.begin(epoch, before)
-        return (False, sequence.told(epoch, number)) if told else sequence.observe(epoch, number)
+        return (False, sequence.told(epoch, number)) if told else sequence.observe(epoch, number, upto)
 
     def restart(self, epoch: int) -> None:
         """Another agent has taken the publisher's place, numbering anew."""

@@ -99,6 +99,11 @@ class _Member(Subscription):
         super().__init__(*args, **options)  # pyright: ignore[reportArgumentType]
         self._gathering = gathering
 
+    def passed(self, number: int, size: int) -> None:
+        """Count it for the gathering as well."""
+        super().passed(number, size)
+        self._gathering.passed(number, size)
+
     def ignore(self, entries: Sequence[Entry]) -> None:
         """Count it for the gathering."""
         self._gathering.ignore(entries)

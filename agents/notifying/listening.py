@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,9 +11,11 @@ from typing import Any, TypeVar, cast
 
 from ...delivery.policies import Policy
 from ...discovery.names import is_pattern
+from ...protocol.errors import ConfigError, PolicyRefused
 from ..calling.asking import Found
 from ..calling.peers import Peer
 from ..dispatch import Executor
+from ..mail.bursts import Sink
 from ..naming.announcing import type_name
 from ..naming.naming import Naming
 from ..naming.watching import Watching
@@ -22,6 +25,8 @@ from .gathering import Gathering, Make
 from .notification import Notification
 from .subscribing import Subscribing
 from .subscription import Callback, Subscription
+
+logger = logging.getLogger("pzc.subscriber")
 
 Slot = TypeVar("Slot", bound=Callable[[Notification], object])
 
@@ -65,6 +70,9 @@ class Listening(ABC):
         initial: bool = False,
         type: str | type | None = None,
         ignore_local: bool = False,
+        manual_ack: bool = False,
+        sink: Sink | None = None,
+        fallback: Policy | None = None,
     ) -> Subscription:
         """Get another agent's notifications; returns when it has confirmed the subscription.
 
@@ -89,6 +97,11 @@ class Listening(ABC):
             type: what the messages have to be, a class or its name; a publisher that says another type is
                 refused (`advertise`), one that says none is not.
             ignore_local: leave out what agents of this process publish; counted as `Subscription.ignored`.
+            manual_ack: with ``mailbox()``: a message is done with, and its publisher may forget it, only when
+                `Notification.acknowledge` was called.
+            sink: with ``raw`` and ``manual_ack``: takes what comes, in the place of the callback.
+            fallback: the policy where a publisher refuses ``policy``, which is logged then; the callback gets
+                what comes, and nothing needs to be acknowledged.
 
         Raises:
             TypeMismatch: when the publisher says another type.
@@ -107,8 +120,11 @@ class Listening(ABC):
         way: dict[str, Any] = {
             "topic": topic, "policy": policy or self._subscribing.usual_policy(topic), "raw": raw,
             "executor": executor, "transport": transport, "initial": initial, "type": type_name(type),
-            "ignore_local": ignore_local,
+            "ignore_local": ignore_local, "manual_ack": manual_ack,
+            "sink": sink, "fallback": fallback,
         }  # fmt: skip
+        if manual_ack and way["policy"].name != "mailbox":
+            raise ConfigError(f"manual_ack needs policy=mailbox(), not {way['policy'].name}")
         if "://" not in publisher and is_pattern(publisher):
             made = self._watch(publisher, timeout, callback, key, throttle, way)
         else:
@@ -154,8 +170,16 @@ class Listening(ABC):
             awaited.close()
 
     def _join(self, publisher: str, timeout: float, way: dict[str, Any]) -> Subscription:
-        found = self.find(publisher, timeout)
-        subscription = self._subscribing.subscribe(found.place.endpoint, timeout=found.left, **way)
+        found, fallback, topic = self.find(publisher, timeout), way.get("fallback"), way["topic"]
+        way = {name: value for name, value in way.items() if name != "fallback"}
+        join = partial(self._subscribing.subscribe, found.place.endpoint, timeout=found.left)
+        try:
+            subscription = join(**way)
+        except PolicyRefused as exc:
+            if fallback is None:
+                raise
+            logger.warning("%s of %s comes with %s: %s", topic, publisher, fallback.name, exc)
+            subscription = join(**{**way, "policy": fallback, "manual_ack": False, "sink": None})
         trail = self._naming.follow(publisher, found.place, partial(self._subscribing.move, subscription))
         if trail is not None:
             self._subscribing.keep(subscription, trail)

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, Protocol
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from ...protocol.errors import LocalProtocolError
+
+
+class Tally(Protocol):
+    """Where acknowledgements are written down."""
+
+    def acknowledge(self, receipts: Sequence[Receipt], /) -> None:
+        """These are done with; those that were before change nothing."""
+        ...
+
+
+class Receipt(Struct, eq=False):
+    """What a reader of a mailbox holds of one message until it is done with it.
+
+    Attributes:
+        ledger: where its end is written down.
+        number: in the mailbox.
+        open: it was not acknowledged.
+    """
+
+    ledger: Tally
+    number: int
+    open: bool = True
 
 
 class Notification(Struct, frozen=True):
@@ -31,6 +53,7 @@ class Notification(Struct, frozen=True):
         frames: the five frames as they came, for raw subscriptions only.
         initial: the publisher kept it and it was published before the subscription began.
         size: bytes of the encoded content; 0 for one that was published in this process and came by a link.
+        receipt: what `acknowledge` goes to; None where nothing needs to be acknowledged.
     """
 
     publisher: str
@@ -46,10 +69,39 @@ class Notification(Struct, frozen=True):
     frames: tuple[bytes, ...] = ()
     initial: bool = False
     size: int = 0
+    receipt: Receipt | None = None
 
     def __repr__(self) -> str:
-        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "frames")
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in _UNSHOWN)
         return f"Notification({', '.join(shown)})"
+
+    def acknowledge(self) -> None:
+        """Say that it is done with: its publisher may forget it.
+
+        Any thread, in any order, once or often. Only subscriptions with ``manual_ack`` need it; else nothing
+        happens. `acknowledge` is for many.
+        """
+        receipt = self.receipt
+        if receipt is not None:
+            receipt.ledger.acknowledge((receipt,))
+
+
+_UNSHOWN = ("frames", "receipt")
+
+
+def acknowledge(notifications: Iterable[Notification]) -> None:
+    """`Notification.acknowledge` each of many, much cheaper.
+
+    Args:
+        notifications: of any subscriptions, in any order.
+    """
+    receipts: dict[Tally, list[Receipt]] = {}
+    for notification in notifications:
+        receipt = notification.receipt
+        if receipt is not None:
+            receipts.setdefault(receipt.ledger, []).append(receipt)
+    for ledger, some in receipts.items():
+        ledger.acknowledge(some)
 
 
 _UNCHANGING = frozenset({bytes, str, int, float, complex, bool, type(None)})

@@ -29,6 +29,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ...protocol.errors import AgentClosed, PzcError
 from ..counters import Counters
+from ..sockets import families
 from ..sockets.endpoints import new_monitor
 from ..sockets.loop import Loop, Timer
 
@@ -97,7 +98,7 @@ class Presence:
         if not pub_endpoint.startswith("tcp://") or not port.isdecimal():
             return
         with contextlib.suppress(OSError, UnicodeError):  # then the connection fails as well
-            family = dns.AF_INET6 if host.startswith("[") else dns.AF_INET
+            family = dns.AF_INET6 if families.is_ipv6(pub_endpoint) else dns.AF_INET
             for *_, address in dns.getaddrinfo(host.strip("[]"), int(port), family, dns.SOCK_STREAM):
                 numeric = f"[{address[0]}]" if family == dns.AF_INET6 else address[0]
                 self._numeric[f"tcp://{numeric}:{port}"] = pub_endpoint

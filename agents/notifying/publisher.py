@@ -1,9 +1,9 @@
 """Publisher: the PUB endpoint of an agent (an XPUB socket, so that it knows who listens), and its links.
 
-Publishing encodes, numbers and signs in the caller's thread and hands the frames to the I/O
-thread through a bounded queue; when that is full the caller waits, at most `QUEUE_TIMEOUT`. A
-notification that nobody subscribed to is numbered and not encoded. Each dialect is emitted only
-while a filter asks for it. What could not be encoded or queued has no number.
+Publishing encodes, numbers, signs and sends in the caller's thread, which never waits for a broadcast: what a
+reader does not take is dropped for it at the high-water mark, and counted by it. A notification that nobody
+subscribed to is numbered and not encoded. Each dialect is emitted only while a filter asks for it. What could
+not be encoded has no number. Topics of one kind of readers go a prepared, shorter way: `Airing`, `Express`.
 
 Readers with a link get it from the caller's thread, with the same number. The caller waits first while one of
 them that is to be waited for has its window full; it holds nothing meanwhile.
@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import zmq
 
-from ...protocol.errors import AgentClosed, CallTimeout, LocalProtocolError
+from ...protocol.errors import AgentClosed, LocalProtocolError
 from ...protocol.frames import PZC00, PZC01, Buffer, topic_filter
 from ..counters import Counters
 from ..links.express import Express, prepare
@@ -29,8 +29,10 @@ from ..links.published import Published
 from ..links.turns import Turn
 from ..sockets.endpoints import bind, new_socket
 from ..sockets.loop import Loop
+from ..sockets.sending import Sending
 from ..sockets.watch import Watch
 from ..wire import Protocol
+from . import airing
 from .beats import BEAT_TOPIC, Beats, beat_filter
 from .filters import ANY, MARK_TOPIC, Filters
 from .keeping import Keeping
@@ -38,14 +40,10 @@ from .metering import topics_told
 
 logger = logging.getLogger("pzc.publisher")
 
-QUEUE_MESSAGES = 10_000
-"""Encoded notifications that may wait for the I/O thread."""
-
-QUEUE_TIMEOUT = 5.0
-"""Seconds that `publish` waits for room in the queue."""
-
 _BATCH = 256
 _MAX_EXPRESS = 10_000
+
+_Short = TypeVar("_Short", Express, airing.Airing)
 
 _Outgoing = tuple[str, int, list[Buffer]]
 """Frames behind the topic and number that a beat is to tell; an empty topic for none."""
@@ -90,42 +88,38 @@ class Publisher:
         except BaseException:
             self._socket.close(0)
             raise
+        self._sending = Sending(loop, self._socket, self._on_readable)
         self._watch: Watch | None = None
         self._filters = Filters(agent_id)
         beats = beat_filter(agent_id)
-        self._beats = Beats(loop, protocol, agent_id, lambda: self._filters.matches(beats), self._transmit)
+        self._beats = Beats(loop, protocol, agent_id, lambda: self._filters.matches(beats), self._tell)
         self._state = threading.Condition()
         self._version = 0
         self._wanted: dict[str, tuple[int, tuple[str, ...]]] = {}
-        self._express: dict[str, Express] = {}  # another one when somebody listens, or more is said of topics
+        self._express: dict[str, Express] = {}  # both are new ones when filters or topics change
+        self._airings: dict[str, airing.Airing] = {}
         self._sequences = outlets.numbers
         self.keeping = Keeping(protocol, outlets, counters)
         # Its holder may take it again: encoding can run a finalizer that publishes.
         self._publishing = threading.RLock()
-        self._queue: deque[_Outgoing] = deque()
-        self._draining = False
-        self._room = threading.Condition()
-        self._waiting = 0
         self._closed = False
 
     def start(self) -> None:
         """Watch the socket; I/O thread."""
-        self._loop.register(self._socket, self._on_readable)
+        self._sending.start()
         self._watch = Watch(self._loop, self._socket, self.endpoint, self._counters, "pub_strangers")
 
     def close(self) -> None:
-        """Send what is queued, close the socket, end every wait; I/O thread."""
+        """Tell how far each topic is, close the socket, end every wait; I/O thread."""
         self._closed = True
-        while self._queue:
-            self._send(self._queue.popleft())
         self._beats.close()
+        self._sending.close()
         if self._watch is None:
             self._socket.close(0)
         else:
             self._watch.close()
-        for condition in (self._room, self._state):
-            with condition:
-                condition.notify_all()
+        with self._state:
+            self._state.notify_all()
 
     def publish(
         self,
@@ -150,33 +144,53 @@ class Publisher:
         Raises:
             LocalProtocolError: for an empty or reserved topic.
             SerializeError: when the content cannot be expressed.
-            CallTimeout: when the queue stayed full for `QUEUE_TIMEOUT`, or a reader's window for the time of
-                its policy.
+            CallTimeout: when a reader's window stayed full for the time of its policy.
             AgentClosed: after `close`.
         """
         return self.publish_prepared(Published(topic, key, content), dialects, ack_wait)
 
     def express(self, topic: str, content: object, key: str) -> int:
         """As `publish`, when that can be done on the shortest way; else 0, and nothing was done."""
+        if self._closed:
+            return 0
+        airings = self._airings
+        aired = airings.get(topic)
+        if aired is not None and not key:
+            number = aired.publish(content)
+            if number:
+                self._counters.add("published")
+                if self._airings is not airings:
+                    self._send_late(Published(topic, key, content, number=number), (PZC01,))
+                return number
         known = self._express
         express = known.get(topic)
-        if express is None or self._closed:
+        if express is None:
             return 0
         published = express.publish(content, key)
         if published is None:
             return 0
         self._counters.add("published")
-        if self._express is not known:  # a filter may have come before the number was taken
-            with self._publishing:
-                self._enqueue(self._encode_late(published, -1, ()))
+        if self._express is not known:
+            self._send_late(published, ())
         return published.number
 
-    def _prepare_express(self, known: dict[str, Express], topic: str) -> None:
-        express = known.get(topic)
-        if len(known) < _MAX_EXPRESS if express is None else express.is_stale:
-            known.pop(topic, None)
-            if (express := prepare(self._outlets, topic)) is not None:
-                known[topic] = express
+    def _send_late(self, published: Published, wanted: tuple[str, ...]) -> None:
+        """A filter may have come before the number was taken."""
+        with self._publishing:
+            self._send_all(self._encode_late(published, -1, wanted))
+
+    def _prepare(
+        self,
+        topic: str,
+        wanted: tuple[str, ...],
+        express: dict[str, Express],
+        airings: dict[str, airing.Airing],
+    ) -> None:
+        if not wanted:
+            _keep(express, topic, partial(prepare, self._outlets, topic))
+        elif wanted == (PZC01,):
+            how = self._outlets, self._protocol, self._agent_id, topic, self._publishing, self._emit
+            _keep(airings, topic, partial(airing.prepare, *how))
 
     def publish_prepared(
         self, published: Published, dialects: tuple[str, ...] | None = None, ack_wait: float | None = None
@@ -201,13 +215,12 @@ class Publisher:
         if outlets.routes.is_throttled(topic, turn.since):
             outlets.withdraw(turn)
             return self._sequences.get(topic, 0)
-        self._wait_for_room()
         while True:
             with self._publishing:
                 if outlets.admit(turn):
                     number, encoded = self._number(turn, dialects, ack_wait)
                     self._counters.add("published")
-                    self._enqueue(encoded)
+                    self._send_all(encoded)
                     return number
             outlets.wait(turn)
 
@@ -220,7 +233,7 @@ class Publisher:
         changed the version first.
         """
         published, outlets = turn.published, self._outlets
-        topic, express = published.topic, self._express
+        topic, express, airings = published.topic, self._express, self._airings
         while True:
             outlets.prepare(turn)
             kept = self.keeping.encode(published)
@@ -236,8 +249,8 @@ class Publisher:
                         outlets.meters[topic].add(turn.since, 0, len(encoded[0][2][2]))
                     break
         if dialects is None:
-            if not wanted and kept is None:
-                self._prepare_express(express, topic)
+            if kept is None:
+                self._prepare(topic, wanted, express, airings)
             encoded += self._encode_late(published, version, wanted)
         return number, encoded
 
@@ -258,77 +271,52 @@ class Publisher:
         )
         return published.topic if dialect == PZC01 else "", number, frames
 
-    def _wait_for_room(self) -> None:
-        if len(self._queue) < QUEUE_MESSAGES or self._loop.in_thread():
-            return
-        with self._room:
-            self._waiting += 1
-            try:
-                free = self._room.wait_for(
-                    lambda: self._closed or len(self._queue) < QUEUE_MESSAGES, QUEUE_TIMEOUT
-                )
-            finally:
-                self._waiting -= 1
-        if not free:
-            self._counters.add("publish_refused")
-            raise CallTimeout(f"the publish queue stayed full for {QUEUE_TIMEOUT:g} s")
-
-    def _enqueue(self, encoded: list[_Outgoing]) -> None:
-        self._queue.extend(encoded)
+    def _send_all(self, encoded: list[_Outgoing]) -> None:
         if self._closed:
-            raise AgentClosed("the agent was stopped; it publishes no more")
-        if encoded and not self._draining:
-            self._draining = True
-            self._loop.call(self._drain)
+            raise _over()
+        now = monotonic()
+        for topic, number, frames in encoded:
+            self._emit(topic, number, frames, now)
 
-    def _drain(self) -> None:
-        self._draining = False
-        for _ in range(min(_BATCH, len(self._queue))):
-            self._send(self._queue.popleft())
-        if self._queue and not self._draining:
-            self._draining = True
-            self._loop.call(self._drain)
-        if self._waiting:
-            with self._room:
-                self._room.notify_all()
+    def _tell(self, frames: list[Buffer]) -> None:
+        self._emit("", 0, frames, monotonic())
 
-    def _send(self, outgoing: _Outgoing) -> None:
-        topic, number, frames = outgoing
-        self._transmit(frames)
-        if topic:
-            self._beats.sent(topic, number)
-
-    def _transmit(self, frames: list[Buffer]) -> None:
+    def _emit(self, topic: str, number: int, frames: list[Buffer], now: float) -> None:
+        """Send a message, whose topic and number are told by the next beat, unless the topic is empty."""
         try:
-            self._socket.send_multipart(frames, zmq.NOBLOCK, copy=len(frames[2]) < 1 << 16)
+            if not self._sending.send(frames, now):
+                raise _over()
         except zmq.ZMQError as exc:
             self._counters.add("publish_dropped")
             logger.warning("a notification could not be sent: %s", exc)
+        if topic:
+            self._beats.sent(topic, number)
 
     def _on_readable(self) -> None:
         version = self._version
         with self._state:
             for _ in range(_BATCH):
-                try:
-                    parts = self._socket.recv_multipart(zmq.NOBLOCK)
-                except zmq.Again:
+                parts = self._sending.receive()
+                if parts is None:
                     break
                 if len(parts) != 1 or not self._filters.take(parts[0], self._turn):
                     self._counters.add("pub_malformed")
                 else:
                     self._beats.again(self._filters.marked(parts[0]), self._sequences)
+            else:
+                self._loop.call(self._on_readable)  # the descriptor does not tell of the others again
             self._state.notify_all()
         if version != self._version:
             self._on_filters()
 
     def forget_wanted(self) -> None:
         """What is said of topics has changed; any thread."""
-        self._wanted, self._express = {}, {}
+        self._wanted, self._express, self._airings = {}, {}, {}
 
     def _turn(self) -> dict[str, int]:
         """The filters are others now; the numbers that were taken until here."""
         self._version += 1
-        self._express = {}
+        self._express, self._airings = {}, {}
         return self._sequences
 
     def _header(self, dialect: str, topic: str) -> bytes:
@@ -397,3 +385,16 @@ class Publisher:
     def statistics(self) -> dict[str, Any]:
         """Last number and listeners of each topic, what was dropped for links, and how much it is."""
         return topics_told(self._outlets, self.subscribers)
+
+
+def _over() -> AgentClosed:
+    return AgentClosed("the agent was stopped; it publishes no more")
+
+
+def _keep(known: dict[str, _Short], topic: str, make: Callable[[], _Short | None]) -> None:
+    """Prepare the short way of a topic, unless there is one that can be taken, or too many."""
+    before = known.get(topic)
+    if len(known) < _MAX_EXPRESS if before is None else before.is_stale:
+        known.pop(topic, None)
+        if (made := make()) is not None:
+            known[topic] = made

@@ -61,7 +61,7 @@ class Publishing(ABC):
 
         Raises:
             SerializeError, LocalProtocolError: nothing was published.
-            CallTimeout: a reader, or the queue, did not make room in time; nothing was published.
+            CallTimeout: a reader did not make room in time; nothing was published.
             AgentClosed: after `stop`, also while it waits.
         """
         self.check_usable()

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ...delivery.policies import Inbox
-from ...protocol.errors import ReceiveTimeout, SubscriptionClosed
+from ...protocol.errors import ReceiveTimeout, Refused, SubscriptionClosed
 from .entries import Entry, done, is_leased, notification_of, own_of
 from .metering import Arrivals
 from .notification import Notification, let_go
 
+if TYPE_CHECKING:
+    from ..mail.bursts import Sink
+
 
 class Reading(ABC):
-    """The reading side of a `Subscription`, which makes ``_inbox`` and ``_changed``."""
+    """The reading side of a `Subscription`, which makes ``_inbox`` and ``_changed``.
+
+    Attributes:
+        refusal: why it could not follow its publisher, and has ended.
+        sink: what takes in the place of its callback what comes out of a mailbox; None for nothing.
+    """
 
     topic: str
+    refusal: Refused | None = None
+    sink: Sink | None = None
     arrivals: Arrivals
+    lead: Callable[[Callable[[], bool], float], object] | None = None
+    """Receives in the calling thread while something is wanted, by a deadline, if it may."""
+    _offered = False
     _inbox: Inbox[Entry]
     _changed: threading.Condition
     _wakers: list[Callable[[], object]]
@@ -55,6 +69,12 @@ class Reading(ABC):
         """Notifications waiting for user code."""
         return len(self._inbox)
 
+    def passed(self, number: int, size: int) -> None:
+        """Its sink took notifications of so many bytes."""
+        with self._changed:
+            self._inbox.received += number
+            self.arrivals.meter.add(time.monotonic(), number, size)
+
     @abstractmethod
     def _opened(self, entry: Entry) -> Notification | None:
         """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
@@ -67,7 +87,7 @@ class Reading(ABC):
 
         Raises:
             ReceiveTimeout: when none came in time.
-            SubscriptionClosed: when the subscription has ended.
+            SubscriptionClosed: when the subscription has ended; its cause is `refusal`.
         """
         return own_of(self._take(timeout))
 
@@ -91,18 +111,36 @@ class Reading(ABC):
         """The next entry that could be opened."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
+            if self.lead is not None and timeout != 0 and self._wants():
+                self._offered = False
+                self.lead(self._wants, math.inf if deadline is None else deadline)
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             with self._changed:
                 self._reading = True  # from now on: it is asked with the lock
-                ready = self._changed.wait_for(lambda: len(self._inbox) or self._closed, left)
+                self._changed.wait_for(lambda: self._offered or not self._wants(), left)
                 if not len(self._inbox):
-                    if not ready:
+                    if not self._closed:
+                        if self._offered and left != 0:
+                            continue
                         raise ReceiveTimeout(f"no notification of {self.topic} within {timeout:g} s")
-                    raise SubscriptionClosed(f"the subscription to {self.topic} has ended")
+                    why = "" if self.refusal is None else f": {self.refusal}"
+                    raise SubscriptionClosed(
+                        f"the subscription to {self.topic} has ended{why}"
+                    ) from self.refusal
                 entry = self._inbox.take()
             if self._opened(entry) is not None:
                 return entry
             done(entry)
+
+    def offer_lead(self) -> None:
+        """One of those who wait should ask to `lead`; any thread."""
+        with self._changed:
+            self._offered = True
+            self._changed.notify()
+
+    def _wants(self) -> bool:
+        """Whether nothing has come yet."""
+        return not (self._inbox or self._closed)
 
     def __iter__(self) -> Self:
         """The subscription, an iterator over its notifications as `recv` gives them."""

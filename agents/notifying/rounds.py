@@ -76,7 +76,8 @@ class Round:
 
     def start_here(self) -> None:
         """As `start`, but call for those that are quick in this thread when nothing waits before them."""
-        quick, others = deque[Called](), list[Called]()
+        quick: deque[Called] = deque()
+        others: list[Called] = []
         for called in self._waiting:
             (quick if called.is_quick else others).append(called)
         self._waiting = quick
@@ -84,7 +85,7 @@ class Round:
             self._executor.run_here(self._call)
         if quick:  # all, or what is left
             self.start()
-        for each in rounds(others):
+        for each in rounds(others) if others else ():
             each.start()
 
     def _call(self) -> None:

@@ -16,9 +16,7 @@ subscriptions it has. Whether the publisher is still there is watched by `presen
 from __future__ import annotations
 
 import itertools
-import logging
 import secrets
-import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -26,32 +24,23 @@ from typing import Any
 
 import zmq
 
-from ...delivery.sequences import Gap
-from ...protocol.codec import Envelope
 from ...protocol.errors import (
     AgentClosed,
     LocalProtocolError,
-    ProtocolError,
     RemoteProtocolError,
-    SignatureError,
-    StaleMessage,
 )
-from ...protocol.frames import PZC01, Kind, format_header, topic_filter
-from ...protocol.window import ReplayWindow, SeenSignatures
+from ...protocol.frames import PZC01, format_header, topic_filter
 from ..calling.peers import Peer
 from ..counters import Counters
 from ..sockets.endpoints import connect, disconnect, new_socket
 from ..sockets.loop import Loop
 from ..wire import Protocol
 from . import presence
-from .beats import BEAT_TOPIC, beat_filter, lasts_of
+from .beats import BEAT_TOPIC, beat_filter
 from .filters import ANY, MARK_TOPIC, mark_filter
+from .hearing import Hearing
 from .sources import Source
-from .subscription import Notification, Subscription
-
-logger = logging.getLogger("pzc.subscriber")
-
-_BATCH = 256
+from .subscription import Subscription
 
 
 class Subscriber:
@@ -83,8 +72,7 @@ class Subscriber:
         self._closed = False
         self.who = secrets.token_hex(8)
         self._marks = itertools.count(1)
-        self._window = ReplayWindow()
-        self._seen = SeenSignatures()
+        self._hearing = Hearing(loop, protocol, counters, self._sources, self._presence.ask)
 
     def add(self, peer: Peer, subscription: Subscription) -> str:
         """Route a publisher's topic to a subscription and set its filter; any thread.
@@ -115,12 +103,14 @@ class Subscriber:
         self._route(source, subscription, mark)
 
     def _route(self, source: Source, subscription: Subscription, mark: str) -> None:
+        self._hearing.forget()
         self._sources[source.peer.agent_id] = source
         source.subscriptions[subscription.topic].append(subscription)
         self._placed[subscription] = (source.peer, mark)
         self._marked[mark] = subscription
 
     def _unroute(self, subscription: Subscription, peer: Peer) -> None:
+        self._hearing.forget()
         source = self._sources[peer.agent_id]
         entries = source.subscriptions[subscription.topic]
         entries.remove(subscription)
@@ -171,7 +161,7 @@ class Subscriber:
         if self._socket is None:
             socket = new_socket(self._loop.context, zmq.SUB)
             self._presence.open(socket)
-            self._loop.register(socket, self._on_readable)
+            self._loop.register(socket, self._on_readable, looks=True)
             self._socket = socket
         return self._socket
 
@@ -184,7 +174,7 @@ class Subscriber:
         if not self._uses[peer.pub_endpoint]:
             self._presence.unwatch(peer.pub_endpoint)
             # Polling makes libzmq begin a message; if its connection is taken away now, libzmq aborts.
-            self._receive()
+            self._hearing.take(self._socket)
             disconnect(self._socket, peer.pub_endpoint)
 
     def remove(self, subscription: Subscription) -> None:
@@ -199,119 +189,8 @@ class Subscriber:
             self._unroute(subscription, peer)
             self._remove_filters(peer, subscription.topic, mark)
 
-    def _on_readable(self) -> None:
-        for _ in range(_BATCH):
-            if not self._receive():
-                return
-
-    def _receive(self) -> bool:
-        """Take one message; False when there is none."""
-        if self._socket is None:
-            return False
-        try:
-            frames = self._socket.recv_multipart(zmq.NOBLOCK)
-        except zmq.Again:
-            return False
-        try:
-            self._accept(frames)
-        except ProtocolError as exc:
-            self._counters.add("notifications_refused")
-            self._counters.add(f"refused_{type(exc).__name__}")
-            logger.debug("notification refused: %s", exc)
-        return True
-
-    def _accept(self, frames: list[bytes]) -> None:
-        received_at = time.time()
-        try:
-            sender = frames[0].split(b"+", 2)[1].decode()
-        except (IndexError, UnicodeDecodeError):
-            sender = ""
-        source = self._sources.get(sender)
-        try:
-            envelope = self._protocol.open(
-                frames,
-                Kind.NOTIFICATION,
-                offset_ms=source.peer.offset_ms if source else 0,
-                window=self._window,
-                seen=self._seen,
-            )
-        except StaleMessage:
-            if source is not None:
-                self._counters.add("clock_jumps")
-                self._presence.ask(source.peer.endpoint)
-            raise
-        if source is not None and envelope.dialect == PZC01 and envelope.key_id != source.peer.key_id:
-            raise SignatureError("signed with another key than this publisher's handshake")
-        if source is None or envelope.topic in (MARK_TOPIC, ANY):
-            self._counters.add("notifications_unrouted")
-            return
-        if envelope.topic == BEAT_TOPIC:
-            for last in lasts_of(self._protocol.content(envelope)):
-                self._follow(source.wanting(last.topic), last.topic, envelope.epoch, last.number, told=True)
-            return
-        self._counters.add("notifications")
-        wanted = source.wanting(envelope.topic)
-        fresh = self._follow(wanted, envelope.topic, envelope.epoch, envelope.sequence)
-        if wanted and not fresh:
-            self._counters.add("notifications_repeated")
-        if fresh:
-            self._deliver(source, envelope, frames, fresh, received_at)
-
-    def _follow(
-        self, wanted: list[Subscription], topic: str, epoch: int, number: int, told: bool = False
-    ) -> list[Subscription]:
-        """The subscriptions for which a message is new; what it shows as lost is told to them."""
-        fresh: list[Subscription] = []
-        lost = 0
-        for subscription in wanted:
-            new, gap = subscription.observe(topic, epoch, number, told)
-            if new:
-                fresh.append(subscription)
-            lost = max(lost, gap.count if gap else 0)
-        if lost:
-            self._counters.add("notifications_lost", lost)
-        return fresh
-
-    def _deliver(
-        self,
-        source: Source,
-        envelope: Envelope,
-        frames: list[bytes],
-        fresh: list[Subscription],
-        received_at: float,
-    ) -> None:
-        raw = [s for s in fresh if s.raw]
-        if raw:
-            notification = self._notification(source.peer, envelope, None, received_at, tuple(frames))
-            for subscription in raw:
-                subscription.deliver(notification)
-        plain = [s for s in fresh if not s.raw]
-        if not plain:
-            return
-        try:
-            content = self._protocol.content(envelope)
-        except ProtocolError as exc:
-            self._complain(source, envelope, exc)
-            for subscription in plain:
-                subscription.report_gap(Gap(envelope.epoch, envelope.sequence, envelope.sequence))
-            raise
-        notification = self._notification(source.peer, envelope, content, received_at)
-        for subscription in plain:
-            subscription.deliver(notification)
-
-    def _complain(self, source: Source, envelope: Envelope, error: ProtocolError) -> None:
-        if envelope.topic not in source.complained:
-            source.complained.add(envelope.topic)
-            logger.warning("%s of %s is lost here: %s", envelope.topic, source.peer.endpoint, error)
-
-    def _notification(
-        self, peer: Peer, envelope: Envelope, content: Any, received_at: float, frames: tuple[bytes, ...] = ()
-    ) -> Notification:
-        sent_at = envelope.sent_ms / 1000 if envelope.sent_ms is not None else received_at
-        return Notification(
-            envelope.sender, peer.name, envelope.topic, envelope.key, envelope.sequence, envelope.epoch,
-            sent_at, received_at, content, envelope.key_id, frames, size=len(envelope.content),
-        )  # fmt: skip
+    def _on_readable(self) -> bool:
+        return self._socket is not None and self._hearing.on_readable(self._socket)
 
     def _rep_endpoints(self, pub_endpoint: str) -> set[str]:
         return {s.peer.endpoint for s in self._sources.values() if s.peer.pub_endpoint == pub_endpoint}
@@ -321,6 +200,13 @@ class Subscriber:
             reason = f"{source.peer.endpoint} has been unreachable for {presence.LOST_AFTER:g} s"
             for subscription in source.everyone():
                 subscription.report_lost(reason)
+
+    def followers(self, endpoint: str) -> list[Subscription]:
+        """The subscriptions to whoever is known at a REP endpoint; any thread."""
+        sources = self._sources
+        return self._loop.run(
+            lambda: [s for at in sources.values() if at.peer.endpoint == endpoint for s in at.everyone()]
+        )
 
     def moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
         """The agent behind a REP endpoint answered a new handshake as ``peer``; any thread but I/O.
@@ -332,6 +218,7 @@ class Subscriber:
         return self._loop.run(partial(self._moved, endpoint, peer))
 
     def _moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
+        self._hearing.forget()
         for source in [s for s in self._sources.values() if s.peer.endpoint == endpoint]:
             known = source.peer
             if (known.agent_id, known.pub_endpoint) == (peer.agent_id, peer.pub_endpoint):

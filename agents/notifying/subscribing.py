@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import logging
 import time
+import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...delivery.policies import Policy, drop
-from ...protocol.errors import CallTimeout, ConfigError, Refused, RemoteProtocolError, TypeMismatch
+from ...protocol.errors import CallTimeout, ConfigError, PeerLost, Refused, RemoteProtocolError
 from ...protocol.frames import PZC01
 from ..calling.peers import Peer
 from ..calling.requests import Requester
@@ -28,9 +30,11 @@ from ..counters import Counters
 from ..dispatch import Executor
 from ..links import inlets, local
 from ..mail import readers
+from ..mail.bursts import Sink
 from ..settings import TRANSPORTS, Settings
 from ..sockets.loop import Loop
 from ..wire import Protocol
+from . import typed
 from .gathering import Make
 from .initial import Initial
 from .subscriber import Subscriber
@@ -72,7 +76,9 @@ class Subscribing:
         self._protocol = protocol
         self._requester = requester
         self._counters = counters
+        self._loop = loop
         self._linked: dict[Subscription, None] = {}
+        self._forced: weakref.WeakSet[Subscription] = weakref.WeakSet()  # to tcp
         self._trails: dict[Subscription, Trail] = {}
         self.gatherings: dict[Subscription, None] = {}
         self._initial = Initial(protocol, counters, requester)
@@ -94,6 +100,8 @@ class Subscribing:
         type: str = "",
         make: Make = Subscription,
         ignore_local: bool = False,
+        manual_ack: bool = False,
+        sink: Sink | None = None,
     ) -> Subscription:
         """See `Agent.subscribe`; ``make`` makes the subscription."""
         if transport not in (None, *TRANSPORTS):
@@ -110,16 +118,26 @@ class Subscribing:
         if initial:
             self._initial.check(peer, raw)
         if type and peer.dialect == PZC01:
-            self._check_type(peer, topic, type, deadline)
+            typed.check(peer.endpoint, topic, type, self._ask(peer, deadline)(typed.question(topic)).content)
         linked = not (policy.lossy and transport in BROADCAST and peer.pub_endpoint)
 
         def made(peer: Peer, on_close: OnClose) -> Subscription:
             one = make(peer.agent_id, topic, callback, policy, key, executor, on_close, raw, throttle)
-            one.ignores_local = ignore_local
+            one.ignores_local, one.manual_ack, one.type = ignore_local, manual_ack, type
+            one.sink = sink
+            if forced:
+                self._forced.add(one)
             return one
 
         if linked:
-            return self._begin(peer, made, transport or "auto", initial, deadline)
+            try:
+                return self._begin(peer, made, transport or "auto", initial, deadline)
+            except PeerLost:
+                self._requester.forget(endpoint)
+                now = self._requester.peer(endpoint, deadline)
+                if now.agent_id == peer.agent_id:
+                    raise
+            return self._begin(now, made, transport or "auto", initial, deadline)  # it was restarted
         if forced or raw or peer.dialect != PZC01:
             return self._begin(peer, made, "", initial, deadline)
         reserve = min(LINK_TIME, (deadline - time.monotonic()) / 2)
@@ -140,7 +158,7 @@ class Subscribing:
         self, peer: Peer, make: _Made, way: str, initial: bool, deadline: float, reserve: float = 0.0
     ) -> Subscription:
         """A confirmed subscription by a way of links, or with none by broadcast, in time for a reserve."""
-        subscription = make(peer, self._remove_linked if way else self._remove)
+        subscription = make(peer, self._remove)
         subscription.arrivals.offset_ms = peer.offset_ms
         subscription.who = self.subscriber.who
         if initial:
@@ -175,16 +193,10 @@ class Subscribing:
         if peer.dialect == PZC01:
             self._confirm(peer, subscription.topic, mark, deadline)
 
-    def _check_type(self, peer: Peer, topic: str, wanted: str, deadline: float) -> None:
-        left = max(0.001, deadline - time.monotonic())
-        ask = {"pzc": "topic", "topic": topic}
-        answer: Any = self._requester.request(peer.endpoint, ask, left).content
-        said = answer.get("type") if isinstance(answer, dict) else None
-        if said and said != wanted:
-            raise TypeMismatch(
-                f"topic {topic!r} of {peer.endpoint} has messages of type {said}, and {wanted} is asked for: "
-                "subscribe with that type, or without any"
-            )
+    def _ask(self, peer: Peer, deadline: float) -> typed.Ask:
+        return lambda question: self._requester.request(
+            peer.endpoint, question, max(0.001, deadline - time.monotonic())
+        )
 
     def keep(self, subscription: Subscription, trail: Trail) -> None:
         """Follow a publisher for as long as a subscription is open."""
@@ -199,13 +211,12 @@ class Subscribing:
 
     def _remove(self, subscription: Subscription) -> None:
         self._leave(subscription)
-        self.subscriber.remove(subscription)
-
-    def _remove_linked(self, subscription: Subscription) -> None:
-        self._leave(subscription)
-        self._linked.pop(subscription, None)
-        readers.remove(subscription)
-        inlets.remove(subscription)
+        if subscription in self._linked:
+            self._linked.pop(subscription, None)
+            readers.remove(subscription)
+            inlets.remove(subscription)
+        else:
+            self.subscriber.remove(subscription)
 
     def move(self, subscription: Subscription, before: str, endpoint: str) -> None:
         """A publisher is at another endpoint than before, perhaps as another agent; not the I/O thread.
@@ -221,7 +232,7 @@ class Subscribing:
 
     def subscriptions(self) -> list[Subscription]:
         """All open subscriptions."""
-        return [*self.subscriber.subscriptions(), *self._linked.copy()]
+        return list(dict.fromkeys((*self.subscriber.subscriptions(), *self._linked.copy())))
 
     def _confirm(self, peer: Peer, topic: str, mark: str, deadline: float) -> None:
         content = {"pzc": "placed", "mark": mark, "topic": topic}
@@ -264,8 +275,36 @@ class Subscribing:
         self._requester.forget(endpoint)
         deadline = time.monotonic() + MEET_TIMEOUT
         peer = self._requester.peer(endpoint, deadline)
+        ours, followers = peer.dialect == PZC01, self.subscriber.followers(before or endpoint)
+        for subscription in followers:
+            if ours and subscription.publisher != peer.agent_id:
+                typed.still_fits(subscription, endpoint, self._ask(peer, deadline))
+        if ours and not peer.pub_endpoint:
+            for subscription in followers:
+                self._take_a_link(peer, subscription, deadline)
+            return
         for topic, mark in self.subscriber.moved(before or endpoint, peer):
             self._confirm(peer, topic, mark, deadline)
+
+    def _take_a_link(self, peer: Peer, subscription: Subscription, deadline: float) -> None:
+        """The publisher was restarted without broadcasts: a subscription goes on over a link, or ends.
+
+        Raises:
+            PzcError: when there is none now; to be called again then.
+        """
+        self._loop.run(partial(subscription.restart, peer.agent_id, peer.epoch))
+        if subscription.closed:
+            return
+        try:
+            way = "tcp" if subscription in self._forced else "auto"
+            inlets.subscribe(self._protocol, peer, subscription, way, deadline)
+        except Refused as exc:
+            typed.end(subscription, exc)
+            return
+        self.subscriber.remove(subscription)
+        self._linked[subscription] = None
+        if subscription.closed:  # meanwhile
+            self._remove(subscription)
 
     def statistics(self) -> list[dict[str, Any]]:
         """What each subscription has received and lost, and how fast, large and old it was."""

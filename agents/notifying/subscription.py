@@ -30,7 +30,7 @@ from ..links import local
 from ..links.arrivals import Arrival
 from ..serving.execution import PROOFS, QUICK
 from .entries import Entry, done, notification_of, wanted
-from .following import Following
+from .following import Following, Observed
 from .metering import Arrivals
 from .notification import Callback, Notification
 from .opening import Opening
@@ -60,7 +60,9 @@ class Subscription(Reading):
         throttle: most notifications per second; None for all.
         arrivals: what has reached it.
         who: what publishers know its agent by.
+        type: that messages must have, as `advertise` says it; empty for any.
         ignores_local: whether what a publisher of this process publishes is left out.
+        manual_ack: whether a message is done with only when `Notification.acknowledge` was called.
     """
 
     def __init__(
@@ -80,8 +82,8 @@ class Subscription(Reading):
         self.key = key
         self.raw = raw
         self.transport = "tcp"
-        self.who = ""
-        self.ignores_local = False
+        self.who = self.type = ""
+        self.ignores_local = self.manual_ack = False
         self.gaps: list[Gap] = []
         self.on_gap: Callable[[Gap], object] | None = None
         self.on_lost: Callable[[str], object] | None = None
@@ -101,8 +103,7 @@ class Subscription(Reading):
         self._running = threading.RLock()
         self._wakers: list[Callable[[], object]] = []
         self._opening: Opening | None = None
-        self._pumping = self._reading = False
-        self._closed = False
+        self._pumping = self._reading = self._closed = False
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.received} received, {self.dropped} dropped"
@@ -136,9 +137,9 @@ class Subscription(Reading):
             if self.observe(notification.topic, notification.epoch, notification.sequence)[0]:
                 self.deliver(notification)
 
-    def observe(self, topic: str, epoch: int, number: int, told: bool = False) -> tuple[bool, Gap | None]:
+    def observe(self, topic: str, epoch: int, number: int, told: bool = False, upto: int = 0) -> Observed:
         """As `Following.observe`; the gap was reported then; I/O thread."""
-        new, gap = self._following.observe(topic, epoch, number, told)
+        new, gap = self._following.observe(topic, epoch, number, told, upto)
         if gap is not None:
             self.report_gap(gap)
         return new, gap

@@ -3,7 +3,8 @@
 ::
 
     record, event ──▶ queue ──▶ batch ──▶ one write ──▶ path, path.1 … path.keep
-                      full: lost          failed: lost, tried again with the next batch
+                      full: lost      │   failed: lost, tried again with the next batch
+                                      └──▶ on_lines
 
 A call pays for shortening its arguments and for a put; the thread ``pzc-audit`` does the rest.
 What is lost is told in the file, where it is missing: recorded = written + lost.
@@ -15,7 +16,6 @@ record, go on writing to a deleted file, and neither count nor tell a line that 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import itertools
 import json
@@ -34,9 +34,11 @@ import msgspec
 import numpy as np
 
 from ...protocol.errors import ConfigError
+from .audit_file import AuditFile
 
 logger = logging.getLogger("pzc.audit")
 
+CALLS = "pzc/calls"  # topic under which a server publishes its lines
 LONGEST = 200  # characters that are kept of a string or a summary
 MOST = 16  # arguments that are kept of a call: so many positional and so many keyword ones
 FLUSH = 0.2  # seconds that a line waits for others, to be written with them
@@ -102,6 +104,7 @@ class Audit:
         dropped: calls and events that are not in the file and never will be.
         written: calls and events that were written.
         errors: times that writing or rotating failed.
+        on_lines: called in the thread that writes, with the lines of each batch once they were to be written.
 
     Raises:
         ConfigError: when the file cannot be opened, or a number is below 1.
@@ -118,13 +121,14 @@ class Audit:
     ) -> None:
         if min(max_bytes, keep, bound) < 1:
             raise ConfigError(f"audit log {path}: {max_bytes=}, {keep=}, {bound=}; each must be at least 1")
-        self._file = _File(os.path.abspath(path), max_bytes, keep)
+        self._file = AuditFile(os.path.abspath(path), max_bytes, keep)
         self._bound, self._clock, self._pid = bound, clock, os.getpid()
         self._lock = threading.RLock()  # a signal handler may record while its thread is in here
         self._queue: deque[_Entry] = deque()
         self._overflow = self._unwritten = 0  # not told yet: lost behind the queue's end, and by the writer
         self._trouble, self._complained = "", -math.inf
         self.dropped = self.written = self.errors = 0
+        self.on_lines: Callable[[list[dict[str, Any]]], object] | None = None
         self._awake = self._closed = False
         self._wake, self._hurry = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="pzc-audit", daemon=True)
@@ -209,7 +213,8 @@ class Audit:
         return batch
 
     def _write(self, batch: list[_Entry]) -> None:
-        done, error = self._file.append([_line(*entry) for entry in batch])
+        lines = [_line(*entry) for entry in batch]
+        done, error = self._file.append([_bytes(line) for line in lines])
         missed = batch[done:]
         lost = sum(names is not _LOST for names, _ in missed)
         self.written += sum(names is not _LOST for names, _ in batch[:done])
@@ -223,79 +228,15 @@ class Audit:
                 text = "audit log %s: %s; calls go on, %d lines are lost so far"
                 logger.warning(text, self._file.path, error, self._unwritten)
             self.errors += 1
+        if self.on_lines is not None:
+            self.on_lines(lines)
 
 
-class _File:
-    """Appends whole lines to a file, which it renames when it is full; used by one thread.
-
-    Before each write the path is looked up, since the file may have been renamed or deleted. After a
-    failure it is opened again.
-    """
-
-    def __init__(self, path: str, max_bytes: int, keep: int) -> None:
-        self.path = path
-        self._names = [path, *(f"{path}.{number}" for number in range(1, keep + 1))]
-        self._max_bytes = max_bytes
-        self._fd, self._torn = -1, False
-        try:
-            self._ready()
-        except (OSError, ValueError) as exc:
-            self.close()
-            raise ConfigError(f"audit log {path}: {exc}; name a file that this user may write") from exc
-
-    def append(self, lines: Iterable[bytes]) -> tuple[int, OSError | None]:
-        """Write lines; how many of them are whole in the file, and what went wrong if anything did."""
-        data, done, error = b"".join(lines), 0, None
-        try:
-            while done < len(data):
-                size = self._ready()
-                end = data.rfind(b"\n", done, done + max(0, self._max_bytes - size)) + 1
-                if not end and size and error is None:
-                    error = self._rotate()
-                    continue
-                if not end:  # one line above the limit, or a file that grows since it cannot be renamed
-                    end = len(data) if error else data.index(b"\n", done) + 1
-                if self._torn:
-                    os.write(self._fd, b"\n")
-                    self._torn = False
-                while done < end:
-                    done += os.write(self._fd, data[done:end])
-        except OSError as exc:
-            error = exc
-            self.close()
-        return data.count(b"\n", 0, done), error
-
-    def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        with contextlib.suppress(OSError):
-            os.close(fd)
-
-    def _ready(self) -> int:
-        """Open what the path names now, unless it is open; its size in bytes."""
-        try:
-            same = self._fd >= 0 and os.path.samestat(os.fstat(self._fd), os.stat(self.path))
-        except OSError:
-            same = False
-        if not same:
-            self.close()
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-            size = os.fstat(self._fd).st_size
-            self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
-        return os.fstat(self._fd).st_size
-
-    def _rotate(self) -> OSError | None:
-        try:
-            # A hole, left by a rotation that was interrupted, is filled before the oldest file goes.
-            holes = (number for number, name in enumerate(self._names) if not os.path.lexists(name))
-            for number in range(next(holes, len(self._names) - 1), 0, -1):
-                os.replace(self._names[number - 1], self._names[number])
-        except OSError as exc:
-            return exc
-        return None
+def _line(names: _Names, values: Sequence[Any]) -> dict[str, Any]:
+    return {"time": _iso(values[0]), **dict(zip(names, values, strict=True))}
 
 
-def _line(names: _Names, values: Sequence[Any]) -> bytes:
-    line = {"time": _iso(values[0]), **dict(zip(names, values, strict=True))}
+def _bytes(line: dict[str, Any]) -> bytes:
     try:
         return _encode(line) + b"\n"
     except Exception:  # half a surrogate pair, as in the name of a foreign file, is no UTF-8

@@ -17,7 +17,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ...protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PeerLost
 from ...protocol.frames import Buffer
-from .endpoints import connect, new_monitor, new_socket
+from .endpoints import connect, new_monitor, new_socket, stay_in_cache
 from .parts import MORE, NOW, WITHOUT_COPY, send_part, send_parts
 from .transport import plain_memory
 
@@ -51,6 +51,7 @@ class Channel:
         self._signals: select.poll | None = None
         self._polled = [(self._socket, zmq.POLLIN), (self._monitor, zmq.POLLIN)]
         try:
+            stay_in_cache(self._socket, endpoint)
             connect(self._socket, endpoint)
             self._open = True
         finally:

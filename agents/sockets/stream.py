@@ -185,6 +185,10 @@ class Stream(UnixEnd):
         """The descriptor that came with the message received last, now the caller's; -1 without one."""
         return self._fds.take()
 
+    def comes(self, deadline: float) -> bool:
+        """Wait until there is something to receive, or the connection is over; False at the deadline."""
+        return bool(self._rest) or super().comes(deadline)
+
     def idle(self) -> bool:
         """False when the other side has gone, or has sent what nobody asked for."""
         if self._ended or self._rest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import select
 import socket as sockets
 import struct
 import threading
@@ -86,6 +87,21 @@ class UnixEnd:
             if self._ended:
                 self._release()
         raise self._gone(SENDING)
+
+    def comes(self, deadline: float) -> bool:
+        """Wait until something can be received, or the connection is over; False at the deadline."""
+        self._receiving = True
+        try:
+            if self._ended:
+                return True
+            poll = select.poll()
+            poll.register(self._socket, select.POLLIN)
+            left = deadline - monotonic()
+            return bool(poll.poll(None if left == FOREVER else max(0, math.ceil(left * 1000))))
+        finally:
+            self._receiving = False
+            if self._ended:
+                self._release()
 
     def _end(self) -> None:
         self._ended = True

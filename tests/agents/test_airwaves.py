@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from pzc.agents.naming import airwaves
-from pzc.agents.naming.airwaves import Airwaves
+from pzc.agents.naming.airwaves import PATIENCE, SOON, WAITING, Airwaves, patience
 from pzc.agents.sockets import loop
 from pzc.discovery.announcer import Outgoing
 from pzc.discovery.interfaces import Interface, chosen
@@ -118,3 +118,12 @@ def test_heartbeats_are_heard_by_themselves(bench: Bench) -> None:
     bench.owner.run(lambda: bench.waves.say([Outgoing(0, beat)]))
     assert bench.come.wait(TIMEOUT)
     assert bench.data == [beat]
+
+
+def test_heartbeats_wait_for_less_when_more_come_than_the_system_keeps() -> None:
+    rates = (0.0, 50.0, 256.0, 300.0, 1000.0, 5000.0, 50_000.0)
+    times = [patience(rate) for rate in rates]
+    assert times[:3] == [PATIENCE] * 3
+    assert times == sorted(times, reverse=True)
+    assert all(rate * seconds <= WAITING for rate, seconds in zip(rates[:5], times, strict=False))
+    assert times[-2:] == [SOON] * 2

@@ -14,6 +14,8 @@ from pzc.protocol.errors import DecodeError, RemoteProtocolError
 
 from tests.agents.notifying import run_threads
 
+MIB = 1 << 20
+
 
 class News:
     """What a ledger tells."""
@@ -26,9 +28,9 @@ class News:
     def wake(self) -> None:
         self.woken += 1
 
-    def arrive(self, number: int, left: int, content: Any = None, *, leased: bool = False) -> Arrival:
+    def arrive(self, number: int, left: int, content: Any = None, *, leased: int = 0) -> Arrival:
         assert self.ledger.arrived(number, "t", leased)
-        arrival = Arrival(self.ledger, number, "t", "", 7, number, leased)
+        arrival = Arrival(self.ledger, number, "t", "", 7, number, leased > 0)
         arrival.left = left
         arrival.make = lambda: Notification("p", "", "t", "", number, 7, 0.0, 0.0, content)
         return arrival
@@ -77,7 +79,7 @@ def leased(news: News, number: int, left: int) -> Arrival:
 
     block = np.zeros(10, np.uint8)
     weakref.finalize(block, news.ledger.view_ended, number)
-    return news.arrive(number, left, block, leased=True)
+    return news.arrive(number, left, block, leased=MIB)
 
 
 def test_a_leased_notification_is_not_done_while_a_view_is_kept() -> None:
@@ -128,6 +130,36 @@ def test_half_a_window_is_told_now() -> None:
     assert news.told[-1] is Urgency.LATER
 
 
+def test_blocks_of_a_topic_with_a_window_are_given_back_together() -> None:
+    news = News()
+    news.ledger.halves = {"t": 16}
+    arrivals = [leased(news, number, 1) for number in range(1, 7)]
+    for arrival in arrivals[:4]:
+        arrival.consumed()
+    assert news.told == [Urgency.LATER, Urgency.LATER, Urgency.LATER, Urgency.NOW]
+    assert news.report() == (6, 4, [])
+    arrivals[4].consumed()
+    assert news.told[-1] is Urgency.LATER
+
+
+def test_a_block_is_given_back_at_once_while_another_one_is_kept() -> None:
+    news = News()
+    news.ledger.halves = {"t": 16}
+    first, second, _ = (leased(news, number, 1) for number in range(1, 4))
+    kept = first.open().content[2:4]
+    first.consumed()
+    second.consumed()
+    assert news.told == [Urgency.NOW]
+    del kept
+
+
+def test_a_block_of_a_topic_without_a_window_is_given_back_at_once() -> None:
+    news = News()
+    first, _ = leased(news, 1, 1), leased(news, 2, 1)
+    first.consumed()
+    assert news.told == [Urgency.NOW]
+
+
 def test_what_somebody_waits_for_is_told_now() -> None:
     news = News()
     news.ledger.hurry = 1
@@ -140,9 +172,9 @@ def test_what_somebody_waits_for_is_told_now() -> None:
 def test_a_number_that_came_before_is_refused_and_a_hole_is_an_error() -> None:
     news = News()
     news.arrive(1, 1)
-    assert not news.ledger.arrived(1, "t", leased=False)
+    assert not news.ledger.arrived(1, "t", leased=0)
     with pytest.raises(RemoteProtocolError):
-        news.ledger.arrived(3, "t", leased=False)
+        news.ledger.arrived(3, "t", leased=0)
 
 
 def test_a_sign_of_life_tells_what_was_told_before() -> None:

@@ -13,9 +13,14 @@ from pzc.agents.dispatch import Executor
 from pzc.agents.links.arrivals import Urgency
 from pzc.agents.links.granting import SPACING, Granting
 from pzc.agents.links.hands import TAKE_OVER, Errand, Hands
+from pzc.agents.links.leading import Leading
 from pzc.agents.sockets import loop as loops
 
 from tests.agents.notifying import TIMEOUT
+
+
+def nothing() -> None:
+    """Nobody is told, and nobody would lead."""
 
 
 class Work:
@@ -25,7 +30,8 @@ class Work:
         self.given: queue.SimpleQueue[list[Errand]] = queue.SimpleQueue()
         self.over, self.finished = threading.Event(), threading.Event()
         self.threads: list[threading.Thread] = []
-        self.hands = Hands("pzc-test hands", self.receive, self.over, self.finish)
+        leading = Leading(self.over, nothing, nothing)
+        self.hands = Hands("pzc-test hands", self.receive, self.over, self.finish, leading)
 
     def receive(self) -> deque[Errand]:
         return deque(self.given.get(timeout=TIMEOUT))

@@ -80,7 +80,8 @@ def test_a_broadcast_is_measured_as_well() -> None:
         found = [subscription.recv(TIMEOUT) for _ in range(10)]
         topic, told = publisher.statistics()["topics"]["t"], _of(reader)
         assert topic["bytes"] == told["bytes"] == sum(notification.size for notification in found)
-        assert (topic["published"], told["received"], told["age"]["measured"]) == (10, 10, 2)
+        assert (topic["published"], told["received"]) == (10, 10)
+        assert 1 <= told["age"]["measured"] <= 2  # those that come together are one arrival
 
 
 def test_a_size_is_that_of_the_encoded_content() -> None:

@@ -10,7 +10,6 @@ import pytest
 import zmq
 
 from pzc import Agent, Protocol, latest
-from pzc.agents.notifying import publisher as publisher_module
 
 from tests.agents.notifying import (
     ENDPOINTS,
@@ -214,10 +213,7 @@ def test_a_publisher_in_another_process_is_heard() -> None:
         assert balance(subscription) == 500
 
 
-def test_after_close_returned_no_callback_starts_while_everybody_publishes(
-    pair: tuple[Agent, Agent], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(publisher_module, "QUEUE_MESSAGES", 20)
+def test_after_close_returned_no_callback_starts_while_everybody_publishes(pair: tuple[Agent, Agent]) -> None:
     publisher, reader = pair
     stop = threading.Event()
     late: list[object] = []

@@ -168,6 +168,9 @@ def test_a_clock_that_was_set_is_measured_again_and_delivery_goes_on(
             def new_stamp(self) -> Stamp:
                 return self._ids.next(real() + ahead)
 
+            def new_urn(self) -> str:
+                return self._ids.next_urn(real() + ahead)
+
         measured = threading.Event()
         moved = reader._subscribing.subscriber.moved
 

@@ -17,8 +17,9 @@ from pzc.agents.sockets.stream import INLINE, Stream, peer_pid, peer_uid
 from pzc.protocol.errors import LocalProtocolError
 from pzc.protocol.frames import MAX_CONTENT, Buffer
 from pzc.shm import pool
-from pzc.shm.blocks import available, map_private
+from pzc.shm.blocks import available
 from pzc.shm.pool import MAX_BLOCKS
+from pzc.shm.private import Private
 
 from tests.agents.calling import TIMEOUT
 from tests.agents.streaming import HEAD, IN_BLOCK, LARGE, NEVER, WITH_FD, message, packed, soon
@@ -120,7 +121,7 @@ def test_what_was_written_to_allocated_memory_is_not_copied(raw: tuple[Stream, s
     stream.send(message(memory), soon())
     _, rights, _, _ = peer.recvmsg(65_536, socket.CMSG_LEN(4))
     (fd,) = struct.unpack("i", rights[0][2])
-    seen = map_private(fd, LARGE, int)
+    seen = Private(fd).view(LARGE, int)
     os.close(fd)
     memory[:5] = b"later"  # against the rules, to see whether there is one memory or two
     assert bytes(seen[:5]) == b"later"

@@ -19,7 +19,6 @@ from pzc import (
     SerializerRefused,
     mailbox,
 )
-from pzc.agents.notifying import publisher as publisher_module
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
@@ -267,7 +266,6 @@ def test_many_threads_may_subscribe_and_close_at_once(publisher: Agent, reader: 
 
 def test_a_subscription_may_be_closed_under_a_flood(reader: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection goes away while a message of it has begun to be read."""
-    monkeypatch.setattr(publisher_module, "QUEUE_MESSAGES", 500)
     for _ in range(2):
         with Agent(protocol=Protocol(KEY)) as publisher:
             stop = threading.Event()

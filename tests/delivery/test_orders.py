@@ -86,7 +86,7 @@ def test_batches_in_order_say_what_is_wanted(steps: list[tuple[str, bool, str]])
         if batch is not None:
             if batch.begins:
                 known.clear()
-            for topic, _, subscribe in batch.commands:
+            for topic, _, subscribe, _ in batch.commands:
                 (known.add if subscribe else known.discard)(topic)
             orders.applied(batch.number)
 

@@ -40,6 +40,18 @@ class Reading(RuleBasedStateMachine):
         self.progress.done_upto(number)
         self.held = {each for each in self.held if each > number}
 
+    @rule(numbers=st.lists(st.integers(0, 40)))
+    def many_are_done_and_others_change_nothing(self, numbers: list[int]) -> None:
+        if hasattr(self, "progress"):
+            self.progress.done_many(numbers)
+            self.held -= set(numbers)
+
+    @rule(first=st.integers(0, 40), count=st.integers(0, 10))
+    def a_run_is_done_as_far_as_it_is_held(self, first: int, count: int) -> None:
+        if hasattr(self, "progress"):
+            self.progress.done_run(first, first + count)
+            self.held -= set(range(first, first + count + 1))
+
     @rule(number=st.integers(0, 30))
     def what_is_not_held_cannot_be_done(self, number: int) -> None:
         if number not in self.held:

@@ -194,3 +194,23 @@ def test_received_and_lost_are_published_whatever_comes_late(
             lost += gap.count if gap else 0
     assert received == min(cut, len(numbers))
     assert received + lost == 30
+
+
+@given(
+    st.integers(0, 5),
+    st.lists(st.tuples(st.integers(1, 12), st.integers(1, 5)), max_size=6),
+)
+def test_several_that_arrive_together_are_as_each_by_itself(before: int, runs: list[tuple[int, int]]) -> None:
+    together, apart = Sequence(), Sequence()
+    for sequence in (together, apart):
+        sequence.begin(1, before)
+    for first, count in runs:
+        run = range(first, first + count)
+        each = [apart.observe(1, number) for number in run]
+        new, gap = together.observe(1, first, run[-1])
+        assert (new, gap) == each[0]
+        if not new:
+            assert [together.observe(1, number) for number in run] == each
+        else:
+            assert each[1:] == [(True, None)] * (count - 1)
+        assert together.last == apart.last

@@ -1,27 +1,27 @@
-"""The demo's camera with one bit of the sixth frame changed after signing, as on a bad line."""
+"""The demo's camera with one bit of the sixth frame changed after signing, as in bad memory."""
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec.structs import replace
 
-from pzc.agents.notifying.publisher import Publisher
+from pzc.protocol.bundle import Item
+from pzc.protocol.letters import Letter
+from pzc.protocol.postmarks import Postmark
 
 from examples.lab import station
 
-sent = 0
-transmit = Publisher._transmit
+sign = Postmark.letter
 
 
-def transmit_with_one_wrong_bit(self: Publisher, frames: list[Any]) -> None:
-    global sent
-    sent += 1
-    if sent == 6:
-        content = bytearray(frames[2])
-        content[len(content) // 2] ^= 1
-        frames = [*frames[:2], bytes(content), *frames[3:]]
-    transmit(self, frames)
+def sign_and_change_one_bit(self: Postmark, item: Item) -> Letter:
+    letter = sign(self, item)
+    if item.number != 6:
+        return letter
+    content = bytearray(letter.body)
+    content[len(content) // 2] ^= 1
+    return replace(letter, body=bytes(content))
 
 
 if __name__ == "__main__":
-    Publisher._transmit = transmit_with_one_wrong_bit  # type: ignore[method-assign]
+    Postmark.letter = sign_and_change_one_bit  # type: ignore[method-assign]
     station.main()

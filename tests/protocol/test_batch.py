@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.protocol import batch
-from pzc.protocol.batch import Batch, Prepared
+from pzc.protocol import batch, signing
+from pzc.protocol.batch import Batch, Prepared, Tags
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
-from pzc.protocol.ids import MessageIds
+from pzc.protocol.ids import MessageIds, Stamp
 from pzc.protocol.keyring import Keyring
+from pzc.protocol.signing import Suite
 
 
 @given(st.binary(max_size=64), st.lists(st.binary(max_size=200), min_size=1, max_size=3))
@@ -54,3 +55,21 @@ def test_series_are_forgotten_when_there_are_too_many(monkeypatch: pytest.Monkey
     for first, _ in made:
         known.learn(first, codec.open(first, kind=Kind.NOTIFICATION))
     assert [known.open(*second) is not None for _, second in made] == [False, False, True]
+
+
+@given(st.lists(st.tuples(*[st.binary(max_size=70)] * 4), min_size=1, max_size=4))
+def test_tags_are_those_of_the_sealer_whatever_the_lengths(frames: list[tuple[bytes, ...]]) -> None:
+    key = Keyring.from_key("lab").active
+    tags, sealer = Tags(key), signing.sealer(key, Suite.HMAC_SHA256, Kind.NOTIFICATION, "ab", "", 7)
+    for header, name, msgid, content in frames:
+        sealed, _ = sealer.seal(Stamp(0, 0, 7), header, name, msgid, content)
+        assert tags.of(header, name, msgid, content) == sealed
+
+
+def test_what_is_kept_with_a_series_is_there_when_one_of_it_is_opened() -> None:
+    codec, known, mine = Codec(Keyring.from_key("lab")), Batch(), object()
+    first, second = series(codec, "v")
+    known.learn(first, codec.open(first, kind=Kind.NOTIFICATION), mine)
+    opened = known.open(*second)
+    assert opened is not None
+    assert opened.series.about is mine

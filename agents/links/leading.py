@@ -1,0 +1,158 @@
+"""Leading: a thread that waits in `Subscription.recv` receives for its link, without a change of thread.
+
+::
+
+    state     event                                           next
+    own       a thread would like to lead                     own, asked
+    asked     something was received by the link's thread     lent: that stands by
+    lent      a thread that waits for a notification leads    lent: it receives until it has one
+    lent      nobody has led for `ABSENCE`                    own: the link's thread goes on
+    lent      there are errands, or the way is over           own: they are for the link's thread
+
+Whoever leads has no errands: a link lends its socket only for its one subscription, of the policy ``block``,
+that nobody calls back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from .inward import Inward, OverUnix
+from .roster import Roster
+
+if TYPE_CHECKING:
+    from ..notifying.subscription import Subscription
+    from .hands import Hands
+
+ABSENCE = 0.01
+"""Seconds without a leader after which the link's thread receives again."""
+
+_LONG = 0.1  # seconds of one lead after which the thread that stands by sleeps until that ends
+_LONGEST = 1.0  # nothing but a lost wake-up would ever need it
+
+
+class Leading:
+    """Who receives; `stand_by` and `go_on` are for the link's thread.
+
+    Args:
+        over: set when the link is over.
+        tell: tells the publisher what is done, soon.
+        offer: wakes a thread that would lead.
+    """
+
+    def __init__(
+        self, over: threading.Event, tell: Callable[[], object], offer: Callable[[], object]
+    ) -> None:
+        self._over = over
+        self._tell = tell
+        self._offer = offer
+        self._receiving = threading.Lock()  # of whoever leads
+        self._wake = threading.Event()
+        self._asked = self._lent = self._leads = self._sleeps = self._back = False
+        self._owes = False
+        self._changed = 0.0
+
+    def puts_off(self) -> bool:
+        """True when the publisher is told what is done later: before the next wait, or after `ABSENCE`."""
+        self._owes = True  # first, because the link's thread looks at it last
+        return self._lent
+
+    def lead(self, receive: Callable[[], bool]) -> None:
+        """Receive in this thread, if that may be: call ``receive`` as long as it returns True.
+
+        A ``receive`` that raises ends it, too. To be called with no lock.
+        """
+        if not self._lent:
+            self._asked = True
+            return
+        if not self._receiving.acquire(blocking=False):
+            return
+        try:
+            self._changed, self._leads = monotonic(), True
+            self._pay()
+            while self._lent and not self._back and receive():
+                pass
+        finally:
+            self._changed, self._leads = monotonic(), False
+            self._receiving.release()
+            if self._sleeps or self._back:
+                self._wake.set()
+        self._offer()
+
+    def give_back(self) -> None:
+        """Something is to be done by the link's thread; in the thread that leads."""
+        self._back = True
+
+    def stand_by(self) -> None:
+        """If somebody asked to lead, wait until the link's thread is needed again."""
+        if not self._asked:
+            return
+        self._asked = self._back = False
+        self._changed, self._lent = monotonic(), True
+        self._offer()
+        while not (self._back or self._over.is_set()):
+            self._wake.wait(ABSENCE)
+            self._wake.clear()
+            since = monotonic() - self._changed
+            if self._leads:
+                if since > _LONG:
+                    self._sleep()
+            elif since >= ABSENCE:
+                break
+        self._lent = False
+        # Whoever leads ends its turn at once: it was told so, or the way was closed.
+        if self._receiving.acquire(timeout=_LONGEST):
+            self._receiving.release()
+        self._pay()
+
+    def _pay(self) -> None:
+        if self._owes:
+            self._owes = False
+            self._tell()
+
+    def _sleep(self) -> None:
+        self._sleeps = True
+        while self._leads and not (self._back or self._over.is_set()):
+            self._wake.wait(_LONGEST)
+            self._wake.clear()
+        self._sleeps = False
+
+
+class Led:
+    """A link of which a subscription's own thread may receive: the leading side of an `Inlet`."""
+
+    _places: Roster
+    _way: Inward | None
+    _hands: Hands
+
+    def _lend_to(self, subscription: Subscription) -> None:
+        """Let a subscription that gets everything lead; what waits in the socket would be old to others."""
+        if not subscription.policy.lossy:
+            subscription.lead = self.lead
+
+    def lead(self, wants: Callable[[], bool], deadline: float) -> None:
+        """Receive in this thread while something is wanted, if it may; as a rule it comes back soon.
+
+        Args:
+            wants: whether nothing has come yet for whoever waits.
+            deadline: in monotonic seconds.
+        """
+        if len(self._places) == 1 and isinstance(self._way, OverUnix):
+            self._hands.lead(partial(self._comes, wants, deadline))
+
+    def _comes(self, wants: Callable[[], bool], deadline: float) -> bool:
+        """Wait for something to receive; False when nothing came, or is wanted, or may be received here."""
+        way = self._way
+        if not isinstance(way, OverUnix) or len(self._places) != 1:
+            self._hands.give_back()
+            return False
+        return wants() and way.comes(deadline)
+
+    def _offer(self) -> None:
+        """One of those who wait may lead."""
+        for place in self._places:
+            place.subscription.offer_lead()

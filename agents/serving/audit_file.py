@@ -1,0 +1,87 @@
+"""The file of an audit log: whole lines, and rotation."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+
+from ...protocol.errors import ConfigError
+
+
+class AuditFile:
+    """Appends whole lines to a file, which it renames when it is full; used by one thread.
+
+    Before each write the path is looked up, since the file may have been renamed or deleted. After a
+    failure it is opened again.
+
+    Args:
+        path: absolute.
+        max_bytes: size that it does not exceed.
+        keep: files that are kept besides.
+
+    Raises:
+        ConfigError: when it cannot be opened.
+    """
+
+    def __init__(self, path: str, max_bytes: int, keep: int) -> None:
+        self.path = path
+        self._names = [path, *(f"{path}.{number}" for number in range(1, keep + 1))]
+        self._max_bytes = max_bytes
+        self._fd, self._torn = -1, False
+        try:
+            self._ready()
+        except (OSError, ValueError) as exc:
+            self.close()
+            raise ConfigError(f"audit log {path}: {exc}; name a file that this user may write") from exc
+
+    def append(self, lines: Iterable[bytes]) -> tuple[int, OSError | None]:
+        """Write lines; how many of them are whole in the file, and what went wrong if anything did."""
+        data, done, error = b"".join(lines), 0, None
+        try:
+            while done < len(data):
+                size = self._ready()
+                end = data.rfind(b"\n", done, done + max(0, self._max_bytes - size)) + 1
+                if not end and size and error is None:
+                    error = self._rotate()
+                    continue
+                if not end:  # one line above the limit, or a file that grows since it cannot be renamed
+                    end = len(data) if error else data.index(b"\n", done) + 1
+                if self._torn:
+                    os.write(self._fd, b"\n")
+                    self._torn = False
+                while done < end:
+                    done += os.write(self._fd, data[done:end])
+        except OSError as exc:
+            error = exc
+            self.close()
+        return data.count(b"\n", 0, done), error
+
+    def close(self) -> None:
+        """Close it; the next line opens it again."""
+        fd, self._fd = self._fd, -1
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+    def _ready(self) -> int:
+        """Open what the path names now, unless it is open; its size in bytes."""
+        try:
+            same = self._fd >= 0 and os.path.samestat(os.fstat(self._fd), os.stat(self.path))
+        except OSError:
+            same = False
+        if not same:
+            self.close()
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            size = os.fstat(self._fd).st_size
+            self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
+        return os.fstat(self._fd).st_size
+
+    def _rotate(self) -> OSError | None:
+        try:
+            # A hole, left by a rotation that was interrupted, is filled before the oldest file goes.
+            holes = (number for number, name in enumerate(self._names) if not os.path.lexists(name))
+            for number in range(next(holes, len(self._names) - 1), 0, -1):
+                os.replace(self._names[number - 1], self._names[number])
+        except OSError as exc:
+            return exc
+        return None

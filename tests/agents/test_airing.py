@@ -1,0 +1,187 @@
+"""The shortest way to the broadcast plane: what goes there is what would have gone the general way."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import zmq
+
+from pzc import Agent, Protocol, SerializeError, Subscription, block
+
+from tests.agents.notifying import KEY, TIMEOUT, balance, run_threads
+
+
+@pytest.fixture
+def publisher() -> Iterator[Agent]:
+    with Agent(protocol=Protocol(KEY)) as made:
+        yield made
+
+
+@pytest.fixture
+def reader() -> Iterator[Agent]:
+    with Agent(protocol=Protocol(KEY)) as made:
+        yield made
+
+
+def aired(agent: Agent, content: object = 0, key: str = "") -> int:
+    """The number of a notification that took the shortest way; 0 when it did not, and was not published."""
+    return agent._publisher.express("t", content, key)
+
+
+def begun(publisher: Agent, reader: Agent, **options: Any) -> Subscription:
+    """A subscription whose topic is prepared, with one notification."""
+    subscription = reader.subscribe(publisher.rep_endpoint, "t", transport="tcp", **options)
+    assert publisher.publish("t", "first") == 1
+    assert subscription.recv(TIMEOUT).content == "first"
+    return subscription
+
+
+def contents(subscription: Subscription, count: int) -> list[Any]:
+    return [subscription.recv(TIMEOUT).content for _ in range(count)]
+
+
+def test_the_second_one_of_a_topic_takes_the_shortest_way(publisher: Agent, reader: Agent) -> None:
+    subscription = reader.subscribe(publisher.rep_endpoint, "t")
+    assert (aired(publisher), publisher.publish("t", "one"), aired(publisher, "two")) == (0, 1, 2)
+    assert contents(subscription, 2) == ["one", "two"]
+    assert publisher.counters["published"] == 2
+
+
+def test_it_counts_in_statistics_as_any_other(publisher: Agent, reader: Agent) -> None:
+    begun(publisher, reader)
+    before = publisher.statistics()["topics"]["t"]["bytes"]
+    assert aired(publisher, "first") == 2
+    about = publisher.statistics()["topics"]["t"]
+    assert (about["published"], about["bytes"]) == (2, 2 * before)
+
+
+def test_what_has_a_key_goes_the_general_way_in_order(publisher: Agent, reader: Agent) -> None:
+    subscription = begun(publisher, reader)
+    assert aired(publisher, "two", "key") == 0
+    assert publisher.publish("t", "two", key="key") == 2
+    assert aired(publisher, "three") == 3
+    got = [subscription.recv(TIMEOUT) for _ in range(2)]
+    assert [(n.content, n.key) for n in got] == [("two", "key"), ("three", "")]
+
+
+def test_what_is_large_goes_the_general_way_from_then_on(publisher: Agent, reader: Agent) -> None:
+    subscription = begun(publisher, reader)
+    large = bytes(100_000)
+    assert aired(publisher, large) == 0
+    assert publisher.publish("t", large) == 2
+    assert aired(publisher, "small") == 0
+    assert publisher.publish("t", "small") == 3
+    assert contents(subscription, 2) == [large, "small"]
+
+
+def test_a_content_that_cannot_be_expressed_takes_no_number(publisher: Agent, reader: Agent) -> None:
+    begun(publisher, reader)
+    with pytest.raises(SerializeError):
+        aired(publisher, lambda: None)
+    assert aired(publisher, "two") == 2
+
+
+def test_a_reader_with_a_link_ends_it(publisher: Agent, reader: Agent) -> None:
+    subscription = begun(publisher, reader)
+    assert aired(publisher, "two") == 2
+    with reader.subscribe(publisher.rep_endpoint, "t", policy=block()) as linked:
+        assert aired(publisher, "three") == 0
+        assert publisher.publish("t", "three") == 3
+        assert linked.recv(TIMEOUT).content == "three"
+    assert contents(subscription, 2) == ["two", "three"]
+
+
+@pytest.mark.parametrize("said", [{"throttle": 1e6}, {"keep_last": True}, {"ack_wait": 1.0}])
+def test_what_is_said_of_the_topic_ends_it(publisher: Agent, reader: Agent, said: dict[str, Any]) -> None:
+    subscription = begun(publisher, reader)
+    assert aired(publisher, "two") == 2
+    publisher.advertise("t", **said)
+    assert aired(publisher, "three") == 0
+    assert publisher.publish("t", "three") == 3
+    assert aired(publisher, "four") == 0
+    assert contents(subscription, 2) == ["two", "three"]
+
+
+def test_an_original_peer_that_listens_too_ends_it(publisher: Agent, reader: Agent) -> None:
+    subscription = begun(publisher, reader)
+    context = zmq.Context()
+    socket = context.socket(zmq.SUB)
+    try:
+        socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
+        socket.connect(publisher.pub_endpoint)
+        socket.setsockopt(zmq.SUBSCRIBE, f"PZC00+{publisher.rep_endpoint}+t".encode())
+        assert publisher.wait_for_subscribers("t", 2, TIMEOUT)
+        assert aired(publisher, "two") == 0
+        assert publisher.publish("t", "two") == 2
+        assert socket.recv_multipart()[0].startswith(b"PZC00+")
+    finally:
+        socket.close(0)
+        context.term()
+    assert contents(subscription, 1) == ["two"]
+
+
+def test_when_the_last_reader_has_gone_nothing_is_encoded(publisher: Agent, reader: Agent) -> None:
+    with begun(publisher, reader):
+        assert aired(publisher, "two") == 2
+    deaf = publisher._publisher.dialects_of
+    while deaf("t"):
+        publisher.loop.run(bool)
+    assert publisher.publish("t", lambda: None) == 3
+
+
+class Talkative:
+    """Publishes when it is collected, in the middle of whatever is being done."""
+
+    said = threading.Semaphore(0)
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.me = self
+
+    def __del__(self) -> None:
+        self.agent.publish("t", "last words")
+        Talkative.said.release()
+
+
+def test_finalizers_that_publish_in_the_middle_lose_nothing(publisher: Agent, reader: Agent) -> None:
+    subscription = begun(publisher, reader)
+    before = gc.get_threshold()
+    gc.set_threshold(7, 1, 1)
+    try:
+        for number in range(300):
+            Talkative(publisher)
+            publisher.publish("t", number)
+    finally:
+        gc.set_threshold(*before)
+    said, deadline = 0, time.monotonic() + TIMEOUT
+    while said < 300 and time.monotonic() < deadline:
+        gc.collect()  # which does nothing while another thread collects
+        while Talkative.said.acquire(timeout=0.05):
+            said += 1
+    total = publisher.statistics()["topics"]["t"]["published"]
+    publisher.publish("t", "end")
+    assert total == 601
+    received = 1
+    while subscription.recv(TIMEOUT).content != "end":
+        received += 1
+    assert received + subscription.dropped == total
+    assert balance(subscription) == total + 1
+
+
+def test_eight_threads_publish_on_several_topics(publisher: Agent, reader: Agent) -> None:
+    several = [reader.subscribe(publisher.rep_endpoint, topic) for topic in ("t", "u")]
+
+    def publish() -> None:
+        for _ in range(50):
+            publisher.publish("t", 0)
+            publisher.publish("u", 0)
+
+    run_threads(*[publish] * 8)
+    for subscription in several:
+        assert [subscription.recv(TIMEOUT).sequence for _ in range(400)] == list(range(1, 401))
+        assert subscription.dropped == 0

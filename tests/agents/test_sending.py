@@ -1,0 +1,205 @@
+"""A socket that any thread sends on: messages stay whole, and news is seen whoever used the socket."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+import zmq
+
+from pzc.agents.sockets import loop as loops
+from pzc.agents.sockets import sending as sending_module
+from pzc.agents.sockets.sending import Sending
+from pzc.protocol.frames import Buffer
+
+from tests.agents.notifying import TIMEOUT, run_threads
+
+NEVER = 1000.0
+
+
+class Bench:
+    """A socket, a reader of all that it sends, and what was told of news."""
+
+    def __init__(self) -> None:
+        self.loop = loops.acquire()
+        self.context = zmq.Context()
+        self.socket = self.loop.context.socket(zmq.XPUB)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.SNDHWM, 0)
+        port = self.socket.bind_to_random_port("tcp://127.0.0.1")
+        self.endpoint = f"tcp://127.0.0.1:{port}"
+        self.news = threading.Semaphore(0)
+        self.got: list[bytes] = []
+        self.sending = Sending(self.loop, self.socket, self.take)
+        self.readers: list[zmq.Socket[bytes]] = []
+
+    def take(self) -> None:
+        while (parts := self.sending.receive()) is not None:
+            self.got += parts
+            self.news.release()
+
+    def reader(self, prefix: bytes = b"") -> zmq.Socket[bytes]:
+        made = self.context.socket(zmq.SUB)
+        self.readers.append(made)
+        made.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
+        made.setsockopt(zmq.RCVHWM, 0)
+        made.connect(self.endpoint)
+        made.setsockopt(zmq.SUBSCRIBE, prefix)
+        return made
+
+    def close(self) -> None:
+        self.loop.run(self.sending.close)
+        self.socket.close(0)
+        for each in self.readers:
+            each.close(0)
+        self.context.term()
+        loops.release(self.loop)
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.close()
+
+
+def message(text: bytes) -> list[Buffer]:
+    return [b"1" + text, b"2" + text, b"3" + text, b"4" + text, b"5" + text]
+
+
+def test_messages_of_eight_threads_stay_whole(bench: Bench) -> None:
+    bench.loop.run(bench.sending.start)
+    reader = bench.reader()
+    assert bench.news.acquire(timeout=TIMEOUT)
+
+    def send(thread: int) -> None:
+        for turn in range(200):
+            assert bench.sending.send(message(b"%d.%d" % (thread, turn)), time.monotonic())
+
+    run_threads(*[lambda thread=thread: send(thread) for thread in range(8)])
+    got = [reader.recv_multipart() for _ in range(1600)]
+    assert all(parts == message(parts[0][1:]) for parts in got)
+    for thread in range(8):
+        mine = [parts[0] for parts in got if parts[0].startswith(b"1%d." % thread)]
+        assert mine == [b"1%d.%d" % (thread, turn) for turn in range(200)]
+
+
+def test_news_that_comes_while_others_send_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends takes the sign of it away from the descriptor."""
+    monkeypatch.setattr(sending_module, "TAIL", NEVER)
+    bench.loop.run(bench.sending.start)
+    over = threading.Event()
+
+    def send() -> None:
+        while not over.is_set():
+            bench.sending.send(message(b"x"), time.monotonic())
+
+    def come() -> None:
+        try:
+            for number in range(50):
+                bench.reader(b"prefix %d" % number)
+                assert bench.news.acquire(timeout=TIMEOUT)
+        finally:
+            over.set()
+
+    run_threads(send, come)
+    assert bench.got == [b"\1prefix %d" % number for number in range(50)]
+
+
+def arrived(bench: Bench, prefix: bytes) -> None:
+    """Wait until a filter waits at the socket, without its descriptor having been looked at."""
+    bench.reader(prefix)
+    deadline = time.monotonic() + TIMEOUT
+    while not bench.socket.poll(1):
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("looked", [0.0, NEVER])
+def test_news_that_a_sender_has_taken_from_the_descriptor_is_told(bench: Bench, looked: float) -> None:
+    """At once by whoever looks, else by the timer."""
+    arrived(bench, b"prefix")
+    bench.sending.send(message(b"x"), time.monotonic() if not looked else -looked)
+    assert bench.news.acquire(timeout=TIMEOUT)
+    assert bench.got == [b"\1prefix"]
+
+
+def test_a_message_that_is_sent_in_the_middle_of_another_goes_behind_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.loop.run(bench.sending.start)
+    reader = bench.reader()
+    assert bench.news.acquire(timeout=TIMEOUT)
+    real = sending_module.send_parts
+
+    def interrupted(socket: zmq.Socket[bytes], route: Sequence[bytes], frames: Sequence[Buffer]) -> None:
+        if frames[0] == b"1outer":
+            assert bench.sending.send(message(b"inner"), time.monotonic())
+        real(socket, route, frames)
+
+    monkeypatch.setattr(sending_module, "send_parts", interrupted)
+    assert bench.sending.send(message(b"outer"), time.monotonic())
+    assert [reader.recv_multipart() for _ in range(2)] == [message(b"outer"), message(b"inner")]
+
+
+def test_what_was_sent_of_an_interrupted_message_does_not_join_the_next(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.loop.run(bench.sending.start)
+    reader = bench.reader()
+    assert bench.news.acquire(timeout=TIMEOUT)
+    real = sending_module.send_parts
+
+    def interrupted(socket: zmq.Socket[bytes], route: Sequence[bytes], frames: Sequence[Buffer]) -> None:
+        socket.send(b"1half", zmq.SNDMORE)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sending_module, "send_parts", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bench.sending.send(message(b"half"), time.monotonic())
+    monkeypatch.setattr(sending_module, "send_parts", real)
+    assert bench.sending.send(message(b"whole"), time.monotonic())
+    assert [reader.recv_multipart() for _ in range(2)] == [[b"1half", b""], message(b"whole")]
+
+
+def test_nothing_is_sent_or_received_after_close(bench: Bench) -> None:
+    bench.loop.run(bench.sending.start)
+    bench.loop.run(bench.sending.close)
+    arrived(bench, b"prefix")
+    assert not bench.sending.send(message(b"x"), time.monotonic())
+    assert bench.sending.receive() is None
+
+
+def test_nobody_waits_for_whoever_uses_the_socket(bench: Bench) -> None:
+    """Who that is sends what others have given meanwhile, and looks for news."""
+    bench.loop.run(bench.sending.start)
+    reader = bench.reader()
+    assert bench.news.acquire(timeout=TIMEOUT)
+    with bench.sending._using:
+        run_threads(lambda: bench.sending.send(message(b"one"), time.monotonic()))
+        bench.reader(b"prefix")
+        bench.loop.run(bench.take)
+    assert bench.sending.send(message(b"two"), time.monotonic())
+    assert [reader.recv_multipart() for _ in range(2)] == [message(b"one"), message(b"two")]
+    assert bench.news.acquire(timeout=TIMEOUT)
+
+
+def test_a_thread_that_sends_all_the_time_does_not_keep_news_from_the_io_thread(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which may never find the socket unused: whoever uses it receives for it."""
+    monkeypatch.setattr(sending_module, "LOOK", math.inf)
+    bench.loop.run(bench.sending.start)
+    real = sending_module.send_parts
+
+    def busy(socket: zmq.Socket[bytes], route: Sequence[bytes], frames: Sequence[Buffer]) -> None:
+        real(socket, route, frames)
+        arrived(bench, b"prefix")
+        bench.loop.run(bench.take)
+
+    monkeypatch.setattr(sending_module, "send_parts", busy)
+    bench.sending.send(message(b"x"), time.monotonic())
+    assert bench.news.acquire(timeout=TIMEOUT)
+    assert bench.got == [b"\1prefix"]
