@@ -1,9 +1,10 @@
-"""What discovery costs without any socket: per datagram, per entry, and on a network of thousands of agents.
+"""What discovery costs: per datagram, per entry, and on a network of thousands of agents, which is simulated.
 
     python -m benchmarks.discovery_simulation [--agents 10000] [--write]
 
-The announcers and the directory are the ones of the package; time and network are simulated. Each host has
-ten processes, and each of them hears every heartbeat by multicast. ``--write`` puts the tables into the page.
+The announcers and the directory are the ones of the package. What the system adds, to receive a heartbeat and
+to wake up for it, is measured of a real process in the same run (`discovery_system`). Each host has ten
+processes, and each of them hears every heartbeat by multicast. ``--write`` puts the tables into the page.
 """
 
 from __future__ import annotations
@@ -17,20 +18,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pzc.discovery.announcer import BEAT, BEAT_JITTER, UDP, Announcer
+from pzc.agents.naming.airwaves import patience
+from pzc.discovery.announcer import UDP, Announcer
 from pzc.discovery.datagrams import Reader, Refusal, write
 from pzc.discovery.directory import Directory
 from pzc.discovery.reach import Reach
 from pzc.discovery.records import Advertise, Announcement, Entry, Heartbeat
 from pzc.protocol.keyring import Key, Keyring
 
+from benchmarks.discovery_system import CROWD, PERIOD, System, measure
 from benchmarks.machine import Load, describe
 from benchmarks.tables import machine_line, replace_part, table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "discovery.md"
 KEY = Key("of the simulation")
 WALL = 1_000_000_000.0
-PERIOD = BEAT + BEAT_JITTER / 2
 PROCESSES_PER_HOST = 10
 CPU_LIMIT = 0.05
 """Share of one core that discovery may take on a host."""
@@ -129,7 +131,7 @@ def datagram_table() -> str:
 
 @dataclass(frozen=True)
 class Network:
-    """What one process of a host measured of a network in its steady state."""
+    """What one process measured of a network in its steady state; processor time without the system's."""
 
     processes: int
     entries: int
@@ -138,6 +140,11 @@ class Network:
     learned_bytes: int
     bytes_per_second: float
     cpu: float
+
+    @property
+    def heartbeat(self) -> float:
+        """Microseconds of processor time for one."""
+        return self.cpu * PERIOD / self.processes * 1e6
 
 
 def network(agents: int, per_process: int, topics: int, seconds: float = 10.0) -> Network:
@@ -189,45 +196,78 @@ def _later(head: Announcement, sequence: int, now: float) -> Announcement:
     return type(head)(**{**fields, "sequence": sequence, "sent": int((WALL + now) * 1000)})
 
 
-def network_table(agents: int) -> tuple[str, float]:
-    """Networks of more and more agents; and the microseconds that a heartbeat took in the largest one."""
+def wake_ups(processes: int) -> float:
+    """How often a process wakes up in a second among so many: to say its heartbeat, and to hear all."""
+    return 1 / patience(processes / PERIOD) + 1 / PERIOD
+
+
+def core(processes: int, heartbeat: float, system: System) -> float:
+    """Share of one core that a process needs among so many, each of whose heartbeats costs it so many µs."""
+    return (processes / PERIOD * heartbeat + wake_ups(processes) * system.waking) / 1e6
+
+
+def network_table(agents: int, system: System) -> tuple[str, float]:
+    """Networks of more and more agents; and the microseconds that a heartbeat takes in the largest one."""
     rows: list[list[str]] = []
-    heard = 0.0
+    usual = network(CROWD, 1, topics=0).heartbeat
+    heartbeat = 0.0
     sizes = [(n, 10) for n in (10, 100, 1000, 10_000, agents) if n <= agents] + [(agents, 1)]
     for count, per_process in dict.fromkeys(sizes):
         found = network(count, per_process, topics=2)
-        heard = found.cpu * PERIOD / found.processes * 1e6
-        on_host = found.cpu * PROCESSES_PER_HOST
+        # What was measured, and what a larger directory adds to it.
+        heartbeat = system.hearing + system.delivery + max(0.0, found.heartbeat - usual)
+        needed = core(found.processes, heartbeat, system)
         rows.append(
             [
                 f"{count} in {found.processes}",
                 f"{found.entries}",
                 f"{found.bytes_per_second / 1000:.1f} kB/s",
-                f"{100 * found.cpu:.2f} %",
-                f"{100 * on_host:.1f} %",
+                f"{wake_ups(found.processes):.1f}",
+                f"{100 * needed:.2f} %",
+                f"{100 * needed * PROCESSES_PER_HOST:.1f} %",
                 f"{found.memory * PROCESSES_PER_HOST / 1e6:.1f} MB",
                 f"{found.memory / found.entries:.0f} B",
                 f"{found.learned_bytes / 1e6:.2f} MB, {found.learning:.2f} s",
             ]
         )
     headings = [
-        "agents in processes", "entries", "heard by a host", "core, per process", "core, per host",
-        "memory per host", "memory per entry", "to learn all",
+        "agents in processes", "entries", "heard by a host", "wake-ups per second", "core, per process",
+        "core, per host", "memory per host", "memory per entry", "to learn all",
     ]  # fmt: skip
-    return table(headings, rows), heard
+    return table(headings, rows), heartbeat
 
 
-def limit_text(heard: float) -> str:
-    """Where multicast must give way, from the cost of one heartbeat."""
-    most = CPU_LIMIT / (heard * 1e-6) * PERIOD
-    shared = most / PROCESSES_PER_HOST
+def most_processes(per_host: int, heartbeat: float, system: System) -> int:
+    """The largest network in which discovery keeps to `CPU_LIMIT` on a host with so many processes."""
+    fits, too_many = 0, 1_000_000
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        if per_host * core(middle, heartbeat, system) <= CPU_LIMIT:
+            fits = middle
+        else:
+            too_many = middle
+    return fits
+
+
+def system_text(system: System) -> str:
+    """What the system adds."""
     return (
-        f"In the largest network a heartbeat costs whoever hears it {heard:.0f} µs, and what the system "
-        "takes to hand it over. "
-        f"{100 * CPU_LIMIT:.0f} % of one core of a host with {PROCESSES_PER_HOST} processes are spent at "
-        f"{shared:.0f} processes on the network, of a host with one process at {most:.0f}. Beyond that, "
-        "multicast must give way to the registry, where what a process hears does not grow with the "
-        "heartbeats of all others."
+        f"Each time that a process wakes up costs {system.waking:.0f} µs of processor time, its own "
+        f"heartbeats included, and each heartbeat that it hears {system.hearing:.0f} µs, received by it and "
+        f"understood, and {system.delivery:.1f} µs in the kernel before that. This was measured of a process "
+        f"with one agent, alone and among {CROWD} others, on loopback."
+    )
+
+
+def limit_text(heartbeat: float, system: System) -> str:
+    """Where multicast must give way."""
+    shared, alone = (most_processes(count, heartbeat, system) for count in (PROCESSES_PER_HOST, 1))
+    resting = 100 * PROCESSES_PER_HOST * core(0, 0.0, system)
+    return (
+        f"In the largest network a heartbeat costs {heartbeat:.0f} µs in all. {100 * CPU_LIMIT:.0f} % of one "
+        f"core of a host with {PROCESSES_PER_HOST} processes are spent at {shared} processes on the segment "
+        f"({resting:.1f} % on an empty one), of a host with one process at {alone}. Beyond that, multicast "
+        "must give way to the registry, where what a process hears does not grow with the heartbeats of all."
     )
 
 
@@ -252,13 +292,16 @@ def steady_state(topics: int = 100, seconds: float = 60.0) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description="What discovery costs without any socket.")
+    parser = argparse.ArgumentParser(description="What discovery costs, on simulated networks.")
     parser.add_argument("--agents", type=int, default=10_000, help="of the largest network (default 10000)")
     parser.add_argument("--write", action="store_true", help=f"put the tables into {PAGE.name}")
     options = parser.parse_args()
     load = Load()
-    networks, heard = network_table(options.agents)
-    parts = [steady_state(), datagram_table(), networks, limit_text(heard)]
+    system = measure()
+    networks, heartbeat = network_table(options.agents, system)
+    parts = [
+        steady_state(), datagram_table(), system_text(system), networks, limit_text(heartbeat, system),
+    ]  # fmt: skip
     parts.insert(0, machine_line(describe(("msgspec", "cryptography")), load.text(), 7))
     text = "\n\n".join(parts)
     print(text)

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from benchmarks.children import ROOT
 from benchmarks.command import Benchmark, ended
 from benchmarks.notification_cases import CASES, FULL, QUICK
+from benchmarks.together import TOGETHER
 
 NOTIFICATIONS = Benchmark(
-    "notifications", "How fast notifications are, beside other libraries.", CASES, FULL, QUICK,
+    "notifications", "How fast notifications are, beside other libraries.", (*CASES, TOGETHER), FULL, QUICK,
     ROOT / "docs" / "notifications-performance.md", "notifications",
     (
         "pzc", "pyzmq", "msgspec", "cryptography", "numpy",

@@ -89,7 +89,7 @@ def _bar_text(case: AnyCase, bar: Bar) -> str:
     if bar.limit is None:
         return "-"
     unit = "x" if bar.rival else case.unit.replace("us", "µs")
-    number = f"{bar.limit:.1f}" if bar.rival else f"{bar.limit:g}"
+    number = str(float(bar.limit)) if bar.rival else f"{bar.limit:g}"
     return f"{'≥' if bar.at_least else '≤'} {number} {unit}"
 
 

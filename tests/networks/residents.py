@@ -7,11 +7,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pytest
 
-from pzc import Agent, Proxy, PzcError, Server, Signal, discover, lock
+from pzc import Agent, Policy, Proxy, PzcError, Server, Signal, block, discover, drop, latest, lock, mailbox
 from pzc.agents.naming.registry import Registry
 
 from tests.agents.linked import wait_until
@@ -19,9 +22,14 @@ from tests.agents.links_evidence import digest, payload
 from tests.agents.links_rig import Forge, Hand, Worker
 from tests.agents.notifying import KEY
 from tests.networks.namespaces import Host
-from tests.networks.relay import enter
+from tests.networks.relay import enter, instead_of
 
 CALL_TIMEOUT = 15.0
+
+POLICIES = [drop(), latest(1000), block(), mailbox()]
+"""With each of them a reader that is quick enough gets everything."""
+
+every_policy = pytest.mark.parametrize("policy", POLICIES, ids=[policy.name for policy in POLICIES])
 
 NEVER = 1000.0
 """Seconds of a timeout that no test waits for."""
@@ -66,6 +74,12 @@ class Resident(Worker):
         self.readings = {}
         self._stack = stack
         self._proxies: dict[str, Proxy] = {}
+
+    def know(self, hosts: str) -> None:
+        """Have names of hosts of one's own; before anything else, so that every thread has them."""
+        written = Path(self._stack.enter_context(TemporaryDirectory())) / "hosts"
+        written.write_text(f"127.0.0.1 localhost\n{hosts}", encoding="ascii")
+        instead_of(str(written), "/etc/hosts")
 
     def open(self, rep: str, pub: str = "", **options: Any) -> tuple[str, str]:
         """Have an agent; returns where it can be reached."""
@@ -125,16 +139,25 @@ class Resident(Worker):
             }
 
     def plane(self, name: str) -> str:
-        """How the notifications of a subscription come: ``broadcast``, or the transport of its link."""
+        """How the notifications of a subscription come: ``broadcast``, ``mailbox``, or its link's transport."""
         wanted = self.readings[name].subscription
         assert wanted is not None
         told = self.agent.statistics()["subscriptions"]
         [found] = [each for each in told if each["topic"] == wanted.topic]
+        if found["policy"] == "mailbox":
+            return "mailbox"
         return "broadcast" if found["link"] is None else found["link"]["transport"]
 
     def run(self, function: Any, *args: Any) -> Any:
         """Whatever a function of an importable module does here."""
         return function(*args)
+
+
+def plane_of(policy: Policy, single_port: bool = False) -> str:
+    """What `Resident.plane` tells of a subscription to another host."""
+    if policy.name == "mailbox":
+        return "mailbox"
+    return "broadcast" if policy.lossy and not single_port else "tcp"
 
 
 EVERYTHING = {"value": 2.5, "array": True, "stream": True, "future": 42, "lock": 5, "signal": [2.5]}

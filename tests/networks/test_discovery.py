@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pzc import Policy, block, drop, latest
+from pzc import Policy
 
 from tests.agents.links_rig import Hand
 from tests.networks.namespaces import Host, Lab
-from tests.networks.residents import EVERYTHING, Residents
+from tests.networks.residents import EVERYTHING, Residents, every_policy
 
 Hosts = tuple[Host, Host, Host]
 
 UDP_PORT, REGISTRY_PORT = 10317, 10318
-
-POLICIES = [
-    pytest.param(drop(), id="drop"),
-    pytest.param(latest(1000), id="latest"),
-    pytest.param(block(), id="block"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +42,7 @@ def test_an_agent_with_a_single_port_is_used_by_its_name(hosts: Hosts, residents
     assert residents.at(here).ask("use_everything", "psu") == EVERYTHING
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@every_policy
 def test_notifications_of_another_host_come_by_its_name(
     hosts: Hosts, residents: Residents, policy: Policy
 ) -> None:

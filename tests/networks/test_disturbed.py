@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 
 import pytest
 
-from pzc import Policy, block, drop, latest
+from pzc import Policy, block, drop, latest, mailbox
 
 from tests.agents.links_rig import Hand
 from tests.networks.namespaces import Host, Lab
@@ -17,6 +17,8 @@ Pair = tuple[Host, Host]
 
 DELAY = 0.05
 LOSS = 5
+
+complete = pytest.mark.parametrize("policy", [block(timeout=20.0), mailbox()], ids=lambda policy: policy.name)
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +47,14 @@ def test_every_kind_of_call_completes(disturbed: Pair, residents: Residents) -> 
     assert residents.at(here).ask("use_everything", served) == EVERYTHING
 
 
-def test_a_reader_that_is_waited_for_gets_everything(disturbed: Pair, residents: Residents) -> None:
+@complete
+def test_a_reader_that_is_to_get_everything_does(
+    disturbed: Pair, residents: Residents, policy: Policy
+) -> None:
     here, there = disturbed
     publisher, at = residents.agent(there)
     reader, _ = residents.agent(here)
-    reader.ask("subscribe", "r", at, "frame", block(timeout=20.0), how="hash")
+    reader.ask("subscribe", "r", at, "frame", policy, how="hash")
     publisher.ask("publish", "frame", [10, 100, 50_000] * 20)
     received, dropped, found = reader.ask("account", "r", 60)
     assert (received, dropped) == (60, 0)
@@ -95,10 +100,11 @@ def hearing(residents: Residents, pair: Pair, policy: Policy) -> tuple[Hand, Han
     return publisher, reader
 
 
-def test_a_reader_that_is_waited_for_loses_nothing_in_a_short_partition(
-    pair: Pair, residents: Residents
+@complete
+def test_a_reader_that_is_to_get_everything_loses_nothing_in_a_short_partition(
+    pair: Pair, residents: Residents, policy: Policy
 ) -> None:
-    publisher, reader = hearing(residents, pair, block(timeout=20.0))
+    publisher, reader = hearing(residents, pair, policy)
     at = publisher.ask("endpoints")[0]
     with pair[1].cut_off():
         publisher.start("publish", "frame", [100] * 99, 2)
@@ -130,3 +136,32 @@ def test_what_a_partition_takes_is_counted_when_it_heals(
     assert received + dropped == 100
     publisher.ask("publish", "frame", [100], 101)
     reader.ask("account", "r", 101)
+
+
+@pytest.mark.parametrize("how", ["dropped", "unplugged"])
+def test_a_mailbox_keeps_what_is_published_in_a_long_partition_and_gives_it_once(
+    pair: Pair, residents: Residents, how: str
+) -> None:
+    publisher, reader = hearing(residents, pair, mailbox())
+    with apart(pair[1], how):
+        reader.start("wait_for", "r", "lost")
+        publisher.ask("publish", "frame", [100] * 49, 2)
+        assert "unreachable" in reader.finish()[0]
+    publisher.ask("publish", "frame", [100] * 50, 51)
+    received, dropped, found = reader.ask("account", "r", 100)
+    assert (received, dropped) == (100, 0)
+    assert [number for number, _ in found] == list(range(1, 101))
+    assert reader.ask("wait_for", "r", "gaps", 0) == []
+
+
+def test_what_a_mailbox_could_not_hold_in_a_partition_is_counted_when_it_heals(
+    pair: Pair, residents: Residents
+) -> None:
+    publisher, reader = hearing(residents, pair, mailbox(max_messages=10))
+    with pair[1].cut_off():
+        reader.start("wait_for", "r", "lost")
+        publisher.ask("publish", "frame", [100] * 49, 2)
+        assert "unreachable" in reader.finish()[0]
+    received, dropped, found = reader.ask("account", "r", 50)
+    assert (received, dropped) == (11, 39)
+    assert [number for number, _ in found] == [1, *range(41, 51)]

@@ -6,18 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from pzc import Policy, block, drop, latest
+from pzc import Policy
 
 from tests.networks.namespaces import Host, Lab
-from tests.networks.residents import EVERYTHING, Residents
+from tests.networks.residents import EVERYTHING, Residents, every_policy, plane_of
 
 PORT, FORWARDED = 5555, 7000
-
-POLICIES = [
-    pytest.param(drop(), id="drop"),
-    pytest.param(latest(1000), id="latest"),
-    pytest.param(block(), id="block"),
-]
 
 
 @dataclass
@@ -52,14 +46,14 @@ def test_a_client_behind_a_nat_uses_everything_of_a_server_outside(
     assert residents.at(places.inside).ask("use_everything", served) == EVERYTHING
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@every_policy
 def test_a_reader_behind_a_nat_hears_a_publisher_outside(
     places: Places, residents: Residents, policy: Policy
 ) -> None:
     publisher, at = residents.agent(places.outside)
     reader, _ = residents.agent(places.inside)
     reader.ask("subscribe", "r", at, "frame", policy, how="hash")
-    assert reader.ask("plane", "r") == ("tcp" if policy.name == "block" else "broadcast")
+    assert reader.ask("plane", "r") == plane_of(policy)
     publisher.ask("publish", "frame", [10, 100_000] * 5)
     assert reader.ask("account", "r", 10)[:2] == (10, 0)
 
@@ -71,13 +65,13 @@ def test_a_server_behind_a_nat_is_used_through_one_forwarded_port(
     assert residents.at(places.outside).ask("use_everything", places.door) == EVERYTHING
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@every_policy
 def test_every_policy_works_through_one_forwarded_port(
     places: Places, residents: Residents, policy: Policy
 ) -> None:
     publisher, _ = residents.agent(places.inside, f"tcp://0.0.0.0:{PORT}", single_port=True)
     reader, _ = residents.agent(places.outside)
     reader.ask("subscribe", "r", places.door, "frame", policy, how="hash")
-    assert reader.ask("plane", "r") == "tcp"
+    assert reader.ask("plane", "r") == plane_of(policy, single_port=True)
     publisher.ask("publish", "frame", [10, 1000, 100_000] * 5)
     assert reader.ask("account", "r", 15)[:2] == (15, 0)

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pzc import Policy, block, drop, latest
+from pzc import Policy, drop
 
 from tests.networks.namespaces import Host, Lab
-from tests.networks.residents import EVERYTHING, Residents
+from tests.networks.residents import EVERYTHING, Residents, every_policy, plane_of
 
 Pair = tuple[Host, Host]
-
-POLICIES = [
-    pytest.param(drop(), id="drop"),
-    pytest.param(latest(1000), id="latest"),
-    pytest.param(block(), id="block"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +66,7 @@ def test_a_publisher_that_was_restarted_is_heard_again(pair: Pair, residents: Re
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("policy", POLICIES)
+@every_policy
 def test_every_policy_gets_everything_at_every_kind_of_address(
     pair: Pair, residents: Residents, form: str, policy: Policy
 ) -> None:
@@ -82,7 +76,7 @@ def test_every_policy_gets_everything_at_every_kind_of_address(
     reader, _ = residents.agent(here)
     reached = f"tcp://{host}:{at.rpartition(':')[2]}"
     reader.ask("subscribe", "r", reached, "frame", policy, how="hash")
-    assert reader.ask("plane", "r") == ("tcp" if policy.name == "block" else "broadcast")
+    assert reader.ask("plane", "r") == plane_of(policy)
     publisher.ask("publish", "frame", [10, 1000, 300_000] * 5)
     received, dropped, found = reader.ask("account", "r", 15)
     assert (received, dropped) == (15, 0)

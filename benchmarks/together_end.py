@@ -1,0 +1,63 @@
+"""One process of `together`: ``python -m benchmarks.together_end KIND [ADDRESS]``.
+
+KIND is ``publisher``, or that of a reader.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from pzc import Agent, Notification, block, drop, latest, mailbox
+
+from benchmarks.children import Parent
+from benchmarks.ends import SMALL, TOPIC
+from benchmarks.jobs import quiet
+
+POLICIES = {"latest": (latest(1), "unix"), "mailbox": (mailbox(), "tcp"), "broadcast": (drop(), "auto")}
+
+
+def take(notification: Notification) -> None:
+    """What every reader does."""
+    del notification
+
+
+def publish(parent: Parent) -> None:
+    """Publish as many as the parent says, as fast as that goes, with a reader in this process."""
+    content = bytes(SMALL)
+    with Agent() as agent:
+        agent.subscribe(agent.rep_endpoint, TOPIC, take, policy=block(), transport="inproc")
+        parent.tell(address=agent.rep_endpoint)
+        for command in parent.commands():
+            with quiet():
+                began = time.perf_counter()
+                for _ in range(command["count"]):
+                    agent.publish(TOPIC, content)
+                seconds = time.perf_counter() - began
+            parent.tell(seconds=seconds)
+
+
+def read(parent: Parent, kind: str, address: str) -> None:
+    """Read, and tell what was received or dropped whenever the parent asks."""
+    policy, transport = POLICIES[kind]
+    with Agent() as agent:
+        subscription = agent.subscribe(address, TOPIC, take, policy=policy, transport=transport)
+        parent.tell(there=True)
+        for _ in parent.commands():
+            parent.tell(accounted=subscription.received + subscription.dropped)
+
+
+def main() -> None:
+    parent = Parent()
+    kind, *address = sys.argv[1:]
+    try:
+        if kind == "publisher":
+            publish(parent)
+        else:
+            read(parent, kind, *address)
+    except Exception as exc:
+        parent.fail(exc)
+
+
+if __name__ == "__main__":
+    main()

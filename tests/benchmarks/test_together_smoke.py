@@ -1,0 +1,19 @@
+"""The benchmark of readers of all kinds at once runs; how fast anything is plays no part."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.notification_cases import Effort
+from benchmarks.rounds import run_case
+from benchmarks.together import TOGETHER
+
+pytestmark = pytest.mark.once
+
+TINY = Effort({}, {64: 500}, 0, 0, 0, 0)
+
+
+def test_all_readers_account_for_everything_whether_or_not_one_stands_still() -> None:
+    outcome = run_case(TOGETHER, TINY, 2, None)
+    assert not outcome.failures
+    assert {name: len(values) for name, values in outcome.values.items()} == {"running": 2, "frozen": 2}
