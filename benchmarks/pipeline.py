@@ -1,85 +1,242 @@
-"""Rows per second of the pipeline on this machine: ``python -m benchmarks.pipeline [ROWS]``.
+"""The pipeline's speed beside its bars: ``python -m benchmarks.pipeline [--rows N] [--large]``.
 
-A journal of signed readings is read, verified and decoded, first in one process, then by Spark with one
-worker per core. Each number is the best of three.
-"""
+Every case works on journals of signed readings with losses, repetitions, damage and restarts, and its
+tables are compared with the truth about them. Rates are rows of the journal by wall time, with one Spark
+worker per core; beside them stands the processor time per row of all processes, which a busy machine
+changes less."""
 
 from __future__ import annotations
 
+import argparse
+import hashlib
+import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pyarrow.parquet as pq
 
-from pzc.pipeline import jobs
-from pzc.pipeline.decode import make_decoder
-from pzc.pipeline.journal import Journal, JournalRow
+from pzc import Agent, Protocol
+from pzc.pipeline.decoding.decode import make_decoder
+from pzc.pipeline.recording.recorder import Recorder
+from pzc.pipeline.reporting.texts import format_table
 from pzc.pipeline.schema import segments
-from pzc.pipeline.session import cores, spark_session
-from pzc.pipeline.texts import format_table
-from pzc.protocol.codec import Codec
-from pzc.protocol.ids import MessageIds
-from pzc.protocol.keyring import Keyring
+from pzc.pipeline.spark import jobs
+from pzc.pipeline.spark.session import spark_session
+from pzc.pipeline.tables.batches import Batch, Settings
+from pzc.pipeline.tables.streaming import Following
+from pzc.protocol.batch import Prepared
+from pzc.testing.journals import Recording, Truth, write_journal
 
-SECRET = "benchmark"
-AGENTS = 4
-START_MS = 1_700_000_000_000
+SECRET = "lab"
+MASTER = "local[2]"
 REPEATS = 3
+MILLION = 1_000_000
+STEADY = 5000
+"""Notifications per second of the case of the delay."""
 
 
-def record(directory: Path, rows: int, serializer: str) -> None:
-    """Write a journal of ``rows`` floats of a few agents."""
-    codec = Codec(Keyring.from_key(SECRET), serializer=serializer)
-    ids = [MessageIds(epoch) for epoch in range(AGENTS)]
-    with Journal(directory, recorder="benchmark", max_bytes=16 << 20) as journal:
-        for number in range(rows):
-            agent = number % AGENTS
-            sender, now = f"{agent:032x}", START_MS + number
-            frames = codec.encode(
-                sender, "voltage", number * 0.5, msgid=ids[agent].next_urn(now), sequence=number // AGENTS + 1
-            )
-            journal.append(
-                JournalRow(frames, sender, "voltage", number // AGENTS + 1, now / 1000, f"psu{agent}")
-            )
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; ``met`` is None when there is no bar."""
+
+    case: str
+    found: str
+    bar: str = ""
+    met: bool | None = None
 
 
-def best(job: Callable[[], object]) -> float:
-    """Seconds of the fastest of some runs."""
-    times = []
+class WrongResult(Exception):
+    """The tables do not hold what is in the journal: their speed says nothing."""
+
+
+@dataclass(frozen=True)
+class Took:
+    """Wall and processor time of all processes, in seconds."""
+
+    wall: float
+    cpu: float
+
+
+def processor() -> float:
+    """Processor time of this process and all below it, in seconds."""
+    own = psutil.Process()
+    total = 0.0
+    for process in (own, *own.children(recursive=True)):
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+    return total
+
+
+def measured(job: Callable[[], object]) -> Took:
+    """What a job takes."""
+    cpu, wall = processor(), time.perf_counter()
+    job()
+    return Took(time.perf_counter() - wall, processor() - cpu)
+
+
+def best(job: Callable[[], object]) -> Took:
+    """The fastest of some runs."""
+    return min((measured(job) for _ in range(REPEATS)), key=lambda took: took.wall)
+
+
+def shown(took: Took, rows: int) -> str:
+    """Rate, and processor time per row."""
+    return f"{rows / took.wall / 1000:.0f} k/s, {took.cpu / rows * 1e6:.1f} µs CPU per row"
+
+
+def one_process(journal: Path) -> list[Row]:
+    """Verify and decode without Spark, beside what the tags alone cost."""
+    batches = [batch for _, path in segments(journal) for batch in pq.read_table(path).to_batches(10_000)]
+    rows = sum(map(len, batches))
+    tags, message = Prepared(hashlib.sha256(b"k").digest()), bytes(160)
+    rounds: list[tuple[float, float]] = []
     for _ in range(REPEATS):
-        began = time.perf_counter()
-        job()
-        times.append(time.perf_counter() - began)
-    return min(times)
+        decoder = make_decoder(SECRET, journal=journal)
+        began = time.process_time()
+        for _ in decoder(batches):
+            pass
+        between = time.process_time()
+        for _ in range(rows):
+            tags.digest(message)
+        rounds.append(((between - began) / rows * 1e6, (time.process_time() - between) / rows * 1e6))
+    ours, floor = (statistics.median(column) for column in zip(*rounds, strict=True))
+    return [Row("verify + decode, one process", f"{ours:.1f} µs CPU per row; the tag alone {floor:.1f}")]
 
 
-def measure(rows: int) -> list[tuple[str, str, float]]:
-    """Serializer, step, rows per second."""
-    found = []
-    spark = spark_session("pzc benchmark", f"local[{cores('local[*]')}]")
+def read_only(spark: Any, journal: Path, rows: int) -> list[Row]:
+    """Verify and decode in Spark, nothing written."""
+    decoder = make_decoder(SECRET, journal=journal)
+    recorded = jobs.read_journal(spark, journal)
+    verified = jobs.verify_and_decode(recorded, decoder).select("error")
+
+    def work() -> None:
+        verified.write.format("noop").mode("overwrite").save()
+
+    work()
+    took = best(work)
+    rate = rows / took.wall
+    return [Row(f"verify + decode, {MASTER}", shown(took, rows), "≥ 200 k/s", rate >= 200_000)]
+
+
+def run_once(spark: Any, journal: Path, tables: Path, max_files: int) -> list[Batch]:
+    """Bring everything that is there into tables."""
+    made: list[Batch] = []
+    settings = Settings(make_decoder(SECRET, journal=journal))
+    with Following(spark, journal, tables, settings, made.append, max_files) as following:
+        following.start(once=True)
+        following.wait()
+    return made
+
+
+def check(spark: Any, tables: Path, truth: Truth) -> None:
+    """Compare tables with the truth."""
+    rows = jobs.read_table(spark, tables, "notifications")
+    found = {
+        "notifications": rows.count(),
+        "damaged": jobs.read_table(spark, tables, "quarantine").count(),
+        "missing": sum(row[0] for row in jobs.read_table(spark, tables, "gaps").select("count").collect()),
+    }
+    wanted = {name: getattr(truth, name) for name in found}
+    if found != wanted:
+        raise WrongResult(f"found {found}, there are {wanted}")
+
+
+def following(
+    spark: Any, folder: Path, sizes: list[int], journals: dict[int, tuple[Path, Truth]]
+) -> list[Row]:
+    """The streaming query from an empty folder to all tables, for more and more rows."""
+    found: list[Row] = []
+    per_row: dict[int, Took] = {}
+    for size in sizes:
+        journal, truth = journals[size]
+        took = measured(lambda j=journal, s=size: run_once(spark, j, folder / f"tables-{s}", 8))
+        check(spark, folder / f"tables-{size}", truth)
+        per_row[size] = took
+        bar, met = ("≥ 130 k/s", truth.rows / took.wall >= 130_000) if size == sizes[-1] else ("", None)
+        name = f"run --once: all tables of {truth.rows / MILLION:.1f} M rows, {MASTER}"
+        found.append(Row(name, shown(took, truth.rows), bar, met))
+    least, most = sizes[0], sizes[-1]
+    rows = {size: journals[size][1].rows for size in sizes}
+    wall = (per_row[most].wall / rows[most]) / (per_row[least].wall / rows[least])
+    cpu = (per_row[most].cpu / rows[most]) / (per_row[least].cpu / rows[least])
+    name = f"time per row, {least // MILLION} → {most // MILLION} M rows"
+    found.append(Row(name, f"wall {wall:.2f}, CPU {cpu:.2f}", "≤ 1.3 times", wall <= 1.3))
+    return found
+
+
+def delay(spark: Any, folder: Path, seconds: float) -> list[Row]:
+    """From publish to a row that a reader of the table finds, at a steady pace."""
+    journal, tables = folder / "live", folder / "live-tables"
+    late: list[float] = []
+
+    def told(batch: Batch) -> None:
+        """The batch's newest files, as any reader would read them."""
+        now = time.time()
+        fresh = max((tables / "notifications").rglob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
+        name = fresh.name.rsplit("-", 1)[0]
+        for path in (tables / "notifications").rglob(f"{name}-*.parquet"):
+            sent = pq.read_table(path, columns=["sent_at"]).column(0).cast("int64").to_numpy()
+            late.extend(now - one / 1e6 for one in sent[::50])
+
+    protocol = Protocol(SECRET, "msgpack")
+    settings = Settings(make_decoder(SECRET, journal=journal))
+    with (
+        Agent(name="steady", protocol=protocol) as agent,
+        Recorder(journal, [agent.rep_endpoint], name="benchmark", protocol=protocol, max_age=0.5) as recorder,
+        Following(spark, journal, tables, settings, told) as following,
+    ):
+        following.start(every=0.2)
+        pause = threading.Event()
+        began, sent = time.monotonic(), 0
+        while (passed := time.monotonic() - began) < seconds:
+            for _ in range(int(passed * STEADY) - sent):
+                agent.publish("voltage", sent * 0.5)
+                sent += 1
+            pause.wait(0.005)
+        recorder.drain()
+        pause.wait(5)
+    if not late:
+        raise WrongResult("no batch came")
+    late = late[len(late) // 5 :]  # the first batches start Spark's workers
+    p50, p95 = statistics.median(late), statistics.quantiles(late, n=20)[-1]
+    name = f"publish to queryable row, {STEADY}/s for {seconds:.0f} s"
+    return [Row(name, f"p50 {p50:.2f} s, p95 {p95:.2f} s", "p95 ≤ 3 s", p95 <= 3)]
+
+
+def tell(rows: list[Row]) -> list[Row]:
+    """Print lines while the run goes on; gives them back."""
+    for row in rows:
+        print(f"{row.case}: {row.found}", file=sys.stderr, flush=True)
+    return rows
+
+
+def measure(rows: int, large: bool, seconds: float, folder: Path) -> list[Row]:
+    """All cases."""
+    sizes = [rows, 10 * rows, *([100 * rows] if large else [])]
+    journals: dict[int, tuple[Path, Truth]] = {}
+    for size in sizes:
+        journal = folder / f"journal-{size}"
+        journals[size] = journal, write_journal(journal, Recording(published=size), processes=2)
+        print(f"journal of {journals[size][1].rows} rows is written", file=sys.stderr, flush=True)
+    found = tell(one_process(journals[rows][0]))
+    spark = spark_session("pzc benchmark", MASTER)
+    spark.sparkContext.setLogLevel("ERROR")
     try:
-        for serializer in ("msgpack", "pickle"):
-            with tempfile.TemporaryDirectory() as folder:
-                journal = Path(folder)
-                record(journal, rows, serializer)
-                decoder = make_decoder(SECRET, journal=journal)
-                batches = [b for _, path in segments(journal) for b in pq.read_table(path).to_batches(10_000)]
-                read = jobs.read_journal(spark, journal)
-
-                def noop(frame: jobs.DataFrame) -> None:
-                    frame.write.format("noop").mode("overwrite").save()
-
-                steps = {
-                    "verify + decode, one process": lambda d=decoder, b=batches: sum(map(len, d(b))),
-                    "Spark: read": lambda r=read: noop(r),
-                    "Spark: read + verify + decode": lambda r=read, d=decoder: noop(
-                        jobs.verify_and_decode(r, d)
-                    ),
-                }
-                found += [(serializer, step, rows / best(job)) for step, job in steps.items()]
+        found += tell(read_only(spark, journals[rows][0], journals[rows][1].rows))
+        run_once(spark, journals[rows][0], folder / "warm", 8)
+        found += tell(following(spark, folder, sizes, journals))
+        if seconds:
+            found += tell(delay(spark, folder, seconds))
     finally:
         spark.stop()
     return found
@@ -87,9 +244,19 @@ def measure(rows: int) -> list[tuple[str, str, float]]:
 
 def main() -> None:
     """Print the table."""
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 400_000
-    table = [(serializer, step, f"{rate / 1000:.0f} k") for serializer, step, rate in measure(rows)]
-    print(format_table(("content", "step", "rows/s"), table, title=f"{rows} rows, {cores('local[*]')} cores"))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--rows", type=int, default=MILLION, help="of the smallest journal, default a million"
+    )
+    parser.add_argument("--large", action="store_true", help="a journal of 100 times as many as well")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of the case of the delay; 0 for none")
+    parser.add_argument("--folder", type=Path, help="for journals and tables; default a temporary one")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        found = measure(args.rows, args.large, args.seconds, Path(folder))
+    words = {None: "", True: "yes", False: "no"}
+    table = [(row.case, row.found, row.bar, words[row.met]) for row in found]
+    print(format_table(("case", "found", "bar", "met"), table))
 
 
 if __name__ == "__main__":

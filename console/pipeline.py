@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -21,13 +19,14 @@ from .values import plain
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ..pipeline.decode import Decoder
-    from ..pipeline.limits import Limit
-    from ..pipeline.updates import Update
+    from ..pipeline.tables.batches import Settings
 
 MASTER = "local[*]"
-EVERY = 10.0
+EVERY = 1.0
+MAX_FILES = 64
 ROWS = 1000
+WINDOW = 60.0
+PATIENCE = 30.0
 
 
 def add_commands(commands: Commands) -> None:
@@ -37,7 +36,10 @@ def add_commands(commands: Commands) -> None:
         commands, "sql", run_sql, "ask the tables of a pipeline in SQL",
         "pzc sql \"select name, topic, count, rate_hz from statistics\" --tables /data/tables",
     )  # fmt: skip
-    sql.add_argument("query", help="SQL over notifications, quarantine, alarms, gaps, statistics")
+    sql.add_argument(
+        "query",
+        help="SQL over notifications, quarantine, alarms, gaps, statistics, windows, restarts, damaged",
+    )
     sql.add_argument(
         "--tables",
         type=Path,
@@ -77,6 +79,14 @@ def _add_pipeline(commands: Commands) -> None:
         "--every", type=seconds, default=EVERY, metavar="S",
         help=f"seconds between two looks at the journal, default {EVERY:g}",
     )  # fmt: skip
+    run.add_argument(
+        "--max-files", type=positive, default=MAX_FILES, metavar="N",
+        help=f"segments of one batch at most, default {MAX_FILES}",
+    )  # fmt: skip
+    run.add_argument(
+        "--publish-alarms", action="store_true",
+        help="publish the alarms of all limits, not only of those with publish = true",
+    )  # fmt: skip
     backfill = add_command(
         jobs, "backfill", run_backfill, "make days of the tables anew",
         "pzc pipeline backfill /data/journal /data/tables --from 2026-01-01 --to 2026-01-31",
@@ -89,7 +99,19 @@ def _add_pipeline(commands: Commands) -> None:
         parser.add_argument("journal", type=Path, metavar="JOURNAL", help="directory of the journal")
         parser.add_argument("tables", type=Path, metavar="TABLES", help="directory; created when absent")
         parser.add_argument("--limits", type=Path, metavar="FILE", help="TOML file of limits; default none")
+        parser.add_argument(
+            "--window", type=_window, default=WINDOW, metavar="S",
+            help=f"width of the windows of statistics in seconds, default {WINDOW:g}; 0 for none",
+        )  # fmt: skip
+        parser.add_argument(
+            "--patience", type=seconds, default=PATIENCE, metavar="S",
+            help=f"seconds for which a window waits for what comes late, default {PATIENCE:g}",
+        )  # fmt: skip
         _add_master(parser)
+        parser.add_argument(
+            "--wheel", type=Path, metavar="FILE",
+            help="of this package, sent to a cluster's workers; default: it is installed on every node",
+        )  # fmt: skip
         add_json(parser)
 
 
@@ -109,50 +131,82 @@ def _day(text: str) -> date:
     return date.fromisoformat(text)
 
 
+def _window(text: str) -> float:
+    """Seconds, or 0."""
+    return 0.0 if float(text) == 0 else seconds(text)
+
+
 def run_pipeline(args: argparse.Namespace) -> int:
     """``pzc pipeline run``."""
-    with _work(args) as (spark, decoder, limits):
-        from ..pipeline.updates import update
+    with _work(args) as (spark, settings), _announcer(settings) as announcer:
+        from ..pipeline.tables.streaming import Following
+        from .following import Progress
 
-        waiting = threading.Event()
-        while True:
-            made = update(spark, args.journal, args.tables, decoder, limits)
-            if made.segments or args.once:
-                _tell(made, args.json)
-            if args.once:
-                return 0
-            waiting.wait(args.every)
+        progress = Progress(args.json, announcer)
+        with Following(
+            spark, args.journal, args.tables, settings, progress.show, args.max_files
+        ) as following:
+            following.start(args.every, args.once)
+            following.wait()
+        progress.end()
+    return 0
+
+
+@contextmanager
+def _announcer(settings: Settings) -> Iterator[Any]:
+    if not settings.announced:
+        yield None
+        return
+    from ..pipeline.tables.announcing import Announcer
+
+    with Announcer() as announcer:
+        yield announcer
 
 
 def run_backfill(args: argparse.Namespace) -> int:
     """``pzc pipeline backfill``."""
     if args.first > args.last:
         raise UsageError(f"--from {args.first} is after --to {args.last}")
-    with _work(args) as (spark, decoder, limits):
-        from ..pipeline.updates import backfill
+    with _work(args) as (spark, settings):
+        from ..pipeline.tables.streaming import backfill
+        from .following import facts
 
-        made = backfill(spark, args.journal, args.tables, decoder, args.first, args.last, limits)
-    _tell(made, args.json)
+        made, days = backfill(spark, args.journal, args.tables, settings, args.first, args.last)
+    if args.json:
+        write_json({"days": [str(day) for day in days], **facts(made)})
+    elif not days:
+        write("the journal has no rows of these days")
+    else:
+        span = f"{days[0]}" if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        write(
+            f"{span}: {made.rows} rows, {made.notifications} notifications, "
+            f"{made.quarantined} in quarantine, {made.alarms} alarms"
+        )
     return 0
 
 
 @contextmanager
-def _work(args: argparse.Namespace) -> Iterator[tuple[SparkSession, Decoder, list[Limit]]]:
-    from ..pipeline.decode import make_decoder
-    from ..pipeline.limits import read_limits
+def _work(args: argparse.Namespace) -> Iterator[tuple[SparkSession, Settings]]:
+    from ..pipeline.decoding.decode import make_decoder
     from ..pipeline.schema import segments
+    from ..pipeline.spark.cluster import ready_workers
+    from ..pipeline.spark.limits import read_limits
+    from ..pipeline.tables.batches import Settings
 
     segments(args.journal)  # what is wrong is said before Spark takes its seconds
-    limits = [] if args.limits is None else read_limits(args.limits)
+    limits = () if args.limits is None else tuple(read_limits(args.limits))
+    everything = getattr(args, "publish_alarms", False)
+    announced = frozenset(limit.rule for limit in limits if limit.publish or everything)
     decoder = make_decoder(load().keyring(), journal=args.journal)
     with _spark(args.master) as spark:
-        yield spark, decoder, limits
+        ready_workers(spark, args.wheel)
+        yield spark, Settings(decoder, limits, args.window, args.patience, announced)
 
 
 @contextmanager
 def _spark(master: str) -> Iterator[SparkSession]:
     """A session in which a value that an expression cannot use gives null, as one row may not stop a job."""
-    from ..pipeline.session import spark_session
+    from ..pipeline.spark.session import spark_session
 
     spark = spark_session("pzc", master, settings={"spark.sql.ansi.enabled": "false"})
     try:
@@ -162,26 +216,12 @@ def _spark(master: str) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _tell(made: Update, as_json: bool) -> None:
-    if as_json:
-        write_json(asdict(made))
-        return
-    if not made.days:
-        write("nothing new")
-        return
-    span = f"{made.days[0]}" if len(made.days) == 1 else f"{made.days[0]} to {made.days[-1]}"
-    write(
-        f"{span}: {made.rows} rows, {made.notifications} notifications, {made.quarantined} in quarantine, "
-        f"{made.alarms} alarms"
-    )
-
-
 def run_sql(args: argparse.Namespace) -> int:
     """``pzc sql``."""
     _check_tables(args.tables)
     with _spark(args.master) as spark:
-        from ..pipeline.jobs import TABLES, read_table
-        from ..pipeline.texts import format_table
+        from ..pipeline.reporting.texts import format_table
+        from ..pipeline.spark.jobs import TABLES, read_table
 
         for name in TABLES:
             if (args.tables / name).is_dir():
@@ -220,8 +260,8 @@ def _check_tables(directory: Path) -> None:
 def run_report(args: argparse.Namespace) -> int:
     """``pzc report``."""
     _check_tables(args.tables)
-    from ..pipeline.report import write_report
-    from ..pipeline.stored import stored_results
+    from ..pipeline.reporting.report import write_report
+    from ..pipeline.reporting.stored import stored_results
 
     results = stored_results(args.tables)
     page = write_report(args.output or args.tables / "report", results, title=args.title)

@@ -8,7 +8,7 @@ import re
 import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .options import Commands, add_command, add_json, seconds
 from .output import say, write, write_json
@@ -17,8 +17,8 @@ from .targets import UsageError
 from .values import plain
 
 if TYPE_CHECKING:
-    from ..pipeline.recorder import Recorder
-    from ..pipeline.replay import Replay
+    from ..pipeline.recording.recorder import Recorder
+    from ..pipeline.recording.replay import Replay
 
 ALL = "*"
 """Topic that stands for every topic of an agent."""
@@ -46,6 +46,13 @@ def add_commands(commands: Commands) -> None:
     record.add_argument(
         "--age", type=seconds, metavar="S", help="write a segment at least every so many seconds; default 5"
     )
+    record.add_argument("--calls", action="store_true", help="record the audit logs of servers as well")
+    for name, metavar, meaning in (
+        ("--keep-days", "D", "remove segments that are older; default never"),
+        ("--keep-gb", "GB", "remove the oldest segments beyond so many gigabytes; default no limit"),
+    ):
+        record.add_argument(name, type=seconds, metavar=metavar, help=meaning)
+    record.add_argument("--compact", action="store_true", help="make large segments of old small ones")
     replay = add_command(
         commands, "replay", run_replay, "publish a journal again, under the names that it was recorded from",
         "pzc replay /data/journal --speed 10\n  pzc replay /data/journal --speed max --wait 10",
@@ -92,9 +99,15 @@ def split_source(text: str) -> tuple[str, str]:
 def run_record(args: argparse.Namespace) -> int:
     """``pzc record``; returns when it was stopped, with everything that arrived on disk."""
     sources = [split_source(text) for text in args.sources]
-    from ..pipeline.recorder import Recorder
+    from ..pipeline.recording.recorder import Recorder
 
-    options = {} if args.age is None else {"max_age": args.age}
+    options: dict[str, Any] = {"calls": args.calls, "compact": args.compact}
+    if args.age is not None:
+        options["max_age"] = args.age
+    if args.keep_days is not None:
+        options["keep_seconds"] = args.keep_days * 86_400.0
+    if args.keep_gb is not None:
+        options["keep_bytes"] = int(args.keep_gb * 1e9)
     signals = Signals()
     with Recorder(args.journal, sources, name=args.name, **options) as recorder:
         signals.interrupt = False
@@ -108,7 +121,10 @@ def run_record(args: argparse.Namespace) -> int:
         write_json(told)
     else:
         write(f"{told['durable']} rows are in {args.journal}, {told['recorded']} of them new")
-    for name, meaning in (("lost_on_the_way", "lost on the way"), ("refused_by_journal", "not written")):
+    losses = {"missing": "lost", "lost_on_the_way": "lost on the way", "refused_by_journal": "not written"}
+    if told["missing"]:
+        del losses["lost_on_the_way"]  # the same ones
+    for name, meaning in losses.items():
         if told[name]:
             say(f"{told[name]} notifications were {meaning}")
     return 1 if told["refused_by_journal"] else 0
@@ -127,7 +143,7 @@ def _announce_recorder(recorder: Recorder, as_json: bool) -> None:
 
 def run_replay(args: argparse.Namespace) -> int:
     """``pzc replay``; fails when something in the journal could not be published."""
-    from ..pipeline.replay import Replay
+    from ..pipeline.recording.replay import Replay
 
     stop = threading.Event()
     with Replay(args.journal, speed=None if args.speed == math.inf else args.speed) as replay:

@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("java") is not None)
     if not items or items[-1].get_closest_marker("java") is None:
         return
-    from pzc.pipeline.session import require_java
+    from pzc.pipeline.spark.session import require_java
     from pzc.protocol.errors import MissingRequirement
 
     try:

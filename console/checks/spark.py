@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from ...pipeline.session import require_java, require_pyspark, spark_session
+from ...pipeline.spark.session import require_java, require_pyspark, spark_session
 from ...protocol.errors import MissingRequirement
 from .finding import Finding, Subject, failed, ok, skipped, warning
 

@@ -14,12 +14,12 @@ import pandas as pd
 from pyspark.sql import DataFrame
 
 from pzc import ProtocolError
-from pzc.pipeline import jobs
-from pzc.pipeline.decode import Decoder, make_decoder
-from pzc.pipeline.limits import read_limits
-from pzc.pipeline.report import Check, Results, write_report
+from pzc.pipeline.decoding.decode import Decoder, make_decoder
+from pzc.pipeline.reporting.report import Check, Results, write_report
 from pzc.pipeline.schema import FRAMES
-from pzc.pipeline.session import spark_session
+from pzc.pipeline.spark import jobs
+from pzc.pipeline.spark.limits import read_limits
+from pzc.pipeline.spark.session import spark_session
 
 from .camera import Camera
 from .co2 import Co2Analyser

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pzc.pipeline.report import format_checks, format_statistics
-from pzc.pipeline.session import require_java
+from pzc.pipeline.reporting.report import format_checks, format_statistics
+from pzc.pipeline.spark.session import require_java
 
 INSTRUMENTS = ("psu", "host", "co2", "camera")
 START_TIMEOUT = 30.0

@@ -88,7 +88,7 @@ def run_camera(args: argparse.Namespace, publish: Callable[..., Any], stop: thre
 
 
 def record(args: argparse.Namespace, stop: threading.Event) -> dict[str, Any]:
-    from pzc.pipeline.recorder import Recorder
+    from pzc.pipeline.recording.recorder import Recorder
 
     with Recorder(args.journal, args.publishers, max_age=2.0) as recorder:
         write_atomically(args.ready_file, recorder.agent.name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from pzc.pipeline.journal import Journal, JournalRow
+from pzc.pipeline.recording.journal import Journal, JournalRow
 from pzc.pipeline.schema import segments
 from pzc.protocol.codec import Codec
 from pzc.protocol.ids import MessageIds
@@ -114,7 +114,7 @@ def visible(directory: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One session for the whole run: a start takes seconds."""
-    from pzc.pipeline.session import spark_session
+    from pzc.pipeline.spark.session import spark_session
 
     session = spark_session("pzc-tests", "local[2]")
     yield session
@@ -124,8 +124,8 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def decoded(spark: SparkSession, record: Callable[..., Path]) -> Callable[..., DataFrame]:
     """Journal some rows, then verify and decode them in Spark."""
-    from pzc.pipeline import jobs
-    from pzc.pipeline.decode import make_decoder
+    from pzc.pipeline.decoding.decode import make_decoder
+    from pzc.pipeline.spark import jobs
 
     def run(rows: list[JournalRow], **options: Any) -> DataFrame:
         journal = record(rows)
@@ -138,7 +138,7 @@ def decoded(spark: SparkSession, record: Callable[..., Path]) -> Callable[..., D
 @pytest.fixture
 def notifications(decoded: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     """The same, down to deduplicated notifications."""
-    from pzc.pipeline import jobs
+    from pzc.pipeline.spark import jobs
 
     return lambda rows: jobs.deduplicate(jobs.notifications(decoded(rows)))
 

@@ -13,7 +13,7 @@ import pytest
 
 from pzc.console import main as console
 from pzc.console import pipeline as commands
-from pzc.pipeline.journal import Journal, JournalRow
+from pzc.pipeline.recording.journal import Journal, JournalRow
 
 from tests.pipeline.conftest import damage_content
 
@@ -93,12 +93,15 @@ def test_tables_hold_what_verified_what_did_not_and_alarms(run: Run, made: Path)
 
 def test_a_run_takes_what_is_new_and_counts_everything(run: Run, own: Path, make_sender: Any) -> None:
     again = "pipeline", "run", "journal", "tables", "--once"
-    assert run(own, *again)[0]["segments"] == 0
+    (copied,) = run(own, *again)
+    assert (copied["rows"], copied["skipped"]) == (0, 5)  # of a journal in another place
+    assert run(own, *again) == []
     journal_of(own, make_sender("cam", start=1_700_000_000_000 + DAY).rows("v", range(3), 1))
     (told,) = run(own, *again)
-    assert told == {
-        "segments": 1, "days": ["2023-11-15"], "rows": 3, "notifications": 3, "quarantined": 0, "alarms": 0,
-    }  # fmt: skip
+    counted = {"rows": 3, "notifications": 3, "quarantined": 0, "duplicates": 0, "alarms": 0, "missing": 1}
+    assert {name: told[name] for name in counted} == counted
+    assert told["lag"] > 0
+    assert told["rate"] > 0
     counts = asked(run, own, "select name, count from statistics order by name")
     assert counts == [["cam", 3], ["psu", 4]]
 
@@ -137,6 +140,19 @@ def test_what_cannot_be_done_is_said(
 ) -> None:
     assert call(spark, made, *arguments) == status
     assert said in capsys.readouterr().err
+
+
+def test_a_run_tells_people_of_each_batch_and_of_all(
+    spark: Any, own: Path, make_sender: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = "pipeline", "run", "journal", "tables", "--once"
+    journal_of(own, make_sender("cam").rows("v", range(3), 1))
+    assert call(spark, own, *again) == 0
+    told = capsys.readouterr()
+    assert "batch 0: 3 rows" in told.err
+    assert "3 rows, 3 notifications, 0 duplicates, 0 in quarantine, 1 missing" in told.out
+    assert call(spark, own, *again) == 0
+    assert capsys.readouterr().out == "nothing new\n"
 
 
 def test_more_rows_than_the_limit_are_said_to_be_there(

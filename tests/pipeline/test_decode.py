@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.pipeline.decode import CHECK_FAILED, Decoder, make_decoder
-from pzc.pipeline.journal import JournalRow
+from pzc.pipeline.decoding.decode import CHECK_FAILED, Decoder, make_decoder
+from pzc.pipeline.recording.journal import JournalRow
 from pzc.pipeline.schema import DECODED, FRAMES, JOURNAL, blob_path, segments
 from pzc.protocol import serializers
 from pzc.protocol.errors import ConfigError, SignatureError

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.pipeline import scalars
-from pzc.pipeline.decode import Decoder, make_decoder
-from pzc.pipeline.journal import JournalRow
+from pzc.pipeline.decoding import scalars
+from pzc.pipeline.decoding.decode import Decoder, make_decoder
+from pzc.pipeline.recording.journal import JournalRow
 from pzc.protocol import serializers
 from pzc.protocol.errors import PzcError
 from pzc.protocol.frames import PZC00

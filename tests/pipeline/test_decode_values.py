@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.pipeline.decode import Value, as_value, to_json
+from pzc.pipeline.decoding.decode import Value, as_value, to_json
 
 
 def json_of(content: object) -> Any:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc.pipeline import jobs, schema
-from pzc.pipeline.decode import CHECK_FAILED, make_decoder
+from pzc.pipeline import schema
+from pzc.pipeline.decoding.decode import CHECK_FAILED, make_decoder
+from pzc.pipeline.spark import jobs
 from pzc.protocol.errors import JournalError
 
 from tests.pipeline.conftest import damage_content, facts

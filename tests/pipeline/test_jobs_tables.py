@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 from statsmodels.datasets import co2
 
-from pzc.pipeline import jobs, schema
-from pzc.pipeline.decode import make_decoder
+from pzc.pipeline import schema
+from pzc.pipeline.decoding.decode import make_decoder
+from pzc.pipeline.spark import jobs
 from pzc.protocol.errors import JournalError
 
 from tests.pipeline.conftest import damage_content, facts

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pzc.pipeline.journal import BLOB_BYTES, Journal
+from pzc.pipeline.recording.journal import BLOB_BYTES, Journal
 from pzc.pipeline.schema import FRAMES, JOURNAL, blob_path, segments
 from pzc.protocol.errors import ConfigError, JournalError
 from pzc.testing import FakeClock

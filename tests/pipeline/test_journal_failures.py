@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pzc.pipeline.journal import BLOB_BYTES, Journal
+from pzc.pipeline.recording.journal import BLOB_BYTES, Journal
 from pzc.pipeline.schema import segments
 from pzc.protocol.errors import JournalError
 from pzc.testing import FakeClock

@@ -10,12 +10,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pzc.pipeline.journal import Journal, JournalRow
+from pzc.pipeline.recording.journal import Journal, JournalRow
 from pzc.pipeline.schema import segments
 
 WRITER = """
 import os, sys
-from pzc.pipeline.journal import Journal, JournalRow
+from pzc.pipeline.recording.journal import Journal, JournalRow
 
 directory, stop_at = sys.argv[1], int(sys.argv[2])
 journal = Journal(directory, recorder="r")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pzc.pipeline.limits import Limit, read_limits, violations
 from pzc.pipeline.schema import ALARMS
+from pzc.pipeline.spark.limits import Limit, read_limits, violations
 from pzc.protocol.errors import ConfigError
 
 from tests.pipeline.conftest import facts
@@ -25,12 +25,18 @@ def test_a_limit_of_a_file_has_defaults_for_all_but_its_expression(tmp_path: Pat
     assert read_limits(path) == [Limit("high", "value_double > 3")]
 
 
+def test_a_limit_says_whether_its_alarms_are_published(tmp_path: Path) -> None:
+    path = file_of(tmp_path, '[limits.high]\nwhere = "value_double > 3"\npublish = true\n')
+    assert read_limits(path) == [Limit("high", "value_double > 3", publish=True)]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("[limits.high]\n", "needs where"),
         ('[limits.high]\nwhere = "true"\nwhen = "x"\n', r"has \['when'\]"),
         ("[limits.high]\nwhere = 3\n", "no text"),
+        ('[limits.high]\nwhere = "true"\npublish = "yes"\n', "neither true nor false"),
         ('[limit.high]\nwhere = "true"\n', r"found \['limit'\]"),
         ("[limits", "cannot be read"),
     ],

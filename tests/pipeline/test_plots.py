@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pzc.pipeline import plots
+from pzc.pipeline.reporting import plots
 
 pytestmark = pytest.mark.allow_leaks("matplotlib keeps its font files open")
 

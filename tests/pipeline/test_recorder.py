@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pzc import Agent, PeerLost, Protocol
-from pzc.pipeline.recorder import Recorder
+from pzc import Agent, PeerLost, Protocol, drop
+from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.schema import FRAMES, segments
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
@@ -84,10 +84,15 @@ def test_a_publisher_that_cannot_be_reached_leaves_nothing_open(tmp_path: Path) 
         Recorder(tmp_path, [present.rep_endpoint], protocol=Protocol("lab")).close()
 
 
-def test_what_the_disk_refuses_is_counted(tmp_path: Path, instrument: Agent) -> None:
+def test_without_mailboxes_what_the_disk_refuses_is_counted(tmp_path: Path, instrument: Agent) -> None:
     home = tmp_path / "journal"
     recorder = Recorder(
-        home, [instrument.rep_endpoint], protocol=Protocol("lab"), max_bytes=1, max_pending=4000
+        home,
+        [instrument.rep_endpoint],
+        protocol=Protocol("lab"),
+        policy=drop(100),
+        max_bytes=1,
+        max_pending=4000,
     )
     try:
         shutil.rmtree(home)

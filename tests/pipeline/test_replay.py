@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Notification, Protocol
-from pzc.pipeline.replay import Replay
+from pzc.pipeline.recording.replay import Replay
 from pzc.protocol.errors import JournalError
 
 from tests.pipeline.conftest import damage_content

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pzc.pipeline.report import (
+from pzc.pipeline.reporting.report import (
     Check,
     Results,
     format_checks,

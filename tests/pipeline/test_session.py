@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pzc.pipeline import session
+from pzc.pipeline.spark import session
 from pzc.protocol.errors import MissingRequirement
 
 
@@ -80,6 +80,20 @@ def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(("master", "count"), [("local", 1), ("local[3]", 3), ("local[2,4]", 2)])
 def test_the_cores_of_a_local_master_are_known(master: str, count: int) -> None:
     assert session.cores(master) == count
+
+
+@pytest.mark.parametrize(
+    ("master", "used"),
+    [
+        ("local", "local[1,4]"),
+        ("local[3]", "local[3,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[2,1]", "local[2,1]"),
+        ("spark://host:7077", "spark://host:7077"),
+    ],
+)
+def test_a_local_master_tries_a_task_as_often_as_a_cluster_does(master: str, used: str) -> None:
+    assert session.retrying(master) == used
 
 
 def test_all_cores_are_at_least_one() -> None:

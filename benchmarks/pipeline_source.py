@@ -1,0 +1,222 @@
+"""The direct Spark source on this machine: ``python -m benchmarks.pipeline_source``, see ``--help``.
+
+A process publishes signed readings at a steady rate; a query reads them out of a mailbox and writes Parquet.
+For each row the time is told from its publication until the batch that has it is in the table's log, so that
+whoever reads the table finds it. Then a full mailbox is read as fast as it goes, without and with verifying
+and decoding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from pzc import Agent
+from pzc.pipeline.reporting.texts import format_table
+from pzc.pipeline.source import SourceListener, read_stream
+from pzc.pipeline.spark.session import spark_session
+
+from benchmarks.machine import Load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+SECRET = "benchmark"
+WARM = 8.0
+"""Seconds of a steady stream that are not counted: the JVM compiles."""
+
+STEP = 0.002
+PATIENCE = 180
+TOPIC = "voltage"
+
+
+def publish() -> None:
+    """The publishing process: one JSON order per line of standard input, one answer per line."""
+    with Agent(name="psu") as agent:
+        print(json.dumps(agent.rep_endpoint), flush=True)
+        for line in sys.stdin:
+            order = json.loads(line)
+            if order["do"] == "mailboxes":
+                answer: Any = agent.statistics()["mailboxes"]
+            elif order["do"] == "steady":
+                answer = _steadily(agent, order["rate"], order["seconds"])
+            else:
+                for number in range(order["rows"]):
+                    agent.publish(TOPIC, number * 0.5)
+                answer = order["rows"]
+            print(json.dumps(answer), flush=True)
+
+
+def _steadily(agent: Agent, rate: float, seconds: float) -> int:
+    began, sent, total = time.monotonic(), 0, int(rate * seconds)
+    pause = threading.Event()
+    while sent < total:
+        due = min(total, int((time.monotonic() - began) * rate) + 1)
+        for number in range(sent, due):
+            agent.publish(TOPIC, number * 0.5)
+        sent = due
+        pause.wait(STEP)
+    return sent
+
+
+class Publisher:
+    """That process, as the benchmark sees it; leaving the context ends it."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.pipeline_source", "--publish"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.endpoint = self.finish()
+
+    def start(self, do: str, **order: float) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": do, **order}) + "\n")
+        self._process.stdin.flush()
+
+    def finish(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+    def ask(self, do: str, **order: float) -> Any:
+        self.start(do, **order)
+        return self.finish()
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(10)
+        self._process.stdout.close()
+
+
+def await_(condition: Any, what: str) -> None:
+    pause, deadline = threading.Event(), time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(what)
+        pause.wait(0.05)
+
+
+@contextlib.contextmanager
+def query(
+    spark: SparkSession,
+    publisher: Publisher,
+    directory: Path,
+    name: str,
+    trigger: dict[str, Any],
+    **options: object,
+) -> Iterator[StreamingQuery]:
+    """Stream into Parquet below a directory."""
+    rows = read_stream(spark, publisher.endpoint, name, **options)
+    writer = rows.writeStream.format("parquet").option("path", str(directory / "table"))
+    writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
+    started = (writer.trigger(**trigger) if trigger else writer).start()
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+def visible(table: Path) -> dict[str, float]:
+    """When each file of a table came into its log, in Unix seconds."""
+    found: dict[str, float] = {}
+    for log in sorted((table / "_spark_metadata").iterdir(), key=lambda path: path.stat().st_mtime_ns):
+        if log.name.split(".")[0].isdigit():
+            for line in log.read_text(encoding="utf-8").splitlines()[1:]:
+                found.setdefault(Path(json.loads(line)["path"]).name, log.stat().st_mtime)
+    return found
+
+
+def ages(table: Path, since: float) -> np.ndarray:
+    """Seconds from publication to visibility of each row that was published after a moment."""
+    parts = []
+    for name, when in visible(table).items():
+        sent = pq.read_table(table / name, columns=["sent_at"])["sent_at"].cast("int64").to_numpy() / 1e6
+        parts.append(when - sent[sent >= since])
+    return np.concatenate(parts)
+
+
+def latency(spark: SparkSession, rate: float, seconds: float) -> tuple[list[float], int, int]:
+    """Percentiles of the age in seconds, rows that were counted, and batches."""
+    with tempfile.TemporaryDirectory() as folder, Publisher() as publisher:
+        place = Path(folder)
+        with SourceListener(spark), query(spark, publisher, place, "steady", {}) as running:
+            await_(lambda: any(each["subscriptions"] for each in publisher.ask("mailboxes")), "subscribed")
+            began = time.time()
+            publisher.ask("steady", rate=rate, seconds=WARM + seconds)
+            await_(lambda: not sum(each["waiting"] for each in publisher.ask("mailboxes")), "acknowledged")
+            batches = 1 + (running.lastProgress or {"batchId": 0})["batchId"]
+        found = ages(place / "table", began + WARM)
+    return [*np.percentile(found, [50, 95, 99]), float(found.max())], len(found), batches
+
+
+def throughput(spark: SparkSession, rows: int, decode: bool) -> float:
+    """Rows per second of the batches that read a full mailbox; the first batch is not counted."""
+    with tempfile.TemporaryDirectory() as folder, Publisher() as publisher:
+        options = {"decode": decode, "mailboxMessages": 1_000_000, "maxRowsPerBatch": rows // 5}
+        name = f"full-{decode}"
+        with query(spark, publisher, Path(folder), name, {"availableNow": True}, **options) as running:
+            running.awaitTermination(PATIENCE)
+        publisher.ask("burst", rows=rows)
+        with query(spark, publisher, Path(folder), name, {"availableNow": True}, **options) as running:
+            running.awaitTermination(PATIENCE)
+            batches = [each for each in running.recentProgress if each.numInputRows][1:]
+        return sum(each.numInputRows for each in batches) / sum(each.batchDuration for each in batches) * 1000
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline_source", description=__doc__)
+    parser.add_argument("--rate", type=float, default=5000.0, help="notifications per second")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of the steady stream that count")
+    parser.add_argument("--rows", type=int, default=300_000, help="in the full mailbox")
+    parser.add_argument("--publish", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    os.environ.setdefault("PZC_KEY", SECRET)
+    os.environ.setdefault("PZC_DISCOVERY_IP", "off")
+    if args.publish:
+        publish()
+        return 0
+    load = Load()
+    spark = spark_session("pzc-benchmark")
+    try:
+        (p50, p95, p99, most), count, batches = latency(spark, args.rate, args.seconds)
+        plain, verified = (throughput(spark, args.rows, decode) for decode in (False, True))
+    finally:
+        spark.stop()
+    table = [
+        (f"publication to queryable row at {args.rate:g}/s, p50", f"{p50:.2f} s"),
+        ("the same, p95 (bar 1.5 s)", f"{p95:.2f} s"),
+        ("the same, p99 and longest", f"{p99:.2f} s, {most:.2f} s"),
+        ("rows and batches of that", f"{count}, {batches}"),
+        ("a full mailbox into Parquet", f"{plain:,.0f} rows/s"),
+        ("the same, verified and decoded", f"{verified:,.0f} rows/s"),
+    ]
+    print(format_table(["what", "result"], table))
+    print(load.text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,9 @@
+"""Decoding: journal rows verified and decoded inside Spark's Python workers.
+
+::
+
+    decode.py    every row: content fetched, signature, safe decoder, columns
+    columns.py   rows of one shape together, as columns
+    plain.py     plain data as JSON text
+    scalars.py   pickles of plain scalars by the shortest safe way
+"""

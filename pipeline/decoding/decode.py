@@ -1,0 +1,342 @@
+"""Verify and decode journal rows; this is what runs in Spark's Python workers.
+
+For every row, in this order: content fetched (a blob must match its digest) → signature → safe
+decode → the caller's check → typed columns. Rows that resemble one that was verified before take a
+shorter way, with the same outcome: all together by `protocol.bulk` and `columns`, else by
+`protocol.batch`. A row that fails anywhere becomes a quarantine row with the error's class and text.
+Nothing raises, so no row can stop a query.
+
+Content is decoded with the restricted decoder even when it is signed: a recording outlives the
+trust in its key, and a pipeline needs plain data only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ...protocol import serializers
+from ...protocol.batch import Batch, Opened
+from ...protocol.bulk import Bulk
+from ...protocol.codec import Codec, Envelope
+from ...protocol.errors import DecodeError
+from ...protocol.frames import PZC00, Kind
+from ...protocol.keyring import Keyring
+from .. import missing
+from ..schema import DECODED, FRAMES, NOTIFICATIONS, blob_path
+from . import columns, scalars
+from .plain import to_json
+
+try:
+    import pyarrow as pa
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+Check = Callable[[str, Any], "str | None"]
+"""``check(topic, content)`` gives the reason for quarantine, or None for a good content."""
+
+CHECK_FAILED = "check"
+"""``error`` column of a row that verified and decoded, and that the caller's check refused."""
+
+_INT64 = 1 << 63
+_ROWS_WITH_BLOBS = 64
+"""Spark limits a batch by the bytes it sees, and those of a blob it does not."""
+_CLAIMED = ("publisher", "topic", "epoch", "sequence")
+_KEPT = ("recorder", "offset", "received_at", "name", "content_ref")
+_FOUND = tuple(name for name in NOTIFICATIONS.names if name not in _KEPT)
+
+
+class Value(NamedTuple):
+    """A content as the typed columns of the notifications table; see `schema`."""
+
+    value_double: float | None = None
+    value_long: int | None = None
+    value_bool: bool | None = None
+    value_string: str | None = None
+    value_json: str | None = None
+    dtype: str | None = None
+    shape: list[int] | None = None
+    min: float | None = None
+    max: float | None = None
+    mean: float | None = None
+    std: float | None = None
+    digest: str | None = None
+
+
+class _Failure(NamedTuple):
+    error: str
+    reason: str
+
+
+class Decoder:
+    """Callable for ``mapInArrow``: batches of `schema.JOURNAL` to batches of `schema.DECODED`.
+
+    Picklable; the codec is built on first use, in the worker. See `make_decoder`.
+    """
+
+    def __init__(self, keyring: Keyring | None, journal: Path | None, check: Check | None) -> None:
+        self.keyring, self.journal, self.check = keyring, journal, check
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"keyring": self.keyring, "journal": self.journal, "check": self.check}
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Decode batch by batch; never raises for what a row holds."""
+        for batch in batches:
+            blobs = batch.column("content_ref").null_count < len(batch)
+            step = _ROWS_WITH_BLOBS if blobs else max(1, len(batch))
+            for start in range(0, max(1, len(batch)), step):
+                yield self.decode(batch.slice(start, step))
+
+    @cached_property
+    def _codec(self) -> Codec:
+        return Codec(self.keyring)
+
+    @cached_property
+    def _batch(self) -> Batch:
+        return Batch()
+
+    @cached_property
+    def _bulk(self) -> Bulk:
+        return Bulk()
+
+    def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One batch; as many rows out as in, in the same order."""
+        whole = not any(batch.column(name).null_count for name in FRAMES)
+        if whole and self.check is None and batch.column("content_ref").null_count == len(batch):
+            return self._together(batch)
+        return self._one_by_one(batch, whole)
+
+    def _together(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows without anything unusual by columns, the others one by one."""
+        frames = [batch.column(name).to_pylist() for name in FRAMES]
+        judged: dict[int, tuple[object, ...] | _Failure] = {}
+
+        def judge(row: int) -> None:
+            judged[row] = self._quickly(tuple(column[row] for column in frames), None)
+
+        self._bulk.forget()
+        headers, names, contents, msgids, proofs = frames
+        opened = self._bulk.open(headers, names, contents, msgids, proofs, judge)
+        good, failed = columns.read(batch, contents, opened, self._bulk.lines, _content)
+        if good is not None and len(good) == len(batch):
+            return good
+        judged |= {row: _failure(exc) for row, exc in failed.items()}
+        taken = set(opened.rows) - failed.keys()
+        rest = [row for row in range(len(batch)) if row not in taken]
+        for row in rest:
+            if row not in judged:
+                judge(row)
+        others = self._assembled(batch.take(pa.array(rest, pa.int64())), [judged[row] for row in rest])
+        if good is None:
+            return others
+        places = [row for row in opened.rows if row not in failed] + rest
+        return pa.concat_batches([good, others]).take(pa.array(np.argsort(places)))
+
+    def _one_by_one(self, batch: pa.RecordBatch, whole: bool) -> pa.RecordBatch:
+        frames = zip(*(batch.column(name).to_pylist() for name in FRAMES), strict=True)
+        refs = batch.column("content_ref").to_pylist()
+        judged = self._quickly if whole else self._judged
+        return self._assembled(batch, [judged(row, ref) for row, ref in zip(frames, refs, strict=True)])
+
+    @staticmethod
+    def _assembled(batch: pa.RecordBatch, rows: Sequence[tuple[object, ...] | _Failure]) -> pa.RecordBatch:
+        try:
+            return _assemble(batch, rows)
+        except Exception:  # one value that Arrow cannot hold must not take the others with it
+            return _assemble(batch, [_storable(row) for row in rows])
+
+    def _quickly(self, frames: tuple[bytes, ...], ref: str | None) -> tuple[object, ...] | _Failure:
+        """As `_judged`; what is unusual about a row is left to that."""
+        opened = self._batch.open(*frames) if ref is None else None
+        if opened is None:
+            return self._judged(frames, ref)
+        try:
+            return self._told(opened)
+        except Exception as exc:  # whatever is wrong with a row is its reason
+            return _failure(exc)
+
+    def _told(self, opened: Opened) -> tuple[object, ...] | _Failure:
+        series, sequence, key, msgid, stamp, body = opened
+        envelope = series.envelope
+        content = scalars.decode(envelope.serializer, body)
+        return self._columns(envelope, (key or None, stamp.epoch, sequence, msgid, stamp.ms * 1000), content)
+
+    def _judged(self, frames: Sequence[bytes | None], ref: str | None) -> tuple[object, ...] | _Failure:
+        try:
+            return self._row([frame or b"" for frame in frames], ref)
+        except Exception as exc:  # whatever is wrong with a row is its reason
+            return _failure(exc)
+
+    def open(self, frames: Sequence[bytes], content_ref: str | None = None) -> tuple[Envelope, Any]:
+        """Verify and decode one notification, for a look at its whole content.
+
+        Args:
+            frames: the five frames of a journal row.
+            content_ref: the row's, when its content is kept in a blob.
+
+        Raises:
+            ProtocolError: when it does not verify or decode.
+            OSError: when the blob cannot be read.
+        """
+        if content_ref is not None:
+            frames = [*frames[:2], self._blob(content_ref), *frames[3:]]
+        envelope = self._codec.open(frames, kind=Kind.NOTIFICATION)
+        body = cast("bytes", envelope.content)
+        return envelope, serializers.decode(envelope.serializer, body, trusted=False)
+
+    def _row(self, frames: Sequence[bytes], ref: str | None) -> tuple[object, ...] | _Failure:
+        envelope, content = self.open(frames, ref)
+        sent = envelope.sent_ms
+        own = (
+            envelope.key or None,
+            envelope.epoch,
+            None if envelope.dialect == PZC00 else envelope.sequence,
+            envelope.msgid,
+            None if sent is None else sent * 1000,
+        )
+        self._bulk.learn(frames, envelope)
+        self._batch.learn(frames, envelope)
+        return self._columns(envelope, own, content)
+
+    def _columns(
+        self, envelope: Envelope, own: tuple[object, ...], content: Any
+    ) -> tuple[object, ...] | _Failure:
+        """The row; ``own`` is what differs between the notifications of one series."""
+        refusal = self.check(envelope.topic, content) if self.check else None
+        if refusal is not None:
+            return _Failure(CHECK_FAILED, _clean(str(refusal)))
+        signer = envelope.signer
+        signed = (None, None) if signer is None else (signer.key_id, signer.name)
+        return (envelope.sender, envelope.topic, *own, envelope.dialect, *signed, *as_value(content))
+
+    def _blob(self, ref: str) -> bytes:
+        if self.journal is None:
+            raise DecodeError("the content is kept in a blob and no journal directory was given")
+        content = blob_path(self.journal, ref).read_bytes()
+        if hashlib.sha256(content).hexdigest() != ref:
+            raise DecodeError(f"blob {ref} is damaged: its digest differs")
+        return content
+
+
+def make_decoder(
+    key_material: Keyring | str | bytes | None,
+    *,
+    journal: str | Path | None = None,
+    check: Check | None = None,
+) -> Decoder:
+    """The function that verifies and decodes journal rows, for ``mapInArrow``.
+
+    Args:
+        key_material: a keyring, one secret (``PZC_KEY``), or None for unsigned journals, in
+            which case every signed row goes to quarantine.
+        journal: the journal's directory, for contents kept in blobs; every worker must reach it.
+        check: picklable ``check(topic, content) -> reason | None``; a reason, or an exception of
+            the check itself, sends the row to quarantine. It comes from the caller, never from
+            the network. Workers must be able to import its module.
+
+    Raises:
+        ConfigError: for an empty secret.
+    """
+    keyring = Keyring.from_key(key_material) if isinstance(key_material, str | bytes) else key_material
+    return Decoder(keyring, Path(journal).absolute() if journal is not None else None, check)
+
+
+def as_value(content: object) -> Value:
+    """Typed columns of one decoded content.
+
+    Raises:
+        TypeError: for an object that is no plain data.
+        ValueError: for data that contains itself.
+    """
+    if type(content) is float:
+        return Value(content)
+    if isinstance(content, np.ndarray):
+        return _array_value(content)
+    if isinstance(content, bool | np.bool_):
+        return Value(value_bool=bool(content))
+    if isinstance(content, int | np.integer) and -_INT64 <= content < _INT64:
+        return Value(value_long=int(content))
+    if isinstance(content, float | np.floating):
+        return Value(value_double=float(content))
+    if isinstance(content, str) and _is_text(content):
+        return Value(value_string=str(content))
+    text, array = to_json(content)
+    return Value(value_json=text) if array is None else _array_value(array)._replace(value_json=text)
+
+
+def _array_value(array: np.ndarray) -> Value:
+    digest = None if array.dtype.hasobject else hashlib.sha256(array.tobytes()).hexdigest()
+    value = Value(dtype=str(array.dtype), shape=list(array.shape), digest=digest)
+    if array.dtype.kind not in "buif" or not array.size:
+        return value
+    with np.errstate(all="ignore"):
+        return value._replace(
+            min=float(array.min()),
+            max=float(array.max()),
+            mean=float(array.mean(dtype=np.float64)),
+            std=float(array.std(dtype=np.float64)),
+        )
+
+
+def _is_text(content: str) -> bool:
+    try:
+        content.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _content(serializer: str, body: bytes) -> Value:
+    return as_value(scalars.decode(serializer, body))
+
+
+def _failure(exc: Exception) -> _Failure:
+    return _Failure(type(exc).__name__, _clean(str(exc)) or type(exc).__name__)
+
+
+def _storable(row: tuple[object, ...] | _Failure) -> tuple[object, ...] | _Failure:
+    if isinstance(row, _Failure):
+        return row
+    try:
+        for name, value in zip(_FOUND, row, strict=True):
+            pa.array([value], DECODED.field(name).type)
+    except Exception as exc:  # whatever Arrow says is the reason
+        return _failure(exc)
+    return row
+
+
+def _assemble(batch: pa.RecordBatch, rows: Sequence[tuple[object, ...] | _Failure]) -> pa.RecordBatch:
+    bad = [i for i, row in enumerate(rows) if isinstance(row, _Failure)]
+    columns = {name: batch.column(name) for name in _KEPT}
+    filled = [_claims(batch, i) if isinstance(row, _Failure) else row for i, row in enumerate(rows)]
+    found = zip(*filled, strict=True) if filled else ((),) * len(_FOUND)
+    for name, values in zip(_FOUND, found, strict=True):
+        columns[name] = pa.array(values, DECODED.field(name).type)
+    for name in _Failure._fields:
+        columns[name] = _sparse({i: getattr(rows[i], name) for i in bad}, len(rows), pa.string())
+    for name in FRAMES:
+        columns[name] = _sparse({i: batch.column(name)[i].as_py() for i in bad}, len(rows), pa.binary())
+    return pa.RecordBatch.from_arrays(
+        [columns[field.name].cast(field.type) for field in DECODED], schema=DECODED
+    )
+
+
+def _claims(batch: pa.RecordBatch, i: int) -> tuple[object, ...]:
+    claimed = {name: batch.column(name)[i].as_py() for name in _CLAIMED}
+    return tuple(claimed.get(name) for name in _FOUND)
+
+
+def _sparse(values: dict[int, Any], length: int, kind: pa.DataType) -> pa.Array:
+    if not values:
+        return pa.nulls(length, kind)
+    return pa.array([values.get(i) for i in range(length)], kind)

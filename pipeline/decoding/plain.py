@@ -1,0 +1,75 @@
+"""Plain data as JSON text.
+
+Plain data beyond JSON is written as: tuples as lists, times in ISO form,
+UUIDs as text, ``{"bytes": base64}``, ``{"complex": [re, im]}``, ``{"set": [...]}``, ``{"decimal": text}``,
+``{"timedelta": [days, seconds, microseconds]}``, ``{"exception": [class, text]}``, a dictionary
+with keys that are no plain scalars as ``{"dict": [[key, value], ...]}``, an array as
+``{"ndarray": [dtype, shape]}``. Of several arrays the first one fills the array columns.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+import uuid
+
+import numpy as np
+
+
+def to_json(content: object) -> tuple[str, np.ndarray | None]:
+    """JSON text of plain data, ASCII only, and the first array found in it.
+
+    Raises:
+        TypeError, ValueError: as `as_value`.
+    """
+    arrays: list[np.ndarray] = []
+
+    def stand_in(item: object) -> object:
+        if isinstance(item, np.ndarray):
+            arrays.append(item)
+            return {"ndarray": [str(item.dtype), list(item.shape)]}
+        return _plain(item)
+
+    encoder = json.JSONEncoder(default=stand_in)
+    try:
+        text = encoder.encode(content)
+    except TypeError:
+        text = encoder.encode(_listed_keys(content))
+    return text, arrays[0] if arrays else None
+
+
+def _plain(item: object) -> object:
+    match item:
+        case np.bool_() | np.integer() | np.floating():
+            return float(item) if isinstance(item, np.floating) else item.item()
+        case bytes() | bytearray() | memoryview():
+            return {"bytes": base64.b64encode(item).decode()}
+        case datetime.datetime() | datetime.date() | datetime.time():
+            return item.isoformat()
+        case datetime.timedelta():
+            return {"timedelta": [item.days, item.seconds, item.microseconds]}
+        case complex():
+            return {"complex": [item.real, item.imag]}
+        case set() | frozenset():
+            # Sorted, because the order of a set changes from one process to the next.
+            return {"set": sorted(item, key=repr)}
+        case decimal.Decimal():
+            return {"decimal": str(item)}
+        case uuid.UUID():
+            return str(item)
+        case BaseException():
+            return {"exception": [type(item).__name__, str(item)]}
+        case _:
+            raise TypeError(f"content holds a {type(item).__qualname__}, which is no plain data")
+
+
+def _listed_keys(item: object) -> object:
+    if isinstance(item, dict):
+        if all(isinstance(key, str | int | float | None) for key in item):
+            return {key: _listed_keys(value) for key, value in item.items()}
+        return {"dict": [[_listed_keys(key), _listed_keys(value)] for key, value in item.items()]}
+    if isinstance(item, list | tuple):
+        return [_listed_keys(entry) for entry in item]
+    return item

@@ -1,0 +1,12 @@
+"""Recording: notifications into a journal, durable before they are acknowledged, and out of it again.
+
+::
+
+    recorder.py  an agent that writes what others publish to a journal
+    journal.py   rows of five frames, durable on disk before they are acknowledged
+    rows.py      what was taken and not written yet, as columns
+    segments.py  files of a journal, each whole or absent
+    gaps.py      what a recorder knows to be missing
+    upkeep.py    small segments become large ones, the oldest go
+    replay.py    a journal published again, at the recorded times
+"""

@@ -1,0 +1,304 @@
+"""Recorder: an agent that writes every notification of other agents to a journal.
+
+::
+
+    publisher's mailbox ──▶ rows in memory ──▶ segment on disk ──▶ acknowledged
+            ▲                     │ half full, or the disk refuses
+            └──── left there ─────┘
+
+It subscribes raw: the five frames are kept as their publisher signed them, so that a signature can be checked
+again years later. What is not on disk is not acknowledged, so its publisher keeps it, for this recorder or
+the next one of that name. Publishers that keep no mailboxes are recorded as far as their broadcasts come.
+What is lost all the same is a line among the gaps (see `gaps`), and counted.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from ...agents.agent import Agent
+from ...agents.mail.bursts import Burst, Missed
+from ...agents.notifying.filters import ANY
+from ...agents.notifying.subscription import Notification, Subscription
+from ...agents.serving.audit import CALLS
+from ...agents.wire import Protocol
+from ...delivery.policies import Policy, drop, mailbox
+from ...delivery.sequences import Gap
+from ...protocol.errors import JournalError
+from .gaps import GapLog, GapRow
+from .journal import Journal, JournalRow
+from .upkeep import Upkeep
+
+logger = logging.getLogger("pzc.recorder")
+
+INBOX = drop(20_000)
+"""For publishers that keep no mailboxes: notifications that may wait while a segment is written."""
+
+KEEP = 3600.0
+"""Seconds that a publisher keeps what it has for a recorder that is gone."""
+
+_IDLE_TICK = 0.5
+_QUIET = 0.3
+
+
+def mailbox_of(recorder: str) -> Policy:
+    """The policy of a recorder: as many messages as a mailbox may have, 512 MB at each publisher."""
+    return mailbox(max_messages=1_000_000, name=recorder, keep=KEEP)
+
+
+class Recorder:
+    """Records everything that some agents publish.
+
+    Args:
+        directory: of the journal; created when absent.
+        publishers: REP endpoints, names, or patterns of names of the agents; with a topic beside it,
+            ``(publisher, topic)``, that topic only.
+        name: of the recorder, part of the segments' file names, and name of its mailboxes.
+        protocol: default `Protocol`, which reads the ``PZC_`` variables.
+        calls: record the audit logs of servers as well (topic ``pzc/calls``), also where a topic is given.
+        compact: make large segments of small ones; see `upkeep`.
+        keep_seconds: age in seconds at which segments are removed; default never.
+        keep_bytes: most bytes of segments and blobs, beyond which the oldest are removed; default no limit.
+        policy: default a mailbox of the recorder's name (`mailbox_of`), and drop(20 000) where that is
+            refused; ``drop`` or ``latest`` for all.
+        journal_options: as `Journal`, such as ``max_bytes`` and ``max_age``.
+
+    Raises:
+        JournalError: when the directory cannot be used.
+        CallTimeout, PeerLost, SignatureError, UnknownName: when a publisher cannot be reached.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        publishers: Iterable[str | tuple[str, str]],
+        *,
+        name: str = "recorder",
+        protocol: Protocol | None = None,
+        calls: bool = False,
+        compact: bool = False,
+        keep_seconds: float | None = None,
+        keep_bytes: int | None = None,
+        policy: Policy | None = None,
+        **journal_options: Any,
+    ) -> None:
+        self.recorded = 0
+        self.lost = 0
+        self.journal = Journal(directory, recorder=name, on_durable=self._on_durable, **journal_options)
+        home = self.journal.directory
+        self.gaps = GapLog(home, name)
+        self.upkeep = Upkeep(home, name, compact=compact, keep_seconds=keep_seconds, keep_bytes=keep_bytes)
+        self._policy = policy or mailbox_of(name)
+        self._names: dict[str, str] = {}
+        self._order = threading.Lock()
+        self._unacknowledged: deque[tuple[int, Callable[[], object]]] = deque()
+        self._closing = threading.Event()
+        self._news = threading.Event()
+        self._full = False
+        self.subscriptions: list[Subscription] = []
+        try:
+            self.agent = _RecorderAgent(name=name, protocol=protocol)
+        except BaseException:
+            self.journal.close()
+            raise
+        self.agent.told = self.statistics
+        self._writer = threading.Thread(target=self._write, name="pzc-journal", daemon=True)
+        self._writer.start()
+        self.upkeep.start()
+        try:
+            for publisher, topic in _sources(publishers, calls):
+                self._subscribe(publisher, topic)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _subscribe(self, publisher: str, topic: str) -> None:
+        kept = self._policy.name == "mailbox"
+        options: dict[str, Any] = {"manual_ack": True, "sink": self, "fallback": INBOX} if kept else {}
+        subscription = self.agent.subscribe(
+            publisher, topic, self._take_one, policy=self._policy, raw=True, **options
+        )
+        subscription.on_lost = lambda reason: logger.error("%s of %s: %s", topic, publisher, reason)
+        if subscription.sink is None:
+            subscription.on_gap = lambda gap: self._miss_one(publisher, topic, gap)
+        self.subscriptions.append(subscription)
+
+    # --- what comes out of mailboxes: in the I/O thread ----------------------------------------------
+
+    @property
+    def paused(self) -> bool:
+        """Publishers are to keep what they have: the memory is half full."""
+        return self._full
+
+    def take(self, burst: Burst) -> None:
+        """Take messages; acknowledged when they are durable."""
+        self._names[burst.publisher] = burst.name
+        try:
+            with self._order:
+                last = self.journal.extend(burst)
+                self._unacknowledged.append((last, burst.done))
+        except JournalError:  # closed: they stay where they are
+            return
+        self.recorded += len(burst.letters)
+        self._full = self.journal.full
+        if self.journal.due_in() == 0.0:
+            self._news.set()
+
+    def miss(self, missed: Missed) -> None:
+        """Write down what will not come."""
+        self._note(missed.publisher, missed.topic, missed.gap, missed.reason)
+
+    # --- everything else: in the callback thread -----------------------------------------------------
+
+    def _take_one(self, notification: Notification) -> None:
+        row = JournalRow(
+            frames=notification.frames,
+            publisher=notification.publisher,
+            topic=notification.topic,
+            sequence=notification.sequence,
+            received_at=notification.received_at,
+            name=notification.name,
+            epoch=notification.epoch,
+            sent_at=notification.sent_at,
+            key_id=notification.key_id,
+        )
+        try:
+            with self._order:
+                offset = self.journal.append(row)
+                if notification.receipt is not None:
+                    self._unacknowledged.append((offset, notification.acknowledge))
+            self.recorded += 1
+        except JournalError as exc:
+            self.lost += 1
+            logger.error("a notification of %s could not be recorded: %s", notification.name, exc)
+
+    def _miss_one(self, publisher: str, topic: str, gap: Gap) -> None:
+        self._note(publisher, topic, gap, "restarted" if gap.restarted else "lost")
+
+    def _note(self, publisher: str, topic: str, gap: Gap, reason: str) -> None:
+        name, count = self._names.get(publisher, ""), gap.count
+        self.gaps.add(
+            GapRow(time.time(), publisher, name, gap.epoch, topic, gap.first, gap.last, count, reason)
+        )
+        logger.warning("%d notifications of %s %s are missing: %s", count, name or publisher, topic, reason)
+        self._news.set()
+
+    # --- the disk: in a thread of its own ------------------------------------------------------------
+
+    def _write(self) -> None:
+        while not self._closing.is_set():
+            due = self.journal.due_in()
+            self._news.wait(_IDLE_TICK if due is None else min(_IDLE_TICK, due))
+            self._news.clear()
+            self._write_gaps()
+            self.journal.tick()
+            self._full = self._closing.is_set() or self.journal.full
+
+    def _write_gaps(self) -> None:
+        try:
+            self.gaps.write()
+        except OSError as exc:
+            logger.debug("gaps wait to be written: %s", exc)  # the journal tells of it loudly
+
+    def _on_durable(self, offset: int) -> None:
+        done = list[Callable[[], object]]()
+        with self._order:
+            waiting = self._unacknowledged
+            while waiting and waiting[0][0] <= offset:
+                done.append(waiting.popleft()[1])
+        self._full = self._closing.is_set() or self.journal.full
+        for each in done:
+            each()
+
+    # --- what is known of it -------------------------------------------------------------------------
+
+    def statistics(self) -> dict[str, Any]:
+        """Rows recorded and durable, everything lost on the way or at the disk, and what holds it up.
+
+        ``recorded`` since it began; ``durable`` in all; ``waiting`` in memory; ``missing`` as the gaps tell;
+        ``paused`` when publishers are to keep what they have; ``error`` of the disk, empty while it works.
+        """
+        return {
+            "recorded": self.recorded,
+            "durable": self.journal.durable_offset + 1,
+            "waiting": self.journal.pending_rows,
+            "waiting_bytes": self.journal.pending_bytes,
+            "refused_by_journal": self.lost,
+            "lost_on_the_way": sum(s.dropped for s in self.subscriptions),
+            "missing": self.gaps.count,
+            "pending": sum(s.pending for s in self.subscriptions),
+            "removed_segments": self.upkeep.removed,
+            "removed_blobs": self.upkeep.removed_blobs,
+            "paused": self._full,
+            "error": "" if self.journal.error is None else str(self.journal.error),
+        }
+
+    def drain(self, timeout: float = 10.0) -> bool:
+        """Wait until nothing more arrives and everything that arrived is in the journal.
+
+        Args:
+            timeout: seconds.
+
+        Returns:
+            False when notifications still came, or waited, at the end of the timeout.
+        """
+        deadline = time.monotonic() + timeout
+        seen = -1
+        while time.monotonic() < deadline:
+            taken = self.recorded + self.lost
+            if taken == seen and not any(s.pending for s in self.subscriptions):
+                return True
+            seen = taken
+            self._closing.wait(_QUIET)
+        return False
+
+    def close(self) -> None:
+        """Write what is left, acknowledge it, stop the agent and release the directory; does not `drain`.
+
+        What the mailboxes still hold stays there for the next recorder of this name.
+
+        Raises:
+            JournalError: when the rest cannot be written.
+        """
+        self._closing.set()
+        self._full = True
+        self._news.set()
+        self.upkeep.close()
+        self._writer.join(10.0)
+        try:
+            self._write_gaps()
+            self.journal.commit()
+        except JournalError as exc:
+            logger.error("not everything could be written, and is not acknowledged: %s", exc)
+        self.agent.stop()
+        self.journal.close()
+
+
+def _sources(publishers: Iterable[str | tuple[str, str]], calls: bool) -> Iterable[tuple[str, str]]:
+    """Publishers and topics, each once; all topics have the calls among them."""
+    named = [(each, ANY) if isinstance(each, str) else each for each in publishers]
+    every = {publisher for publisher, topic in named if topic == ANY}
+    more = [(publisher, CALLS) for publisher, _ in named if calls and publisher not in every]
+    return dict.fromkeys([*named, *more])
+
+
+class _RecorderAgent(Agent):
+    """An agent whose statistics tell of its recorder as well."""
+
+    told: Callable[[], dict[str, Any]] = dict
+
+    def statistics(self) -> dict[str, Any]:
+        """As `Agent.statistics`, and what its recorder says under ``recorder``."""
+        return {**super().statistics(), "recorder": self.told()}

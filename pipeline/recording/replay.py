@@ -1,0 +1,190 @@
+"""Replay: a journal published again, at the recorded times, under the names that it was recorded from.
+
+Every row is verified and decoded as the pipeline does it; what fails is counted and not published. A
+notification that was recorded twice is published once. Times are those of receipt, which are of one clock.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...agents.agent import Agent
+from ...agents.wire import Protocol
+from ...delivery.sequences import Sequence
+from ...protocol.errors import CallTimeout, JournalError, ProtocolError
+from .. import missing
+from ..decoding.decode import make_decoder
+from ..schema import FRAMES, segment_recorder, segments
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+logger = logging.getLogger("pzc.replay")
+
+_ROWS = 1000
+"""Rows of a segment that are in memory at a time."""
+
+_COLUMNS = [*FRAMES, "received_at", "publisher", "name", "epoch", "topic", "sequence", "content_ref"]
+
+
+@dataclass
+class Replayed:
+    """Counts of a replay.
+
+    Attributes:
+        published: notifications.
+        repeated: rows of a notification that was published already, or that came late.
+        refused: rows that did not verify or decode.
+        unsent: notifications for which readers made no room in time, or that cannot be sent.
+        seconds: how long it took.
+    """
+
+    published: int = 0
+    repeated: int = 0
+    refused: int = 0
+    unsent: int = 0
+    seconds: float = 0.0
+
+
+class Replay:
+    """Agents with the names of a journal, which publish what is in it.
+
+    Args:
+        directory: of the journal.
+        speed: recorded seconds per second; None for as fast as possible.
+        protocol: signs what is published, and has the keys to verify the journal; default `Protocol`.
+
+    Attributes:
+        agents: by name, or by the recorded id of an agent without a name.
+        topics: of each of them.
+        counts: of what was done so far.
+
+    Raises:
+        JournalError: when there is no journal, nothing in it, or a segment that cannot be read.
+        BindError: when an agent cannot be made.
+    """
+
+    def __init__(
+        self, directory: str | Path, *, speed: float | None = 1.0, protocol: Protocol | None = None
+    ) -> None:
+        self._paths = segments(directory)
+        self._speed = speed
+        self.topics = _sources(self._paths)
+        if not self.topics:
+            raise JournalError(f"nothing is recorded in {directory}")
+        protocol = protocol or Protocol()
+        self._decoder = make_decoder(protocol.codec.keyring, journal=directory)
+        self._sequences: defaultdict[tuple[str, str], Sequence] = defaultdict(Sequence)
+        self.counts = Replayed()
+        self.agents: dict[str, Agent] = {}
+        try:
+            for name, publisher in self.topics:
+                self.agents[name or publisher] = Agent(name=name or None, protocol=protocol)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Replay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def wait_for_subscribers(self, timeout: float) -> bool:
+        """Wait until somebody subscribes to each topic; False after ``timeout`` seconds in all."""
+        deadline = time.monotonic() + timeout
+        return all(
+            self.agents[name or publisher].wait_for_subscribers(
+                topic, 1, max(0.0, deadline - time.monotonic())
+            )
+            for (name, publisher), topics in self.topics.items()
+            for topic in topics
+        )
+
+    def run(self, stop: threading.Event) -> Replayed:
+        """Publish everything; returns at the end, or when ``stop`` is set.
+
+        Raises:
+            JournalError: when a segment cannot be read.
+        """
+        began = time.monotonic()
+        first: float | None = None
+        for row in _rows(self._paths):
+            received = row["received_at"].timestamp()
+            first = received if first is None else first
+            if self._speed is not None:
+                due = began + (received - first) / self._speed
+                stop.wait(max(0.0, due - time.monotonic()))
+            if stop.is_set():
+                break
+            self._publish(row)
+        self.counts.seconds = time.monotonic() - began
+        return self.counts
+
+    def _publish(self, row: dict[str, Any]) -> None:
+        try:
+            envelope, content = self._decoder.open([row[name] or b"" for name in FRAMES], row["content_ref"])
+        except Exception as exc:  # whatever is wrong with a row is its reason
+            self.counts.refused += 1
+            logger.warning("a row of %s is not published: %s", row["name"] or row["publisher"], exc)
+            return
+        sequence = self._sequences[envelope.sender, envelope.topic]
+        if envelope.sequence and not sequence.observe(envelope.epoch, envelope.sequence)[0]:
+            self.counts.repeated += 1
+            return
+        try:
+            self.agents[row["name"] or row["publisher"]].publish(
+                envelope.topic, content, key=envelope.key or None
+            )
+            self.counts.published += 1
+        except (ProtocolError, TypeError, CallTimeout) as exc:
+            self.counts.unsent += 1
+            logger.warning("a notification of %s is not published: %s", envelope.topic, exc)
+
+    def close(self) -> None:
+        """Stop the agents."""
+        for agent in self.agents.values():
+            agent.stop()
+
+
+def _sources(paths: list[tuple[int, Path]]) -> dict[tuple[str, str], set[str]]:
+    """Topics by name, and by publisher where there is no name."""
+    found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for batch in _batches([path for _, path in paths], ["name", "publisher", "topic"]):
+        for row in batch.to_pylist():
+            found[row["name"] or "", "" if row["name"] else row["publisher"] or ""].add(row["topic"])
+    return dict(found)
+
+
+def _rows(paths: list[tuple[int, Path]]) -> Iterator[dict[str, Any]]:
+    """Rows of all recorders in the order of receipt."""
+    by_recorder: defaultdict[str, list[Path]] = defaultdict(list)
+    for _, path in paths:
+        by_recorder[segment_recorder(path)].append(path)
+    streams = [_rows_of(found) for found in by_recorder.values()]
+    return heapq.merge(*streams, key=lambda row: row["received_at"])
+
+
+def _rows_of(paths: list[Path]) -> Iterator[dict[str, Any]]:
+    for batch in _batches(paths, _COLUMNS):
+        yield from batch.to_pylist()
+
+
+def _batches(paths: list[Path], columns: list[str]) -> Iterator[pa.RecordBatch]:
+    for path in paths:
+        try:
+            with pq.ParquetFile(path) as file:
+                yield from file.iter_batches(_ROWS, columns=columns)
+        except (OSError, pa.ArrowException) as exc:
+            raise JournalError(f"segment {path} cannot be read: {exc}") from exc

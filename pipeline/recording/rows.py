@@ -1,0 +1,188 @@
+"""Rows: what a recorder has taken and not written yet, as columns.
+
+What came together shares its publisher, name, epoch, key and time of arrival: that is kept once for each run
+of rows and repeated by Arrow, so that a burst costs a few list operations and no object for each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .. import missing
+from ..schema import JOURNAL
+
+try:
+    import pyarrow as pa
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+if TYPE_CHECKING:
+    from ...agents.mail.bursts import Burst
+
+Buffer = bytes | bytearray | memoryview
+
+_OVERHEAD = 200
+_INT64 = 1 << 63
+
+
+class JournalRow(NamedTuple):
+    """One notification as a recorder received it.
+
+    Attributes:
+        frames: the five frames; copied when they are not ``bytes``.
+        publisher: agent id, or REP endpoint for PZC00.
+        topic: as published.
+        sequence: the topic's number, 0 when there is none.
+        received_at: Unix seconds.
+        name: the publisher's name, empty when it has none.
+        epoch: the publisher's epoch, 0 when there is none.
+        sent_at: Unix seconds; None when the message does not tell.
+        key_id: the key that signed it, empty when unsigned.
+    """
+
+    frames: Sequence[Buffer]
+    publisher: str
+    topic: str
+    sequence: int
+    received_at: float
+    name: str = ""
+    epoch: int = 0
+    sent_at: float | None = None
+    key_id: str = ""
+
+
+class _Run(NamedTuple):
+    """What some rows in succession share."""
+
+    received_us: int
+    publisher: str
+    name: str
+    epoch: int
+    key_id: str | None
+
+
+class Rows:
+    """Rows that wait, oldest first; its length counts them. Not thread-safe.
+
+    Attributes:
+        bytes: about what they take in memory.
+    """
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._frames: tuple[list[Any], list[Any], list[Any], list[Any], list[Any]] = ([], [], [], [], [])
+        self._topics: list[str] = []
+        self._sequences: list[int] = []
+        self._sent: list[int | None] = []
+        self._runs: list[_Run] = []
+        self._counts: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    @property
+    def contents(self) -> list[Any]:
+        """Frame 2 of each."""
+        return self._frames[2]
+
+    def append(self, row: JournalRow) -> None:
+        """Take one row; everything that could make a whole segment fail later is refused here.
+
+        Raises:
+            TypeError, ValueError, OverflowError, AttributeError: saying what cannot be stored.
+        """
+        frames = [bytes(frame) for frame in row.frames]
+        header, _, content, _, signature = frames
+        for text in (row.publisher, row.name, row.topic, row.key_id):
+            text.encode()
+        if not (-_INT64 <= row.epoch < _INT64 and -_INT64 <= row.sequence < _INT64):
+            raise ValueError(f"epoch {row.epoch} or sequence {row.sequence} exceeds 64 bits")
+        sent = None if row.sent_at is None else _microseconds(row.sent_at)
+        run = _Run(_microseconds(row.received_at), row.publisher, row.name, row.epoch, row.key_id or None)
+        for column, frame in zip(self._frames, frames, strict=True):
+            column.append(frame)
+        self._topics.append(row.topic)
+        self._sequences.append(row.sequence)
+        self._sent.append(sent)
+        self._add_run(run, 1)
+        self.bytes += len(header) + len(content) + len(signature) + _OVERHEAD
+
+    def extend(self, burst: Burst) -> None:
+        """Take a burst, whose parts were judged when it came."""
+        letters, bodies = burst.letters, burst.bodies
+        headers, names, contents, msgids, signatures = self._frames
+        headers += burst.headers
+        names += [letter.serializer for letter in letters]
+        contents += bodies
+        msgids += [letter.msgid for letter in letters]
+        signatures += [letter.signature for letter in letters]
+        self._topics += [letter.topic for letter in letters]
+        self._sequences += [letter.number for letter in letters]
+        self._sent += [letter.sent_ms * 1000 for letter in letters]
+        name = burst.name.encode(errors="replace").decode()
+        received = _microseconds(burst.received_at)
+        self._add_run(_Run(received, burst.publisher, name, burst.epoch, burst.key_id or None), len(letters))
+        self.bytes += sum(map(len, bodies)) + sum(map(len, burst.headers)) + (_OVERHEAD + 40) * len(letters)
+
+    def join(self, later: Rows) -> None:
+        """Take all rows of another, which came later."""
+        for column, more in zip(self._frames, later._frames, strict=True):
+            column += more
+        self._topics += later._topics
+        self._sequences += later._sequences
+        self._sent += later._sent
+        self._runs += later._runs
+        self._counts += later._counts
+        self.bytes += later.bytes
+
+    def table(self, recorder: str, first: int, contents: list[Any], refs: Iterable[str | None]) -> pa.Table:
+        """All rows as a table of `schema.JOURNAL`.
+
+        Args:
+            recorder: its name.
+            first: offset of the first row.
+            contents: in the place of frame 2.
+            refs: for the column ``content_ref``.
+        """
+        count = len(self)
+        at = np.repeat(np.arange(len(self._runs)), self._counts)
+        received, publisher, name, epoch, key_id = zip(*self._runs, strict=True)
+        header, serializer, _, msgid, signature = self._frames
+        found: dict[str, Any] = {
+            "header": header, "serializer": serializer, "content": contents, "msgid": msgid,
+            "signature": signature, "topic": self._topics, "sequence": self._sequences,
+            "sent_at": self._sent, "content_ref": list(refs),
+            "offset": np.arange(first, first + count),
+            "recorder": pa.repeat(pa.scalar(recorder, pa.string()), count),
+        }  # fmt: skip
+        shared = {
+            "received_at": received, "publisher": publisher, "name": name, "epoch": epoch, "key_id": key_id,
+        }  # fmt: skip
+        arrays = [
+            pa.array(shared[field.name], field.type).take(pa.array(at))
+            if field.name in shared
+            else _array(found[field.name], field.type)
+            for field in JOURNAL
+        ]
+        return pa.Table.from_arrays(arrays, schema=JOURNAL)
+
+    def _add_run(self, run: _Run, count: int) -> None:
+        if self._runs and self._runs[-1] == run:
+            self._counts[-1] += count
+        else:
+            self._runs.append(run)
+            self._counts.append(count)
+
+
+def _array(values: Any, kind: pa.DataType) -> pa.Array:
+    return values if isinstance(values, pa.Array) else pa.array(values, kind)
+
+
+def _microseconds(seconds: float) -> int:
+    value = round(seconds * 1e6)
+    if not -_INT64 <= value < _INT64:
+        raise ValueError(f"time {seconds} s exceeds the range of microseconds")
+    return value

@@ -1,0 +1,168 @@
+"""Segments: files of a journal, written so that a kill at any moment leaves each of them whole or absent.
+
+Order of a segment: its blobs, then the segment, each under a temporary name → fsync → rename → fsync of the
+folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ...protocol.errors import JournalError
+from .. import missing
+from ..schema import blob_path, segment_name, segments
+from .rows import Rows
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+log = logging.getLogger("pzc.journal")
+
+BLOB_BYTES = 1 << 20
+"""A content of more bytes than this goes to ``blobs/``."""
+
+WRITERS = 4
+"""Blobs that are written at the same time: each of them waits for the disk."""
+
+REPEATED = ["serializer", "recorder", "publisher", "name", "topic", "epoch", "key_id", "content_ref"]
+PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "use_dictionary": REPEATED}
+
+_LEFTOVER = re.compile(r"\.(?:segment|blob)-(?P<recorder>.+)-[0-9a-f]+(?:\.to-[0-9]+)?(?:\.parquet)?\.tmp")
+
+
+def write_segment(directory: Path, recorder: str, first: int, rows: Rows) -> None:
+    """Write rows, of which the first one has the offset ``first``.
+
+    Raises:
+        OSError, pa.ArrowException: when that cannot be; a file that is whole may be left all the same.
+    """
+    contents, refs = _store_blobs(directory, recorder, rows.contents)
+    table = rows.table(recorder, first, contents, refs)
+    write_table(directory, segment_name(recorder, first), table)
+
+
+def write_table(directory: Path, name: str, table: pa.Table) -> None:
+    """Write a table as a segment of that file name; errors as `write_segment`."""
+    temporary = directory / f".{name}.tmp"
+    _durably(temporary, directory / name, lambda file: pq.write_table(table, file, **PARQUET))
+    sync_folder(directory)
+
+
+def _store_blobs(directory: Path, recorder: str, contents: list[Any]) -> tuple[list[Any], list[str | None]]:
+    refs: list[str | None] = [None] * len(contents)
+    large = [number for number, content in enumerate(contents) if len(content) > BLOB_BYTES]
+    inline = [b"" if len(each) > BLOB_BYTES else _owned(each) for each in contents]
+    if not large:
+        return inline, refs
+    fresh: dict[str, Any] = {}
+    folders: set[Path] = set()
+    for number, digest in zip(large, _digests([contents[number] for number in large]), strict=True):
+        target = blob_path(directory, digest)
+        if not _is_there(target):
+            fresh[digest] = contents[number]
+        folders |= {target.parent, target.parent.parent}
+        refs[number] = digest
+    for folder in sorted({blob_path(directory, digest).parent for digest in fresh}):
+        folder.parent.mkdir(exist_ok=True)
+        folder.mkdir(exist_ok=True)
+
+    def store(digest: str) -> None:
+        temporary = directory / f".blob-{recorder}-{digest}.tmp"
+        _durably(temporary, blob_path(directory, digest), lambda file: file.write(fresh[digest]))
+
+    _each(store, fresh)
+    # Also for blobs that exist already: an earlier attempt may have failed before this point.
+    _each(sync_folder, folders)
+    return inline, refs
+
+
+def _is_there(blob: Path) -> bool:
+    """Whether a blob exists; its time says then that it is needed again (see `upkeep`)."""
+    try:
+        os.utime(blob)
+    except OSError:
+        return False
+    return True
+
+
+def _owned(content: Any) -> Any:
+    return bytes(content) if type(content) is memoryview else content
+
+
+def _digests(contents: list[Any]) -> list[str]:
+    if len(contents) == 1:
+        return [hashlib.sha256(contents[0]).hexdigest()]
+    with ThreadPoolExecutor(WRITERS, "pzc-blob") as pool:
+        return list(pool.map(lambda content: hashlib.sha256(content).hexdigest(), contents))
+
+
+def _each(function: Callable[[Any], object], values: Iterable[Any]) -> None:
+    some = list(values)
+    if len(some) < 2:
+        for value in some:
+            function(value)
+        return
+    with ThreadPoolExecutor(WRITERS, "pzc-blob") as pool:
+        for _ in pool.map(function, some):
+            pass
+
+
+def _durably(temporary: Path, target: Path, write: Callable[[BinaryIO], object]) -> None:
+    try:
+        with open(temporary, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Let what was renamed in a folder survive a loss of power."""
+    if os.name == "nt":  # Windows cannot open a folder; a rename there is journalled by NTFS
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(directory: Path, recorder: str) -> None:
+    """Remove what a recorder that was killed has left unfinished."""
+    for path in directory.iterdir():
+        match = _LEFTOVER.fullmatch(path.name)
+        if match and match["recorder"] == recorder:
+            log.info("removing unfinished %s", path)
+            path.unlink(missing_ok=True)
+
+
+def last_offset(directory: Path, recorder: str) -> int:
+    """The highest offset of a recorder; -1 when it has none.
+
+    Raises:
+        JournalError: when its last segment cannot be read.
+    """
+    finished = segments(directory, recorder)
+    if not finished:
+        return -1
+    first, last = finished[-1]
+    try:
+        rows: int = pq.read_metadata(last).num_rows
+    except (OSError, pa.ArrowException) as exc:
+        raise JournalError(f"segment {last} cannot be read: {exc}") from exc
+    return first + rows - 1

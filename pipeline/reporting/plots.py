@@ -1,0 +1,192 @@
+"""Figures for the report, as data URIs: nothing to load, no display needed.
+
+Line plots become SVG, images PNG. Colours are Okabe and Ito's, which colour-blind readers can
+tell apart; lines of one panel differ in dash as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import missing
+
+try:
+    import pandas as pd
+    from matplotlib import rc_context
+    from matplotlib.dates import DateFormatter, YearLocator
+    from matplotlib.figure import Figure
+except ImportError as exc:
+    raise missing(exc.name or "matplotlib", "demo") from exc
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+DASHES = ("-", "--", "-.", ":")
+_WIDTH = 9.0
+_STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.titlelocation": "left",
+    "grid.color": "#e3e6ea",
+    "axes.edgecolor": "#8a929c",
+    "legend.frameon": False,
+    "svg.hashsalt": "pzc",
+    "text.parse_math": False,  # a name from the network is no formula
+}
+
+
+def svg(figure: Figure) -> str:
+    """The figure as ``data:image/svg+xml``; the same data give the same bytes."""
+    return _uri(figure, "svg", "image/svg+xml", metadata={"Date": None})
+
+
+def png(figure: Figure, dpi: int = 110) -> str:
+    """The figure as ``data:image/png``."""
+    return _uri(figure, "png", "image/png", dpi=dpi)
+
+
+def dated_curve(dates: Any, values: Any, months: Any, means: Any, unit: str) -> Figure:
+    """Readings as dots and their monthly means as a line, with the last five years enlarged.
+
+    Args:
+        dates: of the readings.
+        values: of the readings; NaN leaves a hole.
+        months: first day of each month.
+        means: one per month.
+        unit: label of the vertical axis.
+    """
+    when, first = _times(dates), _times(months)
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH, 3.6), layout="constrained")
+        whole, detail = figure.subplots(1, 2, width_ratios=(2, 1))
+        for axes in (whole, detail):
+            axes.plot(when, values, ".", color=COLOURS[5], markersize=3, label="as received")
+            axes.plot(first, means, color=COLOURS[1], linewidth=1.2, label="monthly mean")
+        whole.set_ylabel(unit)
+        whole.set_title("whole record")
+        whole.legend()
+        _enlarge_end(detail, when, np.asarray(values, dtype=float))
+    return figure
+
+
+def panels(frame: pd.DataFrame) -> Figure:
+    """Lines over time, one panel per unit.
+
+    Args:
+        frame: indexed by time; a column is called ``name [unit]``, and columns of one unit share
+            a panel.
+    """
+    groups: dict[str, list[str]] = {}
+    for column in frame.columns:
+        groups.setdefault(_unit(column), []).append(column)
+    when = _times(frame.index)
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH, 0.6 + 1.7 * max(1, len(groups))), layout="constrained")
+        rows = figure.subplots(max(1, len(groups)), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, (unit, columns) in zip(rows, groups.items(), strict=False):
+            for i, column in enumerate(columns):
+                style = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
+                axes.plot(
+                    when,
+                    frame[column],
+                    label=column.removesuffix(f"[{unit}]").strip(),
+                    linewidth=1.2,
+                    **style,
+                )
+            axes.set_ylabel(unit)
+            axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+        rows[-1].set_xlabel("time (UTC)")
+    return figure
+
+
+def image(pixels: np.ndarray) -> Figure:
+    """One camera frame in grey, with its scale.
+
+    Args:
+        pixels: two dimensions.
+    """
+    with rc_context({**_STYLE, "axes.grid": False}):
+        figure = Figure(
+            figsize=(6.0, 0.4 + 5.0 * pixels.shape[0] / max(1, pixels.shape[1])), layout="constrained"
+        )
+        axes = figure.subplots()
+        figure.colorbar(
+            axes.imshow(pixels, cmap="gray", interpolation="nearest"), ax=axes, label="pixel value"
+        )
+        axes.set_xlabel("column")
+        axes.set_ylabel("row")
+    return figure
+
+
+def bars(labels: list[str], groups: dict[str, list[float]], unit: str) -> Figure:
+    """Horizontal bars on a logarithmic scale, one group per label; each bar carries its number.
+
+    Args:
+        labels: one per row, top to bottom.
+        groups: legend text to one number per label; NaN and numbers up to 0 show no bar.
+        unit: label of the horizontal axis.
+    """
+    height = 0.8 / max(1, len(groups))
+    rows = np.arange(len(labels))
+    with rc_context(_STYLE):
+        figure = Figure(
+            figsize=(_WIDTH, 1.0 + 0.42 * len(labels) * max(1, len(groups) * 0.7)), layout="constrained"
+        )
+        axes = figure.subplots()
+        for i, (name, numbers) in enumerate(groups.items()):
+            shown = np.array([n if n and n > 0 else np.nan for n in numbers], dtype=float)
+            drawn = axes.barh(
+                rows + i * height, shown, height * 0.9, color=COLOURS[i % len(COLOURS)], label=name
+            )
+            axes.bar_label(
+                drawn, [f"{n:.3g}" if np.isfinite(n) else "" for n in shown], padding=3, fontsize=8
+            )
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.margins(x=0.15)
+        axes.set_yticks(rows + height * (len(groups) - 1) / 2, labels)
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel(unit)
+        if len(groups) > 1:
+            axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def _enlarge_end(axes: Axes, when: np.ndarray, values: np.ndarray) -> None:
+    axes.set_title("last five years")
+    if not len(when):
+        return
+    start = when.max() - np.timedelta64(5 * 365, "D")
+    near = values[(when >= start) & np.isfinite(values)]
+    axes.set_xlim(start, when.max())
+    if len(near):
+        margin = 0.05 * (near.max() - near.min()) or 1.0
+        axes.set_ylim(near.min() - margin, near.max() + margin)
+    axes.xaxis.set_major_locator(YearLocator())
+    axes.xaxis.set_major_formatter(DateFormatter("%Y"))
+
+
+def _unit(column: str) -> str:
+    found = re.search(r"\[([^\]]*)\]$", column)
+    return found[1] if found else ""
+
+
+def _times(values: Any) -> np.ndarray:
+    return pd.DatetimeIndex(pd.to_datetime(values, utc=True)).tz_localize(None).to_numpy()
+
+
+def _uri(figure: Figure, kind: str, mime: str, **options: Any) -> str:
+    buffer = io.BytesIO()
+    with rc_context(_STYLE):
+        figure.savefig(buffer, format=kind, **options)
+    return f"data:{mime};base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -1,0 +1,334 @@
+"""The report: one self-contained HTML page, and the same tables for a terminal.
+
+It takes plain Python and pandas data, knows no Spark, and loads nothing from a network: style and
+plots are inside the page.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import missing
+from . import plots
+from .texts import format_table, is_number, show
+
+try:
+    import pandas as pd
+except ImportError as exc:
+    raise missing("pandas") from exc
+
+TOPIC_COLUMNS = {
+    "name": "agent",
+    "topic": "topic",
+    "epochs": "epochs",
+    "count": "count",
+    "missing": "missing",
+    "rate_hz": "rate [Hz]",
+    "age_mean_ms": "age mean [ms]",
+    "age_p99_ms": "age p99 [ms]",
+    "age_max_ms": "age max [ms]",
+    "min": "min",
+    "mean": "mean",
+    "max": "max",
+    "std": "std",
+}
+"""Columns of the statistics table that a report shows, and their headings."""
+
+_STYLE = """
+:root{color-scheme:light}*{box-sizing:border-box}
+body{margin:0;background:#f5f6f8;color:#1c2430;font:16px/1.5 system-ui,sans-serif}
+main{max-width:1180px;margin:0 auto;padding:24px 16px 48px}
+h1{margin:0 0 4px;font-size:1.7rem}h2{margin:0 0 12px;font-size:1.15rem}
+section{background:#fff;border:1px solid #dfe3e8;border-radius:10px;padding:18px 20px;margin:18px 0}
+.verdict{display:inline-block;padding:4px 12px;border-radius:99px;font-weight:600;margin:8px 0}
+.good{background:#e2f3ea;color:#0b5d38}.bad{background:#fde5e1;color:#8f1d0c}
+.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.85rem}
+caption{text-align:left;color:#566070;padding-bottom:6px}
+td .verdict{margin:0}th,td{padding:6px 8px;text-align:left;border-bottom:1px solid #e8ebef}
+thead th{border-bottom:2px solid #c9d0d8;white-space:nowrap}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+figure{margin:0}img{width:100%;max-width:940px;height:auto;display:block}
+figcaption,.note,dt{color:#566070;font-size:.9rem}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:8px 0 0}dd{margin:0}
+"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that had to hold.
+
+    Attributes:
+        name: what was checked, as a short sentence.
+        expected: what should have come out.
+        got: what came out.
+        ok: whether it held; decided by who made the check.
+    """
+
+    name: str
+    expected: object
+    got: object
+    ok: bool
+
+
+@dataclass
+class Results:
+    """Everything that a report shows. What is None or empty is said to be absent.
+
+    Attributes:
+        checks: shown first; the report is good when there are some and all are ok.
+        statistics: rows of `schema.STATISTICS`.
+        co2: columns ``date`` and ``co2`` (ppm, NaN where missing).
+        monthly: columns ``month`` and ``mean`` (ppm).
+        host: indexed by time, columns called ``name [unit]``.
+        supply: as ``host``.
+        camera: one frame, two dimensions.
+        gaps: rows of `schema.GAPS`.
+        alarms: rows of `schema.ALARMS`; None says nothing of limits.
+        quarantine: columns ``name topic error reason`` at least.
+        facts: label to text, shown under the title (machine, duration, versions).
+        lab: show what belongs to the instruments of the demo, or that it is absent.
+    """
+
+    checks: Sequence[Check] = ()
+    statistics: pd.DataFrame | None = None
+    co2: pd.DataFrame | None = None
+    monthly: pd.DataFrame | None = None
+    host: pd.DataFrame | None = None
+    supply: pd.DataFrame | None = None
+    camera: np.ndarray | None = None
+    gaps: pd.DataFrame | None = None
+    alarms: pd.DataFrame | None = None
+    quarantine: pd.DataFrame | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    lab: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """True when there are checks and all of them hold."""
+        return bool(self.checks) and all(check.ok for check in self.checks)
+
+
+def write_report(directory: str | Path, results: Results, *, title: str = "Lab report") -> Path:
+    """Write ``index.html`` and return its path.
+
+    Args:
+        directory: created when absent; an older report in it is replaced at once.
+        results: what to show.
+        title: heading of the page.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    page, temporary = folder / "index.html", folder / ".index.html.tmp"
+    temporary.write_text(_page(results, title), encoding="utf-8")
+    os.replace(temporary, page)
+    return page
+
+
+def format_checks(checks: Iterable[Check]) -> str:
+    """The checks as a table for a terminal."""
+    rows = [(check.name, check.expected, check.got, "ok" if check.ok else "FAILED") for check in checks]
+    return format_table(("check", "expected", "got", "result"), rows)
+
+
+def format_statistics(statistics: pd.DataFrame) -> str:
+    """The statistics table for a terminal."""
+    shown = _topic_table(statistics)
+    return format_table(list(shown.columns), shown.itertuples(index=False))
+
+
+def _page(results: Results, title: str) -> str:
+    verdict = "all checks passed" if results.ok else "no checks were made"
+    if any(not check.ok for check in results.checks):
+        verdict = f"{sum(not check.ok for check in results.checks)} of {len(results.checks)} checks failed"
+    facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in results.facts.items())
+    sections = [
+        _section("Checks", _checks(results.checks)),
+        _section("Topics", _topics(results.statistics)),
+        *_plots(results),
+        *([] if results.alarms is None else [_section("Alarms", _alarms(results.alarms))]),
+        _section("Gaps", _frame(results.gaps, "Missing sequence numbers.", "Nothing is missing.")),
+        _section("Quarantine", _quarantine(results.quarantine)),
+    ]
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
+        f"<body><main><header><h1>{escape(title)}</h1>"
+        f'<p class="verdict {"good" if results.ok else "bad"}">{escape(verdict)}</p>'
+        f"<dl>{facts}</dl></header>\n{chr(10).join(sections)}\n</main></body></html>\n"
+    )
+
+
+def _plots(results: Results) -> list[str]:
+    instruments = [
+        ("CO2 at Mauna Loa", _co2(results.co2, results.monthly)),
+        ("Host load", _panels(results.host, "Host readings")),
+        ("Supply ramp", _panels(results.supply, "Power supply readings")),
+        ("Camera frame", _camera(results.camera)),
+    ]
+    drawn = [
+        *(instruments if results.lab else []),
+        ("Rate per topic", _topic_bars(results.statistics, {"rate": "rate_hz"}, "Hz")),
+        (
+            "Age per topic",
+            _topic_bars(results.statistics, {"mean": "age_mean_ms", "p99": "age_p99_ms"}, "ms"),
+        ),
+    ]
+    return [_section(heading, body) for heading, body in drawn]
+
+
+def _section(heading: str, body: str) -> str:
+    return f"<section><h2>{escape(heading)}</h2>{body}</section>"
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{escape(text)}</p>'
+
+
+def _figure(uri: str, alt: str, caption: str = "") -> str:
+    legend = f"<figcaption>{escape(caption or alt)}</figcaption>"
+    return f'<figure><img src="{uri}" alt="{escape(alt)}">{legend}</figure>'
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
+    cells = [list(row) for row in rows]
+    number = [bool(cells) and all(is_number(row[i]) for row in cells) for i in range(len(headers))]
+    mark = [' class="n"' if right else "" for right in number]
+    head = "".join(f'<th scope="col"{m}>{escape(h)}</th>' for h, m in zip(headers, mark, strict=True))
+    body = "".join(
+        "<tr>" + "".join(f"<td{m}>{_cell(cell)}</td>" for cell, m in zip(row, mark, strict=True)) + "</tr>"
+        for row in cells
+    )
+    return (
+        f'<div class="scroll"><table><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return f'<span class="verdict {"good" if value else "bad"}">{"✓ ok" if value else "✗ failed"}</span>'
+    return escape(show(value))
+
+
+def _checks(checks: Sequence[Check]) -> str:
+    if not checks:
+        return _note("No checks were made.")
+    rows = [(check.name, show(check.expected), show(check.got), check.ok) for check in checks]
+    return _table(("check", "expected", "got", "result"), rows, "What had to hold, and what came out.")
+
+
+def _topic_table(statistics: pd.DataFrame) -> pd.DataFrame:
+    present = [name for name in TOPIC_COLUMNS if name in statistics]
+    return pd.DataFrame({TOPIC_COLUMNS[name]: statistics[name].astype(object) for name in present})
+
+
+def _topics(statistics: pd.DataFrame | None) -> str:
+    if statistics is None or statistics.empty:
+        return _note("No notifications.")
+    shown = _topic_table(statistics)
+    caption = "Verified notifications after deduplication; age is received minus sent."
+    return _table(list(shown.columns), shown.itertuples(index=False), caption)
+
+
+def _frame(frame: pd.DataFrame | None, caption: str, nothing: str) -> str:
+    if frame is None or frame.empty:
+        return _note(nothing)
+    return _table(
+        [str(name) for name in frame.columns], frame.astype(object).itertuples(index=False), caption
+    )
+
+
+def _alarms(frame: pd.DataFrame) -> str:
+    if frame.empty:
+        return _note("No limit was violated.")
+    rows = [
+        (*what, len(found), found["received_at"].min(), found["received_at"].max(), found["value"].min(),
+         found["value"].max())
+        for what, found in _groups(frame, ["rule", "severity", "name", "topic", "message"])
+    ]  # fmt: skip
+    columns = (
+        "limit",
+        "severity",
+        "agent",
+        "topic",
+        "message",
+        "count",
+        "first",
+        "last",
+        "lowest",
+        "highest",
+    )
+    return _table(columns, rows, "Notifications that violated a limit.")
+
+
+def _groups(frame: pd.DataFrame, columns: list[str]) -> Iterable[tuple[Any, pd.DataFrame]]:
+    return frame.groupby(columns, dropna=False)  # pyright: ignore[reportReturnType]
+
+
+def _quarantine(frame: pd.DataFrame | None) -> str:
+    if frame is None or frame.empty:
+        return _note("Every recorded message verified and decoded.")
+    columns = ("name", "topic", "error", "reason")
+    counted = Counter(zip(*(frame[column] for column in columns), strict=True)).most_common()
+    rows = [(*what, count) for what, count in counted]
+    return _table((*columns, "count"), rows, "Recorded messages that did not verify or decode.")
+
+
+def _co2(readings: pd.DataFrame | None, monthly: pd.DataFrame | None) -> str:
+    if readings is None or readings.empty or monthly is None:
+        return _note("Not recorded.")
+    figure = plots.dated_curve(
+        readings["date"], readings["co2"], monthly["month"], monthly["mean"], "CO2 [ppm]"
+    )
+    values, dates = readings["co2"].astype(float), pd.to_datetime(readings["date"])
+    alt = (
+        f"CO2 from {dates.min():%Y-%m-%d} to {dates.max():%Y-%m-%d}: {len(readings)} readings, "
+        f"{int(values.isna().sum())} of them missing, from {values.min():.1f} to {values.max():.1f} ppm, "
+        f"with {int(monthly['mean'].notna().sum())} monthly means."
+    )
+    return _figure(plots.svg(figure), alt)
+
+
+def _panels(frame: pd.DataFrame | None, what: str) -> str:
+    if frame is None or frame.empty:
+        return _note("Not recorded.")
+    spans = ", ".join(
+        f"{name} from {show(float(frame[name].min()))} to {show(float(frame[name].max()))}" for name in frame
+    )
+    return _figure(plots.svg(plots.panels(frame)), f"{what} over time: {spans}.")
+
+
+def _camera(pixels: np.ndarray | None) -> str:
+    if pixels is None:
+        return _note("Not recorded.")
+    rows, columns = pixels.shape
+    span = f"from {pixels.min()} to {pixels.max()}" if pixels.size else "empty"
+    alt = f"One camera frame of {rows} rows and {columns} columns, {pixels.dtype}, {span}."
+    return _figure(plots.png(plots.image(pixels)), alt)
+
+
+def _topic_bars(statistics: pd.DataFrame | None, columns: Mapping[str, str], unit: str) -> str:
+    if statistics is None or statistics.empty:
+        return _note("No notifications.")
+    labels = [show(f"{name or publisher}  {topic}") for name, publisher, topic in _labels(statistics)]
+    groups = {legend: statistics[column].astype(float).tolist() for legend, column in columns.items()}
+    said = "; ".join(
+        f"{label}: " + ", ".join(f"{legend} {show(numbers[i])} {unit}" for legend, numbers in groups.items())
+        for i, label in enumerate(labels)
+    )
+    return _figure(plots.svg(plots.bars(labels, groups, unit)), said, f"Logarithmic scale, {unit}.")
+
+
+def _labels(statistics: pd.DataFrame) -> Iterable[tuple[Any, Any, Any]]:
+    return statistics[["name", "publisher", "topic"]].itertuples(index=False)

@@ -1,0 +1,218 @@
+"""Joining: subscribes to the mailboxes of all publishers that a query names, now or when they come.
+
+::
+
+    target      event                                  next
+    an agent    subscribed                             joined: it is followed wherever its name goes
+                not there, or not to be reached        tried again after `RETRY` seconds
+                refused by its publisher               failed: `check` raises it
+    joined      taken over by another process          failed: `check` raises it
+    pattern     a name that fits is there              an agent of its own, for good
+                that one is refused                    left out, told once
+
+What was joined is never left: closing the last subscription of a mailbox ends the mailbox.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from ...agents.agent import Agent
+from ...agents.naming import participants
+from ...agents.notifying.notification import Notification
+from ...agents.notifying.subscription import Subscription
+from ...delivery.policies import Policy
+from ...discovery.names import is_pattern
+from ...protocol.errors import (
+    AgentClosed,
+    CallTimeout,
+    PeerLost,
+    PzcError,
+    SubscriptionClosed,
+    UnknownName,
+)
+from .options import Target
+
+logger = logging.getLogger("pzc.source")
+
+RETRY = 1.0
+"""Seconds until a publisher that is not there is looked for again, and names that fit a pattern."""
+
+CONFIRM = 5.0
+"""Seconds for a publisher's confirmation."""
+
+LISTEN = 0.3
+"""Seconds for which names are listened for at first; those that are there answer within 0.1 s."""
+
+_PASSING = (PeerLost, CallTimeout, UnknownName)
+
+
+class Joined:
+    """One subscription; whose it is now is told by what arrives.
+
+    Attributes:
+        target: as it was named.
+        subscription: once there is one.
+        start: publisher and epoch of what arrived last.
+        reason: why it ended.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.subscription: Subscription | None = None
+        self.start: tuple[str, int] | None = None
+        self.reason = ""
+
+
+Take = Callable[[Joined, Notification], object]
+
+
+class Joining:
+    """All subscriptions of a query; a thread for each target that is looked for.
+
+    Args:
+        agent: subscribes; its stop ends the subscriptions and keeps the mailboxes.
+        targets: of the query.
+        policy: of the mailboxes.
+        take: gets each notification, in a thread of the agent.
+    """
+
+    def __init__(self, agent: Agent, targets: tuple[Target, ...], policy: Policy, take: Take) -> None:
+        self._agent, self._policy, self._take = agent, policy, take
+        self._closed = threading.Event()
+        self._lock = threading.Condition()
+        self._joined: dict[Target, Joined] = {}
+        self._refused: set[str] = set()
+        self._error: PzcError | None = None
+        self._looking = len(targets)
+        patterns = [each for each in targets if "://" not in each.publisher and is_pattern(each.publisher)]
+        self._names = (
+            participants.acquire(participants.site_of(agent.settings), agent.protocol) if patterns else None
+        )
+        for target in targets:
+            look = self._watch if target in patterns else self._look
+            name = f"pzc-source {target.publisher}"
+            threading.Thread(target=look, args=(target,), name=name, daemon=True).start()
+
+    def joined(self) -> list[Joined]:
+        """Everything that is subscribed now."""
+        with self._lock:
+            return [each for each in self._joined.values() if each.subscription is not None]
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until everything was looked for once; False after so many seconds."""
+        with self._lock:
+            return self._lock.wait_for(lambda: self._looking == 0 or self._error is not None, timeout)
+
+    def check(self) -> None:
+        """Raise what prevents the query from going on.
+
+        Raises:
+            PzcError: when a publisher refused, or a mailbox is read by another process now.
+        """
+        if self._error is not None:
+            raise self._error
+        for each in self.joined():
+            if each.subscription is not None and each.subscription.closed and not self._closed.is_set():
+                raise SubscriptionClosed(
+                    f"{each.target.publisher}: {each.reason or 'the subscription has ended'}; one query at a "
+                    "time reads the mailboxes of one name"
+                )
+
+    def close(self) -> None:
+        """Look for nobody any more."""
+        self._closed.set()
+        names, self._names = self._names, None
+        if names is not None:
+            participants.release(names)
+
+    def _looked(self) -> None:
+        with self._lock:
+            self._looking -= 1
+            self._lock.notify_all()
+
+    def _look(self, target: Target) -> None:
+        first = True
+        while not self._closed.is_set():
+            there = self._try(target)
+            if first:
+                self._looked()
+                first = False
+            if there or self._closed.wait(RETRY):
+                return
+
+    def _try(self, target: Target) -> bool:
+        try:
+            self._join(target)
+        except _PASSING as exc:
+            logger.info("%s cannot be subscribed to yet: %s", target.publisher, exc)
+            return False
+        except AgentClosed:
+            return True
+        except PzcError as exc:
+            self._fail(exc)
+        return True
+
+    def _fail(self, error: PzcError) -> None:
+        with self._lock:
+            self._error = self._error or error
+            self._lock.notify_all()
+
+    def _watch(self, pattern: Target) -> None:
+        names = self._names
+        if names is not None:
+            names.ask([pattern.publisher])
+            self._closed.wait(LISTEN)
+        first = True
+        while not self._closed.is_set():
+            self._join_all(pattern)
+            if first:
+                self._looked()
+                first = False
+            self._closed.wait(RETRY)
+
+    def _join_all(self, pattern: Target) -> None:
+        """Subscribe to those whose names fit now and are not joined yet."""
+        names = self._names
+        entries = [] if names is None else names.match(pattern.publisher)
+        for name in {f"@{each.partition}@{each.name}" for each in entries if each.kind != "topic"}:
+            if name in self._refused or self._closed.is_set():
+                continue
+            try:
+                self._join(Target(name, pattern.topic))
+            except _PASSING as exc:
+                logger.info("%s cannot be subscribed to yet: %s", name, exc)
+            except AgentClosed:
+                return
+            except PzcError as exc:
+                logger.warning("%s is left out of %s: %s", name, pattern.publisher, exc)
+                self._refused.add(name)
+
+    def _join(self, target: Target) -> None:
+        with self._lock:
+            if target in self._joined:
+                return
+            joined = self._joined[target] = Joined(target)
+        try:
+            subscription = self._agent.subscribe(
+                target.publisher,
+                target.topic,
+                partial(self._take, joined),
+                policy=self._policy,
+                raw=True,
+                manual_ack=True,
+                timeout=CONFIRM,
+            )
+        except BaseException:
+            with self._lock:
+                del self._joined[target]
+            raise
+        subscription.on_lost = partial(self._lost, joined)
+        joined.subscription = subscription
+
+    def _lost(self, joined: Joined, reason: str) -> None:
+        joined.reason = reason
+        logger.warning("%s: %s", joined.target.publisher, reason)

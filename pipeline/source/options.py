@@ -1,0 +1,239 @@
+"""What a query asks the source for: options as Spark hands them over, checked before anything is opened."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ...agents.settings import load
+from ...agents.wire import Protocol
+from ...delivery.mail import ALL
+from ...delivery.policies import WHEN_FULL, Policy, mailbox
+from ...discovery.names import Pattern, is_pattern
+from ...protocol.errors import ConfigError
+
+MISSING = ("report", "fail")
+"""What becomes of a batch whose notifications nobody has any more."""
+
+SECRETS = frozenset({"key", "secret", "password", "token", "hmackey", "pzc_key"})
+"""Options that nobody may set: Spark shows options in plans and on its web page."""
+
+_TCP = re.compile(r"(tcp://.+?:\d+)(?::(.+))?")
+_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+_PATHS = {"keyfile": "PZC_KEY_FILE", "keyring": "PZC_KEYRING"}
+
+
+class Target(NamedTuple):
+    """What is subscribed to: an endpoint, a name or a pattern of names, and one topic or ``*``."""
+
+    publisher: str
+    topic: str
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one query; see docs/source.md for their meaning.
+
+    Attributes:
+        targets: what is subscribed to, at least one.
+        name: of the mailbox; None for one that ends with its reader, which only a batch query may have.
+        max_rows: most notifications of one batch.
+        partition_rows: most notifications of one task.
+        bound: messages that each publisher keeps for the query, and that this side holds of it.
+        max_bytes: bytes that each publisher keeps.
+        when_full: ``drop_oldest`` or ``block``.
+        keep: seconds for which a publisher keeps a mailbox that nobody reads.
+        timeout: seconds for what has to come back after a restart, and for a worker's request.
+        wait: seconds for which a batch query takes what comes beyond that.
+        missing: ``report`` or ``fail``.
+        decode: whether rows are verified and decoded (`schema.DECODED`) or as recorded (`schema.JOURNAL`).
+        endpoint: where the workers ask for their rows.
+        files: settings that name files of keys; None where the environment decides.
+    """
+
+    targets: tuple[Target, ...]
+    name: str | None
+    max_rows: int = 100_000
+    partition_rows: int = 25_000
+    bound: int = 200_000
+    max_bytes: int = 512 << 20
+    when_full: str = WHEN_FULL[0]
+    keep: float = 3600.0
+    timeout: float = 30.0
+    wait: float = 0.0
+    missing: str = MISSING[0]
+    decode: bool = False
+    endpoint: str = "tcp://127.0.0.1:0"
+    files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def policy(self) -> Policy:
+        """The mailbox that the publishers are asked for."""
+        return mailbox(self.bound, self.max_bytes, self.when_full, self.name, self.keep)
+
+    def protocol(self, **how: Any) -> Protocol:
+        """As `Protocol`, with the keys that the options name, else those of the environment.
+
+        Raises:
+            ConfigError: when a file cannot be read.
+        """
+        environ = dict(os.environ)
+        if self.files:
+            for name in ("PZC_KEY", "PZC_KEY_FILE", "PZC_KEYRING"):
+                environ.pop(name, None)
+        return Protocol(settings=load(environ | dict(self.files)), **how)
+
+
+def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
+    """Check what Spark hands over.
+
+    Args:
+        given: options by name, in any case.
+        streaming: whether the query needs a mailbox that outlives its process.
+
+    Raises:
+        ConfigError: for an option that is missing, unknown or cannot be used, and for a secret; names it.
+    """
+    options = {name.lower(): str(value).strip() for name, value in given.items()}
+    _refuse(options)
+    numbers: dict[str, Any] = {
+        attribute: _number(options, option, kind, least)
+        for option, (attribute, kind, least) in _NUMBERS.items()
+        if option.lower() in options
+    }
+    choices: dict[str, Any] = {
+        attribute: _choice(options, option, allowed)
+        for option, attribute, allowed in (
+            ("whenFull", "when_full", WHEN_FULL),
+            ("onMissing", "missing", MISSING),
+        )
+        if option.lower() in options
+    }
+    if "endpoint" in options:
+        choices["endpoint"] = options["endpoint"]
+    made = Options(
+        targets=_targets(options),
+        name=_name(options, streaming),
+        decode=_flag(options, "decode"),
+        files=tuple((_PATHS[name], options[name]) for name in sorted(_PATHS) if options.get(name)),
+        **numbers,
+        **choices,
+    )
+    try:
+        _ = made.policy
+    except ConfigError as exc:
+        raise ConfigError(f"the options name no mailbox that can be: {exc}") from exc
+    return made
+
+
+_NUMBERS: dict[str, tuple[str, type[int] | type[float], float]] = {
+    "maxRowsPerBatch": ("max_rows", int, 1),
+    "rowsPerPartition": ("partition_rows", int, 1),
+    "mailboxMessages": ("bound", int, 1),
+    "mailboxBytes": ("max_bytes", int, 1),
+    "keep": ("keep", float, 0.001),
+    "timeout": ("timeout", float, 0.001),
+    "wait": ("wait", float, 0),
+}
+
+_OTHERS = (
+    "agents", "topics", "name", "checkpointLocation", "whenFull", "onMissing", "decode", "endpoint",
+    "keyFile", "keyring",
+)  # fmt: skip
+
+KNOWN = (*_OTHERS, *_NUMBERS)
+"""Every option, as it is written."""
+
+
+def _refuse(options: Mapping[str, str]) -> None:
+    known = {name.lower(): name for name in KNOWN}
+    for name in options:
+        if name in SECRETS:
+            raise ConfigError(
+                f"option {name} would show a secret in Spark's plans: set PZC_KEY in the environment or name "
+                "a file with keyFile or keyring"
+            )
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(KNOWN)}"
+            raise ConfigError(f"option {name} of the source pzc is not known: {hint}")
+
+
+def _targets(options: Mapping[str, str]) -> tuple[Target, ...]:
+    items = _listed(options.get("agents", ""))
+    if not items:
+        raise ConfigError(
+            "option agents is missing: names, patterns or endpoints, separated by commas, as 'psu,cam*'"
+        )
+    topics = _listed(options.get("topics", "")) or [ALL]
+    found: dict[Target, None] = {}
+    for item in items:
+        publisher, topic = _split(item)
+        found |= dict.fromkeys(Target(publisher, each) for each in ([topic] if topic else topics))
+    return tuple(found)
+
+
+def _split(item: str) -> tuple[str, str]:
+    if "://" not in item:
+        publisher, _, topic = item.partition(":")
+        if not publisher or (":" in item and not topic):
+            raise ConfigError(f"option agents: {item!r} is no agent:topic")
+        if is_pattern(publisher):
+            Pattern(publisher)
+        return publisher, topic
+    match = _TCP.fullmatch(item)
+    if match is None:
+        if item.startswith("tcp:"):
+            raise ConfigError(f"option agents: {item!r} is no tcp://HOST:PORT, or tcp://HOST:PORT:topic")
+        return item, ""
+    return match[1], match[2] or ""
+
+
+def _listed(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _name(options: Mapping[str, str], streaming: bool) -> str | None:
+    if options.get("name"):
+        return options["name"]
+    place = options.get("checkpointlocation")
+    if place:
+        # Spark does not tell a source where its query has its checkpoint, so it has to be said twice.
+        return f"spark-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
+    if streaming:
+        raise ConfigError(
+            "a streaming query needs the option name: its mailbox has that name at every publisher, and a "
+            "restarted query goes on with it (or give the source the checkpointLocation, too)"
+        )
+    return None
+
+
+def _number(options: Mapping[str, str], option: str, kind: type[int] | type[float], least: float) -> float:
+    text = options[option.lower()]
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is None or not least <= value < float("inf"):
+        what = "a whole number" if kind is int else "a number"
+        raise ConfigError(f"option {option} is {text!r}, expected {what} of at least {least:g}")
+    return value
+
+
+def _choice(options: Mapping[str, str], option: str, allowed: tuple[str, ...]) -> str:
+    text = options[option.lower()].lower()
+    if text not in allowed:
+        raise ConfigError(f"option {option} is {text!r}, expected one of {', '.join(allowed)}")
+    return text
+
+
+def _flag(options: Mapping[str, str], option: str) -> bool:
+    text = options.get(option.lower(), _FALSE[0]).lower()
+    if text not in _TRUE + _FALSE:
+        raise ConfigError(f"option {option} is {text!r}, expected true or false")
+    return text in _TRUE

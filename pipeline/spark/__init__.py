@@ -1,0 +1,9 @@
+"""Spark: a session, what a cluster needs, and jobs from DataFrames to DataFrames.
+
+::
+
+    session.py   an embedded session with settings that suit one machine
+    cluster.py   what a cluster needs before a job runs on it
+    jobs.py      deduplicate, gaps, statistics, tables of one pass over a journal
+    limits.py    SQL expressions in a file, and the rows that violate them
+"""

@@ -1,0 +1,266 @@
+"""One batch of journal rows into the tables, exactly once.
+
+::
+
+    journal rows ─ workers: verify, decode, file ─▶ stage ─ leave out copies ─ judge ─▶ tables ─▶ ledger
+                                    └─ reports ─▶ driver
+
+What the workers wrote becomes visible by renames, and counts when the ledger says so. A batch that was killed
+before finds the ledger of the batch before it: its files are removed, and it is done again. Nothing that
+grows with the rows comes to the driver: a report has a few numbers per publisher, topic and window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import missing
+from ..decoding.decode import Decoder
+from ..schema import ALARMS, JOURNAL, NOTIFICATIONS, ddl
+from ..spark.limits import Limit, violations
+from .filing import REPORTED, AlarmFiles, Drop, Refile, Stage
+from .keeping import STAGE, clear_stage, label, move_in, stage_windows, write_small
+from .ledger import Ledger
+from .summary import Report, decode
+
+try:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import functions as fn
+except ImportError as exc:
+    raise missing("pyspark") from exc
+
+WINDOW = 60.0
+"""Width of the windows in seconds."""
+
+PATIENCE = 30.0
+"""Seconds for which a window waits for what was sent in it and comes late."""
+
+ANNOUNCED = 1000
+"""Alarms of one batch that are told to whoever wants them; the rest is counted."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How batches are worked on.
+
+    Attributes:
+        decoder: of `decode.make_decoder`.
+        limits: whose violations are alarms.
+        window: width of the windows in seconds; 0 for none.
+        patience: seconds for which a window waits for what comes late.
+        announced: rules whose alarms are given back with each batch.
+    """
+
+    decoder: Decoder
+    limits: tuple[Limit, ...] = ()
+    window: float = WINDOW
+    patience: float = PATIENCE
+    announced: frozenset[str] = frozenset()
+
+    @property
+    def width(self) -> int:
+        """Width of the windows in µs."""
+        return round(self.window * 1e6)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one batch did.
+
+    Attributes:
+        number: of the batch.
+        rows: of the journal.
+        notifications: of them, verified and not stored before.
+        quarantined: of them, refused.
+        duplicates: of them, copies of what was stored.
+        skipped: rows that a batch before had handled, not looked at again.
+        alarms: violations of limits.
+        windows: that were over, and are in their table now.
+        damaged: segments that could not be read as a whole.
+        missing: sequence numbers that are absent, of all that was ever stored.
+        newest: last receipt of the batch's rows, Unix seconds; 0 without rows.
+        seconds: that it took.
+        announce: alarms for whoever wants them, as dictionaries; at most `ANNOUNCED`.
+        unannounced: alarms beyond these.
+    """
+
+    number: int
+    rows: int = 0
+    notifications: int = 0
+    quarantined: int = 0
+    duplicates: int = 0
+    skipped: int = 0
+    alarms: int = 0
+    windows: int = 0
+    damaged: int = 0
+    missing: int = 0
+    newest: float = 0.0
+    seconds: float = 0.0
+    announce: tuple[dict[str, Any], ...] = ()
+    unannounced: int = 0
+
+
+@dataclass
+class Staged:
+    """Files that wait in the stage, and what the workers told of them."""
+
+    reports: list[Report]
+    files: list[str]
+    duplicates: int = 0
+    alarms: int = 0
+    announce: tuple[dict[str, Any], ...] = ()
+    unannounced: int = 0
+
+
+def stage_rows(
+    spark: SparkSession,
+    rows: DataFrame,
+    root: Path,
+    ledger: Ledger,
+    settings: Settings,
+    named: str,
+    again: bool = False,
+) -> Staged:
+    """Let the workers file journal rows in the stage, without copies of what the ledger has seen.
+
+    Args:
+        spark: the session.
+        rows: with the columns of `schema.JOURNAL`.
+        root: folder of the tables.
+        ledger: what the tables hold; counts of copies are noted in it, nothing else changes.
+        settings: see `Settings`.
+        named: how the names of the files begin.
+        again: True takes rows that were handled as well, for days that are about to be replaced.
+    """
+    stage = clear_stage(root)
+    handled = {} if again else {recorder: runs.flat() for recorder, runs in ledger.offsets.items()}
+    work = Stage(settings.decoder, stage, named, settings.width, handled)
+    reports = _reports(rows.select(*JOURNAL.names).mapInArrow(work, REPORTED))
+    staged = Staged(reports, [place for report in reports for place in report.files])
+    stored = None if again else root / "notifications"
+    _leave_out_copies(spark, stored, stage, staged, ledger, settings, named)
+    if settings.limits:
+        _judge(spark, stage, staged, settings, named)
+    return staged
+
+
+def _reports(told: DataFrame) -> list[Report]:
+    return sorted((decode(row[0]) for row in told.collect()), key=lambda report: report.task)
+
+
+def _leave_out_copies(
+    spark: SparkSession,
+    stored: Path | None,
+    stage: Path,
+    staged: Staged,
+    ledger: Ledger,
+    settings: Settings,
+    named: str,
+) -> None:
+    numbers = ledger.repeated(staged.reports)
+    offsets = ledger.repeated_offsets(report for report in staged.reports if report.quarantined)
+    ids = _repeated_ids(spark, stored, stage) if any(r.anonymous for r in staged.reports) else {}
+    drops = {
+        task: Drop(numbers.get(task, []), ids.get(task, []), offsets.get(task, {}))
+        for task in {*numbers, *ids, *offsets}
+    }
+    if not drops:
+        return
+    files = {report.task: report.files for report in staged.reports if report.task in drops}
+    tasks = spark.createDataFrame([(task,) for task in drops], "task INT").repartition(len(drops))
+    work = Refile(stage, named, settings.width, drops, files)
+    again = {report.task: report for report in _reports(tasks.mapInArrow(work, REPORTED))}
+    for report in staged.reports:
+        other = again.get(report.task)
+        if other is not None:
+            staged.duplicates += report.notifications - other.notifications
+            _exchange(stage, report, other)
+    for copies in numbers.values():
+        ledger.count_copies(copies)
+    staged.files = [place for report in staged.reports for place in report.files]
+
+
+def _exchange(stage: Path, report: Report, other: Report) -> None:
+    """Put the files that a task has written again in place of those before."""
+    for place in report.files:
+        (stage / place).unlink()
+    for place in other.files:
+        (stage / "again" / place).replace(stage / place)
+    report.files, report.parts = other.files, other.parts
+    report.notifications, report.quarantined = other.notifications, other.quarantined
+
+
+def _repeated_ids(spark: SparkSession, table: Path | None, stage: Path) -> dict[int, list[str]]:
+    """Message ids that tasks filed although they are stored on the same day, or filed by a task before."""
+    schema = f"{ddl(NOTIFICATIONS)}, date DATE, agent STRING"
+    found = spark.read.schema(schema).parquet(str(stage / "notifications")).where("sequence IS NULL")
+    task = fn.regexp_extract(fn.input_file_name(), r"-(\d{5})\.parquet$", 1).cast("int")
+    fresh = found.select("message_id", "date", task.alias("task"))
+    first = fresh.groupBy("message_id").agg(fn.min("task").alias("_first"))
+    if table is not None and table.is_dir():
+        days = [row[0] for row in fresh.select("date").distinct().collect()]
+        stored = spark.read.schema(schema).parquet(str(table))
+        stored = stored.where(fn.col("date").isin(days)).where("sequence IS NULL").select("message_id")
+        known = stored.distinct().withColumn("_known", fn.lit(True))
+        first = first.join(known, "message_id", "left")
+    else:
+        first = first.withColumn("_known", fn.lit(None).cast("boolean"))
+    copies = fresh.join(first, "message_id").where("_known OR task > _first")
+    drops: dict[int, list[str]] = {}
+    for name, number in copies.select("message_id", "task").distinct().collect():
+        drops.setdefault(number, []).append(name)
+    return drops
+
+
+def _judge(spark: SparkSession, stage: Path, staged: Staged, settings: Settings, named: str) -> None:
+    """File the alarms, and keep those that are to be announced."""
+    if not any(place.startswith("notifications/") for place in staged.files):
+        return
+    schema = f"{ddl(NOTIFICATIONS)}, date DATE, agent STRING"
+    rows = spark.read.schema(schema).parquet(str(stage / "notifications"))
+    found = violations(rows, settings.limits)
+    reports = _reports(found.select(*ALARMS.names).mapInArrow(AlarmFiles(stage, named), REPORTED))
+    staged.alarms = sum(report.rows for report in reports)
+    staged.files += [place for report in reports for place in report.files]
+    if staged.alarms and settings.announced:
+        stored = spark.read.schema(f"{ddl(ALARMS)}, date DATE, agent STRING").parquet(str(stage / "alarms"))
+        wanted = stored.where(fn.col("rule").isin(*settings.announced)).orderBy("received_at", "sequence")
+        rows_told = wanted.select(*ALARMS.names).limit(ANNOUNCED).collect()
+        staged.announce = tuple(row.asDict() for row in rows_told)
+        staged.unannounced = wanted.count() - len(rows_told)
+
+
+def commit(root: Path, ledger: Ledger, staged: Staged, settings: Settings, run: str, number: int) -> Batch:
+    """Move the staged files to their tables and note them in the ledger, which is to be written then."""
+    for report in staged.reports:
+        ledger.absorb(report)
+    newest = max((report.newest for report in staged.reports), default=0)
+    closed = (
+        list(ledger.close_windows(newest, round(settings.patience * 1e6)))
+        if settings.width and newest
+        else []
+    )
+    staged.files += stage_windows(root / STAGE, label(run, number), closed, settings.width)
+    move_in(root, staged.files)
+    write_small(root, ledger)
+    ledger.runs[run] = number
+    total = {
+        name: sum(getattr(report, name) for report in staged.reports)
+        for name in ("rows", "notifications", "quarantined", "repeated", "skipped")
+    }
+    return Batch(
+        number,
+        rows=total["rows"],
+        notifications=total["notifications"],
+        quarantined=total["quarantined"],
+        duplicates=total["repeated"] + staged.duplicates,
+        skipped=total["skipped"],
+        alarms=staged.alarms,
+        windows=len(closed),
+        missing=ledger.missing(),
+        newest=newest / 1e6,
+        announce=staged.announce,
+        unannounced=staged.unannounced,
+    )

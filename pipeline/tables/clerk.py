@@ -1,0 +1,163 @@
+"""Decoded rows of one task of Spark's: copies left out, the rest filed and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from .. import missing
+from ..schema import NOTIFICATIONS, QUARANTINE
+from .files import Files
+from .ranges import Ranges
+from .summary import Ints, Report, codes, joined, micros, offsets_of, parts_of, runs_of
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+FLUSH_ROWS = 150_000
+"""Rows of a task that wait in memory before they are written."""
+
+
+class Clerk:
+    """Notifications and quarantine of one task: what repeats itself is left out, the rest is filed.
+
+    Args:
+        files: to write to; None writes nothing and only counts.
+        task: number of the task.
+        width: of the windows in µs; 0 for none.
+    """
+
+    def __init__(self, files: Files | None, task: int, width: int) -> None:
+        self.report = Report(task)
+        self._files, self._width = files, width
+        self._seen: dict[tuple[object, ...], Ranges] = {}
+        self._ids: set[str] = set()
+        self._offsets: dict[str, Ranges] = {}
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def take(self, decoded: pa.RecordBatch) -> None:
+        """Rows of `schema.DECODED`."""
+        self.note(decoded)
+        error = decoded.column("error")
+        good = decoded if error.null_count == len(decoded) else decoded.filter(pc.is_null(error))  # pyright: ignore[reportAttributeAccessIssue]
+        if good.num_rows < decoded.num_rows:
+            self.refuse(decoded.filter(pc.is_valid(error)).select(QUARANTINE.names))  # pyright: ignore[reportAttributeAccessIssue]
+        self.keep(good.select(NOTIFICATIONS.names))
+
+    def note(self, rows: pa.RecordBatch) -> None:
+        """Count rows, whatever becomes of them."""
+        report = self.report
+        report.rows += rows.num_rows
+        note_offsets(self._offsets, offsets_of(rows))
+        report.newest = max(report.newest, int(micros(rows.column("received_at")).max(initial=0)))
+
+    def keep(self, good: pa.RecordBatch) -> None:
+        """Rows of `schema.NOTIFICATIONS`."""
+        if good.num_rows:
+            self._waiting.append(good)
+        self._rows += good.num_rows
+        if self._rows >= FLUSH_ROWS:
+            self.flush()
+
+    def refuse(self, bad: pa.RecordBatch) -> None:
+        """Rows of `schema.QUARANTINE`."""
+        self.report.quarantined += bad.num_rows
+        if self._files is not None and bad.num_rows:
+            self._files.write("quarantine", pa.Table.from_batches([bad]))
+
+    def flush(self) -> None:
+        """File what waits."""
+        waiting, self._waiting, self._rows = self._waiting, [], 0
+        if not waiting:
+            return
+        table = pa.Table.from_batches(waiting)
+        once = self._once(table)
+        report = self.report
+        report.repeated += table.num_rows - once.num_rows
+        report.notifications += once.num_rows
+        report.anonymous += once.column("sequence").null_count
+        for part in parts_of(once, self._width):
+            report.parts.append(part)
+        if self._files is not None and once.num_rows:
+            self._files.write("notifications", once)
+
+    def _once(self, table: pa.Table) -> pa.Table:
+        """The rows that are no copies of ones before them in this task."""
+        publisher, topic, epoch = (codes(table.column(name))[0] for name in ("publisher", "topic", "epoch"))
+        key = joined(publisher, topic, epoch)
+        sequence = table.column("sequence").combine_chunks().fill_null(-1).to_numpy(zero_copy_only=False)
+        keep = np.ones(table.num_rows, np.bool_)
+        self._drop_copies(table, key, sequence, keep)
+        unnumbered = np.flatnonzero(sequence < 0)
+        if len(unnumbered):
+            ids = table.column("message_id").take(pa.array(unnumbered)).to_pylist()
+            for row, name in zip(unnumbered.tolist(), ids, strict=True):
+                keep[row] = name not in self._ids
+                self._ids.add(name)
+        return table if keep.all() else table.filter(pa.array(keep))
+
+    def _drop_copies(self, table: pa.Table, key: Ints, sequence: Ints, keep: np.ndarray) -> None:
+        order = np.lexsort((sequence, key))
+        own, number = key[order], sequence[order]
+        same = (np.diff(own, prepend=-1) == 0) & (np.diff(number, prepend=-1) == 0) & (number >= 0)
+        keep[order[same]] = False
+        bounds = np.flatnonzero(np.diff(own, prepend=-1))
+        columns = [table.column(name) for name in ("publisher", "epoch", "topic")]
+        for begin, end in zip(bounds.tolist(), [*bounds[1:].tolist(), len(order)], strict=True):
+            rows = order[begin:end]
+            numbers = sequence[rows]
+            seen = self._seen.setdefault(tuple(column[int(rows[0])].as_py() for column in columns), Ranges())
+            drop_seen(seen, rows, numbers, keep)
+
+    def forget(self, seen: Mapping[tuple[object, ...], Ranges], ids: Iterable[str]) -> None:
+        """Leave out these numbers, by publisher, epoch and topic, and these message ids."""
+        self._seen.update(seen)
+        self._ids.update(ids)
+
+    def end(self) -> Report:
+        """Finish the files and tell."""
+        self.flush()
+        self.report.offsets = {recorder: runs.flat() for recorder, runs in self._offsets.items()}
+        if self._files is not None:
+            self.report.files = self._files.close()
+        return self.report
+
+
+def drop_seen(seen: Ranges, rows: Ints, numbers: Ints, keep: np.ndarray) -> None:
+    """Unmark the rows whose numbers (in ascending order) were seen, and note the others as seen."""
+    numbered = numbers[numbers >= 0]
+    for first, last in Ranges(runs_of(numbered)):
+        for low, high in seen.overlap(first, last):
+            keep[rows[(numbers >= low) & (numbers <= high)]] = False
+        seen.add(first, last)
+
+
+def note_offsets(known: dict[str, Ranges], offsets: Mapping[str, list[int]]) -> None:
+    """Add offsets by recorder, given as ranges."""
+    for recorder, runs in offsets.items():
+        ranges = known.setdefault(recorder, Ranges())
+        for first, last in Ranges(runs):
+            ranges.add(first, last)
+
+
+def unhandled(batch: pa.RecordBatch, handled: Mapping[str, Ranges]) -> pa.RecordBatch:
+    """The rows whose offsets were not handled yet, each offset once."""
+    if not batch.num_rows:
+        return batch
+    keep = np.ones(batch.num_rows, np.bool_)
+    place, recorders = codes(batch.column("recorder"))
+    offset = batch.column("offset").to_numpy(zero_copy_only=False)
+    for number, recorder in enumerate(recorders):
+        rows = np.flatnonzero(place == number)
+        own = offset[rows]
+        if (np.diff(own) <= 0).any():
+            keep[rows] = False
+            keep[rows[np.unique(own, return_index=True)[1]]] = True
+        for low, high in handled.get(str(recorder), Ranges()).overlap(int(own.min()), int(own.max())):
+            keep[rows[(own >= low) & (own <= high)]] = False
+    return batch if keep.all() else batch.filter(pa.array(keep))

@@ -1,0 +1,114 @@
+"""Parquet files of one task of Spark's, beside one another, by table, day and agent."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+
+from .. import missing
+from ..schema import ALARMS, NOTIFICATIONS, QUARANTINE
+from .summary import codes, joined, micros
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+_DAY = 86_400_000_000
+_SPECIAL = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
+_REPEATED = [
+    "recorder", "publisher", "name", "topic", "key", "epoch", "dialect", "key_id", "user", "dtype", "rule",
+    "severity", "message", "error", "reason", "serializer", "value_string",
+]  # fmt: skip
+_SCHEMAS = {"notifications": NOTIFICATIONS, "quarantine": QUARANTINE, "alarms": ALARMS}
+
+
+def folder_of(day: int, agent: str) -> str:
+    """Where a table keeps the rows of an agent and a day (days since 1970), named as Spark does."""
+    escaped = _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", agent)
+    return f"date={np.datetime64(day, 'D')}/agent={escaped}"
+
+
+def agent_of(folder: str) -> str:
+    """The agent's name out of a folder ``agent=…``."""
+    return unquote(folder.partition("=")[2])
+
+
+class Files:
+    """Parquet files of one task, one per table, day and agent.
+
+    Args:
+        stage: folder that the task writes to.
+        label: of the batch, with which every file's name begins.
+        task: number of the task.
+    """
+
+    def __init__(self, stage: Path, label: str, task: int) -> None:
+        self._stage, self._name = stage, f"{label}-{task:05d}.parquet"
+        self._open: dict[str, tuple[Path, pq.ParquetWriter]] = {}
+
+    def write(self, name: str, rows: pa.Table) -> None:
+        """Add rows to a table."""
+        for folder, some in _by_folder(rows):
+            place = f"{name}/{folder}/{self._name}"
+            found = self._open.get(place) or self._begin(place, _SCHEMAS[name])
+            found[1].write_table(some)
+
+    def _begin(self, place: str, schema: pa.Schema) -> tuple[Path, pq.ParquetWriter]:
+        path = self._stage / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Two attempts of one task may run at once; each has its own file until the end.
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        repeated = [name for name in _REPEATED if name in schema.names]
+        options: Any = {"compression": "zstd", "use_dictionary": repeated}
+        writer = pq.ParquetWriter(temporary, schema, **options)
+        self._open[place] = temporary, writer
+        return temporary, writer
+
+    def close(self) -> list[str]:
+        """Finish all files; their places below the stage."""
+        for place, (temporary, writer) in self._open.items():
+            writer.close()
+            descriptor = os.open(temporary, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, self._stage / place)
+        return list(self._open)
+
+    def discard(self) -> None:
+        """Remove what is not finished."""
+        for temporary, writer in self._open.values():
+            if temporary.exists():
+                writer.close()
+                temporary.unlink(missing_ok=True)
+
+
+def _by_folder(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    name = _filled(rows.column("name"))
+    agents = pc.coalesce(name, _filled(rows.column("publisher")), pa.scalar("unknown"))  # pyright: ignore[reportAttributeAccessIssue]
+    place, names = codes(agents)
+    days = micros(rows.column("received_at")) // _DAY
+    if len(names) == 1 and days.min() == days.max():
+        yield folder_of(int(days[0]), str(names[0])), rows
+        return
+    group = joined(place, days - days.min())
+    order = np.argsort(group, kind="stable")
+    bounds = np.flatnonzero(np.diff(group[order], prepend=-1))
+    sorted_rows = rows.take(pa.array(order))
+    for begin, end in zip(bounds.tolist(), [*bounds[1:].tolist(), len(order)], strict=True):
+        first = order[begin]
+        yield folder_of(int(days[first]), str(names[place[first]])), sorted_rows.slice(begin, end - begin)
+
+
+def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)  # pyright: ignore[reportAttributeAccessIssue]

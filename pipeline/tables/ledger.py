@@ -1,0 +1,359 @@
+"""The ledger: what the tables hold of each publisher, kept between batches and runs.
+
+It is the state of the streaming query: by publisher, epoch and topic the sequence numbers that were seen,
+as ranges; by publisher and topic the figures; the windows that are still open; and by recorder the offsets
+that were handled. It grows with publishers, topics and gaps, not with rows. Only the driver has it. It is
+written after the files of a batch are in their tables, so a batch that was killed finds the ledger of the
+one before it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ...protocol.errors import JournalError
+from .ranges import Ranges
+from .sketch import Figures
+from .summary import Cell, Part, Report
+
+LEDGER = "pipeline.ledger"
+"""File among the tables."""
+
+_FORMAT = 1
+
+
+class Series(msgspec.Struct, array_like=True):
+    """One publisher, epoch and topic: what was seen of it.
+
+    Attributes:
+        name: of the publisher.
+        runs: sequence numbers as ranges.
+        since: first receipt, µs since 1970.
+    """
+
+    name: str | None
+    runs: list[int]
+    since: int
+
+
+class Topic(msgspec.Struct, array_like=True):
+    """One publisher and topic: figures of everything that was stored."""
+
+    name: str | None = None
+    count: int = 0
+    timed: int = 0
+    first_sent: int | None = None
+    last_sent: int | None = None
+    late: int = 0
+    duplicates: int = 0
+    ages: Figures = msgspec.field(default_factory=Figures)
+    values: Figures = msgspec.field(default_factory=Figures)
+
+
+class Window(msgspec.Struct, array_like=True):
+    """One publisher, topic and window that may still grow."""
+
+    name: str | None
+    cell: Cell
+    newest: int
+
+
+class Damage(msgspec.Struct, array_like=True):
+    """A segment that could not be read as a whole."""
+
+    file: str
+    rows: int | None
+    read: int
+    reason: str
+    found: int
+
+
+class _Content(msgspec.Struct):
+    form: int = _FORMAT
+    query: str = ""
+    batch: int = -1
+    runs: dict[str, int] = {}
+    offsets: dict[str, list[int]] = {}
+    series: list[tuple[str, int | None, str, Series]] = []
+    topics: list[tuple[str, str, Topic]] = []
+    windows: list[tuple[str, str, int, Window]] = []
+    heard: dict[str, int] = {}
+    closed: dict[str, int] = {}
+    damaged: list[Damage] = []
+    width: int = 0
+    too_late: int = 0
+
+
+Key = tuple[str, "int | None", str]
+
+
+class Ledger:
+    """See the module's docstring.
+
+    Attributes:
+        query: id of the streaming query whose batches are counted.
+        batch: the last one of it that is in the tables; -1 for none.
+        runs: last batch in the tables, by the beginning of the names of its files; see `label`.
+        offsets: handled, by recorder.
+        series: by publisher, epoch and topic.
+        topics: by publisher and topic.
+        windows: open ones, by publisher, topic and number.
+        heard: the newest time of sending of each publisher, µs since 1970.
+        closed: number of the last window of each publisher that is over.
+        damaged: segments that could not be read as a whole.
+        width: of the windows, µs.
+        too_late: notifications whose window was over when they came.
+    """
+
+    def __init__(self, width: int = 0) -> None:
+        self.query, self.batch, self.width = "", -1, width
+        self.runs: dict[str, int] = {}
+        self.offsets: dict[str, Ranges] = {}
+        self.series: dict[Key, Series] = {}
+        self.seen: dict[Key, Ranges] = {}
+        self.topics: dict[tuple[str, str], Topic] = {}
+        self.windows: dict[tuple[str, str, int], Window] = {}
+        self.heard: dict[str, int] = {}
+        self.closed: dict[str, int] = {}
+        self.damaged: list[Damage] = []
+        self.too_late = 0
+
+    @classmethod
+    def read(cls, folder: Path, width: int) -> Ledger:
+        """The ledger of a folder of tables; an empty one when there is none.
+
+        Args:
+            folder: of the tables.
+            width: of the windows in µs; open windows of another width are dropped.
+
+        Raises:
+            JournalError: when it cannot be read; says what to do.
+        """
+        path = folder / LEDGER
+        try:
+            found = msgspec.msgpack.decode(path.read_bytes(), type=_Content)
+        except FileNotFoundError:
+            return cls(width)
+        except (OSError, msgspec.MsgspecError) as exc:
+            raise JournalError(
+                f"{path} cannot be read: {exc}; remove it, and the next run counts what is stored"
+            ) from exc
+        made = cls(width)
+        made.query, made.batch, made.runs = found.query, found.batch, found.runs
+        made.heard, made.damaged = found.heard, found.damaged
+        made.offsets = {recorder: Ranges(runs) for recorder, runs in found.offsets.items()}
+        made.series = {(publisher, epoch, topic): one for publisher, epoch, topic, one in found.series}
+        made.seen = {key: Ranges(one.runs) for key, one in made.series.items()}
+        made.topics = {(publisher, topic): one for publisher, topic, one in found.topics}
+        if found.width == width:
+            made.windows = {(publisher, topic, place): one for publisher, topic, place, one in found.windows}
+            made.closed = found.closed
+        made.too_late = found.too_late
+        return made
+
+    def write(self, folder: Path) -> None:
+        """Put the ledger in place of the one before, durably."""
+        for key, one in self.series.items():
+            one.runs = self.seen[key].flat()
+        content = _Content(
+            query=self.query,
+            batch=self.batch,
+            runs=self.runs,
+            offsets={recorder: runs.flat() for recorder, runs in self.offsets.items()},
+            series=[(*key, one) for key, one in self.series.items()],
+            topics=[(*key, one) for key, one in self.topics.items()],
+            windows=[(*key, one) for key, one in self.windows.items()],
+            heard=self.heard,
+            closed=self.closed,
+            damaged=self.damaged,
+            width=self.width,
+            too_late=self.too_late,
+        )
+        replace_file(folder / LEDGER, msgspec.msgpack.encode(content))
+
+    def repeated(self, reports: Iterable[Report]) -> dict[int, list[tuple[str, int | None, str, list[int]]]]:
+        """What tasks filed that was in the tables, or filed by a task before them; nothing changes.
+
+        Args:
+            reports: in order of the tasks.
+
+        Returns:
+            By task, publishers, epochs, topics and the ranges that have to be left out.
+        """
+        fresh: dict[Key, Ranges] = {}
+        drops: dict[int, list[tuple[str, int | None, str, list[int]]]] = {}
+        for report in reports:
+            for key, runs in _runs_by_key(report).items():
+                seen, new = self.seen.get(key), fresh.setdefault(key, Ranges())
+                both = Ranges()
+                for first, last in runs:
+                    for low, high in [
+                        *new.overlap(first, last),
+                        *(seen.overlap(first, last) if seen else ()),
+                    ]:
+                        both.add(low, high)
+                for first, last in runs:
+                    new.add(first, last)
+                if len(both):
+                    drops.setdefault(report.task, []).append((*key, both.flat()))
+        return drops
+
+    @staticmethod
+    def repeated_offsets(reports: Iterable[Report]) -> dict[int, dict[str, list[int]]]:
+        """Offsets that tasks had although a task before them had them, as ranges by task and recorder."""
+        known: dict[str, Ranges] = {}
+        found: dict[int, dict[str, list[int]]] = {}
+        for report in reports:
+            for recorder, runs in report.offsets.items():
+                before, both = known.setdefault(recorder, Ranges()), Ranges()
+                for first, last in Ranges(runs):
+                    for low, high in before.overlap(first, last):
+                        both.add(low, high)
+                for first, last in Ranges(runs):
+                    before.add(first, last)
+                if len(both):
+                    found.setdefault(report.task, {})[recorder] = both.flat()
+        return found
+
+    def count_copies(self, drops: Iterable[tuple[str, int | None, str, list[int]]]) -> None:
+        """Count copies that were left out with their topics."""
+        for publisher, _, topic, runs in drops:
+            self.topics.setdefault((publisher, topic), Topic()).duplicates += Ranges(runs).count
+
+    def absorb(self, report: Report) -> None:
+        """Count what a task filed; the numbers must not overlap with anything that was seen."""
+        self.handle(report.offsets)
+        for part in report.parts:
+            self._absorb(part)
+
+    def handle(self, offsets: Mapping[str, list[int]]) -> None:
+        """Note offsets by recorder, given as ranges, as handled."""
+        for recorder, runs in offsets.items():
+            known = self.offsets.setdefault(recorder, Ranges())
+            for first, last in Ranges(runs):
+                known.add(first, last)
+
+    def _absorb(self, part: Part) -> None:
+        topic = self.topics.setdefault((part.publisher, part.topic), Topic())
+        topic.name = max(filter(None, (topic.name, part.name)), default=None)
+        topic.late += self._note(part)
+        for cell in part.cells:
+            topic.count += cell.count
+            topic.timed += cell.timed
+            topic.first_sent = _least(topic.first_sent, cell.first_sent)
+            topic.last_sent = _greatest(topic.last_sent, cell.last_sent)
+            topic.ages.add(cell.ages)
+            topic.values.add(cell.values)
+            if cell.last_sent is not None:
+                self.heard[part.publisher] = max(cell.last_sent, self.heard.get(part.publisher, 0))
+            if self.width:
+                self._grow(part, cell)
+
+    def _note(self, part: Part) -> int:
+        """The numbers are seen now; how many of them are less than one that was seen before."""
+        key = (part.publisher, part.epoch, part.topic)
+        one = self.series.get(key)
+        if one is None:
+            one = self.series[key] = Series(part.name, [], part.oldest)
+            self.seen[key] = Ranges()
+        seen, late = self.seen[key], 0
+        greatest = seen.last
+        for first, last in Ranges(part.runs):
+            if greatest is not None and first < greatest:
+                late += min(last, greatest) - first + 1
+            seen.add(first, last)
+        one.name, one.since = part.name or one.name, min(one.since, part.oldest)
+        return late
+
+    def _grow(self, part: Part, cell: Cell) -> None:
+        key = (part.publisher, part.topic, cell.window)
+        window = self.windows.get(key)
+        if window is None:
+            if cell.window <= self.closed.get(part.publisher, -1):
+                self.too_late += cell.count
+            else:
+                self.windows[key] = Window(part.name, cell, part.newest)
+            return
+        own = window.cell
+        own.count += cell.count
+        own.timed += cell.timed
+        own.first_sent = _least(own.first_sent, cell.first_sent)
+        own.last_sent = _greatest(own.last_sent, cell.last_sent)
+        own.ages.add(cell.ages)
+        own.values.add(cell.values)
+        window.newest = max(window.newest, part.newest)
+
+    def close_windows(self, newest: int, patience: int) -> Iterator[tuple[tuple[str, str, int], Window]]:
+        """Take out the windows that are over: nothing more is expected of them.
+
+        A window is over when its publisher has sent something ``patience`` after its end, or when something
+        was received ``patience`` and a window's width after its own last row. So a clock that is wrong
+        closes the windows of its own publisher only.
+
+        Args:
+            newest: receipt of anything, µs since 1970.
+            patience: µs.
+        """
+        for key in list(self.windows):
+            publisher, _, place = key
+            window = self.windows[key]
+            end = (place + 1) * self.width
+            silent = newest >= window.newest + self.width + patience
+            if silent or self.heard.get(publisher, 0) >= end + patience:
+                self.closed[publisher] = max(place, self.closed.get(publisher, -1))
+                yield key, self.windows.pop(key)
+
+    def gaps(self) -> Iterator[dict[str, Any]]:
+        """Rows of `schema.GAPS`."""
+        for (publisher, epoch, topic), one in self.series.items():
+            for first, last in self.seen[publisher, epoch, topic].holes():
+                yield {
+                    "publisher": publisher, "name": one.name, "topic": topic, "epoch": epoch,
+                    "first_missing": first, "last_missing": last, "count": last - first + 1,
+                }  # fmt: skip
+
+    def missing(self) -> int:
+        """How many sequence numbers are absent."""
+        return sum(last - first + 1 for seen in self.seen.values() for first, last in seen.holes())
+
+    def epochs(self) -> dict[tuple[str, int | None], tuple[str | None, int]]:
+        """Name and first receipt of every publisher and epoch."""
+        found: dict[tuple[str, int | None], tuple[str | None, int]] = {}
+        for (publisher, epoch, _), one in self.series.items():
+            known = found.get((publisher, epoch))
+            if known is None or one.since < known[1]:
+                found[publisher, epoch] = one.name, one.since
+        return found
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put a file in place of the one before, durably."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def _runs_by_key(report: Report) -> dict[Key, Ranges]:
+    found: dict[Key, Ranges] = {}
+    for part in report.parts:
+        if part.runs:
+            runs = found.setdefault((part.publisher, part.epoch, part.topic), Ranges())
+            for first, last in Ranges(part.runs):
+                runs.add(first, last)
+    return found
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one, other)
+
+
+def _greatest(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else max(one, other)

@@ -1,0 +1,217 @@
+"""What a worker tells of the rows it wrote: a few numbers per publisher, topic and window, never the rows.
+
+It travels from Spark's Python workers to the driver as MessagePack.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import missing
+from .sketch import Figures, figures_of
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+Ints = NDArray[np.int64]
+
+_NO_EPOCH = -1
+
+
+class Cell(msgspec.Struct, array_like=True):
+    """Figures of one publisher, epoch, topic and window.
+
+    Attributes:
+        window: its number: the time of sending divided by the width; 0 when there are no windows.
+        count: of notifications.
+        first_sent: µs since 1970; None when no notification tells.
+        last_sent: as ``first_sent``.
+        timed: notifications that tell when they were sent.
+        ages: in ms.
+        values: of the contents that are numbers.
+    """
+
+    window: int
+    count: int
+    first_sent: int | None
+    last_sent: int | None
+    timed: int
+    ages: Figures
+    values: Figures
+
+
+class Part(msgspec.Struct, array_like=True):
+    """Notifications of one publisher, epoch and topic.
+
+    Attributes:
+        publisher: agent id, or endpoint.
+        epoch: None for PZC00.
+        topic: as published.
+        name: of the publisher.
+        runs: first and last sequence numbers of the ranges without a hole, in turn.
+        oldest: first receipt, µs since 1970.
+        newest: last receipt.
+        cells: one per window.
+    """
+
+    publisher: str
+    epoch: int | None
+    topic: str
+    name: str | None
+    runs: list[int]
+    oldest: int
+    newest: int
+    cells: list[Cell]
+
+
+class Report(msgspec.Struct):
+    """What one task did.
+
+    Attributes:
+        task: its number, by which its files are called.
+        rows: of the journal that it was given and that no run before had handled.
+        skipped: rows that a run before had handled, by their offsets.
+        notifications: written.
+        quarantined: written.
+        repeated: copies of a notification that is among the task's own.
+        anonymous: notifications without a sequence number.
+        newest: last receipt, µs since 1970; 0 without rows.
+        offsets: of the rows, by recorder, as ranges.
+        parts: of the notifications.
+        files: written, below the folder of all tables.
+    """
+
+    task: int
+    rows: int = 0
+    skipped: int = 0
+    notifications: int = 0
+    quarantined: int = 0
+    repeated: int = 0
+    anonymous: int = 0
+    newest: int = 0
+    offsets: dict[str, list[int]] = {}
+    parts: list[Part] = []
+    files: list[str] = []
+
+
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder(Report).decode
+
+
+def micros(column: pa.ChunkedArray | pa.Array) -> Ints:
+    """Times as µs since 1970; the smallest integer where there is none."""
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return whole.cast(pa.int64()).fill_null(np.iinfo(np.int64).min).to_numpy(zero_copy_only=False)
+
+
+def codes(column: pa.ChunkedArray | pa.Array) -> tuple[Ints, list[object]]:
+    """Each row's place in the list of different values, and that list; null is one of them."""
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    coded = whole.dictionary_encode(null_encoding="encode")
+    return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist()
+
+
+def joined(*columns: Ints) -> Ints:
+    """One number per row, equal exactly where all columns are; small again after each column."""
+    together = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        together = np.unique(together * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
+    return together
+
+
+def runs_of(numbers: Ints) -> list[int]:
+    """Ranges of numbers in ascending order, first and last in turn; repetitions count once."""
+    ends = np.flatnonzero(np.diff(numbers) > 1)
+    firsts, lasts = np.concatenate(([0], ends + 1)), np.concatenate((ends, [len(numbers) - 1]))
+    return np.column_stack((numbers[firsts], numbers[lasts])).ravel().tolist() if len(numbers) else []
+
+
+def offsets_of(table: pa.Table | pa.RecordBatch) -> dict[str, list[int]]:
+    """Offsets of journal rows by recorder, as ranges."""
+    place, recorders = codes(table.column("recorder"))
+    offset = _numbers(table.column("offset"))
+    return {
+        str(recorder): runs_of(np.sort(offset[place == number])) for number, recorder in enumerate(recorders)
+    }
+
+
+def parts_of(table: pa.Table, width: int) -> list[Part]:
+    """What `Report.parts` says of notifications (`schema.NOTIFICATIONS`).
+
+    Args:
+        table: without duplicates.
+        width: of a window in µs; 0 for none.
+    """
+    if not table.num_rows:
+        return []
+    publishers, topics = codes(table.column("publisher")), codes(table.column("topic"))
+    key = joined(publishers[0], topics[0], *_epochs(table))
+    received, sent = micros(table.column("received_at")), micros(table.column("sent_at"))
+    timed = sent != np.iinfo(np.int64).min
+    event = np.where(timed, sent, received)
+    window = event // width if width else np.zeros_like(event)
+    sequence = _numbers(table.column("sequence"))
+    order = np.lexsort((sequence, window, key))
+    key, window = key[order], window[order]
+    starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(window, prepend=window[:1] - 1))
+    cells = _cells(starts, window, received[order], sent[order], timed[order], _values(table)[order])
+    bounds = np.flatnonzero(np.diff(key, prepend=-1))
+    owner = key[starts]
+    ends = np.append(bounds[1:], len(key))
+    found: list[Part] = []
+    columns = [table.column(name) for name in ("publisher", "epoch", "topic", "name")]
+    for begin, end in zip(bounds.tolist(), ends.tolist(), strict=True):
+        rows = order[begin:end]
+        first = int(rows[0])
+        publisher, epoch, topic, name = (column[first].as_py() for column in columns)
+        own = [cell for cell, of in zip(cells, owner == key[begin], strict=True) if of]
+        numbers = np.sort(sequence[rows])
+        runs = runs_of(numbers[numbers >= 0])
+        came = received[rows]
+        found.append(Part(publisher, epoch, topic, name, runs, int(came.min()), int(came.max()), own))
+    return found
+
+
+def _epochs(table: pa.Table) -> tuple[Ints]:
+    return (codes(table.column("epoch"))[0],)
+
+
+def _numbers(column: pa.ChunkedArray | pa.Array) -> Ints:
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return whole.fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+def _values(table: pa.Table) -> NDArray[np.float64]:
+    long = table.column("value_long").cast(pa.float64(), safe=False)
+    value = pc.coalesce(table.column("value_double"), long).combine_chunks()  # pyright: ignore[reportAttributeAccessIssue]
+    return value.fill_null(np.nan).to_numpy(zero_copy_only=False)
+
+
+def _cells(
+    starts: Ints,
+    window: Ints,
+    received: Ints,
+    sent: Ints,
+    timed: NDArray[np.bool_],
+    values: NDArray[np.float64],
+) -> list[Cell]:
+    ages = figures_of(np.where(timed, (received - np.where(timed, sent, 0)) / 1000, np.nan), starts)
+    numbers = figures_of(values, starts)
+    least, greatest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    columns = (
+        window[starts],
+        np.diff(starts, append=len(window)),
+        np.minimum.reduceat(np.where(timed, sent, greatest), starts),
+        np.maximum.reduceat(np.where(timed, sent, least), starts),
+        np.add.reduceat(timed.astype(np.int64), starts),
+    )
+    rows = zip(*(column.tolist() for column in columns), ages, numbers, strict=True)
+    return [
+        Cell(place, count, first if told else None, last if told else None, told, age, value)
+        for place, count, first, last, told, age, value in rows
+    ]

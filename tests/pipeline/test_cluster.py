@@ -1,0 +1,105 @@
+"""The pipeline on a real cluster: a master and two workers on loopback, whose Python does not have this package."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pzc.pipeline.decoding.decode import make_decoder
+from pzc.pipeline.spark import jobs
+from pzc.testing.journals import Recording, Truth, write_journal
+
+from benchmarks.pipeline_cluster import differing, expected, found, run_pipeline
+from benchmarks.spark_cluster import Cluster, build_wheel, environment_without_pzc
+
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.once,
+    pytest.mark.timeout(280),
+    pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),
+]
+
+ROWS = 50_000
+SECRET = "lab"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="module")
+def truth(folder: Path) -> Truth:
+    return write_journal(
+        folder / "journal", Recording(published=ROWS, secrets=(SECRET,)), rows_per_segment=ROWS // 4
+    )
+
+
+@pytest.fixture(scope="module")
+def python(folder: Path) -> Path:
+    return environment_without_pzc(folder / "nodes")
+
+
+@pytest.fixture(scope="module")
+def cluster(folder: Path) -> Iterator[Cluster]:
+    with Cluster(folder / "spark") as made:
+        yield made
+
+
+def test_a_cluster_that_is_sent_the_wheel_makes_the_same_rows_as_one_machine(
+    spark: Any, folder: Path, truth: Truth, cluster: Cluster, python: Path
+) -> None:
+    wheel = str(build_wheel(folder / "wheel"))
+    run_pipeline(
+        folder / "journal", folder / "remote", cluster.master, "--wheel", wheel, secret=SECRET, python=python
+    )
+    run_pipeline(folder / "journal", folder / "local", "local[2]", secret=SECRET)
+    assert found(folder / "remote") == expected(truth)
+    assert not any(differing(spark, folder / "local", folder / "remote").values())
+
+
+def test_two_tables_that_differ_in_one_row_are_told_apart(spark: Any, folder: Path, tmp_path: Path) -> None:
+    write_journal(tmp_path / "journal", Recording(published=100, secrets=(SECRET,)))
+    tables = jobs.build_tables(jobs.read_journal(spark, tmp_path / "journal"), make_decoder(SECRET))
+    jobs.write_tables(tables, tmp_path / "whole")
+    less = tables.notifications.where("sequence > 1 or topic != 'voltage' or name != 'agent0'")
+    jobs.store_days(jobs.Tables(**{**vars(tables), "notifications": less}), tmp_path / "less")
+    jobs.store_counts(tables.gaps, tables.statistics, tmp_path / "less")
+    assert differing(spark, tmp_path / "whole", tmp_path / "less") == {
+        "notifications": 2, "quarantine": 0, "gaps": 0, "statistics": 0,
+    }  # fmt: skip
+
+
+def test_a_worker_without_the_package_is_told_before_anything_is_written(
+    folder: Path, truth: Truth, cluster: Cluster, python: Path
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pzc",
+        "pipeline",
+        "run",
+        str(folder / "journal"),
+        str(folder / "none"),
+        "--once",
+    ]
+    environment = {**os.environ, "PZC_KEY": SECRET, "PYSPARK_PYTHON": str(python)}
+    done = subprocess.run(
+        [*command, "--master", cluster.master],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "a worker cannot run the pipeline" in done.stderr
+    assert "No module named 'pzc'" in done.stderr
+    assert "--wheel" in done.stderr
+    assert not (folder / "none").exists()

@@ -1,0 +1,122 @@
+"""The ledger of seen numbers against a plain set of them, and the windows that it closes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pzc.pipeline.tables.ledger import LEDGER, Ledger
+from pzc.pipeline.tables.ranges import Ranges
+from pzc.pipeline.tables.sketch import Figures
+from pzc.pipeline.tables.summary import Cell, Part, Report
+from pzc.protocol.errors import JournalError
+
+WIDTH = 60_000_000
+SECOND = 1_000_000
+
+
+def runs_of(numbers: set[int]) -> list[int]:
+    ranges = Ranges()
+    for number in numbers:
+        ranges.add(number, number)
+    return ranges.flat()
+
+
+def cell(window: int = 0, sent: int = 0, count: int = 1) -> Cell:
+    return Cell(window, count, sent, sent, count, Figures(), Figures(count, 1.0, 0.0, 1.0, 1.0, {0: count}))
+
+
+def part(numbers: set[int], epoch: int = 1, received: int = 5, cells: list[Cell] | None = None) -> Part:
+    return Part("a", epoch, "v", "psu", runs_of(numbers), received, received, cells or [cell()])
+
+
+def report(task: int, *parts: Part, **fields: object) -> Report:
+    return Report(task, parts=list(parts), **fields)  # pyright: ignore[reportArgumentType]
+
+
+def dropped(ledger: Ledger, reports: list[Report]) -> list[set[int]]:
+    found = ledger.repeated(reports)
+    return [
+        {n for *_, runs in found.get(task, []) for low, high in Ranges(runs) for n in range(low, high + 1)}
+        for task in range(len(reports))
+    ]
+
+
+NUMBERS = st.sets(st.integers(0, 15), min_size=1)
+
+
+@given(st.lists(st.lists(NUMBERS, min_size=1, max_size=3), max_size=4))
+def test_every_number_is_kept_once_whoever_files_it_and_when(batches: list[list[set[int]]]) -> None:
+    ledger, seen = Ledger(), set()
+    for batch in batches:
+        drops = dropped(ledger, [report(task, part(numbers)) for task, numbers in enumerate(batch)])
+        for task, (numbers, left_out) in enumerate(zip(batch, drops, strict=True)):
+            assert left_out == numbers & seen
+            seen |= numbers
+            if numbers - left_out:
+                ledger.absorb(report(task, part(numbers - left_out)))
+    absent = {n for gap in ledger.gaps() for n in range(gap["first_missing"], gap["last_missing"] + 1)}
+    assert absent == (set(range(min(seen), max(seen) + 1)) - seen if seen else set())
+    assert ledger.missing() == len(absent)
+
+
+def test_a_number_of_another_epoch_is_no_copy() -> None:
+    ledger = Ledger()
+    ledger.absorb(report(0, part({1, 2})))
+    assert dropped(ledger, [report(0, part({1, 2}, epoch=2))]) == [set()]
+
+
+def test_what_comes_behind_a_greater_number_is_late() -> None:
+    ledger = Ledger()
+    ledger.absorb(report(0, part({1, 2, 6})))
+    ledger.absorb(report(0, part({4, 5, 7})))
+    assert ledger.topics["a", "v"].late == 2
+
+
+def closed(ledger: Ledger, newest: int) -> list[int]:
+    return [key[2] for key, _ in ledger.close_windows(newest, 10 * SECOND)]
+
+
+def test_a_window_is_over_when_its_publisher_has_gone_on_for_long_enough() -> None:
+    ledger = Ledger(WIDTH)
+    ledger.absorb(report(0, part({1}, cells=[cell(0, 5), cell(1, 61 * SECOND)])))
+    assert closed(ledger, 0) == []
+    ledger.absorb(report(0, part({2}, cells=[cell(1, 70 * SECOND)])))
+    assert closed(ledger, 0) == [0]
+
+
+def test_a_window_of_a_silent_publisher_is_over_when_others_are_heard() -> None:
+    ledger = Ledger(WIDTH)
+    ledger.absorb(report(0, part({1}, received=5 * SECOND)))
+    assert closed(ledger, 74 * SECOND) == []
+    assert closed(ledger, 75 * SECOND) == [0]
+
+
+def test_what_comes_when_its_window_is_over_opens_none_and_is_counted() -> None:
+    ledger = Ledger(WIDTH)
+    ledger.absorb(report(0, part({1})))
+    assert closed(ledger, 100 * SECOND) == [0]
+    ledger.absorb(report(0, part({2}, cells=[cell(0, 5, 3)])))
+    assert (ledger.windows, ledger.too_late) == ({}, 3)
+
+
+def test_a_ledger_comes_back_from_its_file(tmp_path: Path) -> None:
+    ledger = Ledger(WIDTH)
+    ledger.query, ledger.batch, ledger.runs = "q", 3, {"ab": 3}
+    ledger.absorb(report(0, part({1, 4}), offsets={"recorder": [0, 9]}))
+    ledger.write(tmp_path)
+    again = Ledger.read(tmp_path, WIDTH)
+    assert list(again.gaps()) == list(ledger.gaps())
+    assert (again.query, again.batch, again.runs) == ("q", 3, {"ab": 3})
+    assert (again.windows, again.topics) == (ledger.windows, ledger.topics)
+    assert dropped(again, [report(0, part({4, 5}))]) == [{4}]
+    assert list(again.offsets["recorder"]) == [(0, 9)]
+
+
+def test_a_ledger_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / LEDGER).write_bytes(b"nothing")
+    with pytest.raises(JournalError, match="remove it"):
+        Ledger.read(tmp_path, WIDTH)

@@ -1,0 +1,246 @@
+"""A recorder whose disk fails: publishers keep what it cannot write, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pzc import Agent, Protocol, mailbox
+from pzc.pipeline.recording.gaps import GapLog, GapRow, read_gaps
+from pzc.pipeline.recording.recorder import Recorder
+
+from tests.agents.calling import step_clock
+from tests.agents.mailing import forget_silent_readers
+from tests.pipeline.recorder_rig import await_, recorded
+
+OPTIONS: dict[str, Any] = {"max_age": 0.1, "retry": 0.05}
+
+
+@pytest.fixture
+def instrument() -> Iterator[Agent]:
+    with Agent(name="scope", protocol=Protocol("lab")) as agent:
+        yield agent
+
+
+def recorder_of(instrument: Agent, home: Path, **options: Any) -> Recorder:
+    return Recorder(home, [instrument.rep_endpoint], protocol=Protocol("lab"), **{**OPTIONS, **options})
+
+
+def kept(instrument: Agent) -> int:
+    return sum(each["waiting"] for each in instrument.statistics()["mailboxes"])
+
+
+def everything(instrument: Agent, count: int) -> dict[tuple[str, int, str], list[int]]:
+    return {(instrument.agent_id, instrument.epoch, "t"): list(range(1, count + 1))}
+
+
+def test_what_is_durable_is_acknowledged_and_nothing_else(tmp_path: Path, instrument: Agent) -> None:
+    with recorder_of(instrument, tmp_path, max_age=3600.0) as recorder:
+        for number in range(100):
+            instrument.publish("t", number)
+        await_(lambda: recorder.recorded == 100, "all are taken")
+        assert kept(instrument) == 100
+        recorder.journal.commit()
+        await_(lambda: kept(instrument) == 0, "all are acknowledged")
+
+
+def test_a_closed_recorder_leaves_what_comes_later_to_the_next_one(tmp_path: Path, instrument: Agent) -> None:
+    with recorder_of(instrument, tmp_path):
+        instrument.publish("t", 1)
+    instrument.publish("t", 2)
+    with recorder_of(instrument, tmp_path) as second:
+        await_(lambda: second.recorded > 0 and kept(instrument) == 0, "the rest is recorded")
+    assert recorded(tmp_path) == everything(instrument, 2)
+
+
+def test_a_disk_that_refuses_keeps_messages_at_their_publisher(tmp_path: Path, instrument: Agent) -> None:
+    home = tmp_path / "journal"
+    with recorder_of(instrument, home, max_pending=40_000) as recorder:
+        home.rename(tmp_path / "away")
+        for number in range(2000):
+            instrument.publish("t", number)
+        await_(lambda: recorder.statistics()["paused"], "the recorder takes no more")
+        await_(lambda: "cannot be written" in recorder.statistics()["error"], "it says why")
+        assert instrument.statistics()["mailboxes"][0]["delivered"] == 0
+        assert recorder.agent.statistics()["recorder"]["paused"]
+        (tmp_path / "away").rename(home)
+        await_(lambda: kept(instrument) == 0, "everything is acknowledged")
+        assert recorder.statistics()["error"] == ""
+    assert recorded(home) == everything(instrument, 2000)
+
+
+def test_a_paused_recorder_holds_no_more_than_it_may(tmp_path: Path, instrument: Agent) -> None:
+    home = tmp_path / "journal"
+    with recorder_of(instrument, home, max_pending=8 << 20) as recorder:
+        home.rename(tmp_path / "away")
+        for _ in range(30):
+            instrument.publish("t", os.urandom(1 << 20))
+        await_(lambda: recorder.statistics()["paused"], "the recorder takes no more")
+        threading.Event().wait(1.0)  # would it take more, it would have by now
+        assert recorder.journal.pending_bytes <= 10 << 20
+        (tmp_path / "away").rename(home)
+        await_(lambda: kept(instrument) == 0, "everything is acknowledged")
+    assert recorded(home) == everything(instrument, 30)
+
+
+def test_a_directory_that_was_removed_is_missed_and_used_again(tmp_path: Path, instrument: Agent) -> None:
+    home = tmp_path / "journal"
+    with recorder_of(instrument, home) as recorder:
+        shutil.rmtree(home)
+        instrument.publish("t", 1)
+        await_(lambda: recorder.statistics()["error"], "it says why")
+        home.mkdir()
+        await_(lambda: kept(instrument) == 0, "everything is acknowledged")
+    assert recorded(home) == everything(instrument, 1)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB of its own."""
+    home = tmp_path / "disk"
+    home.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(home)]
+    mounted = subprocess.run(command, check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"NOT TESTED: a full disk, because none can be mounted here: {mounted.stderr.strip()}")
+    yield home
+    subprocess.run(["umount", "-l", str(home)], check=True)
+
+
+def test_a_full_disk_loses_nothing(small_disk: Path, instrument: Agent) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(os.urandom(3 << 20))
+    with recorder_of(instrument, small_disk / "journal") as recorder:
+        for _ in range(20):
+            instrument.publish("t", os.urandom(100_000))
+        await_(lambda: "No space left" in recorder.statistics()["error"], "it says why")
+        ballast.unlink()
+        await_(lambda: kept(instrument) == 0, "everything is acknowledged")
+    assert recorded(small_disk / "journal") == everything(instrument, 20)
+
+
+def test_a_read_only_folder_loses_nothing(small_disk: Path, instrument: Agent) -> None:
+    home = small_disk / "journal"
+
+    def mount(*arguments: str) -> None:
+        subprocess.run(["mount", *arguments], check=True)
+
+    with recorder_of(instrument, home) as recorder:
+        mount("--bind", str(home), str(home))  # the file system is busy, another view of it is not
+        mount("-o", "remount,bind,ro", str(home))
+        instrument.publish("t", 1)
+        await_(lambda: "Read-only" in recorder.statistics()["error"], "it says why")
+        subprocess.run(["umount", str(home)], check=True)
+        await_(lambda: kept(instrument) == 0, "everything is acknowledged")
+    assert recorded(home) == everything(instrument, 1)
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+def test_a_clock_that_is_set_stops_no_recording(tmp_path: Path, instrument: Agent, step: float) -> None:
+    with recorder_of(instrument, tmp_path):
+        instrument.publish("t", 1)
+        await_(lambda: kept(instrument) == 0, "the first is recorded")
+        step_clock(step)
+        try:
+            instrument.publish("t", 2)
+            await_(lambda: kept(instrument) == 0, "the second is recorded")
+        finally:
+            step_clock(-step)
+    assert recorded(tmp_path) == everything(instrument, 2)
+
+
+def test_what_a_full_mailbox_gave_up_is_a_gap(tmp_path: Path, instrument: Agent) -> None:
+    home = tmp_path / "journal"
+    small = mailbox(max_messages=10, name="recorder")
+    with recorder_of(instrument, home, policy=small, max_age=3600.0) as recorder:
+        for number in range(30):
+            instrument.publish("t", number)
+        recorder.drain()
+        await_(lambda: recorder.journal.commit() >= 0 and kept(instrument) == 0, "the rest is acknowledged")
+        missing = recorder.statistics()["missing"]
+    assert missing > 0
+    (rows,) = recorded(home).values()
+    assert len(rows) + missing >= 30
+    gaps = read_gaps(home)
+    assert {(gap.name, gap.topic, gap.reason) for gap in gaps} <= {
+        ("scope", "t", "evicted"),
+        ("", "t", "evicted"),
+    }
+    told = {number for gap in gaps for number in range(gap.first, gap.last + 1)}
+    assert set(rows) | told == set(range(1, 31))
+
+
+def test_a_mailbox_that_was_removed_is_a_gap(tmp_path: Path, instrument: Agent) -> None:
+    with recorder_of(instrument, tmp_path) as recorder:
+        instrument.publish("t", 1)
+        await_(lambda: kept(instrument) == 0, "the first is recorded")
+        forget_silent_readers(instrument)
+        instrument.publish("t", 2)
+        await_(lambda: recorder.statistics()["missing"] == 1, "the loss is told")
+    assert [(gap.first, gap.last, gap.reason) for gap in read_gaps(tmp_path)] == [(2, 2, "forgotten")]
+
+
+def test_a_publisher_without_mailboxes_is_recorded_from_its_broadcasts(
+    tmp_path: Path, instrument: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    instrument.advertise("t", policies=["drop"])
+    sources = [(instrument.rep_endpoint, "t")]
+    with Recorder(tmp_path, sources, protocol=Protocol("lab"), **OPTIONS) as recorder:
+        instrument.publish("t", 1)
+        assert recorder.drain()
+    assert recorded(tmp_path) == everything(instrument, 1)
+    assert "comes with drop: policy mailbox is not offered" in caplog.text
+
+
+def test_an_agent_that_comes_later_is_recorded_too(tmp_path: Path) -> None:
+    with Recorder(tmp_path, ["late*"], protocol=Protocol("lab"), **OPTIONS) as recorder:
+        with Agent(name="late1", protocol=Protocol("lab")) as late:
+            assert late.wait_for_subscribers("t", timeout=20.0)
+            late.publish("t", 1)
+            await_(lambda: recorder.recorded == 1, "it is recorded")
+            assert late.statistics()["mailboxes"][0]["reader"] == "recorder"
+    assert recorded(tmp_path) == everything(late, 1)
+
+
+# --- gaps --------------------------------------------------------------------------------------------------
+
+
+def a_gap(first: int = 1, last: int = 1) -> GapRow:
+    return GapRow(1.5, "a", "scope", 7, "t", first, last, last - first + 1, "evicted")
+
+
+def test_gaps_come_back_as_they_were_told_and_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        log = GapLog(tmp_path, "r")
+        log.add(a_gap(1))
+        log.add(a_gap(2, 5))
+        log.write()
+    assert read_gaps(tmp_path) == [a_gap(1), a_gap(2, 5)]
+
+
+def test_half_a_line_of_a_killed_recorder_costs_no_other_line(tmp_path: Path) -> None:
+    path = tmp_path / "_gaps-r.jsonl"
+    path.write_text(json.dumps({"at": 1.0})[:-3])
+    log = GapLog(tmp_path, "r")
+    log.add(a_gap())
+    log.write()
+    assert read_gaps(tmp_path) == [a_gap()]
+
+
+def test_gaps_that_cannot_be_written_wait(tmp_path: Path) -> None:
+    home = tmp_path / "journal"
+    log = GapLog(home, "r")
+    log.add(a_gap())
+    with pytest.raises(OSError, match="_gaps"):
+        log.write()
+    home.mkdir()
+    log.write()
+    assert read_gaps(home) == [a_gap()]

@@ -1,0 +1,286 @@
+"""Tables follow a journal: once each, across batches, runs, kills and copies."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pzc.pipeline.recording.journal import JournalRow
+from pzc.pipeline.spark.limits import Limit
+from pzc.pipeline.tables import batches, keeping, streaming
+from pzc.pipeline.tables.ledger import LEDGER, Ledger
+from pzc.pipeline.tables.streaming import CHECKPOINT, Following
+from pzc.protocol.errors import ConfigError, JournalError
+from pzc.protocol.frames import PZC00
+from pzc.protocol.keyring import Key, Keyring
+from pzc.testing.journals import Recording, write_journal
+
+from tests.pipeline.conftest import damage_content
+from tests.pipeline.following import Lab
+
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.timeout(180),
+    pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),
+]
+
+Rows = Callable[..., list[JournalRow]]
+
+
+@pytest.fixture
+def lab(spark: Any, tmp_path: Path) -> Lab:
+    return Lab(spark, tmp_path)
+
+
+@pytest.fixture
+def rows(make_sender: Any) -> Rows:
+    """Notifications 1, 2, … of one agent, the same ones whenever asked."""
+
+    def make(count: int, name: str = "psu", **options: Any) -> list[JournalRow]:
+        return make_sender(name, **options).rows("v", map(float, range(1, count + 1)), 1)
+
+    return make
+
+
+def test_segments_that_come_later_are_added_to_what_is_there(lab: Lab, rows: Rows) -> None:
+    some = rows(9)
+    lab.record(some[:4])
+    assert [batch.notifications for batch in lab.run()] == [4]
+    lab.record(some[4:])
+    assert [batch.notifications for batch in lab.run()] == [5]
+    assert lab.run() == []
+    assert lab.sequences() == list(range(1, 10))
+    assert lab.rows("statistics", "count", "missing", "mean") == [(9, 0, 5.0)]
+
+
+def test_several_batches_of_one_run_are_one_table(lab: Lab, rows: Rows) -> None:
+    some = rows(6)
+    for start in (0, 2, 4):
+        lab.record(some[start : start + 2])
+    assert len(lab.run(max_files=1)) == 3
+    assert lab.sequences() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_copy_of_another_recorder_is_stored_once_in_one_batch_and_in_two(lab: Lab, rows: Rows) -> None:
+    some = rows(6)
+    lab.record(some[:4])
+    lab.record(some[2:5], "second")
+    (first,) = lab.run()
+    lab.record(some, "third")
+    (second,) = lab.run()
+    assert lab.sequences() == [1, 2, 3, 4, 5, 6]
+    assert (first.duplicates, second.duplicates, second.notifications) == (2, 5, 1)
+    assert lab.rows("statistics", "count", "mean", "duplicates") == [(6, 3.5, 7)]
+
+
+def test_copies_without_sequence_are_known_by_their_message_ids(lab: Lab, make_sender: Any) -> None:
+    some = make_sender(dialect=PZC00).rows("v", [1.0, 2.0, 3.0])
+    lab.record(some[:2])
+    lab.record(some[1:], "second")
+    lab.run()
+    lab.record([*some, some[0]], "third")
+    (second,) = lab.run()
+    assert lab.rows("notifications", "value_double") == [1.0, 2.0, 3.0]
+    assert second.duplicates == 4
+
+
+def test_a_compacted_segment_is_passed_over_without_being_judged_again(lab: Lab, rows: Rows) -> None:
+    some = rows(5)
+    damage_content(some[1].frames)  # pyright: ignore[reportArgumentType]
+    lab.record(some[:3])
+    lab.record(some[3:])
+    lab.run()
+    small = lab.segments()
+    table = pa.concat_tables([pq.read_table(path) for path in small])
+    for path in small:
+        path.unlink()
+    pq.write_table(table, lab.journal / "segment-recorder-00000000000000000000.parquet")
+    (again,) = lab.run()
+    assert (again.rows, again.skipped) == (0, 5)
+    assert lab.sequences() == [1, 3, 4, 5]
+    assert len(lab.rows("quarantine", "error")) == 1
+
+
+def test_gaps_restarts_and_late_arrivals_are_told(lab: Lab, make_sender: Any, rows: Rows) -> None:
+    some = rows(9)
+    lab.record(some[:2] + some[6:8])
+    lab.run()
+    assert lab.rows("gaps", "first_missing", "last_missing", "count") == [(3, 6, 4)]
+    lab.record(some[3:5])
+    lab.record(make_sender("psu", epoch=8, start=1_700_000_001_000).rows("v", [1.0], 1))
+    lab.run()
+    assert lab.rows("gaps", "first_missing", "last_missing", "count") == [(3, 3, 1), (6, 6, 1)]
+    assert lab.rows("restarts", "epoch_before", "epoch") == [(7, 8)]
+    assert lab.rows("statistics", "count", "missing", "late", "epochs") == [(7, 2, 2, 2)]
+
+
+def test_windows_are_written_when_they_are_over(lab: Lab, make_sender: Any) -> None:
+    sender = make_sender("psu")
+    first = sender.rows("v", [1.0, 2.0, 3.0], 1)
+    sender.now += 100_000
+    second = sender.rows("v", [4.0], 4)
+    lab.record(first)
+    assert [batch.windows for batch in lab.run()] == [0]
+    lab.record(second)
+    assert [batch.windows for batch in lab.run()] == [1]
+    assert lab.rows("windows", "count", "rate_hz", "min", "max", "mean") == [(3, 0.05, 1.0, 3.0, 2.0)]
+    (p50,) = lab.rows("windows", "p50")
+    assert p50 == pytest.approx(2.0, rel=0.011)
+
+
+def half_of(lab: Lab) -> Callable[..., None]:
+    """Moves the first files in, and ends."""
+
+    def move_in(root: Path, files: list[str]) -> None:
+        keeping.move_in(root, list(files)[:1])
+        raise OSError("killed")
+
+    return move_in
+
+
+def ends(*_: object) -> None:
+    raise OSError("killed")
+
+
+@pytest.mark.parametrize("point", ["staged", "half moved", "before the ledger", "after the ledger"])
+def test_a_batch_that_ended_in_the_middle_is_done_once(
+    lab: Lab, rows: Rows, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    some = rows(6) + rows(3, "cam")
+    lab.record(some[:2])
+    lab.run()
+    lab.record(some[2:])
+    with monkeypatch.context() as patched:
+        if point == "staged":
+            patched.setattr(streaming, "commit", ends)
+        elif point == "half moved":
+            patched.setattr(batches, "move_in", half_of(lab))
+        elif point == "before the ledger":
+            patched.setattr(Ledger, "write", ends)
+        with Following(lab.spark, lab.journal, lab.tables, lab.settings(), ends) as following:
+            following.start(once=True)
+            with pytest.raises(OSError, match="killed"):
+                following.wait(100)
+    lab.run()
+    assert sorted(lab.rows("notifications", "name", "sequence")) == [
+        *(("cam", n) for n in (1, 2, 3)), *(("psu", n) for n in range(1, 7))
+    ]  # fmt: skip
+
+
+def test_a_lost_checkpoint_stores_nothing_twice(lab: Lab, rows: Rows) -> None:
+    lab.record(rows(4))
+    lab.run()
+    shutil.rmtree(lab.tables / CHECKPOINT)
+    assert [batch.skipped for batch in lab.run()] == [4]
+    assert lab.sequences() == [1, 2, 3, 4]
+
+
+def test_a_lost_ledger_is_counted_anew_from_what_is_stored(lab: Lab, rows: Rows) -> None:
+    some = rows(6)
+    damage_content(some[1].frames)  # pyright: ignore[reportArgumentType]
+    lab.record(some[:4])
+    lab.run()
+    (lab.tables / LEDGER).unlink()
+    shutil.rmtree(lab.tables / CHECKPOINT)
+    lab.record(some[4:])
+    lab.run()
+    assert lab.sequences() == [1, 3, 4, 5, 6]
+    assert lab.rows("statistics", "count", "missing") == [(5, 1)]
+    assert len(lab.rows("quarantine", "error")) == 1
+
+
+def test_a_damaged_segment_is_named_and_stops_no_other(
+    lab: Lab, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    some = rows(6)
+    for start in (0, 2, 4):
+        lab.record(some[start : start + 2])
+    half, torn, _ = lab.segments()
+    half.write_bytes(half.read_bytes()[:-100])
+    body = bytearray(torn.read_bytes())
+    body[4:600] = bytes(596)
+    torn.write_bytes(bytes(body))
+    (made,) = lab.run()
+    assert lab.sequences() == [5, 6]
+    assert made.damaged == 2
+    assert lab.rows("damaged", "file", "rows", "read") == [(half.name, None, 0), (torn.name, 2, 0)]
+    assert half.name in caplog.text
+    lab.record(rows(7)[6:])
+    assert [batch.damaged for batch in lab.run()] == [0]
+
+
+def test_both_keys_of_a_rotation_verify(lab: Lab, make_sender: Any) -> None:
+    lab.record(make_sender("psu", secret="old").rows("v", [1.0], 1))
+    lab.record(make_sender("psu", secret="new", epoch=8).rows("v", [2.0], 1))
+    new = Key("new", name="new")
+    lab.run(lab.settings(Keyring([Key("old", name="old"), new], active=new)))
+    assert lab.rows("notifications", "user", "value_double") == [("new", 2.0), ("old", 1.0)]
+
+
+def test_an_alarm_is_told_with_its_batch_and_stored_once(lab: Lab, rows: Rows) -> None:
+    settings = lab.settings(
+        limits=(Limit("high", "value_double > 2"), Limit("low", "value_double < 2")),
+        announced=frozenset({"high"}),
+    )
+    lab.record(rows(4))
+    (made,) = lab.run(settings)
+    assert [(alarm["rule"], alarm["value"]) for alarm in made.announce] == [("high", 3.0), ("high", 4.0)]
+    lab.record(rows(4), "second")
+    (again,) = lab.run(settings)
+    assert (made.alarms, again.alarms, again.announce) == (3, 0, ())
+    assert lab.rows("alarms", "rule", "value") == [("high", 3.0), ("high", 4.0), ("low", 1.0)]
+
+
+def test_a_limit_that_cannot_be_judged_is_refused_before_anything_is_written(lab: Lab, rows: Rows) -> None:
+    lab.record(rows(1))
+    with pytest.raises(ConfigError, match="bad"):
+        lab.run(lab.settings(limits=(Limit("bad", "no_such_column > 1"),)))
+    assert not (lab.tables / "notifications").exists()
+
+
+def test_two_processes_do_not_work_on_one_folder(lab: Lab, rows: Rows) -> None:
+    lab.record(rows(1))
+    with Following(lab.spark, lab.journal, lab.tables, lab.settings()):
+        with pytest.raises(JournalError, match="another process"):
+            lab.run()
+
+
+def test_agents_and_days_have_folders_whatever_agents_are_called(lab: Lab, make_sender: Any) -> None:
+    for number, name in enumerate(["a/b=c%", "ä [x]", ""]):
+        sender = make_sender("psu", epoch=number, start=1_700_000_000_000 + number * 86_400_000)
+        lab.record([row._replace(name=name) for row in sender.rows("v", [1.0], 1)])
+    lab.run()
+    found = lab.rows("notifications", "agent", "date")
+    assert [agent for agent, _ in found] == sorted(["a/b=c%", "ä [x]", make_sender("psu").agent_id], key=repr)
+    assert [str(day) for _, day in sorted(found, key=lambda one: one[1])] == [
+        "2023-11-14", "2023-11-15", "2023-11-16"
+    ]  # fmt: skip
+
+
+def test_a_compacted_segment_beside_those_it_covers_repeats_nothing(lab: Lab, rows: Rows) -> None:
+    some = rows(5)
+    damage_content(some[1].frames)  # pyright: ignore[reportArgumentType]
+    lab.record(some[:3])
+    lab.record(some[3:])
+    table = pa.concat_tables([pq.read_table(path) for path in lab.segments()])
+    pq.write_table(table, lab.journal / "segment-recorder-00000000000000000000.parquet")
+    lab.run()
+    assert lab.sequences() == [1, 3, 4, 5]
+    assert len(lab.rows("quarantine", "error")) == 1
+
+
+def test_a_journal_with_losses_copies_damage_and_restarts_is_stored_as_it_is_known_to_be(lab: Lab) -> None:
+    recording = Recording(published=4000, lost=0.01, repeated=0.05, damaged=0.01)
+    truth = write_journal(lab.journal, recording, rows_per_segment=1000)
+    made = lab.run(max_files=2)
+    assert sum(batch.rows for batch in made) == truth.rows
+    assert sum(batch.notifications for batch in made) == len(lab.sequences()) == truth.notifications
+    assert sum(batch.duplicates for batch in made) == truth.repeated
+    assert len(lab.rows("quarantine", "error")) == truth.damaged
+    assert sum(lab.rows("gaps", "count")) == made[-1].missing == truth.missing

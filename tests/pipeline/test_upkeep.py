@@ -1,0 +1,194 @@
+"""Compaction and retention: what readers of a journal see, and that no row goes that should stay."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pzc.pipeline.recording.journal import BLOB_BYTES, Journal
+from pzc.pipeline.recording.upkeep import BLOB_GRACE, COMPACT_AGE, COVERED_GRACE, Upkeep
+from pzc.pipeline.schema import all_segments, compacted_name, segment_name, segment_recorder, segments
+
+from tests.pipeline.conftest import a_row, sequences, written
+
+START = time.time()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def journal_of(home: Path, count: int, content: Callable[[int], bytes] = lambda n: b"%d" % n) -> None:
+    """Segments of two rows each, written at `START`."""
+    with Journal(home, recorder="r") as journal:
+        for segment in range(count):
+            for row in range(2):
+                number = 2 * segment + row
+                journal.append(a_row(number, content(number)))
+            journal.commit()
+    touch(home, START)
+
+
+def touch(home: Path, at: float) -> None:
+    for path in home.rglob("*"):
+        if path.is_file():
+            os.utime(path, (at, at))
+
+
+def upkeep_of(home: Path, clock: Clock, **options: Any) -> Upkeep:
+    return Upkeep(home, "r", clock=clock, **options)
+
+
+def settle(upkeep: Upkeep) -> None:
+    while upkeep.step():
+        pass
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_small_neighbours_become_one_segment_of_the_same_rows(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 5)
+    before = written(tmp_path)
+    clock.now += COMPACT_AGE + 1
+    upkeep = upkeep_of(tmp_path, clock, compact=True)
+    settle(upkeep)
+    assert written(tmp_path) == before
+    assert [path.name for _, path in segments(tmp_path)] == [compacted_name("r", 0, 7), segment_name("r", 8)]
+    assert upkeep.compacted == 4
+
+
+def test_segments_that_are_young_are_left_alone(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 5)
+    clock.now += COMPACT_AGE - 1
+    upkeep = upkeep_of(tmp_path, clock, compact=True)
+    settle(upkeep)
+    assert upkeep.compacted == 0
+
+
+def test_whoever_has_an_old_list_finds_its_files_until_the_grace_is_over(
+    tmp_path: Path, clock: Clock
+) -> None:
+    journal_of(tmp_path, 5)
+    listed = [path for _, path in segments(tmp_path)]
+    clock.now += COMPACT_AGE + 1
+    upkeep = upkeep_of(tmp_path, clock, compact=True)
+    settle(upkeep)
+    (merged,) = tmp_path.glob("*.to-*")
+    os.utime(merged, (clock.now, clock.now))
+    clock.now += COVERED_GRACE - 1
+    settle(upkeep)
+    assert [path.exists() for path in listed] == [True] * 5
+    clock.now += 2
+    settle(upkeep)
+    assert [path.exists() for path in listed] == [False] * 4 + [True]
+    assert sequences(tmp_path) == list(range(10))
+
+
+def test_offsets_go_on_behind_a_compacted_segment(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 3)
+    clock.now += COMPACT_AGE + 1
+    settle(upkeep_of(tmp_path, clock, compact=True))
+    with Journal(tmp_path, recorder="r") as journal:
+        assert journal.append(a_row(6)) == 6
+
+
+def test_a_hole_between_segments_is_not_closed(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 6)
+    (tmp_path / segment_name("r", 4)).unlink()
+    clock.now += COMPACT_AGE + 1
+    settle(upkeep_of(tmp_path, clock, compact=True))
+    names = [path.name for _, path in segments(tmp_path)]
+    assert names == [compacted_name("r", 0, 3), compacted_name("r", 6, 9), segment_name("r", 10)]
+    assert sequences(tmp_path) == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
+
+
+def test_the_recorder_is_read_out_of_either_name() -> None:
+    for name in ("r", "a-b", "lab-12"):
+        assert segment_recorder(Path(segment_name(name, 3))) == name
+        assert segment_recorder(Path(compacted_name(name, 3, 5))) == name
+
+
+def test_old_segments_are_removed_by_age_but_for_the_newest(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 4)
+    os.utime(tmp_path / segment_name("r", 4), (START + 100, START + 100))
+    clock.now += 150
+    upkeep = upkeep_of(tmp_path, clock, keep_seconds=120.0)
+    settle(upkeep)
+    assert sequences(tmp_path) == [4, 5, 6, 7]
+    clock.now += 1000
+    settle(upkeep)
+    assert (sequences(tmp_path), upkeep.removed) == ([6, 7], 3)
+
+
+def test_old_segments_are_removed_by_bytes(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 5)
+    size = sum(path.stat().st_size for _, path in segments(tmp_path)[3:])
+    settle(upkeep_of(tmp_path, clock, keep_bytes=size))
+    assert sequences(tmp_path) == [6, 7, 8, 9]
+
+
+def test_a_removed_segment_does_not_come_back_by_those_it_stood_for(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 3)
+    clock.now += COMPACT_AGE + 1
+    settle(upkeep_of(tmp_path, clock, compact=True))
+    settle(upkeep_of(tmp_path, clock, keep_bytes=1))
+    assert [(first, covered) for first, _, covered in all_segments(tmp_path)] == [(4, False)]
+
+
+def test_blobs_go_when_nothing_refers_to_them_any_more(tmp_path: Path, clock: Clock) -> None:
+    def content(number: int) -> bytes:
+        return bytes([number // 2]) * (BLOB_BYTES + 1)
+
+    def blobs() -> int:
+        return sum(path.is_file() for path in (tmp_path / "blobs").rglob("*"))
+
+    journal_of(tmp_path, 3, content)
+    assert blobs() == 3
+    upkeep = upkeep_of(tmp_path, clock, keep_bytes=BLOB_BYTES * 2)
+    clock.now += BLOB_GRACE - 1
+    settle(upkeep)
+    assert (sequences(tmp_path), blobs()) == ([4, 5], 3)
+    clock.now += 2
+    settle(upkeep)
+    assert (blobs(), upkeep.removed_blobs) == (1, 2)
+
+
+def test_a_blob_that_is_needed_again_is_young_again(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 1, lambda _: bytes(BLOB_BYTES + 1))
+    with Journal(tmp_path, recorder="r") as journal:
+        journal.append(a_row(2, bytes(BLOB_BYTES + 1)))
+    (blob,) = (path for path in (tmp_path / "blobs").rglob("*") if path.is_file())
+    assert blob.stat().st_mtime != START
+
+
+def test_a_journal_that_is_gone_is_no_reason_to_end(tmp_path: Path, clock: Clock) -> None:
+    home = tmp_path / "journal"
+    journal_of(home, 3)
+    shutil.rmtree(home)
+    assert not upkeep_of(home, clock, compact=True, keep_bytes=1).step()
+
+
+def test_by_default_nothing_is_looked_after(tmp_path: Path) -> None:
+    assert not Upkeep(tmp_path, "r")
+
+
+def test_a_compacted_segment_has_the_schema_of_all(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 3)
+    plain = pq.read_schema(segments(tmp_path)[0][1])
+    clock.now += COMPACT_AGE + 1
+    settle(upkeep_of(tmp_path, clock, compact=True))
+    assert pq.read_schema(segments(tmp_path)[0][1]).equals(plain, check_metadata=True)
