@@ -31,7 +31,7 @@ help:
 	@echo "make clean        remove everything that these commands made"
 
 # On a shared machine a test may fail because the machine stood still; alone and at once it may not fail again.
-once_more = || { test $$? -eq 1 && echo "==> the failed tests once more" && $(1) --last-failed; }
+once_more = $(if $(CI),|| { test $$? -eq 1 && echo "==> the failed tests once more" && $(1) --last-failed; })
 wheel_pytest = bin/pytest -m 'not once' -o cache_dir=.venv/wheel/.pytest_cache --config-file ../../pyproject.toml --rootdir ../.. --installed ../../tests
 
 # Sets $$python to the first usable interpreter.
