@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pzc import Agent
@@ -153,7 +154,8 @@ def ages(table: Path, since: float) -> np.ndarray:
     """Seconds from publication to visibility of each row that was published after a moment."""
     parts = []
     for name, when in visible(table).items():
-        sent = pq.read_table(table / name, columns=["sent_at"])["sent_at"].cast("int64").to_numpy() / 1e6
+        found = pq.read_table(table / name, columns=["sent_at"])["sent_at"]
+        sent = found.cast(pa.timestamp("us")).cast("int64").to_numpy() / 1e6
         parts.append(when - sent[sent >= since])
     return np.concatenate(parts)
 
