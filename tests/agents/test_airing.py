@@ -5,27 +5,14 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import zmq
 
-from pzc import Agent, Protocol, SerializeError, Subscription, block
+from pzc import Agent, SerializeError, Subscription, block
 
-from tests.agents.notifying import KEY, TIMEOUT, balance, run_threads
-
-
-@pytest.fixture
-def publisher() -> Iterator[Agent]:
-    with Agent(protocol=Protocol(KEY)) as made:
-        yield made
-
-
-@pytest.fixture
-def reader() -> Iterator[Agent]:
-    with Agent(protocol=Protocol(KEY)) as made:
-        yield made
+from tests.agents.notifying import TIMEOUT, balance, run_threads
 
 
 def aired(agent: Agent, content: object = 0, key: str = "") -> int:
