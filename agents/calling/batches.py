@@ -72,10 +72,13 @@ class Batch:
         outcome = self._remote.request("batch", {"calls": self._calls}, self._timeout)
         if not isinstance(outcome, BatchOutcome):
             raise RemoteProtocolError(f"{self._remote.endpoint} answered a batch with {outcome!r:.100}")
-        self.__dict__["_results"] = outcome.results
-        if outcome.error is not None:
-            outcome.error.add_note(self._place(len(outcome.results)))
-            raise outcome.error
+        self.__dict__["_results"], error = outcome
+        if error is not None:
+            error.add_note(self._place(len(outcome.results)))
+            try:
+                raise error
+            finally:
+                del error, outcome  # its traceback holds this frame
 
     def _place(self, number: int) -> str:
         if number >= len(self._calls):

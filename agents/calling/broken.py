@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...protocol.errors import PeerLost
+from ...protocol.errors import CallTimeout, PeerLost
 
 
 class LineBroke(PeerLost):
@@ -31,3 +31,10 @@ def told(broken: LineBroke) -> PeerLost:
     lost = PeerLost(str(broken))
     lost.call_id = broken.call_id
     return lost
+
+
+def expired(error: CallTimeout, endpoint: str, timeout: float) -> CallTimeout:
+    """The end of a call without an answer, as users know it; ``timeout`` in seconds."""
+    late = CallTimeout(f"no reply from {endpoint} within {timeout:g} s; the call may or may not have run")
+    late.call_id = error.call_id
+    return late

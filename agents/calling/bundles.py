@@ -124,12 +124,20 @@ class Bundle:
                 self._pop(number)
                 _fail(future, copy.copy(error))
 
-    def expire(self, now: float) -> float:
-        """End the calls whose time is over; gives when the next one's is, in monotonic seconds."""
-        for number, future in enumerate(self.futures):
-            if future is not None and future.due <= now:
-                self._pop(number)
+    def expire(self, now: float) -> int:
+        """End the calls whose time is over; gives how many."""
+        late = [
+            number for number, future in enumerate(self.futures) if future is not None and future.due <= now
+        ]
+        for number in late:
+            future = self._pop(number)
+            if future is not None:
                 _expire(future, self._outbox.peer)
+        return len(late)
+
+    @property
+    def due(self) -> float:
+        """When the time of the next call is over, in monotonic seconds; never without any."""
         return min((future.due for future in self.futures if future is not None), default=math.inf)
 
     def _pop(self, number: Any) -> CallFuture | None:
@@ -307,12 +315,13 @@ class Outbox:
         now = time.monotonic()
         self._look_at = math.inf
         late = [future for future in self._unsent() if future.due <= now]
-        sent = sum(bundle.left for bundle in self._bundles)
         for future in late:
             _expire(future, self.peer)
-        nearest = min((bundle.expire(now) for bundle in [*self._bundles]), default=math.inf)
-        if late or sent != sum(bundle.left for bundle in self._bundles):
+        expired = [bundle for bundle in [*self._bundles] if bundle.expire(now)]
+        if late or expired:
             self._deferred.forget(self.peer)
+        # Only now: the end of a bundle lets the next one go.
+        nearest = min((bundle.due for bundle in self._bundles), default=math.inf)
         nearest = min([nearest, *(future.due for future in self._unsent() if future.due > now)])
         if nearest < math.inf:
             self._look_until(max(nearest, now))

@@ -296,6 +296,6 @@ def _settle(future: Future[Any], result: Any = None, error: BaseException | None
     if future.done() or not future.set_running_or_notify_cancel():
         return
     if error is not None:
-        future.set_exception(error)
+        future.set_exception(error.with_traceback(None))  # else the two hold each other
     else:
         future.set_result(result)

@@ -191,7 +191,8 @@ class CallFuture(Future[Any]):
             if error is None:
                 self.set_result(value)
             else:
-                self.set_exception(error)
+                # Its traceback would hold this future until the collector runs.
+                self.set_exception(error.with_traceback(None))
         except InvalidStateError:  # cancelled just now; this wakes whoever waits for it
             self.set_running_or_notify_cancel()
 

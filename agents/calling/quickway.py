@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .reply import Reply
 
 ReadOther = Callable[[Peer, Line, list[Buffer], Buffer], "Reply | None"]
-LineFailed = Callable[[Peer, BaseException, Buffer, float], "Reply"]
+LineFailed = Callable[[Peer, BaseException, Buffer, float], "Reply | None"]
 Refused = Callable[[Peer, "Reply", object, float, float], "Reply"]
 
 _forks = 0
@@ -117,14 +117,14 @@ class QuickWay:
             transport.close()
             if isinstance(exc, PeerLost) and not sent:
                 return None
-            return self._line_failed(self._peer, exc, msgid, deadline).content
+            recovered = self._line_failed(self._peer, exc, msgid, deadline)
+            if recovered is None:
+                raise
+            return recovered.content
         if reply is not None and reply.refusal is not None:
             transport.close()
             return self._refused(self._peer, reply, content, deadline - timeout, deadline).content
-        if len(ready) < MAX_IDLE and self._lines.open:
-            ready.append(line)
-        else:
-            transport.close()
+        self._give_back(line)
         return value
 
     def _read_on(self, line: Line, frames: list[Buffer], msgid: Buffer, deadline: float) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple
 
 from ...protocol.errors import PzcError
@@ -25,5 +26,5 @@ def accepted(reply: Reply) -> Reply:
         PzcError: the refusal.
     """
     if reply.refusal is not None:
-        raise reply.refusal
+        raise copy.copy(reply.refusal)  # the frames of its traceback hold the reply
     return reply

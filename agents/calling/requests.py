@@ -26,7 +26,7 @@ from ...protocol.session import AskingSession
 from ..counters import Counters
 from ..messages import control, is_word, read_ps_message, read_refusal
 from ..wire import Protocol, now_ms
-from .broken import LineBroke, Lost, NotSent, told
+from .broken import LineBroke, Lost, NotSent, expired, told
 from .endings import Endings
 from .lines import Line, Lines, abilities, arriving, asking_session, capabilities
 from .peers import OFFSET_WORTH_TELLING_MS, Peer, Peers, hello, read_hello, read_info_00
@@ -103,10 +103,7 @@ class Requester:
             return again(self._request, endpoint, content, deadline, transport, started, recover=False)
         except CallTimeout as exc:
             self.forget(endpoint)
-            text = f"no reply from {endpoint} within {timeout:g} s; the call may or may not have run"
-            late = CallTimeout(text)
-            late.call_id = exc.call_id
-            raise late from exc
+            raise expired(exc, endpoint, timeout) from exc
         except LineBroke as exc:
             self.forget(endpoint)
             raise told(exc) from exc
@@ -258,14 +255,14 @@ class Requester:
         fresh = self.after_refusal(peer, reply, started, deadline)
         return self.request(fresh.endpoint, content, max(0.0, deadline - time.monotonic()), "tcp")
 
-    def _line_failed(self, peer: Peer, error: BaseException, msgid: Buffer, deadline: float) -> Reply:
-        """What becomes of a call whose line failed when the request was on it."""
+    def _line_failed(self, peer: Peer, error: BaseException, msgid: Buffer, deadline: float) -> Reply | None:
+        """What becomes of a call whose line failed when the request was on it; None: the error is raised."""
         call_id = str(msgid, "ascii")
         if isinstance(error, CallTimeout):
             self.forget(peer.endpoint)
             error.call_id = call_id
         if not isinstance(error, PeerLost):
-            raise error
+            return None
         try:
             return accepted(self._recover(peer, Lost(str(error), call_id), deadline))
         except LineBroke as exc:
@@ -322,7 +319,10 @@ class Requester:
                 self._counters.add("calls_recovered")
                 return reply
             until = deadline  # it runs there
-        raise lost
+        try:
+            raise lost
+        finally:
+            del lost  # its traceback holds this frame
 
     def _answers(self, envelope: Envelope, peer: Peer, msgid: str) -> bool:
         if envelope.dialect == PZC00:

@@ -104,7 +104,10 @@ class RemoteStream(Iterator[Any]):
     def _raise_or_stop(self) -> None:
         error, self._error = self._error, None
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
         if self._done:
             raise StopIteration
 

@@ -78,4 +78,7 @@ class Signal:
                 else:
                     logger.warning("a further slot of the same emission failed", exc_info=exc)
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback holds this frame, and with it what was emitted

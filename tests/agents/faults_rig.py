@@ -199,7 +199,10 @@ class Metronome:
 
     def late(self, begin: float, end: float) -> float:
         """Seconds by which it was late in all between two moments."""
-        return sum(late for at, late in self._late.copy() if begin <= at <= end + self.BEAT)
+        beats = [(at, late) for at, late in self._late.copy() if begin <= at <= end + self.BEAT]
+        last = beats[-1][0] if beats else begin
+        overdue = time.monotonic() - last - self.BEAT  # of the beat that has not come yet
+        return sum(late for _, late in beats) + max(0.0, overdue)
 
     def __enter__(self) -> Metronome:
         self._thread.start()

@@ -159,6 +159,21 @@ def test_a_call_that_was_sent_ends_with_its_own_timeout(proxy: Proxy, notes: Not
     assert attach(waits.call_id, protocol=Protocol(KEY)).result(TIMEOUT) == "through"
 
 
+def test_a_call_that_leaves_when_another_ends_unanswered_still_ends_with_its_own_timeout(
+    proxy: Proxy, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundled, "LATE", 2 * TIMEOUT)
+    monkeypatch.setattr(bundles, "PATIENCE", 2 * TIMEOUT)
+    unanswered = proxy.wait.options(timeout=0.2).future()
+    assert notes.entered.wait(TIMEOUT)
+    next_one = proxy.note.options(timeout=0.4).future("next")
+    proxy.note.options(timeout=4 * TIMEOUT).future("in the same bundle")
+    for each in (unanswered, next_one):
+        with pytest.raises(CallTimeout, match="within 0"):
+            each.result(TIMEOUT)
+    assert next_one.sent
+
+
 def test_a_bundle_that_nobody_answers_does_not_hold_up_the_next_one(
     proxy: Proxy, server: Server, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
