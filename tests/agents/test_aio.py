@@ -16,6 +16,7 @@ from pzc.agents.awaiting.awaiting import outcome
 
 from tests.agents.benches import Bench, bench_served, proxy_of, reached, run
 from tests.agents.calling import KEY, TIMEOUT, ServerProcess, in_thread
+from tests.agents.turns import turns
 
 
 @pytest.fixture
@@ -107,8 +108,7 @@ def test_the_event_loop_goes_on_while_a_proxy_is_connected(silent: str) -> None:
     async def main() -> None:
         psu = proxy_of(silent, timeout=0.3)
         waiting = asyncio.ensure_future(psu.voltage)
-        for _ in range(100):
-            await asyncio.sleep(0)
+        await turns(100)
         assert not waiting.done()
         with pytest.raises((CallTimeout, PeerLost)):
             await waiting
@@ -138,7 +138,7 @@ def test_a_hundred_tasks_share_one_proxy_and_one_connection() -> None:
     async def main(endpoint: str) -> list[int]:
         psu = aio.Proxy(endpoint, protocol=Protocol(KEY), timeout=TIMEOUT)
         calls = asyncio.gather(*(psu.ramp(number) for number in range(100)))
-        await asyncio.sleep(0)
+        await turns()
         assert sum(thread.name == "pzc-aio" for thread in threading.enumerate()) <= 1
         results = await calls
         await aio.close(psu)
@@ -212,7 +212,7 @@ def test_a_cancelled_task_takes_back_a_call_that_has_not_started(bench: tuple[Be
             first = asyncio.create_task(psu.wait())
             await reached(served.entered)
             second = asyncio.create_task(psu.count())
-            await asyncio.sleep(0)
+            await turns()
             second.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await second
@@ -260,7 +260,7 @@ def test_a_cancelled_task_does_not_spoil_the_connection_for_others(bench: tuple[
     async def main() -> int:
         psu = proxy_of(bench[1])
         first, second = asyncio.create_task(psu.ramp(1)), asyncio.create_task(psu.ramp(2))
-        await asyncio.sleep(0)
+        await turns()
         first.cancel()
         result = await second
         await aio.close(psu)

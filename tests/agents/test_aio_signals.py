@@ -13,6 +13,7 @@ from pzc import Notification, aio, drop, latest
 
 from tests.agents.benches import Bench, bench_served, proxy_of, reached, run
 from tests.agents.calling import TIMEOUT
+from tests.agents.turns import turns
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_iterating_a_signal_ends_when_the_proxy_is_closed(bench: tuple[Bench, st
             return [notification async for notification in notifications]
 
         waiting = asyncio.create_task(rest())
-        await asyncio.sleep(0)
+        await turns()
         await aio.close(psu)
         return await waiting
 
@@ -184,8 +185,7 @@ def test_a_coroutine_slot_is_called_once_at_a_time_and_in_order(bench: tuple[Ben
 
         async def slot(value: int) -> None:
             begun.append(value)
-            for _ in range(10):
-                await asyncio.sleep(0)
+            await turns(10)
             assert begun[-1] == value
             ended.append(value)
             if value == 99:

@@ -10,6 +10,7 @@ from pzc import Agent, Notification, Subscription, drop, latest
 from pzc.agents.dispatch import Executor
 
 from tests.agents.notifying import TIMEOUT, run_threads
+from tests.agents.turns import turns
 
 
 def note(number: int, content: object) -> Notification:
@@ -32,7 +33,7 @@ def test_notifications_arrive_without_blocking_the_event_loop() -> None:
             nonlocal ticks
             while True:
                 ticks += 1
-                await asyncio.sleep(0)
+                await turns()
 
         ticking = asyncio.create_task(tick())
         async for notification in subscription:
@@ -153,7 +154,7 @@ def test_each_consumer_gets_a_content_of_its_own(subscription: Subscription) -> 
 def test_a_reader_whose_event_loop_is_gone_does_no_harm(subscription: Subscription) -> None:
     loop = asyncio.new_event_loop()
     task = loop.create_task(subscription.__anext__())
-    loop.run_until_complete(asyncio.sleep(0))
+    loop.run_until_complete(turns())
     loop.call_soon(loop.stop)
     loop.run_forever()
     waker = subscription._wakers[0]

@@ -15,6 +15,7 @@ from pzc.agents.notifying.awaited import is_awaited
 
 from tests.agents.linked import LONG, WAYS, pair, publish_until_full, wait_until
 from tests.agents.notifying import TIMEOUT
+from tests.agents.turns import turns
 
 every_way = pytest.mark.parametrize("way", WAYS)
 
@@ -41,7 +42,7 @@ def test_a_decorated_coroutine_is_awaited_in_order(way: str) -> None:
 
         @reader.on(publisher.rep_endpoint, "t", policy=LONG, transport=way)
         async def take(notification: Notification) -> None:
-            await asyncio.sleep(0)
+            await turns()
             found.put(notification.content)
 
         for number in range(20):

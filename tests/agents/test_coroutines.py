@@ -15,12 +15,7 @@ from pzc.protocol.errors import CallCancelled, PeerLost
 
 from tests.agents.calling import TIMEOUT, in_thread, served
 from tests.agents.notifying import run_threads
-
-
-async def turns() -> None:
-    """Let everything else in the event loop have some turns."""
-    for _ in range(20):
-        await asyncio.sleep(0)
+from tests.agents.turns import turns, value_after_a_turn
 
 
 class Meeting:
@@ -50,7 +45,7 @@ class Meeting:
         try:
             await asyncio.wait_for(asyncio.Event().wait(), TIMEOUT)
         finally:
-            await turns()
+            await turns(20)
             self.ended.set()
 
     async def stubborn(self) -> str:
@@ -62,7 +57,7 @@ class Meeting:
         return "never told"
 
     async def fail(self) -> None:
-        await asyncio.sleep(0)
+        await turns()
         raise ValueError("out of range")
 
     async def leave(self) -> None:
@@ -174,7 +169,7 @@ def test_no_thread_is_started_before_the_first_coroutine(coroutines: Coroutines)
 def test_after_close_a_coroutine_is_refused_and_left_closed(coroutines: Coroutines) -> None:
     coroutines.close()
     with pytest.raises(PeerLost, match="is being stopped"):
-        coroutines.run(asyncio.sleep(0))
+        coroutines.run(turns())
 
 
 def test_a_call_that_was_cancelled_before_its_coroutine_began_does_not_run_it(
@@ -184,7 +179,7 @@ def test_a_call_that_was_cancelled_before_its_coroutine_began_does_not_run_it(
 
     async def work() -> None:
         ran.append(1)
-        await asyncio.sleep(TIMEOUT)
+        await asyncio.wait_for(asyncio.Event().wait(), TIMEOUT)
         ran.append(2)
 
     call = Call("id", Caller("me", None, ""))
@@ -204,7 +199,7 @@ def test_a_call_that_is_cancelled_after_its_coroutine_ended_is_told_and_nothing_
     call = Call("id", Caller("me", None, ""))
     token = set_current(call)
     try:
-        assert coroutines.run(asyncio.sleep(0, 7)) == 7
+        assert coroutines.run(value_after_a_turn(7)) == 7
     finally:
         reset_current(token)
     coroutines.close()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pzc import Agent, Protocol, Refused, Server
 from pzc.agents.serving import generators, holding
 
 from tests.agents.calling import KEY, TIMEOUT
+from tests.agents.turns import turns
 
 
 class Source:
@@ -54,7 +54,7 @@ class Source:
     async def tick(self, stop: int) -> AsyncIterator[int]:
         try:
             for number in range(stop):
-                await asyncio.sleep(0)
+                await turns()
                 yield number
         finally:
             self.closed.set()
