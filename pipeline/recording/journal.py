@@ -35,15 +35,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ConfigError, JournalError
-from .. import missing
 from ..locking import lock_file
 from .rows import JournalRow, Rows
 from .segments import BLOB_BYTES, last_offset, remove_leftovers, write_segment
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 if TYPE_CHECKING:
     from ...agents.mail.bursts import Burst
@@ -243,7 +237,7 @@ class Journal:
                 self._flying = rows
             try:
                 write_segment(self.directory, self.recorder, self._durable + 1, rows)
-            except (OSError, pa.ArrowException) as exc:
+            except Exception as exc:  # of the disk, or for want of memory or threads: every row is kept
                 raise self._failed(exc, oldest) from exc
             self._succeeded()
             return self._durable

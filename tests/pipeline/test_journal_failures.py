@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,6 +98,21 @@ def test_a_segment_appears_by_its_rename_only(tmp_path: Path, monkeypatch: pytes
             with pytest.raises(JournalError, match="no rename"):
                 journal.commit()
         assert os.listdir(tmp_path) == [".lock-r"]
+
+
+def test_a_want_of_threads_for_blobs_keeps_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with Journal(tmp_path, recorder="r") as journal:
+        for sequence in range(2):
+            journal.append(a_row(sequence, bytes([sequence]) * (BLOB_BYTES + 1)))
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(JournalError, match="new thread"):
+                journal.commit()
+        assert journal.pending_rows == 2
+    assert sequences(tmp_path) == [0, 1]
 
 
 def test_a_failed_write_does_not_raise_in_append(tmp_path: Path) -> None:
