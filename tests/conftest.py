@@ -153,6 +153,8 @@ def _process_wide_machinery() -> None:
     """Start what a process starts once and keeps, so that no test is blamed for it."""
     resource_tracker.ensure_running()
     zmq.Frame(b"starts the thread that frees zero-copy frames", copy=False)
+    gc.collect()
+    gc.freeze()  # a look of the collector at everything that was imported and collected stops all threads
 
 
 @pytest.fixture(scope="module", autouse=True)
