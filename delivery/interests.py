@@ -21,13 +21,27 @@ from .mail import ALL
 W = TypeVar("W")
 
 
-class Interests(Generic[W]):
-    """Finds subscribers by topic and key; its length counts the entities. ``W`` is compared by identity."""
+class _Share(Generic[W]):
+    """The entities of a topic that one subscriber has: how many, and the group of it alone."""
 
-    __slots__ = ("_everything", "_topics")
+    __slots__ = ("alone", "entities")
+
+    def __init__(self, who: W) -> None:
+        self.alone = (who,)
+        self.entities = 0
+
+
+class Interests(Generic[W]):
+    """Finds subscribers by topic and key; its length counts the entities. ``W`` is compared by identity.
+
+    Nothing that is asked or told of one entity looks at any other one.
+    """
+
+    __slots__ = ("_everything", "_shares", "_topics")
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[str | None, tuple[W, ...]]] = {}
+        self._shares: dict[str, dict[int, _Share[W]]] = {}
         self._everything: tuple[W, ...] = ()
 
     def __len__(self) -> int:
@@ -35,28 +49,46 @@ class Interests(Generic[W]):
 
     def add(self, topic: str, key: str | None, who: W) -> None:
         """Subscribe; whoever calls does so once for each entity."""
-        entities = self._topics.setdefault(topic, {})
-        entities[key] = (*entities.get(key, ()), who)
+        entities, shares = self._topics.setdefault(topic, {}), self._shares.setdefault(topic, {})
+        share = shares.get(id(who))
+        if share is None:
+            share = shares[id(who)] = _Share(who)
+        share.entities += 1
+        others = entities.get(key)
+        entities[key] = share.alone if others is None else (*others, who)
         if topic == ALL:
             self._everything = entities[key]
 
     def discard(self, topic: str, key: str | None, who: W) -> None:
         """Unsubscribe; an entity without a subscriber is erased, and so is a topic without entities."""
         entities = self._topics.get(topic, {})
-        left = tuple(other for other in entities.get(key, ()) if other is not who)
+        group = entities.get(key, ())
+        left = tuple(other for other in group if other is not who)
+        if len(left) == len(group):
+            return
         if left:
             entities[key] = left
         else:
-            entities.pop(key, None)
+            del entities[key]
             if not entities:
-                self._topics.pop(topic, None)
+                del self._topics[topic]
+        self._leave(topic, who)
         if topic == ALL:
             self._everything = left
 
+    def _leave(self, topic: str, who: W) -> None:
+        shares = self._shares[topic]
+        share = shares[id(who)]
+        share.entities -= 1
+        if not share.entities:
+            del shares[id(who)]
+            if not shares:
+                del self._shares[topic]
+
     def about(self, topic: str) -> set[W]:
         """Who gets any message of a topic, whatever its key."""
-        groups = self._topics.get(topic, {}).values()
-        return {who for group in (*groups, self._everything) for who in group}
+        shares = self._shares.get(topic, {}).values()
+        return {share.alone[0] for share in shares}.union(self._everything)
 
     def knows(self, topic: str) -> bool:
         """Whether anybody gets any message of a topic."""
@@ -84,10 +116,11 @@ class Subscriptions:
     Iterates over ``(topic, key)``.
     """
 
-    __slots__ = ("_count", "_topics")
+    __slots__ = ("_count", "_told", "_topics")
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[str | None, tuple[str, ...]]] = {}
+        self._told: dict[str, dict[tuple[str, ...], int]] = {}  # for whom, and how many entities of a topic
         self._count = 0
 
     def __len__(self) -> int:
@@ -99,14 +132,31 @@ class Subscriptions:
     def add(self, topic: str, key: str | None, who: tuple[str, ...] = ()) -> bool:
         """Whether the entity is new; it is for these from now on."""
         keys = self._topics.setdefault(topic, {})
-        new = key not in keys
-        keys[key] = who
-        self._count += new
-        return new
+        before = keys.get(key)
+        if before != who:
+            keys[key] = self._tell(topic, who)
+            if before is not None:
+                self._untell(topic, before)
+        self._count += before is None
+        return before is None
+
+    def _tell(self, topic: str, who: tuple[str, ...]) -> tuple[str, ...]:
+        """One entity more is for these; returns them as they are for all others."""
+        told = self._told.setdefault(topic, {})
+        told[who] = told.get(who, 0) + 1
+        return next(iter(told)) if len(told) == 1 else who
+
+    def _untell(self, topic: str, who: tuple[str, ...]) -> None:
+        told = self._told[topic]
+        told[who] -= 1
+        if not told[who]:
+            del told[who]
+            if not told:
+                del self._told[topic]
 
     def who(self, topic: str) -> set[str]:
         """For whom it has any message of a topic; empty when that was not said."""
-        groups = (*self._topics.get(topic, {}).values(), *self._topics.get(ALL, {}).values())
+        groups = {*self._told.get(topic, ()), *self._told.get(ALL, ())}
         return {who for group in groups for who in group}
 
     def discard(self, topic: str, key: str | None) -> bool:
@@ -114,7 +164,7 @@ class Subscriptions:
         keys = self._topics.get(topic)
         if keys is None or key not in keys:
             return False
-        del keys[key]
+        self._untell(topic, keys.pop(key))
         self._count -= 1
         if not keys:
             del self._topics[topic]

@@ -27,6 +27,7 @@ SPAN = 10
 _FINE = 16  # steps of a power of two
 _STEPS = 2.0 * _FINE  # of the fractions from 0 to 1, of which `math.frexp` gives the upper half
 _LEAST, _MOST = 2.0**-20, 2.0**15
+_LONG_AGO = -math.inf
 _frexp = math.frexp
 
 
@@ -113,9 +114,9 @@ class Meter:
         self.messages = 0
         self.bytes = 0
         self._began: float | None = None
-        self._next = -math.inf  # begin of the next second
-        # Which second, and how many messages and bytes there were before it.
-        self._seconds: deque[tuple[int, int, int]] = deque(maxlen=SPAN + 2)
+        self._next = _LONG_AGO  # begin of the next second
+        # Which second, and how many messages and bytes there were before it; replaced as a whole.
+        self._seconds: tuple[tuple[int, int, int], ...] = ()
 
     def add(self, now: float, messages: int, size: int) -> None:
         """So many messages more, of so many bytes together."""
@@ -129,7 +130,7 @@ class Meter:
             self._began = now
         second = int(now)
         self._next = second + 1.0
-        self._seconds.append((second, self.messages, self.bytes))
+        self._seconds = (*self._seconds[-SPAN - 1 :], (second, self.messages, self.bytes))
 
     def rate(self, now: float) -> Rate:
         """Messages and bytes in a second, of late."""
@@ -145,7 +146,7 @@ class Meter:
 
     def _before(self, second: int) -> tuple[int, int]:
         """Messages and bytes until a second began."""
-        for begun, messages, size in list(self._seconds):
+        for begun, messages, size in self._seconds:
             if begun >= second:
                 return messages, size
         return self.messages, self.bytes

@@ -18,6 +18,7 @@ batch of all, and the first one after `forget`, *begins*: what the publisher had
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 from .mail import MAX_COMMANDS, Command, Commands
 from .policies import Policy
@@ -30,10 +31,11 @@ class Orders:
         flying: the batch in flight.
     """
 
-    __slots__ = ("_anew", "_number", "_saying", "_waiting", "_wanted", "flying")
+    __slots__ = ("_anew", "_count", "_number", "_saying", "_waiting", "_wanted", "flying")
 
     def __init__(self) -> None:
-        self._wanted: dict[tuple[str, str | None], bool] = {}
+        self._wanted: dict[str, dict[str | None, None]] = {}  # keys by topic
+        self._count = 0
         self._waiting: dict[tuple[str, str | None], bool] = {}
         self._number = 0
         self._anew = self._saying = True
@@ -41,7 +43,7 @@ class Orders:
 
     def __len__(self) -> int:
         """The number of topics and keys that are wanted."""
-        return len(self._wanted)
+        return self._count
 
     @property
     def settled(self) -> bool:
@@ -50,24 +52,28 @@ class Orders:
 
     def order(self, command: Command) -> None:
         """Subscribe or unsubscribe, after all that was said before."""
-        entity = (command.topic, command.key)
-        if command.subscribe:
-            self._wanted[entity] = True
+        topic, key, subscribe, _ = command
+        keys = self._wanted.setdefault(topic, {})
+        self._count += subscribe - (key in keys)
+        if subscribe:
+            keys[key] = None
         else:
-            self._wanted.pop(entity, None)
-        self._waiting.pop(entity, None)
-        self._waiting[entity] = command.subscribe
+            keys.pop(key, None)
+            if not keys:
+                del self._wanted[topic]
+        self._waiting.pop((topic, key), None)
+        self._waiting[topic, key] = subscribe
 
     def forget(self) -> None:
         """The publisher knows nothing any more: everything that is wanted is to be said anew."""
-        self._waiting = dict(self._wanted)
+        self._waiting = {(topic, key): True for topic, keys in self._wanted.items() for key in keys}
         self._anew = self._saying = True
         self.flying = None
 
     def next(self, policy: Policy) -> Commands | None:
         """The batch in flight, or a new one; None when there is nothing to say."""
         if self.flying is None and (self._waiting or self._anew):
-            entities = list(self._waiting.items())[:MAX_COMMANDS]
+            entities = list(islice(self._waiting.items(), MAX_COMMANDS))
             for entity, _ in entities:
                 del self._waiting[entity]
             commands = [Command(topic, key, subscribe) for (topic, key), subscribe in entities]

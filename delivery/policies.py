@@ -19,11 +19,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..protocol.errors import ConfigError
 
 T = TypeVar("T")
+
+_NOTHING: deque[Any] = deque(maxlen=0)  # what nothing can be put into: most inboxes of many are empty
 
 NAMES = ("drop", "latest", "block", "mailbox")
 WHEN_FULL = ("drop_oldest", "block")
@@ -210,15 +212,23 @@ class Inbox(Generic[T]):
 
     Args:
         policy: what is dropped when it is full, if anything.
-        on_drop: called with each item that is dropped.
+
+    Attributes:
+        policy: as given.
+        received: items that the reader took.
+        dropped: items that it never will.
+        refused: dropped ones that the owner has to be done with and remove; None as long as there are none.
     """
 
-    def __init__(self, policy: Policy, on_drop: Callable[[T], object] | None = None) -> None:
+    __slots__ = ("_items", "_thrifty", "dropped", "policy", "received", "refused")
+
+    def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.received = 0
         self.dropped = 0
-        self._on_drop = on_drop
-        self._items: deque[T] = deque()
+        self.refused: list[T] | None = None
+        self._thrifty = policy.name == "mailbox"  # of which one process may have 100 000
+        self._items: deque[T] = _NOTHING
 
     def __len__(self) -> int:
         return len(self._items)
@@ -230,13 +240,18 @@ class Inbox(Generic[T]):
             self._drop(dropped)
             if dropped is item:
                 return False
+        if self._items is _NOTHING:
+            self._items = deque()
         self._items.append(item)
         return True
 
     def offer_all(self, items: Sequence[T]) -> None:
         """Take several, as `offer` each."""
         if not self.policy.lossy or len(items) + len(self._items) <= self.policy.bound:
-            self._items.extend(items)
+            if self._items is _NOTHING:
+                self._items = deque(items)
+            else:
+                self._items.extend(items)
             return
         for item in items:
             self.offer(item)
@@ -248,6 +263,8 @@ class Inbox(Generic[T]):
             IndexError: when nothing is pending.
         """
         item = self._items.popleft()
+        if self._thrifty and not self._items:
+            self._items = _NOTHING
         self.received += 1
         return item
 
@@ -257,7 +274,16 @@ class Inbox(Generic[T]):
         if not items:
             return None
         self.received += 1
-        return items.popleft()
+        item = items.popleft()
+        if self._thrifty and not items:
+            self._items = _NOTHING
+        return item
+
+    def refuse(self, items: Sequence[T]) -> None:
+        """The owner has to be done with these, whether or not they are counted."""
+        if self.refused is None:
+            self.refused = []
+        self.refused += items
 
     def lose(self, count: int) -> None:
         """Count notifications that were lost on the way here."""
@@ -271,6 +297,7 @@ class Inbox(Generic[T]):
         """Drop and count everything pending."""
         while self._items:
             self._drop(self._items.popleft())
+        self._items = _NOTHING
 
     def forget(self, unwanted: Callable[[T], bool]) -> None:
         """Drop and count those pending items that nobody wants any more."""
@@ -280,5 +307,4 @@ class Inbox(Generic[T]):
 
     def _drop(self, item: T) -> None:
         self.dropped += 1
-        if self._on_drop is not None:
-            self._on_drop(item)
+        self.refuse((item,))

@@ -27,12 +27,7 @@ from ...delivery.collector import Arrived, Collector, Event, Forgotten, Missed, 
 from ...delivery.mail import Applied, Command, CommandRequest, PollRequest, Position
 from ...delivery.policies import strongest
 from ...protocol.bundle import Item
-from ...protocol.errors import (
-    CallTimeout,
-    PzcError,
-    Refused,
-    SubscriptionClosed,
-)
+from ...protocol.errors import CallTimeout, PzcError, Refused, SubscriptionClosed
 from ..calling.peers import Peer
 from ..calling.reply import Reply
 from ..links.arrivals import Arrival
@@ -95,10 +90,8 @@ class Reader:
         self._collector: Collector[Item] | None = None
         self._book: Book | None = None
         self._unclaimed = Unclaimed(UNCLAIMED)
-        self._over = threading.Event()
-        self._gave_back = threading.Event()
-        self._parked = False
-        self._noted = False
+        self._over, self._gave_back = threading.Event(), threading.Event()
+        self._parked = self._noted = self._queued = False
         self._timer: Timer | None = None
 
     def __repr__(self) -> str:
@@ -123,11 +116,12 @@ class Reader:
             PolicyRefused, Refused, CallTimeout, PeerLost: as `readers.subscribe`.
             SubscriptionClosed: when it has ended meanwhile; another one is needed.
         """
-        place = Place(subscription, self.name is not None)
+        confirmed: Future[None] = Future()
+        place = Place(subscription, self.name is not None, confirmed)
         try:
             self._offers.ask(subscription, deadline)
             self._enter(place)
-            place.confirmed.result(max(0.0, deadline - time.monotonic()))
+            confirmed.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError as exc:
             self.remove(subscription)
             if isinstance(exc, CallTimeout):
@@ -143,13 +137,13 @@ class Reader:
                 raise SubscriptionClosed("the mailbox is not read any more")
             policy = place.subscription.policy
             if self._collector is None:
-                self._collector = Collector(
-                    policy, time.monotonic(), hold=HOLD, patience=PATIENCE, delay=SPACING
-                )
-            self._collector.policy = strongest([policy, self._collector.policy])
+                now = time.monotonic()
+                self._collector = Collector(policy, now, hold=HOLD, patience=PATIENCE, delay=SPACING)
+            if policy != self._collector.policy:
+                self._collector.policy = strongest([policy, self._collector.policy])
             self._places.add(place)
-            self._collector.subscribe(*place.entity)
-        self._loop.call(self._run)
+            self._collector.subscribe(place.topic, place.key)
+        self._run_soon()
 
     def remove(self, subscription: Subscription) -> None:
         """One subscription less; never waits for the publisher's answer."""
@@ -157,14 +151,14 @@ class Reader:
             found = self._places.remove(subscription)
             if found is not None and not self._parked and self._collector is not None:
                 again = self._collector.unsubscribe if found[1] else self._collector.subscribe
-                again(*found[0].entity)  # for fewer, or for nobody
+                again(found[0].topic, found[0].key)  # for fewer, or for nobody
             last = not self._places and not self.ended
             if last:
                 self._over.set()
         if last:
             threading.Thread(target=self._finish, name="pzc-mail end", daemon=True).start()
         else:
-            self._loop.call(self._run)
+            self._run_soon()
 
     def park(self, subscriptions: set[Subscription]) -> None:
         """These end with their agent; when no others are left, nothing more is done with, and it stays."""
@@ -178,12 +172,19 @@ class Reader:
             PzcError: when it could not be reached.
         """
         if self._line.move(endpoint, HOLD + PATIENCE):
-            self._loop.call(self._run)
+            self._run_soon()
 
     # --- to the publisher ----------------------------------------------------------------------------
 
+    def _run_soon(self) -> None:
+        """Many subscriptions that come or go together are told together."""
+        if not self._queued:
+            self._queued = True
+            self._loop.call(self._run)
+
     def _run(self) -> None:
         """Send what is due, and look again in time; I/O thread."""
+        self._queued = False
         if self.ended:
             return
         now = time.monotonic()
@@ -218,7 +219,7 @@ class Reader:
 
     def _who(self, command: Command) -> list[str]:
         with self._lock:
-            return self._places.who((command.topic, command.key))
+            return self._places.who(command.topic, command.key)
 
     def _failed(self, request: Asked) -> None:
         with self._lock:
@@ -242,7 +243,7 @@ class Reader:
         except PzcError as exc:
             logger.debug("%r: %s", self, exc)
             self._failed(request)
-            self._loop.call(self._run)
+            self._run_soon()
             return
         try:
             self._act(events)
@@ -257,7 +258,7 @@ class Reader:
             if collector is None or applied.position != collector.position:
                 return
             entities = dict.fromkeys((c.topic, c.key) for c in request.batch.commands if c.subscribe)
-            places = [place for entity in entities for place in self._places.at(entity) if place.held]
+            places = [place for entity in entities for place in self._places.at(*entity) if place.held]
             claims = [(place, self._unclaimed.claim(place)) for place in places]
         for place, early in claims:
             begin = partial(self._begin, place, applied.position, lasts, early)
@@ -276,9 +277,7 @@ class Reader:
 
     def _on_refused(self, error: Refused) -> None:
         """The publisher will not have it, now or any more."""
-        with self._lock:
-            places = list(self._places)
-        for place in places:
+        for place in self.places():
             place.fail(error)
             place.subscription.report_lost(str(error), ends=True)
 
@@ -296,20 +295,21 @@ class Reader:
                     place.miss(event.epoch, event.lost)
             elif isinstance(event, Restarted):
                 self._unclaimed.clear()
-                for place in self._all():
+                for place in self.places():
                     place.restart(event.epoch, self.peer.agent_id)
             elif isinstance(event, Forgotten):
-                for place in self._all():
+                for place in self.places():
                     place.forget()
             elif isinstance(event, Silent):
-                for place in self._all():
+                for place in self.places():
                     place.subscription.report_lost(
                         f"{self.peer.endpoint} has been unreachable for {event.seconds:.0f} s"
                     )
             else:
                 self._on_refused(Refused(f"{self!r}: {event.reason}"))
 
-    def _all(self) -> list[Place]:
+    def places(self) -> list[Place]:
+        """Those of all its subscriptions."""
         with self._lock:
             return list(self._places)
 
@@ -350,7 +350,7 @@ class Reader:
             self.counters.add("notifications_unclaimed")
             if self._collector is not None and self.name is not None:
                 for key in {None, arrival.key or None}:
-                    if not self._places.at((arrival.topic, key)):
+                    if not self._places.at(arrival.topic, key):
                         self._collector.unsubscribe(arrival.topic, key)
             arrival.consumed()
 

@@ -37,7 +37,11 @@ class _Table:
     def forget(self) -> None:
         self.lock = threading.Lock()
         self.readers: dict[Reader, Hashable] = {}
-        self.of: dict[Subscription, Reader] = {}
+
+    def of(self, subscription: Subscription) -> Reader | None:
+        """That of a subscription, unless it was the parent's of this forked process."""
+        reader = subscription.reader
+        return reader if reader in self.readers else None
 
     def reader(self, protocol: Protocol, peer: Peer, name: str | None) -> Reader:
         """That of a publisher and a name, or a new one."""
@@ -83,7 +87,7 @@ def subscribe(
         raise PolicyRefused(f"a mailbox is read over tcp, not over {transport}: use transport='auto'")
     while True:
         reader = _table.reader(protocol, peer, subscription.policy.durable)
-        _table.of[subscription] = reader
+        subscription.reader = reader
         try:
             reader.add(subscription, deadline)
             return
@@ -91,13 +95,13 @@ def subscribe(
             if time.monotonic() > deadline:
                 raise
         except BaseException:
-            _table.of.pop(subscription, None)
+            subscription.reader = None
             raise
 
 
 def remove(subscription: Subscription) -> None:
     """A subscription was closed; any thread, its own callback included."""
-    reader = _table.of.pop(subscription, None)
+    reader, subscription.reader = _table.of(subscription), None
     if reader is not None:
         reader.remove(subscription)
 
@@ -105,7 +109,7 @@ def remove(subscription: Subscription) -> None:
 def park(subscriptions: Iterable[Subscription]) -> None:
     """These are to end with their agent or process: mailboxes with a name are kept for the next one."""
     ending = set(subscriptions)
-    for reader in {reader for each in ending if (reader := _table.of.get(each)) is not None}:
+    for reader in {reader for each in ending if (reader := _table.of(each)) is not None}:
         if reader.name is not None:
             reader.park(ending)
 
@@ -116,7 +120,7 @@ def move(subscription: Subscription, endpoint: str) -> bool:
     Raises:
         PzcError: when it could not be reached.
     """
-    reader = _table.of.get(subscription)
+    reader = _table.of(subscription)
     if reader is not None:
         reader.move(endpoint)
     return reader is not None
@@ -133,7 +137,7 @@ def settle(timeout: float = JOIN_TIMEOUT) -> None:
 
 @atexit.register
 def _close_all() -> None:
-    subscriptions = list(_table.of)
+    subscriptions = [place.subscription for reader in list(_table.readers) for place in reader.places()]
     park(subscriptions)
     for subscription in subscriptions:
         with contextlib.suppress(Exception):

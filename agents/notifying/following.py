@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from ...delivery.sequences import Gap, Sequence
@@ -29,8 +30,10 @@ Observed = tuple[bool, Gap | None]
 class Following:
     """The numbers of one subscription; I/O thread."""
 
+    __slots__ = ("_begun", "_early", "_restarted", "_sequences")
+
     def __init__(self) -> None:
-        self._sequences: dict[str, Sequence] = {}
+        self._sequences: dict[str, Sequence] | None = None
         self._begun: tuple[int, Mapping[str, int]] | None = None
         self._early: list[Notification] | None = None
         self._restarted: int | None = None
@@ -81,17 +84,75 @@ class Following:
         before = lasts.get(topic, 0) if first_epoch == epoch else None
         if before is not None and number <= before:
             return False, None
-        sequence = self._sequences.get(topic)
+        sequences = self._sequences
+        if sequences is None:
+            sequences = self._sequences = {}
+        sequence = sequences.get(topic)
         if sequence is None:
-            sequence = self._sequences[topic] = Sequence()
+            sequence = sequences[topic] = Sequence()
             if before is not None:
                 sequence.begin(epoch, before)
         return (False, sequence.told(epoch, number)) if told else sequence.observe(epoch, number, upto)
 
     def restart(self, epoch: int) -> None:
         """Another agent has taken the publisher's place, numbering anew."""
-        self._sequences.clear()
+        self._sequences = None
         self._begun = None
         if self._early is None or self._restarted is not None:
             self._restarted = epoch
         self.hold()
+
+
+class Followed(ABC):
+    """What of a `Subscription` follows the broadcast plane; one that never does has no `Following`."""
+
+    publisher: str
+    _following: Following | None
+
+    @abstractmethod
+    def report_gap(self, gap: Gap) -> None:
+        """Count a loss and tell the user."""
+
+    @abstractmethod
+    def deliver(self, entry: Notification) -> None:
+        """Take a notification; never blocks."""
+
+    def _follow(self) -> Following:
+        following = self._following
+        if following is None:
+            following = self._following = Following()
+        return following
+
+    @property
+    def held(self) -> bool:
+        """True until the publisher has confirmed."""
+        following = self._following
+        return following is not None and following.held
+
+    def hold(self) -> None:
+        """Keep what arrives until `begin` tells what counts; I/O thread."""
+        self._follow().hold()
+
+    def begin(self, epoch: int, lasts: Mapping[str, int]) -> None:
+        """The publisher has confirmed; as `Following.begin`; I/O thread."""
+        gap, early = self._follow().begin(epoch, lasts)
+        if gap is not None:
+            self.report_gap(gap)
+        for notification in early:
+            if self.observe(notification.topic, notification.epoch, notification.sequence)[0]:
+                self.deliver(notification)
+
+    def observe(self, topic: str, epoch: int, number: int, told: bool = False, upto: int = 0) -> Observed:
+        """As `Following.observe`; the gap was reported then; I/O thread."""
+        new, gap = (self._following or self._follow()).observe(topic, epoch, number, told, upto)
+        if gap is not None:
+            self.report_gap(gap)
+        return new, gap
+
+    def restart(self, publisher: str, epoch: int) -> None:
+        """Another agent has taken the publisher's place, numbering anew; I/O thread.
+
+        The gap is reported when that one has confirmed: from then on nothing is lost unseen.
+        """
+        self.publisher = publisher
+        self._follow().restart(epoch)

@@ -51,38 +51,50 @@ class Arrivals:
 
     Attributes:
         offset_ms: the publisher's clock minus this one's.
+        meter: of all; made when the first one comes.
         throttled: notifications that a throttle left out.
         ignored: notifications of this process, left out for a subscription that ignores those.
     """
 
-    __slots__ = ("_ages", "_turn", "ignored", "meter", "offset_ms", "throttled")
+    __slots__ = ("_ages", "_meter", "_turn", "ignored", "offset_ms", "throttled")
 
     def __init__(self) -> None:
-        self.meter = Meter()
+        self._meter: Meter | None = None
         self.offset_ms = 0
         self.throttled = 0
         self.ignored = 0
-        self._ages = Histogram()
+        self._ages: Histogram | None = None
         self._turn = 0
+
+    @property
+    def meter(self) -> Meter:
+        """See the attributes."""
+        meter = self._meter
+        if meter is None:
+            meter = self._meter = Meter()
+        return meter
 
     def add(self, entries: Sequence[Entry], size: int | None = None) -> None:
         """Some that arrived together, at least one; the bytes of all, when that is known."""
         if size is None:
             size = sum([entry.size for entry in entries])
-        self.meter.add(monotonic(), len(entries), size)
+        (self._meter or self.meter).add(monotonic(), len(entries), size)
         turn = self._turn = (self._turn + 1) % SAMPLED
         if turn == 1:
             self._measure(entries[-1])
 
     def _measure(self, last: Entry) -> None:
+        ages = self._ages
+        if ages is None:
+            ages = self._ages = Histogram()
         if isinstance(last, Arrival):
-            self._ages.add(time() - (last.sent_ms - self.offset_ms) / 1000)
+            ages.add(time() - (last.sent_ms - self.offset_ms) / 1000)
         elif not last.initial:
-            self._ages.add(time() - last.sent_at + self.offset_ms / 1000)
+            ages.add(time() - last.sent_at + self.offset_ms / 1000)
 
     def statistics(self, now: float) -> dict[str, Any]:
         """See `told`."""
-        return told(self.meter, self._ages, now)
+        return told(self._meter or Meter(), self._ages or Histogram(), now)
 
 
 def told(meter: Meter, ages: Histogram | None, now: float) -> dict[str, Any]:

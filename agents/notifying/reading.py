@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Reading(ABC):
-    """The reading side of a `Subscription`, which makes ``_inbox`` and ``_changed``.
+    """The reading side of a `Subscription`, which makes ``_inbox`` and ``_mutex``.
 
     Attributes:
         refusal: why it could not follow its publisher, and has ended.
@@ -39,8 +39,10 @@ class Reading(ABC):
     """Receives in the calling thread while something is wanted, by a deadline, if it may."""
     _offered = False
     _inbox: Inbox[Entry]
-    _changed: threading.Condition
-    _wakers: list[Callable[[], object]]
+    _mutex: threading.RLock
+    _changed: threading.Condition | None
+    """Of `_mutex`; None until somebody waits."""
+    _wakers: tuple[Callable[[], object], ...]
     _reading: bool
     _closed: bool
 
@@ -71,7 +73,7 @@ class Reading(ABC):
 
     def passed(self, number: int, size: int) -> None:
         """Its sink took notifications of so many bytes."""
-        with self._changed:
+        with self._mutex:
             self._inbox.received += number
             self.arrivals.meter.add(time.monotonic(), number, size)
 
@@ -115,9 +117,10 @@ class Reading(ABC):
                 self._offered = False
                 self.lead(self._wants, math.inf if deadline is None else deadline)
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            with self._changed:
+            with self._mutex:
+                changed = self._changed = self._changed or threading.Condition(self._mutex)
                 self._reading = True  # from now on: it is asked with the lock
-                self._changed.wait_for(lambda: self._offered or not self._wants(), left)
+                changed.wait_for(lambda: self._offered or not self._wants(), left)
                 if not len(self._inbox):
                     if not self._closed:
                         if self._offered and left != 0:
@@ -134,9 +137,10 @@ class Reading(ABC):
 
     def offer_lead(self) -> None:
         """One of those who wait should ask to `lead`; any thread."""
-        with self._changed:
+        with self._mutex:
             self._offered = True
-            self._changed.notify()
+            if self._changed is not None:
+                self._changed.notify()
 
     def _wants(self) -> bool:
         """Whether nothing has come yet."""
@@ -165,18 +169,27 @@ class Reading(ABC):
             waker = partial(_wake, loop, arrived)
             with suppress(ReceiveTimeout, SubscriptionClosed):
                 return own_of(self._take(0))
-            with self._changed:
+            with self._mutex:
                 if len(self._inbox):
                     continue
                 if self._closed:
                     raise StopAsyncIteration
-                self._wakers.append(waker)
+                self._wakers = (*self._wakers, waker)
             try:
                 await arrived.wait()
             finally:
-                with self._changed:
-                    if waker in self._wakers:
-                        self._wakers.remove(waker)
+                with self._mutex:
+                    self._wakers = tuple(each for each in self._wakers if each is not waker)
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
 
 def _wake(loop: asyncio.AbstractEventLoop, arrived: asyncio.Event) -> None:

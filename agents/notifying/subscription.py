@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...delivery.policies import Inbox, Policy
 from ...delivery.sequences import Gap
@@ -30,12 +30,15 @@ from ..links import local
 from ..links.arrivals import Arrival
 from ..serving.execution import PROOFS, QUICK
 from .entries import Entry, done, notification_of, wanted
-from .following import Following, Observed
+from .following import Followed, Following
 from .metering import Arrivals
 from .notification import Callback, Notification
 from .opening import Opening
 from .reading import Reading
 from .rounds import Round
+
+if TYPE_CHECKING:
+    from ..mail.reader import Reader
 
 logger = logging.getLogger("pzc.subscription")
 
@@ -43,7 +46,7 @@ CALLBACK_TIMEOUT = 5.0
 """Seconds that `Subscription.close` waits for a callback that is running."""
 
 
-class Subscription(Reading):
+class Subscription(Followed, Reading):
     """Notifications of one topic, by callback or by `recv` and iteration.
 
     Always: ``received + dropped + throttled + ignored + pending = published since it began``. A loss on
@@ -53,7 +56,6 @@ class Subscription(Reading):
     Attributes:
         topic: the topic, or ``*`` for all of the publisher.
         policy: as given to `Agent.subscribe`.
-        gaps: the last 1000 `Gap` s, oldest first.
         on_gap: called with each Gap; set it before notifications flow.
         on_lost: called once with the reason when the publisher is gone.
         transport: ``tcp``, which the broadcast plane is too, ``unix`` or ``inproc``.
@@ -61,9 +63,17 @@ class Subscription(Reading):
         arrivals: what has reached it.
         who: what publishers know its agent by.
         type: that messages must have, as `advertise` says it; empty for any.
+        reader: of the mailbox that it comes out of; None for one that comes another way.
         ignores_local: whether what a publisher of this process publishes is left out.
         manual_ack: whether a message is done with only when `Notification.acknowledge` was called.
     """
+
+    __slots__ = (  # a process may have 100 000
+        "_callback", "_changed", "_closed", "_following", "_gaps", "_inbox", "_mutex", "_on_close",
+        "_opening", "_proofs", "_pumping", "_reading", "_running", "_throttle", "_wakers", "arrivals",
+        "callback_errors", "executor", "ignores_local", "key", "manual_ack", "on_gap", "on_lost",
+        "publisher", "raw", "reader", "sink", "throttle", "topic", "transport", "type", "who",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -83,25 +93,26 @@ class Subscription(Reading):
         self.raw = raw
         self.transport = "tcp"
         self.who = self.type = ""
+        self.reader: Reader | None = None
+        self.sink = None
         self.ignores_local = self.manual_ack = False
-        self.gaps: list[Gap] = []
+        self._gaps: list[Gap] | None = None
         self.on_gap: Callable[[Gap], object] | None = None
         self.on_lost: Callable[[str], object] | None = None
         self.callback_errors = 0
         self.throttle = throttle
         self._throttle = None if throttle is None else Throttle(throttle)
-        self._refused: list[Entry] = []  # to be done with once no lock is held
-        self._inbox: Inbox[Entry] = Inbox(policy, self._refused.append)
+        self._inbox: Inbox[Entry] = Inbox(policy)  # what it refuses is done with once no lock is held
         self.arrivals = Arrivals()
         self._proofs = 0
         self._callback = callback
         self.executor = executor
         self._on_close = on_close
-        self._following = Following()
+        self._following: Following | None = None
         self._mutex = threading.RLock()
-        self._changed = threading.Condition(self._mutex)
-        self._running = threading.RLock()
-        self._wakers: list[Callable[[], object]] = []
+        self._changed: threading.Condition | None = None
+        self._running: threading.RLock | None = None
+        self._wakers: tuple[Callable[[], object], ...] = ()
         self._opening: Opening | None = None
         self._pumping = self._reading = self._closed = False
 
@@ -115,46 +126,24 @@ class Subscription(Reading):
         return self._inbox.policy
 
     @property
+    def gaps(self) -> list[Gap]:
+        """The last 1000 `Gap` s, oldest first."""
+        return [] if self._gaps is None else self._gaps
+
+    def _keep_gap(self, gap: Gap) -> None:
+        gaps = self._gaps = self.gaps
+        gaps.append(gap)
+        del gaps[:-1000]
+
+    @property
     def closed(self) -> bool:
         """True after `close` or the agent's stop."""
         return self._closed
 
-    @property
-    def held(self) -> bool:
-        """True until the publisher has confirmed."""
-        return self._following.held
-
-    def hold(self) -> None:
-        """Keep what arrives until `begin` tells what counts; I/O thread."""
-        self._following.hold()
-
-    def begin(self, epoch: int, lasts: Mapping[str, int]) -> None:
-        """The publisher has confirmed; as `Following.begin`; I/O thread."""
-        gap, early = self._following.begin(epoch, lasts)
-        if gap is not None:
-            self.report_gap(gap)
-        for notification in early:
-            if self.observe(notification.topic, notification.epoch, notification.sequence)[0]:
-                self.deliver(notification)
-
-    def observe(self, topic: str, epoch: int, number: int, told: bool = False, upto: int = 0) -> Observed:
-        """As `Following.observe`; the gap was reported then; I/O thread."""
-        new, gap = self._following.observe(topic, epoch, number, told, upto)
-        if gap is not None:
-            self.report_gap(gap)
-        return new, gap
-
-    def restart(self, publisher: str, epoch: int) -> None:
-        """Another agent has taken the publisher's place, numbering anew; I/O thread.
-
-        The gap is reported when that one has confirmed: from then on nothing is lost unseen.
-        """
-        self.publisher = publisher
-        self._following.restart(epoch)
-
     def deliver(self, entry: Entry) -> None:
         """Take a notification; never blocks."""
-        if not (isinstance(entry, Notification) and self._following.keep(entry)):
+        following = self._following
+        if following is None or not (isinstance(entry, Notification) and following.keep(entry)):
             _start(self.admit((entry,)))
 
     def admit(self, entries: Sequence[Entry], size: int | None = None) -> Subscription | None:
@@ -188,7 +177,7 @@ class Subscription(Reading):
         if opening is None:
             return entries
         found, refused = opening.sift(entries)
-        self._refused += refused
+        self._inbox.refuse(refused)
         if opening.over:
             self._opening = None
         return found
@@ -201,28 +190,29 @@ class Subscription(Reading):
                 return None
         with self._mutex:
             if throttled:
-                self._refused += throttled
+                self._inbox.refuse(throttled)
                 self.arrivals.throttled += 0 if self._closed else len(throttled)
             if entries:
                 self.arrivals.add(entries, size)
-            (self._refused.extend if self._closed else self._inbox.offer_all)(entries)
-            if self._reading:
+            (self._inbox.refuse if self._closed else self._inbox.offer_all)(entries)
+            if self._reading and self._changed is not None:
                 self._changed.notify(len(entries))
             wakers = self._wakers
             if wakers:
-                self._wakers = []
+                self._wakers = ()
             start = self._callback is not None and not self._pumping and not self._closed
             self._pumping = self._pumping or start
-        if self._refused:
+        if self._inbox.refused:
             self._end_refused()
         for wake in wakers:
             wake()
         return self if start else None
 
     def _end_refused(self) -> None:
-        while self._refused:
+        refused = self._inbox.refused
+        while refused:
             with suppress(IndexError):  # another thread was quicker
-                done(self._refused.pop())
+                done(refused.pop())
 
     def report_gap(self, gap: Gap) -> None:
         """Count a loss and tell the user; called from the I/O thread."""
@@ -232,12 +222,11 @@ class Subscription(Reading):
             self._count_gap(counted)
 
     def _count_gap(self, gap: Gap) -> None:
-        with self._changed:
-            if self._closed or self._following.held:
+        with self._mutex:
+            if self._closed or self.held:
                 return
             self._inbox.lose(gap.count)
-            self.gaps.append(gap)
-            del self.gaps[:-1000]
+            self._keep_gap(gap)
         if self.on_gap is not None:
             self._submit(partial(self._tell, self.on_gap, gap))
 
@@ -279,7 +268,7 @@ class Subscription(Reading):
                     _start(self._admit((each,), None))
             with self._mutex:
                 held, refused = opening.take()
-                self._refused += refused
+                self._inbox.refuse(refused)
             self._end_refused()
 
     def _submit(self, function: Callable[[], None]) -> bool:
@@ -289,9 +278,14 @@ class Subscription(Reading):
             return False
 
     def _tell(self, function: Callable[[Any], object], argument: object, last: bool = False) -> None:
-        with self._running:
+        with self._running or self._make_running():
             if last or not self._closed:
                 self._call(function, argument)
+
+    def _make_running(self) -> threading.RLock:
+        with self._mutex:
+            running = self._running = self._running or threading.RLock()
+            return running
 
     @property
     def is_quick(self) -> bool:
@@ -312,7 +306,7 @@ class Subscription(Reading):
             Whether some are left; when not, the next arrival asks for a round anew.
         """
         take, mutex, callback, clock = self._inbox.take_if_any, self._mutex, self._callback, time.monotonic
-        with self._running:
+        with self._running or self._make_running():
             while True:
                 with mutex:
                     entry = None if self._closed else take()
@@ -358,21 +352,22 @@ class Subscription(Reading):
             return notification_of(entry)
         except ProtocolError as exc:
             logger.warning("%s number %s is lost here: %s", entry.topic, entry.sequence, exc)
-        with self._changed:
+        with self._mutex:
             self._inbox.spoil()
         self.report_gap(Gap(entry.epoch, entry.sequence, entry.sequence))
         return None
 
     def end(self) -> None:
         """Take nothing more and wake whoever waits; does not wait for a running callback."""
-        with self._changed:
+        with self._mutex:
             self._closed = True
             opening, self._opening = self._opening, None
             if opening is not None:
-                self._refused += opening.end()
+                self._inbox.refuse(opening.end())
             self._inbox.clear()
-            self._changed.notify_all()
-            wakers, self._wakers = self._wakers, []
+            if self._changed is not None:
+                self._changed.notify_all()
+            wakers, self._wakers = self._wakers, ()
         self._end_refused()
         for wake in wakers:
             wake()
@@ -385,14 +380,11 @@ class Subscription(Reading):
         if not self._closed:
             self.end()
             self._on_close(self)
-        if not self.executor.in_thread() and self._running.acquire(timeout=CALLBACK_TIMEOUT):
-            self._running.release()
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+        running = self._running
+        if running is None or self.executor.in_thread():
+            return
+        if running.acquire(timeout=CALLBACK_TIMEOUT):
+            running.release()
 
 
 def _start(ready: Subscription | None) -> None:

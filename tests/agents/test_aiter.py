@@ -82,7 +82,7 @@ def test_a_cancelled_wait_loses_no_notification_and_leaves_nothing(subscription:
         for _ in range(20):
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(anext(subscription), 0.001)
-        assert subscription._wakers == []
+        assert not subscription._wakers
         subscription.deliver(note(1, "still there"))
         return (await asyncio.wait_for(anext(subscription), TIMEOUT)).content
 
@@ -161,7 +161,7 @@ def test_a_reader_whose_event_loop_is_gone_does_no_harm(subscription: Subscripti
     task.cancel()
     loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
     loop.close()
-    subscription._wakers.append(waker)
+    subscription._wakers = (waker,)
     subscription.deliver(note(1, "x"))
     assert subscription.recv(0).content == "x"
 
