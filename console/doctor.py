@@ -29,6 +29,7 @@ CHECKS: tuple[Check, ...] = (
     spark.check_java,
     spark.check_spark,
     discovery.check_multicast,
+    discovery.check_relays,
     registry.check_registry,
     peers.check_static_peers,
     peers.check_peers,

@@ -6,13 +6,15 @@ import argparse
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ..agents.naming import participants
+from ..agents.naming.unknown import obstacles
 from ..agents.settings import load
 from ..agents.wire import Protocol
 from ..discovery.events import Process
-from ..discovery.names import Pattern
+from ..discovery.names import Pattern, check_partition
 from ..discovery.records import Entry
 from ..discovery.static import parse_peers
 from .options import Commands, add_command, add_json, seconds
@@ -32,7 +34,10 @@ def add_commands(commands: Commands) -> None:
         "pzc ls\n  pzc ls 'cam*' --topics",
     )  # fmt: skip
     parser.add_argument(
-        "pattern", nargs="?", default="*", help="of names: 'cam*', '/lab/**'; default all; quote it"
+        "pattern",
+        nargs="?",
+        default="*",
+        help="of names: 'cam*', '/lab/**', '@sim@/**' in another partition; default all; quote it",
     )
     parser.add_argument("--topics", action="store_true", help="list topics instead of agents")
     parser.add_argument(
@@ -45,20 +50,19 @@ def run_ls(args: argparse.Namespace) -> int:
     """``pzc ls``; nothing found is no error."""
     settings = load()
     site = participants.site_of(settings)
-    fits = Pattern(args.pattern)
-    participant = participants.acquire(site, Protocol(settings=settings))
+    partition, pattern = _placed(args.pattern, site.partition)
+    fits = Pattern(pattern)
+    participant = participants.acquire(replace(site, partition=partition), Protocol(settings=settings))
     try:
-        if participant.problem:
-            say(participant.problem)
-        participant.ask([args.pattern])
+        participant.ask([pattern])
         threading.Event().wait(args.timeout)
-        found = participant.match(args.pattern)
+        found, hindered = participant.match(pattern), obstacles(participant)
         processes = {process.process: process for process in participant.processes()}
         refused = participant.statistics()["last_refused"]
     finally:
         participants.release(participant)
     rows = [_told(entry, processes) for entry in found if (entry.kind == "topic") == args.topics]
-    if not args.topics:
+    if not args.topics and partition == site.partition:
         static = parse_peers(settings["PZC_PEERS"])
         rows += [_static(name, endpoint) for name, endpoint in static.items() if fits.matches(f"/{name}")]
     if args.json:
@@ -66,9 +70,17 @@ def run_ls(args: argparse.Namespace) -> int:
             write_json(row)
     else:
         _write(rows)
+    for sentence in hindered:
+        say(sentence)
     for reason, detail in refused.items():
         say(f"somebody was heard and refused ({reason.replace('_', ' ')}): {detail}; see pzc doctor")
     return 0
+
+
+def _placed(pattern: str, partition: str) -> tuple[str, str]:
+    """Partition and pattern of ``@PARTITION@/PATTERN``; of any other pattern the given partition."""
+    named, at, rest = pattern.removeprefix("@").partition("@")
+    return (check_partition(named), rest) if pattern.startswith("@") and at else (partition, pattern)
 
 
 def _told(entry: Entry, processes: dict[bytes, Process]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ DESCRIPTION = """\
 Serve instruments, and use those that others serve.
 
 N is the REP endpoint of an agent (tcp://127.0.0.1:5555, ipc:///run/lab/psu.sock)
-or a name of PZC_PEERS (psu=tcp://127.0.0.1:5555,...)."""
+or its name: out of PZC_PEERS (psu=tcp://127.0.0.1:5555,...), or as pzc ls shows it."""
 
 
 def build_parser() -> argparse.ArgumentParser:

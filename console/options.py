@@ -63,4 +63,4 @@ def add_timeout(
 
 def add_agent(parser: argparse.ArgumentParser) -> None:
     """The agent that a command talks to."""
-    parser.add_argument("agent", metavar="N", help="REP endpoint, or a name of PZC_PEERS")
+    parser.add_argument("agent", metavar="N", help="REP endpoint, or the name of an agent")

@@ -22,6 +22,7 @@ from .members import known_names, leased_agent
 from .options import Commands, add_command, add_json, add_timeout, positive, seconds
 from .output import say, write, write_json
 from .targets import split_target
+from .watch import ALL, check_topic
 
 EVERY = 1.0
 """Seconds between two lines."""
@@ -78,6 +79,8 @@ def _run(args: argparse.Namespace, add: Callable[[Notification], None], tell: Re
         leased_agent(args.timeout) as (agent, timeout),
         _subscribed(agent, target, topic, add, timeout, args.transport) as subscription,
     ):
+        if topic != ALL:
+            check_topic(agent, target, topic, timeout)
         for _ in _ticks(args.count):
             lost = {"topic": topic, "gaps": len(subscription.gaps), "lost": subscription.dropped}
             told = {**lost, **tell()}

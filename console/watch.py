@@ -47,7 +47,7 @@ def run_watch(args: argparse.Namespace) -> int:
         with agent.subscribe(target, topic, timeout=timeout) as subscription:
             subscription.on_lost = say
             if topic != ALL:
-                _check_topic(agent, target, topic, timeout)
+                check_topic(agent, target, topic, timeout)
             printer = Printer(args.json, with_topic=topic == ALL)
             for notification in _received(subscription, args.count, deadline, args.timeout):
                 printer.show(notification)
@@ -74,7 +74,7 @@ def _received(
             raise ReceiveTimeout(text) from None
 
 
-def _check_topic(agent: Agent, target: str, topic: str, timeout: float) -> None:
+def check_topic(agent: Agent, target: str, topic: str, timeout: float) -> None:
     """Say so when a server has no such signal: a misspelt topic would stay silent for ever.
 
     Nobody waits for the answer, which comes after the calls that the server is busy with.

@@ -26,6 +26,10 @@ class Lost(LineBroke):
     """It broke when the request was on it, which may run, or have run."""
 
 
+class Moved(Lost):
+    """Its peer is elsewhere now, as another agent, which has no result of it."""
+
+
 def told(broken: LineBroke) -> PeerLost:
     """The error as users know it."""
     lost = PeerLost(str(broken))

@@ -16,10 +16,14 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ...protocol.errors import RemoteProtocolError, SignatureError
+from ...protocol.errors import CallTimeout, RemoteProtocolError, SignatureError
 from ...protocol.frames import PZC00, PZC01
 from ..messages import is_word
 from ..sockets import endpoints, families
@@ -133,16 +137,44 @@ def _host(endpoint: str) -> str:
     return endpoints.split(endpoint)[0]
 
 
+class _Meeting:
+    """Whose turn it is to shake hands with an endpoint; lives as long as somebody wants to."""
+
+    def __init__(self) -> None:
+        self.turn = threading.Lock()
+
+
 class Peers:
     """Known peers by endpoint, safe from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, Peer] = {}
+        self._meetings: weakref.WeakValueDictionary[str, _Meeting] = weakref.WeakValueDictionary()
 
     def get(self, endpoint: str) -> Peer | None:
         """The peer, when its handshake was done."""
         return self._known.get(endpoint)
+
+    @contextmanager
+    def meeting(self, endpoint: str, deadline: float) -> Iterator[Peer | None]:
+        """The only handshake with an endpoint now; gives the peer when another thread has met it meanwhile.
+
+        Args:
+            endpoint: of the peer.
+            deadline: in monotonic seconds.
+
+        Raises:
+            CallTimeout: when another thread's handshake was not over in time.
+        """
+        with self._lock:
+            meeting = self._meetings.setdefault(endpoint, _Meeting())
+        if not meeting.turn.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise CallTimeout(f"{endpoint} did not answer another thread's handshake in time")
+        try:
+            yield self.get(endpoint)
+        finally:
+            meeting.turn.release()
 
     def learn(self, peer: Peer) -> None:
         """Remember a peer."""

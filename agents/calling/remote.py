@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from ...delivery.policies import Policy
-from ...protocol.errors import CallTimeout
+from ...protocol.errors import CallTimeout, PeerLost
 from ...protocol.frames import PZC00
 from ..messages import ps_message
 from ..notifying.signals import Slot
@@ -18,6 +20,7 @@ from .contact import Contact, checked_timeout, checked_transport
 from .futures import CallFuture
 from .peers import Peer
 from .reply import Reply
+from .retries import repeating
 from .slots import SLOT_POLICY, Slots
 
 __all__ = ["REMOTE", "SLOT_POLICY", "RemoteObject"]
@@ -79,9 +82,13 @@ class RemoteObject(Contact):
             raise
 
     def _load(self) -> None:
-        self.peer = self.agent.peer(self.endpoint, self.timeout)
+        if self.trail is None:
+            self.peer = self.agent.peer(self.endpoint, self.timeout)
+            reply = self._ask_table(self.timeout, idempotent=True)
+        else:
+            again = repeating(PeerLost, self.timeout, threading.Event(), lambda: None)
+            reply = again(self._find_table, time.monotonic() + self.timeout)
         original = self.peer.dialect == PZC00
-        reply = self._ask_table("inspect" if original else "describe")
         _, told = answers.read(reply, self.endpoint, self.hide_traceback)
         self.table = _table_of_original(told) if original else dict(told)
         self.server = reply.sender
@@ -92,10 +99,17 @@ class RemoteObject(Contact):
         if original and self._completions is None:
             self._completions = Completions(self.agent, self.endpoint)
 
-    def _ask_table(self, action: str) -> Reply:
+    def _find_table(self, deadline: float) -> Reply:
+        """Ask at the server's present place: it may move while it is looked for."""
+        found = self.agent.reach(self._place, max(0.001, deadline - time.monotonic()))
+        self.peer = found.peer
+        return self._ask_table(found.left)
+
+    def _ask_table(self, seconds: float, idempotent: bool = False) -> Reply:
+        word = ps_message("inspect" if self.peer.dialect == PZC00 else "describe", {})
         try:
             return self.agent.exchange(
-                self.endpoint, ps_message(action, {}), self.timeout, transport=self.transport, idempotent=True
+                self.peer.endpoint, word, seconds, transport=self.transport, idempotent=idempotent
             )
         except CallTimeout as exc:
             self.name_call(exc)

@@ -26,7 +26,7 @@ from ...protocol.session import AskingSession
 from ..counters import Counters
 from ..messages import control, is_word, read_ps_message, read_refusal
 from ..wire import Protocol, now_ms
-from .broken import LineBroke, Lost, NotSent, expired, told
+from .broken import LineBroke, Lost, Moved, NotSent, expired, told
 from .endings import Endings
 from .lines import Line, Lines, abilities, arriving, asking_session, capabilities
 from .peers import OFFSET_WORTH_TELLING_MS, Peer, Peers, hello, read_hello, read_info_00
@@ -188,14 +188,15 @@ class Requester:
 
     def peer(self, endpoint: str, deadline: float) -> Peer:
         """The peer behind an endpoint, after a handshake if need be; errors as `request`."""
-        peer = self.peers.get(endpoint)
-        if peer is None:
+        if (peer := self.peers.get(endpoint)) is not None:
+            return peer
+        with self.peers.meeting(endpoint, deadline) as met:
             try:
-                peer = self._meet(endpoint, deadline)
+                peer = met or self._meet(endpoint, deadline)
             except LineBroke as exc:  # the handshake's id would help nobody
                 raise PeerLost(str(exc)) from exc
             self.peers.learn(peer)
-        return peer
+            return peer
 
     def _meet(self, endpoint: str, deadline: float) -> Peer:
         if self._protocol.codec.dialect == PZC00:
@@ -233,7 +234,7 @@ class Requester:
                 raise
             return self._exchange(peer, content, deadline, "tcp", recover)
         except Lost as exc:
-            if not recover or peer.dialect == PZC00 or not peer.agent_id:
+            if not recover or isinstance(exc, Moved) or peer.dialect == PZC00 or not peer.agent_id:
                 raise
             return self._recover(peer, exc, deadline)
 
@@ -299,7 +300,7 @@ class Requester:
         except AgentClosed as exc:
             if not ending.abandoned:
                 raise
-            raise Lost(
+            raise Moved(
                 f"{peer.endpoint} is not where its agent is any more; the call may have run", msgid
             ) from exc
 

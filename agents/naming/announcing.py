@@ -2,6 +2,9 @@
 
 A topic is announced when it is advertised, else within `LOOK_EVERY` seconds of its first notification. At
 most `MAX_TOPICS` are; one that cannot be a name is not. Subscribing needs none of that.
+
+A reader that wants a type asks what a topic has (`typed.question`). When it knows that already, its question
+is kept until that changes, at most `HELD` seconds; whoever wants another type is told of in the log.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ...discovery.records import Entry
@@ -31,6 +35,21 @@ LOOK_EVERY = 0.5
 MAX_TOPICS = 1000
 """Topics of one agent that are announced."""
 
+HELD = 5.0
+"""Seconds for which a question is kept that has no new answer."""
+
+MAX_HELD = 10_000
+"""Questions of one agent that are kept; others are answered at once."""
+
+MOST_ASKED = 4096
+"""Bytes of a question that is kept; a longer one is answered at once."""
+
+MAX_COMPLAINTS = 1000
+"""Topics and wanted types that the log has told of."""
+
+MOST_SHOWN = 200
+"""Characters of a name that the log shows."""
+
 _POLICIES = ("block", "drop", "latest", "mailbox")
 
 
@@ -40,6 +59,16 @@ def type_name(given: str | type | None) -> str:
         return given or ""
     module = given.__module__
     return given.__qualname__ if module == "builtins" else f"{module}.{given.__qualname__}"
+
+
+@dataclass(eq=False, slots=True)
+class _Held:
+    """A question for a topic's type that waits for another answer than the known one."""
+
+    request: Request
+    topic: str
+    wanted: str
+    known: str
 
 
 class Announcing:
@@ -73,6 +102,8 @@ class Announcing:
         self._mutex = threading.Lock()
         self._agent: Entry | None = None
         self._topics: dict[str, Entry | None] = {}
+        self._held: dict[_Held, Timer] = {}
+        self._complaints: set[tuple[str, str, str]] = set()
         self._seen = 0
         self._timer: Timer | None = None
         self._closed = False
@@ -104,6 +135,7 @@ class Announcing:
         """A topic was advertised."""
         if type is not None:
             self.types[topic] = type_name(type)
+            self._loop.call(self._answer_changed)
         self._announce(topic, anew=True)
 
     def _look(self) -> None:
@@ -145,9 +177,43 @@ class Announcing:
         )  # fmt: skip
 
     def on_topic(self, request: Request, content: dict[str, Any]) -> None:
-        """Answer what a topic is."""
-        topic = as_text(content.get("topic"))
-        self._replies.reply(request, {"pzc": "topic", "type": self.types.get(topic, "")})
+        """Answer what a topic is, or keep the question; I/O thread."""
+        topic, wanted, known = (as_text(content.get(name, "")) for name in ("topic", "wanted", "known"))
+        asked = _Held(request, topic, wanted, known)
+        new = "known" not in content or known != self.types.get(topic, "")
+        long = len(request.envelope.content) > MOST_ASKED
+        if new or long or self._closed or len(self._held) >= MAX_HELD:
+            self._answer(asked)
+        else:
+            self._held[asked] = self._loop.call_later(HELD, partial(self._answer, asked))
+
+    def _answer_changed(self) -> None:
+        for asked in list(self._held):
+            if asked.known != self.types.get(asked.topic, ""):
+                self._answer(asked)
+
+    def _answer_all(self) -> None:
+        for asked in list(self._held):
+            self._answer(asked)
+
+    def _answer(self, asked: _Held) -> None:
+        timer = self._held.pop(asked, None)
+        if timer is not None:
+            timer.cancel()
+        said = self.types.get(asked.topic, "")
+        if said and asked.wanted and said != asked.wanted:
+            self._complain(asked.topic, said, asked.wanted)
+        self._replies.reply(asked.request, {"pzc": "topic", "type": said})
+
+    def _complain(self, topic: str, said: str, wanted: str) -> None:
+        topic, wanted = topic[:MOST_SHOWN], wanted[:MOST_SHOWN]
+        complaint = topic, said, wanted
+        if complaint not in self._complaints and len(self._complaints) < MAX_COMPLAINTS:
+            self._complaints.add(complaint)
+            logger.warning(
+                "a reader of topic %r asks for messages of type %r, and they are of type %r: it gets none; "
+                "correct the type in its subscribe, or in advertise here", topic, wanted, said
+            )  # fmt: skip
 
     def close(self) -> None:
         """Tell everybody that the agent is gone. Again: no effect."""
@@ -155,4 +221,5 @@ class Announcing:
             self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+        self._loop.call(self._answer_all)
         self._naming.withdraw()

@@ -13,7 +13,7 @@ from .discovering import Participant
 _SHOWN = 8
 _REASONS = {
     "unsigned": "are not signed: set their PZC_KEY, too",
-    "foreign_key": "are signed with another key: PZC_KEY differs",
+    "foreign_key": "are signed with a key that this process does not have: PZC_KEY differs",
     "forged": "have a wrong signature",
     "version": "speak another version",
     "malformed": "cannot be read",
@@ -58,15 +58,38 @@ def unknown_name(
     )
 
 
-def _heard(participant: Participant) -> str:
+def obstacles(participant: Participant) -> list[str]:
+    """What keeps names from being heard here, in sentences; empty when nothing does."""
     told = participant.statistics()
+    found: list[str] = []
     if told["problem"]:
-        return f"Nothing can be heard here: {told['problem']}."
+        found.append(f"Nothing can be heard by multicast: {told['problem']}.")
+    registry = told["registry"]
+    if registry is not None and registry["state"] != "connected":
+        why = registry["error"] or "it has not answered yet"
+        found.append(
+            f"The registry at {registry['endpoint']} is not reached ({why}); pzc registry starts one."
+        )
+    if registry is None and not participant.site.group:
+        found.append(
+            "Nothing can be heard here: multicast is switched off (PZC_DISCOVERY_IP=off), "
+            "and PZC_REGISTRY is not set."
+        )
+    return found
+
+
+def _heard(participant: Participant) -> str:
+    told, found = participant.statistics(), " ".join(obstacles(participant))
+    if told["problem"] or not (told["interfaces"] or told["registry"]):
+        return found
     names = sorted({entry.name for entry in participant.match("**") if entry.kind != "topic"})
     shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     where = _where(participant.site)
-    heard_on = ", ".join(each["address"] for each in told["interfaces"]) or "no interface"
-    text = f"Heard on {heard_on}{where}: {_count(told['processes'], 'other process', 'es')}"
+    ways = [f"on {', '.join(each['address'] for each in told['interfaces'])}"] if told["interfaces"] else []
+    if told["registry"] is not None:
+        ways.append(f"from the registry at {told['registry']['endpoint']}")
+    text = f"{found} Heard {' and '.join(ways)}{where}: ".lstrip()
+    text += _count(told["processes"], "other process", "es")
     text += f" and {_count(len(names), 'name')} ({shown})." if names else " and no names."
     others = told["counts"].get("other_partition", 0)
     if others:
@@ -78,8 +101,10 @@ def _heard(participant: Participant) -> str:
 
 
 def _where(site: Site) -> str:
-    partition = f", partition {site.partition!r}" if site.partition else ""
-    return f" ({site.group}:{site.port}{partition})"
+    group = f"{site.group}:{site.port}" if site.group else ""
+    partition = f"partition {site.partition!r}" if site.partition else ""
+    told = ", ".join(filter(None, (group, partition)))
+    return f" ({told})" if told else ""
 
 
 def _count(count: int, what: str, more: str = "s") -> str:

@@ -41,7 +41,7 @@ class Gathering(Subscription):
     @property
     def sources(self) -> list[str]:
         """What it is subscribed to now."""
-        return list(self._members)
+        return [source for source, member in self._members.copy().items() if not member.closed]
 
     def add(self, source: str) -> None:
         """Subscribe to one source more; one that it has already changes nothing.
@@ -53,11 +53,13 @@ class Gathering(Subscription):
             SubscriptionClosed: after `close`.
             PzcError: as `Agent.subscribe`.
         """
-        if source in self._members:
+        if source in self.sources:
             return
         member = self.join(source, partial(_Member, self))
         with self._joining:
-            kept = not self.closed and self._members.setdefault(source, member) is member
+            kept = not self.closed and source not in self.sources
+            if kept:
+                self._members[source] = member
         if not kept:
             member.close()
         if self.closed:
@@ -113,6 +115,5 @@ class _Member(Subscription):
 
     def _count_gap(self, gap: Gap) -> None:
         if not (self.closed or self.held):
-            self.gaps.append(gap)
-            del self.gaps[:-1000]
+            self._keep_gap(gap)
             self._gathering.lose(gap)

@@ -6,6 +6,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -14,14 +15,17 @@ from ...discovery.names import is_pattern
 from ...protocol.errors import ConfigError, PolicyRefused
 from ..calling.asking import Found
 from ..calling.peers import Peer
+from ..calling.reply import Reply
 from ..dispatch import Executor
 from ..mail.bursts import Sink
 from ..naming.announcing import type_name
 from ..naming.naming import Naming
 from ..naming.watching import Watching
 from ..serving.answering import Answering
+from ..sockets.loop import Loop
 from .awaited import Awaited, CoroutineFunction, is_awaited
 from .gathering import Gathering, Make
+from .judging import Judging
 from .notification import Notification
 from .subscribing import Subscribing
 from .subscription import Callback, Subscription
@@ -35,6 +39,7 @@ class Listening(ABC):
     """The subscribing side of an `Agent`, which makes ``_subscribing`` and ``_callbacks``."""
 
     name: str
+    loop: Loop
     _subscribing: Subscribing
     _callbacks: Executor
     _answering: Answering
@@ -53,6 +58,10 @@ class Listening(ABC):
     @abstractmethod
     def peer(self, target: str, timeout: float = 30.0) -> Peer:
         """Who is behind an endpoint or name."""
+
+    @abstractmethod
+    def exchange_later(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
+        """Ask a known peer, without waiting."""
 
     def subscribe(
         self,
@@ -180,10 +189,20 @@ class Listening(ABC):
                 raise
             logger.warning("%s of %s comes with %s: %s", topic, publisher, fallback.name, exc)
             subscription = join(**{**way, "policy": fallback, "manual_ack": False, "sink": None})
-        trail = self._naming.follow(publisher, found.place, partial(self._subscribing.move, subscription))
+        judging = self._judge(subscription, found.peer) if way["type"] else None
+
+        def move(before: str, endpoint: str) -> None:
+            self._subscribing.move(subscription, before, endpoint)
+            if judging is not None:
+                judging.move(endpoint)
+
+        trail = self._naming.follow(publisher, found.place, move)
         if trail is not None:
             self._subscribing.keep(subscription, trail)
         return subscription
+
+    def _judge(self, subscription: Subscription, peer: Peer) -> Judging:
+        return Judging(subscription, peer, self.loop, self.exchange_later, self._naming.help)
 
     def _watch(
         self,

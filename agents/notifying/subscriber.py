@@ -32,6 +32,7 @@ from ...protocol.errors import (
 from ...protocol.frames import PZC01, format_header, topic_filter
 from ..calling.peers import Peer
 from ..counters import Counters
+from ..sockets import families
 from ..sockets.endpoints import connect, disconnect, new_socket
 from ..sockets.loop import Loop
 from ..wire import Protocol
@@ -68,6 +69,7 @@ class Subscriber:
         self._placed: dict[Subscription, tuple[Peer, str]] = {}
         self._marked: dict[str, Subscription] = {}
         self._uses: Counter[str] = Counter()
+        self._ipv6: dict[str, bool] = {}  # by which family each PUB endpoint is connected
         self._socket: zmq.Socket[bytes] | None = None
         self._closed = False
         self.who = secrets.token_hex(8)
@@ -147,7 +149,7 @@ class Subscriber:
         if not self._uses[peer.pub_endpoint]:
             self._presence.watch(peer.pub_endpoint)
             try:
-                connect(socket, peer.pub_endpoint)
+                self._connect(socket, peer.pub_endpoint)
             except zmq.ZMQError as exc:
                 self._presence.unwatch(peer.pub_endpoint)
                 raise RemoteProtocolError(
@@ -156,6 +158,22 @@ class Subscriber:
         self._uses[peer.pub_endpoint] += 1
         for prefix in _filters(peer, topic, mark):
             socket.setsockopt(zmq.SUBSCRIBE, prefix)
+
+    def _connect(self, socket: zmq.Socket[bytes], pub_endpoint: str) -> None:
+        self._ipv6[pub_endpoint] = families.is_ipv6(pub_endpoint)
+        connect(socket, pub_endpoint)
+
+    def _disconnect(self, socket: zmq.Socket[bytes], pub_endpoint: str) -> None:
+        # Polling makes libzmq begin a message; if its connection is taken away now, libzmq aborts.
+        self._hearing.take(socket)
+        disconnect(socket, pub_endpoint)
+        self._ipv6.pop(pub_endpoint, None)
+
+    def _reconnect(self, pub_endpoint: str) -> None:
+        """If its host name leads there by the other family now, which libzmq never looks at."""
+        if self._socket is not None and self._ipv6.get(pub_endpoint) is (not families.is_ipv6(pub_endpoint)):
+            self._disconnect(self._socket, pub_endpoint)
+            self._connect(self._socket, pub_endpoint)
 
     def _open(self) -> zmq.Socket[bytes]:
         if self._socket is None:
@@ -173,9 +191,7 @@ class Subscriber:
         self._uses[peer.pub_endpoint] -= 1
         if not self._uses[peer.pub_endpoint]:
             self._presence.unwatch(peer.pub_endpoint)
-            # Polling makes libzmq begin a message; if its connection is taken away now, libzmq aborts.
-            self._hearing.take(self._socket)
-            disconnect(self._socket, peer.pub_endpoint)
+            self._disconnect(self._socket, peer.pub_endpoint)
 
     def remove(self, subscription: Subscription) -> None:
         """Forget a closed subscription; any thread."""
@@ -219,6 +235,7 @@ class Subscriber:
 
     def _moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
         self._hearing.forget()
+        self._reconnect(peer.pub_endpoint)
         for source in [s for s in self._sources.values() if s.peer.endpoint == endpoint]:
             known = source.peer
             if (known.agent_id, known.pub_endpoint) == (peer.agent_id, peer.pub_endpoint):

@@ -83,6 +83,7 @@ class Subscribing:
         self.gatherings: dict[Subscription, None] = {}
         self._initial = Initial(protocol, counters, requester)
         self.subscriber = Subscriber(loop, protocol, counters, self._meet_again)
+        self._on_close = self._remove  # one for all subscriptions
 
     def subscribe(
         self,
@@ -118,7 +119,8 @@ class Subscribing:
         if initial:
             self._initial.check(peer, raw)
         if type and peer.dialect == PZC01:
-            typed.check(peer.endpoint, topic, type, self._ask(peer, deadline)(typed.question(topic)).content)
+            answer = self._ask(peer, deadline)(typed.question(topic, type))
+            typed.check(peer.endpoint, topic, type, answer.content)
         linked = not (policy.lossy and transport in BROADCAST and peer.pub_endpoint)
 
         def made(peer: Peer, on_close: OnClose) -> Subscription:
@@ -143,22 +145,21 @@ class Subscribing:
         reserve = min(LINK_TIME, (deadline - time.monotonic()) / 2)
         try:
             return self._begin(peer, made, "", initial, deadline, reserve)
-        except CallTimeout as exc:
-            unplaced = exc
-        try:
-            now = self._requester.peer(endpoint, deadline)
-            subscription = self._begin(now, made, "tcp", initial, deadline)
-        except Refused as exc:
-            raise unplaced from exc
-        self._counters.add("broadcast_replaced")
-        logger.warning("%r of %s comes over a link: %s", topic, endpoint, unplaced)
-        return subscription
+        except CallTimeout as unplaced:  # kept no longer: its traceback holds this frame
+            try:
+                now = self._requester.peer(endpoint, deadline)
+                subscription = self._begin(now, made, "tcp", initial, deadline)
+            except Refused as exc:
+                raise unplaced from exc
+            self._counters.add("broadcast_replaced")
+            logger.warning("%r of %s comes over a link: %s", topic, endpoint, unplaced)
+            return subscription
 
     def _begin(
         self, peer: Peer, make: _Made, way: str, initial: bool, deadline: float, reserve: float = 0.0
     ) -> Subscription:
         """A confirmed subscription by a way of links, or with none by broadcast, in time for a reserve."""
-        subscription = make(peer, self._remove)
+        subscription = make(peer, self._on_close)
         subscription.arrivals.offset_ms = peer.offset_ms
         subscription.who = self.subscriber.who
         if initial:

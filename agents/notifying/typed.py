@@ -1,7 +1,8 @@
 """Typed: are the messages of a topic what a subscription to it asks for?
 
 Judged when a subscription begins, and again when another agent has taken its publisher's place, before
-anything of that one is delivered. Who says no type, on either side, takes any.
+anything of that one is delivered; a type that is said later, when it is said (`judging`). Who says no type,
+on either side, takes any.
 """
 
 from __future__ import annotations
@@ -23,9 +24,23 @@ Ask = Callable[[dict[str, Any]], Reply]
 """Asks the publisher; raises PzcError when that is in vain."""
 
 
-def question(topic: str) -> dict[str, Any]:
-    """What a publisher is asked."""
-    return {"pzc": "topic", "topic": topic}
+def question(topic: str, wanted: str, known: str | None = None) -> dict[str, Any]:
+    """What a publisher is asked.
+
+    Args:
+        topic: of the subscription.
+        wanted: the type that it asks for.
+        known: what is known of the topic's type: the answer waits for a while until that is no longer true;
+            None to be answered at once.
+    """
+    asked = {"pzc": "topic", "topic": topic, "wanted": wanted}
+    return asked if known is None else {**asked, "known": known}
+
+
+def said(answer: object) -> str:
+    """The type that a publisher said in its answer; empty for none."""
+    found = answer.get("type") if isinstance(answer, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 def check(endpoint: str, topic: str, wanted: str, answer: object) -> None:
@@ -34,10 +49,10 @@ def check(endpoint: str, topic: str, wanted: str, answer: object) -> None:
     Raises:
         TypeMismatch: when it says another type than the wanted one.
     """
-    said = answer.get("type") if isinstance(answer, dict) else None
-    if said and said != wanted:
+    found = said(answer)
+    if found and found != wanted:
         raise TypeMismatch(
-            f"topic {topic!r} of {endpoint} has messages of type {said}, and {wanted} is asked for: "
+            f"topic {topic!r} of {endpoint} has messages of type {found}, and {wanted} is asked for: "
             "subscribe with that type, or without any"
         )
 
@@ -59,7 +74,7 @@ def still_fits(subscription: Subscription, endpoint: str, ask: Ask) -> bool:
     if not wanted:
         return True
     try:
-        check(endpoint, topic, wanted, ask(question(topic)).content)
+        check(endpoint, topic, wanted, ask(question(topic, wanted)).content)
     except TypeMismatch as exc:
         end(subscription, exc)
         return False
@@ -74,7 +89,7 @@ def begin_if_it_fits(
 ) -> None:
     """As `still_fits` without waiting: begin when the answer has come, or none comes; I/O thread."""
     try:
-        answer = ask(question(subscription.topic))
+        answer = ask(question(subscription.topic, subscription.type))
     except PzcError:  # whoever cannot be asked will be met anew
         begin()
     else:

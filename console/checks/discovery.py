@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from ...agents.naming.participants import site_of
 from ...discovery.datagrams import Reader, Refusal, write
 from ...discovery.interfaces import Interface, chosen
-from ...discovery.multicast import Multicast
+from ...discovery.multicast import Datagram, Multicast
 from ...discovery.records import Advertise, AgentRecord, Announcement, Bye, Subscribe
 from ...discovery.site import Site
 from ...protocol.errors import BindError, ConfigError
@@ -20,6 +21,12 @@ from .finding import Finding, Subject, failed, ok, skipped, warning
 
 LISTEN = 1.3
 """Seconds; every process says something within one."""
+
+MOST_PARTITIONS = 16
+"""Partitions in which names are asked for."""
+
+MOST_SHOWN = 8
+"""Senders of refused datagrams that are named."""
 
 OWN_VIEW = 1 << 20
 """More than the number of any interface."""
@@ -43,21 +50,31 @@ class _Other:
 
 
 class Listener:
-    """Says who it is on every interface, and hears what comes for `LISTEN` seconds."""
+    """Says who it is on every interface, and hears what comes for `LISTEN` seconds.
+
+    Attributes:
+        own: interfaces that hear this process itself.
+        others: processes that were heard, by id.
+        senders: addresses of those whose datagrams were refused, by reason.
+        signs: this process has a key.
+    """
 
     def __init__(self, site: Site, keyring: Keyring | None) -> None:
         self.multicast = Multicast(site.group, site.port, chosen(site.address))
         self.reader = Reader(keyring)
         self.own: set[Interface] = set()
         self.others: dict[bytes, _Other] = {}
+        self.signs = keyring is not None
         self._key = None if keyring is None else keyring.active
         self._partition = site.partition
+        self._asked = {site.partition}
         self._process = os.urandom(16)
         self._sequence = 0
+        self.senders: dict[str, set[str]] = {}
 
     def run(self, seconds: float = LISTEN) -> None:
         """Ask everybody, and listen."""
-        self._say(Subscribe, ("**",))
+        self._say(Subscribe, self._partition, ("**",))
         poll = select.poll()
         for fileno in self.multicast.filenos():
             poll.register(fileno, select.POLLIN)
@@ -65,25 +82,32 @@ class Listener:
         while (left := deadline - time.monotonic()) > 0:
             for fileno, _ in poll.poll(left * 1000):
                 while (datagram := self.multicast.receive(fileno)) is not None:
-                    self._hear(datagram.data, datagram.interface)
-        self._say(Bye)
+                    self._hear(datagram)
+        for partition in self._asked:
+            self._say(Bye, partition)
 
-    def _say(self, kind: type[Announcement], *more: object) -> None:
+    def _say(self, kind: type[Announcement], partition: str, *more: object) -> None:
         for interface in self.multicast.interfaces:
             self._sequence += 1
             said = kind(
-                self._process, int(time.time()), self._sequence, int(time.time() * 1000), self._partition,
+                self._process, int(time.time()), self._sequence, int(time.time() * 1000), partition,
                 OWN_VIEW + interface.index, 0, 0, 0, *more,
             )  # fmt: skip
             self.multicast.send(write(said, self._key), interface)
 
-    def _hear(self, data: bytes, interface: Interface) -> None:
-        said = self.reader.read(data)
+    def _hear(self, datagram: Datagram) -> None:
+        said, interface = self.reader.read(datagram.data), datagram.interface
         if isinstance(said, Refusal):
+            senders = self.senders.setdefault(said.reason, set())
+            if len(senders) < MOST_SHOWN:
+                senders.add(datagram.source[0])
             return
         if said.process == self._process:
             self.own.add(interface)
             return
+        if said.partition not in self._asked and len(self._asked) < MOST_PARTITIONS:
+            self._asked.add(said.partition)  # whose processes tell their names there only
+            self._say(Subscribe, said.partition, ("**",))
         other = self.others.setdefault(said.process, _Other(said.partition))
         other.interfaces.add(interface.name)
         for record in said.records if isinstance(said, Advertise) else ():
@@ -122,6 +146,20 @@ def check_multicast(subject: Subject) -> Iterator[Finding]:
     yield _heard(listener)
     yield from _conflicts(listener)
     yield from _refused(listener)
+
+
+def check_relays(subject: Subject) -> Iterator[Finding]:
+    """Each host of ``PZC_RELAY`` has an address."""
+    for host, port in subject.settings["PZC_RELAY"]:
+        check, where = f"relay {host}", f"{host}:{port or subject.settings['PZC_DISCOVERY_PORT']}"
+        try:
+            found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_DGRAM)
+        except (OSError, UnicodeError) as exc:
+            text = f"{where} is not known: {getattr(exc, 'strerror', None) or exc}"
+            yield failed(check, text, "correct PZC_RELAY, or the names that this machine knows")
+        else:
+            address = found[0][-1][0]
+            yield ok(check, f"{where} is told of this machine's agents at {address}", address=address)
 
 
 def _interfaces(listener: Listener, site: Site) -> Iterator[Finding]:
@@ -181,8 +219,14 @@ _ADVICE = {
 }
 
 
+_WITHOUT_KEY = "they sign and this process does not: set their PZC_KEY here, if they belong to your lab"
+
+
 def _refused(listener: Listener) -> Iterator[Finding]:
     reader = listener.reader
     for reason, count in reader.refused.items():
-        text = f"{count} datagrams of others were refused: {reader.last[reason].detail}"
-        yield warning(f"multicast {reason.replace('_', ' ')}", text, _ADVICE[reason], count=count)
+        senders = sorted(listener.senders.get(reason, ()))
+        last = f"of the last one: {reader.last[reason].detail}"
+        text = f"refused {count} datagrams of {', '.join(senders)}; {last}"
+        advice = _WITHOUT_KEY if reason == "foreign_key" and not listener.signs else _ADVICE[reason]
+        yield warning(f"multicast {reason.replace('_', ' ')}", text, advice, count=count, senders=senders)

@@ -75,6 +75,8 @@ def _shown(name: str, value: Any) -> str:
         return f"set, {len(value)} characters" if value else "not set"
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "not set"
+    if name == "PZC_DISCOVERY_IP" and not value:
+        return "off"
     return "not set" if value in (None, "") else str(value)
 
 

@@ -2,15 +2,22 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
-from pzc import Agent, ConfigError, Proxy, Server, TypeMismatch, UnknownName, discover
+from pzc import Agent, ConfigError, PeerLost, Proxy, Server, TypeMismatch, UnknownName, discover
+from pzc.agents.calling import requests
+from pzc.agents.calling.remote import RemoteObject
 from pzc.agents.naming import participants
 from pzc.discovery.events import Appeared, Conflict, Vanished
 
 from tests.agents.naming_rig import TIMEOUT, Child, Watch, eventually
 from tests.agents.notifying import Inbox
+
+PATIENCE = 3 * TIMEOUT
+"""Seconds within which a busy machine starts another process."""
 
 
 class Lamp:
@@ -55,6 +62,52 @@ def test_the_timeout_of_a_call_bounds_the_wait_for_its_name() -> None:
         with pytest.raises(UnknownName):
             asking.request("nobody", 1, timeout=0.1)
         assert time.monotonic() - begun < 2.5
+
+
+def test_what_keeps_names_from_being_heard_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PZC_DISCOVERY_IP", "off")
+    with Agent() as asking, pytest.raises(UnknownName, match="multicast is switched off") as caught:
+        asking.request("nobody", 1, timeout=0.1)
+    assert "Heard" not in str(caught.value)
+    monkeypatch.setenv("PZC_REGISTRY", "tcp://127.0.0.1:9")
+    with Agent() as asking, pytest.raises(UnknownName, match=r"registry at tcp://127\.0\.0\.1:9 is not"):
+        asking.request("nobody", 1, timeout=0.1)
+
+
+def test_a_proxy_that_learns_its_members_anew_comes_along_when_the_server_moves() -> None:
+    with Child("psu") as first, closing(RemoteObject("psu", PATIENCE, None)) as remote:
+        first.kill()
+        assert remote.trail is not None
+        with Child("psu") as second:
+            eventually(lambda: remote.trail and remote.trail.moves == 1)  # its members may be others now
+            second.kill()
+            with ThreadPoolExecutor(1) as pool:
+                found = pool.submit(remote.member, "add")
+                with Child("psu"):
+                    assert found.result(PATIENCE)["kind"] == "method"
+
+
+def test_nobody_is_asked_for_the_result_of_a_call_to_an_agent_that_is_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requests, "RECOVER", PATIENCE)
+    began, release = threading.Event(), threading.Event()
+
+    class Busy(Agent):
+        def on_request(self, sender: str, topic: str, content: object, msgid: str) -> object:
+            began.set()
+            release.wait(PATIENCE)
+            return content
+
+    with Busy() as busy, Agent() as asking, ThreadPoolExecutor(1) as pool:
+        call = pool.submit(asking.request, busy.rep_endpoint, "work", PATIENCE)
+        try:
+            assert began.wait(TIMEOUT)
+            asking.abandon(busy.rep_endpoint)
+            with pytest.raises(PeerLost, match="is not where its agent is any more"):
+                call.result(TIMEOUT)
+        finally:
+            release.set()
 
 
 def test_without_discovery_only_static_peers_have_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,57 +1,43 @@
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
-from pzc.agents.calling.peers import Peer, is_direct, reachable
-from pzc.protocol.frames import PZC01
+from pzc import Agent, CallTimeout, Protocol
+from pzc.agents.calling.peers import Peers
+
+from tests.agents.calling import KEY, TIMEOUT
 
 
-@pytest.mark.parametrize(
-    ("advertised", "reached", "usable"),
-    [
-        ("tcp://0.0.0.0:5", "tcp://10.0.0.7:1", "tcp://10.0.0.7:5"),
-        ("tcp://*:5", "tcp://lab-a:1", "tcp://lab-a:5"),
-        ("tcp://[::]:5", "tcp://[fd00::7]:1", "tcp://[fd00::7]:5"),
-        ("tcp://[::]:5", "tcp://10.0.0.7:1", "tcp://10.0.0.7:5"),
-        ("tcp://127.0.0.1:5", "tcp://10.0.0.7:1", "tcp://10.0.0.7:5"),
-        ("tcp://[::1]:5", "tcp://[fd00::7]:1", "tcp://[fd00::7]:5"),
-        ("tcp://localhost:5", "tcp://lab-a:1", "tcp://lab-a:5"),
-    ],
-)
-def test_an_endpoint_that_nobody_could_dial_gets_the_host_by_which_its_agent_was_reached(
-    advertised: str, reached: str, usable: str
-) -> None:
-    assert reachable(advertised, reached) == usable
+def test_threads_that_are_the_first_to_ask_an_agent_shake_hands_once() -> None:
+    with Agent(protocol=Protocol(KEY)) as asked, Agent(protocol=Protocol(KEY)) as asking:
+        ready = threading.Barrier(8)
+
+        def ask() -> None:
+            ready.wait(TIMEOUT)
+            asking.peer(asked.rep_endpoint, TIMEOUT)
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(TIMEOUT)
+        assert asked.counters["requests"] == 1
 
 
-@pytest.mark.parametrize(
-    ("advertised", "reached"),
-    [
-        ("tcp://127.0.0.1:5", "tcp://127.0.0.1:1"),
-        ("tcp://127.0.0.1:5", "tcp://localhost:1"),
-        ("tcp://127.0.0.1:5", "tcp://[::1]:1"),
-        ("tcp://127.0.0.1:5", "ipc:///tmp/a"),
-        ("tcp://10.0.0.8:5", "tcp://10.0.0.7:1"),
-        ("ipc:///tmp/a", "tcp://10.0.0.7:1"),
-        ("inproc://a", "tcp://10.0.0.7:1"),
-        ("", "tcp://10.0.0.7:1"),
-    ],
-)
-def test_any_other_endpoint_stays_as_it_was_told(advertised: str, reached: str) -> None:
-    assert reachable(advertised, reached) == advertised
+def test_whoever_waits_for_the_handshake_of_another_thread_waits_until_its_own_deadline() -> None:
+    peers, refused = Peers(), threading.Event()
 
+    def wait() -> None:
+        with pytest.raises(CallTimeout, match="another thread's handshake"), peers.meeting("tcp://x:1", 0.0):
+            pass
+        refused.set()
 
-@pytest.mark.parametrize(
-    ("own", "reached", "direct"),
-    [
-        ("tcp://0.0.0.0:5", "tcp://10.0.0.7:5", True),
-        ("tcp://[::]:5", "tcp://[fd00::7]:5", True),
-        ("ipc:///tmp/a", "ipc:///tmp/a", True),
-        ("tcp://0.0.0.0:5", "tcp://10.0.0.7:6", False),
-        ("ipc:///tmp/a", "tcp://10.0.0.7:5", False),
-    ],
-)
-def test_a_peer_at_another_port_than_its_own_stands_behind_a_forwarder(
-    own: str, reached: str, direct: bool
-) -> None:
-    assert is_direct(Peer(reached, PZC01, "", 0, "", "", 0, {"rep_endpoint": own})) is direct
+    with peers.meeting("tcp://x:1", time.monotonic() + TIMEOUT) as met:
+        thread = threading.Thread(target=wait)
+        thread.start()
+        thread.join(TIMEOUT)
+    assert met is None
+    assert refused.is_set()

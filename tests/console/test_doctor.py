@@ -304,12 +304,14 @@ def test_others_are_heard_by_name(doctor: Doctor, pzc: Console) -> None:
     assert "/psu" in told["names"]
 
 
-def test_datagrams_of_another_key_are_counted_and_told(doctor: Doctor, pzc: Console) -> None:
+def test_datagrams_of_another_key_are_counted_and_their_sender_is_told(doctor: Doctor, pzc: Console) -> None:
     del pzc.environment["PZC_DISCOVERY_IP"]
     pzc.serve("--name", "psu")
     finding = doctor(PZC_KEY="the key of another laboratory")["multicast foreign key"]
     assert finding["status"] == "warning"
     assert finding["details"]["count"] > 0
+    assert finding["details"]["senders"] == ["127.0.0.1"]
+    assert "of 127.0.0.1; of the last one: it is signed with key" in finding["found"]
 
 
 def test_two_processes_with_one_name_are_told(doctor: Doctor, pzc: Console) -> None:
@@ -323,7 +325,9 @@ def test_two_processes_with_one_name_are_told(doctor: Doctor, pzc: Console) -> N
 
 
 def test_multicast_that_is_switched_off_is_skipped(doctor: Doctor) -> None:
-    assert doctor()["multicast"]["status"] == "skipped"
+    report = doctor()
+    assert report["multicast"]["status"] == "skipped"
+    assert report["setting PZC_DISCOVERY_IP"]["found"].startswith("off (")
 
 
 def test_an_interface_that_is_not_there_has_failed(doctor: Doctor, pzc: Console) -> None:

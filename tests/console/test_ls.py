@@ -81,6 +81,34 @@ def test_nobody_is_no_error_and_says_what_to_do(lab: Console) -> None:
     assert "pzc doctor" in outcome.err
 
 
+def test_a_registry_that_is_not_reached_is_told(lab: Console) -> None:
+    lab.environment.update(PZC_REGISTRY="tcp://127.0.0.1:9", PZC_DISCOVERY_IP="off")
+    told = lab("ls", "--timeout", HEARD).err
+    assert "The registry at tcp://127.0.0.1:9 is not reached" in told
+    assert "pzc registry starts one" in told
+
+
+def test_where_nobody_can_be_heard_this_is_told(lab: Console) -> None:
+    lab.environment["PZC_DISCOVERY_IP"] = "off"
+    assert "Nothing can be heard here: multicast is switched off" in lab("ls", "--timeout", HEARD).err
+
+
+def test_a_pattern_may_name_another_partition(lab: Console) -> None:
+    lab.environment["PZC_PARTITION"] = "sim"
+    lab.serve("--name", "psu")
+    del lab.environment["PZC_PARTITION"]
+    lab.environment["PZC_PEERS"] = "psu2=tcp://127.0.0.1:5555"
+    assert list(_rows(lab, "@sim@/psu*")) == ["/psu"]
+    assert list(_rows(lab, "psu*")) == ["psu2"]
+
+
+@pytest.mark.parametrize("pattern", ["@a b@/psu", "@sim", "@sim@"])
+def test_a_partition_that_is_none_is_an_error(lab: Console, pattern: str) -> None:
+    outcome = lab("ls", pattern)
+    assert outcome.status == 1
+    assert "ConfigError" in outcome.err
+
+
 def test_a_pattern_that_is_none_is_an_error(lab: Console) -> None:
     outcome = lab("ls", "a b")
     assert outcome.status == 1

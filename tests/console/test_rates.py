@@ -88,6 +88,12 @@ def test_a_silent_topic_is_an_error_at_the_end(pzc: Console, source: Agent, comm
 
 
 @pytest.mark.parametrize("command", ["hz", "bw"])
+def test_a_topic_that_is_no_signal_is_told(bench: Console, command: str) -> None:
+    outcome = bench(command, "psu.voltage", "-n", "2")
+    assert outcome.err.startswith("pzc: psu has no signal 'voltage' (it has: changed)")
+
+
+@pytest.mark.parametrize("command", ["hz", "bw"])
 def test_nobody_there_is_an_error(pzc: Console, command: str) -> None:
     outcome = pzc(command, "tcp://127.0.0.1:9.readings", "-n", "1", "--timeout", "1")
     assert outcome.status == 1

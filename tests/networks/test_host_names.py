@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
-from pzc import Policy
+from pzc import Policy, drop
 
 from tests.agents.links_rig import Hand
 from tests.networks.namespaces import Host, Lab
@@ -80,3 +82,27 @@ def test_a_server_that_comes_back_in_the_other_family_is_found_by_the_same_proxy
     before.kill()
     residents.server(there, f"tcp://[{there.address6}]:5997")
     client.ask("insist", named(served), "add", 2, 3)
+
+
+def publishing(residents: Residents, host: Host, family: str) -> tuple[Hand, str]:
+    """An agent at two fixed ports that is reached by one family only; for IPv6 drop IPv4 meanwhile."""
+    every = {"IPv4": "tcp://0.0.0.0", "IPv6": "tcp://[::]"}[family]
+    return residents.agent(host, f"{every}:5998", f"{every}:5999")
+
+
+@pytest.mark.parametrize("families", [("IPv4", "IPv6"), ("IPv6", "IPv4")], ids=" then ".join)
+def test_broadcasts_of_a_publisher_that_comes_back_in_the_other_family_come_again(
+    pair: Pair, residents: Residents, families: tuple[str, str]
+) -> None:
+    there, reader = pair[1], knowing(residents, pair, "IPv4", "IPv6")
+    reader.ask("open", "tcp://127.0.0.1:0")
+    for count, family in enumerate(families, 1):
+        without = there.dropping("meta nfproto ipv4 tcp dport 1-65535") if family == "IPv6" else nullcontext()
+        with without:
+            publisher, at = publishing(residents, there, family)
+            if count == 1:
+                reader.ask("subscribe", "r", named(at), "frame", drop(), how="hash")
+            assert publisher.ask("wait_for_subscribers", "frame", 1)
+            publisher.ask("publish", "frame", [10])
+            assert reader.ask("account", "r", count)[:2] == (count, 0)
+            publisher.kill()
