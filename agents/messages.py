@@ -128,7 +128,8 @@ def raised(error: BaseException) -> tuple[str, str, object]:
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     if lines[0].startswith("Traceback "):
         del lines[0]
-    return ps_message("raise", (error, lines))
+    # Its frames, and those that called them, would hold the reply and what the call was about.
+    return ps_message("raise", (error.with_traceback(None), lines))
 
 
 def is_raised(content: object) -> BaseException | None:

@@ -233,14 +233,12 @@ class Lines:
             keep = lasting and len(idle) < MAX_IDLE and not self.closed.is_set()
             if keep:
                 idle.append(line)
-            self._in_use -= 1
-            if self.closed.is_set():
-                self._changed.notify_all()
+                self._in_use -= 1
         if not keep:
-            line.transport.close()
+            self.discard(line)  # in use until it is closed: `close` waits for that
 
     def discard(self, line: Line) -> None:
-        """Close a line whose reply never came."""
+        """Close a line that cannot be used again: its reply never came."""
         line.transport.close()
         self._returned()
 

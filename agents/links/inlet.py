@@ -161,6 +161,8 @@ class Inlet(Led):
         except BaseException:
             self.remove(subscription)
             raise
+        finally:
+            del place  # it holds the error, whose traceback holds this frame
 
     def remove(self, subscription: Subscription) -> None:
         """One subscription less; never waits for the publisher's answer."""

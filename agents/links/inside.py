@@ -57,7 +57,7 @@ class Inside:
         try:
             told = self._obey(content)
         except PzcError as exc:
-            answer.set_exception(exc)
+            answer.set_exception(exc.with_traceback(None))  # which holds this frame, and with it the answer
         else:
             answer.set_result(Reply(told, "", True, self._peer.agent_id, self._peer.key_id))
         return answer

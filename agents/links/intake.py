@@ -194,9 +194,7 @@ class Intake:
             return self._mapped.view(item.block, item.size, ended)
         except ValueError as exc:
             ended()
-            error = RemoteProtocolError(str(exc))
-            self._complain(item.topic, error)
-            raise error from None
+            raise self._complain(item.topic, RemoteProtocolError(str(exc))) from None
 
     def _make(self, item: Item, body: Body, key_id: str, received_at: float) -> Notification:
         name = item.serializer
@@ -224,12 +222,13 @@ class Intake:
                 self._accepted[name] = True
         return known
 
-    def _complain(self, topic: str, error: ProtocolError) -> None:
+    def _complain(self, topic: str, error: ProtocolError) -> ProtocolError:
         self._counters.add("notifications_refused")
         self._counters.add(f"refused_{type(error).__name__}")
         if topic not in self._complained:
             self._complained.add(topic)
             logger.warning("%s of %s is lost here: %s", topic, self.peer.endpoint, error)
+        return error
 
 
 def _admit(wanted: Iterable[Place], together: Together) -> list[Subscription]:

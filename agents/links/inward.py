@@ -105,6 +105,8 @@ def opened(peer: Peer, answer: Future[Reply], timeout: float | None = 0) -> Repl
         raise LinkOver(str(exc)) from exc
     except TimeoutError as exc:
         raise CallTimeout(f"{peer.endpoint} did not open a link in time") from exc
+    finally:
+        del answer  # else its error, whose traceback holds this frame, would hold itself
 
 
 class OverUnix:
@@ -153,6 +155,8 @@ class OverUnix:
         except (Refused, Starved):
             self.hopeless = True
             raise
+        finally:
+            del answer
         self._arriving = self._requester.arriving(self._peer, self._line.binding, self._opened)
         return reply
 
@@ -306,4 +310,4 @@ def settle(answer: Future[Reply], reply: Reply) -> None:
     try:
         answer.set_result(accepted(reply))
     except PzcError as exc:
-        answer.set_exception(exc)
+        answer.set_exception(exc.with_traceback(None))

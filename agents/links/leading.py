@@ -94,6 +94,12 @@ class Leading:
         self._asked = self._back = False
         self._changed, self._lent = monotonic(), True
         self._offer()
+        while not self._is_needed():
+            self._lent = True  # somebody began to lead at the last moment
+        self._pay()
+
+    def _is_needed(self) -> bool:
+        """Wait until the link's thread is needed; False when somebody leads all the same."""
         while not (self._back or self._over.is_set()):
             self._wake.wait(ABSENCE)
             self._wake.clear()
@@ -104,10 +110,12 @@ class Leading:
             elif since >= ABSENCE:
                 break
         self._lent = False
-        # Whoever leads ends its turn at once: it was told so, or the way was closed.
-        if self._receiving.acquire(timeout=_LONGEST):
-            self._receiving.release()
-        self._pay()
+        ends = self._back or self._over.is_set()
+        # Whoever leads then ends its turn at once: it was told so, or the way was closed.
+        if not self._receiving.acquire(timeout=_LONGEST if ends else 0):
+            return ends
+        self._receiving.release()
+        return True
 
     def _pay(self) -> None:
         if self._owes:

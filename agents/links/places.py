@@ -105,7 +105,7 @@ class Place:
     def fail(self, error: BaseException) -> None:
         """The publisher refused."""
         if not self.confirmed.done():
-            self.confirmed.set_exception(error)
+            self.confirmed.set_exception(error.with_traceback(None))  # else the two may hold each other
 
     def restart(self, publisher: str) -> None:
         """Another agent has taken the publisher's place, numbering anew."""

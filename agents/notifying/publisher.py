@@ -88,7 +88,7 @@ class Publisher:
         except BaseException:
             self._socket.close(0)
             raise
-        self._sending = Sending(loop, self._socket, self._on_readable)
+        self._sending = Sending(loop, self._socket, self._on_readable, self._on_refused)
         self._watch: Watch | None = None
         self._filters = Filters(agent_id)
         beats = beat_filter(agent_id)
@@ -106,8 +106,8 @@ class Publisher:
 
     def start(self) -> None:
         """Watch the socket; I/O thread."""
-        self._sending.start()
         self._watch = Watch(self._loop, self._socket, self.endpoint, self._counters, "pub_strangers")
+        self._sending.start()
 
     def close(self) -> None:
         """Tell how far each topic is, close the socket, end every wait; I/O thread."""
@@ -283,14 +283,14 @@ class Publisher:
 
     def _emit(self, topic: str, number: int, frames: list[Buffer], now: float) -> None:
         """Send a message, whose topic and number are told by the next beat, unless the topic is empty."""
-        try:
-            if not self._sending.send(frames, now):
-                raise _over()
-        except zmq.ZMQError as exc:
-            self._counters.add("publish_dropped")
-            logger.warning("a notification could not be sent: %s", exc)
+        if not self._sending.send(frames, now):
+            raise _over()
         if topic:
             self._beats.sent(topic, number)
+
+    def _on_refused(self, error: zmq.ZMQError) -> None:
+        self._counters.add("publish_dropped")
+        logger.warning("a notification could not be sent: %s", error)
 
     def _on_readable(self) -> None:
         version = self._version

@@ -53,7 +53,7 @@ class AuditFile:
                 while done < end:
                     done += os.write(self._fd, data[done:end])
         except OSError as exc:
-            error = exc
+            error = exc.with_traceback(None)  # which holds this frame
             self.close()
         return data.count(b"\n", 0, done), error
 

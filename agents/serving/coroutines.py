@@ -49,7 +49,10 @@ class Coroutines:
         call = current()
         if call is not None:
             self._calls.watch(call, cancel)
-        return self._wait(done)
+        try:
+            return self._wait(done)
+        finally:
+            del done, cancel  # they hold the error, whose traceback holds this frame
 
     def _wait(self, future: Future[Any]) -> Any:
         try:
@@ -58,6 +61,8 @@ class Coroutines:
             if self._closed:
                 raise PeerLost("the server was stopped while the coroutine ran") from None
             raise CallCancelled("the call was cancelled while it ran") from None
+        finally:
+            del future
 
     def _begin(self, coroutine: Coroutine[Any, Any, Any], done: Future[Any]) -> Callable[[], None]:
         """Start a coroutine; what is returned cancels it, and its end is waited for all the same."""
@@ -66,10 +71,13 @@ class Coroutines:
         def begin() -> None:
             task = asyncio.get_running_loop().create_task(_caught(coroutine))
             task.add_done_callback(partial(_pass_on, coroutine, done))
+            # Its context holds the call, and the call what cancels it.
+            task.add_done_callback(lambda _: tasks.clear())
             tasks.append(task)
 
         def stop() -> None:
-            tasks[0].cancel()
+            for task in tasks:
+                task.cancel()
 
         def cancel() -> None:
             with contextlib.suppress(RuntimeError):  # the event loop has ended, and so has the coroutine

@@ -13,7 +13,7 @@ from typing import Any
 from ...delivery.locks import Changed
 from ...discovery.names import Style
 from ...discovery.records import Entry
-from ...protocol.errors import InstantiateRefused, LocalProtocolError, MemberRefused, PzcError, Refused
+from ...protocol.errors import InstantiateRefused, LocalProtocolError, MemberRefused, Refused
 from ...protocol.keyring import Role
 from ..agent import Agent
 from ..calling.proxy import Proxy
@@ -22,7 +22,8 @@ from ..sockets.endpoints import RANDOM_TCP
 from ..wire import Protocol
 from . import process
 from .actions import Actions, role_of
-from .audit import CALLS, Audit, CallRecord
+from .audit import Audit, CallRecord
+from .audit_topic import AuditTopic
 from .calls import Call, Caller, current
 from .coroutines import Coroutines
 from .forwarding import Forwarding
@@ -123,7 +124,8 @@ class Server(Agent):
         if type(self).on_request is Server.on_request:
             self._answering.execution.act = self._act
         if self._audit is not None:
-            self._audit.on_lines = self._publish_calls
+            self._audit_topic = AuditTopic(self._publisher.publish, self.counters)
+            self._audit.on_lines = self._audit_topic.tell
             self._audit.event("started", server=self.name, endpoint=self.rep_endpoint, agent=self.agent_id)
             self._answering.execution.on_refused = self._audit_refusal
 
@@ -160,15 +162,6 @@ class Server(Agent):
         message = read_ps_message(content)
         if self._audit is not None and message is not None:
             self._audit.record(_record(call, *message, error, 0.0))
-
-    def _publish_calls(self, lines: list[dict[str, Any]]) -> None:
-        """Hand audit lines to whoever records them; in the thread of the audit log."""
-        for line in lines:
-            try:
-                self._publisher.publish(CALLS, line)
-            except PzcError as exc:  # it is in the file, and nobody else waits for it
-                self.counters.add("calls_unpublished")
-                logger.debug("an audit line was not published: %s", exc)
 
     def _on_lock_change(self, change: Changed) -> None:
         super()._on_lock_change(change)
@@ -234,7 +227,10 @@ class Server(Agent):
                 made.set_exception(exc)
 
         self._answering.lane.submit(Turn(make))
-        self._serve(made.result())
+        try:
+            self._serve(made.result())
+        finally:
+            made = Future()  # the one before holds the error, whose traceback holds what the factory opened
 
     def _serve(self, served_object: object) -> None:
         self.served_object = served_object
@@ -261,6 +257,7 @@ class Server(Agent):
         if self._audit is not None:
             self._audit.event("stopped", server=self.name, agent=self.agent_id)
             self._audit.close()
+            self._audit_topic.close()
 
     @classmethod
     def serve_in_thread(

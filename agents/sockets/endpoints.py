@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import itertools
 import logging
 import re
 import socket as stdlib_socket
@@ -35,6 +36,7 @@ _FORM = re.compile(r"(tcp|ipc|inproc)://(.+)")
 # A '+' would end the sender in a PZC00 header.
 _USABLE = re.compile(r"tcp://[^+]+:(\*|(?P<port>\d{1,5}))|(ipc|inproc)://[^+]+")
 _warned: set[str] = set()
+_monitors = itertools.count(1)
 
 
 def is_endpoint(target: str) -> bool:
@@ -145,7 +147,8 @@ def new_monitor(socket: zmq.Socket[bytes], events: int) -> zmq.Socket[bytes]:
     """What tells events of a socket; errors as `new_socket`, and then the socket is closed."""
     kind = int(socket.getsockopt(zmq.TYPE))
     try:
-        return socket.get_monitor_socket(events)
+        # Not its own choice, the number of the socket: another monitor may have that address a while longer.
+        return socket.get_monitor_socket(events, f"inproc://pzc.monitor.{next(_monitors)}")
     except zmq.ZMQError as exc:
         socket.close(0)
         raise _scarce(kind, exc) from exc

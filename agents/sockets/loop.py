@@ -135,6 +135,9 @@ class Loop:
             if not result.done():
                 raise CallTimeout(f"the I/O thread did not answer within {timeout} s") from None
             raise
+        finally:
+            if result.done():
+                del result  # it holds the error, whose traceback holds this frame
 
     def step_aside(self) -> None:
         """What follows may be slow after all, and may wait for the I/O thread; I/O thread only.

@@ -44,7 +44,7 @@ WAITING = 1000
 PATIENCE = 1.0
 """Seconds that it waits at most; beyond them more than `WAITING` may wait."""
 
-_MOST = 256  # messages that are received at once for the I/O thread
+_MOST = 256  # messages that wait for the I/O thread; more stay in the socket
 
 
 class Sending:
@@ -55,12 +55,20 @@ class Sending:
         socket: XPUB or PUB.
         on_news: called in the I/O thread when something may have come; it has to `receive` until nothing is
             left.
+        on_refused: called for each message that libzmq did not take, in whatever thread sent it.
     """
 
-    def __init__(self, loop: Loop, socket: zmq.Socket[bytes], on_news: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        socket: zmq.Socket[bytes],
+        on_news: Callable[[], object],
+        on_refused: Callable[[zmq.ZMQError], object],
+    ) -> None:
         self._loop = loop
         self._socket = socket
         self._on_news = on_news
+        self._on_refused = on_refused
         self._using = threading.Lock()  # of the socket
         self._user = 0  # the thread that had it last, which never waits for itself
         self._waiting: deque[Sequence[Buffer]] = deque()
@@ -78,8 +86,9 @@ class Sending:
     def close(self) -> None:
         """Send what waits, and nothing more; the socket can be closed then. I/O thread."""
         if not self._closed and self._using.acquire(timeout=STOP_TIMEOUT):  # which nobody gets again
+            self._closed = True  # first: nobody is told that it was sent of what comes behind the last one
             while self._waiting:
-                send_parts(self._socket, (), self._waiting.popleft())
+                self._send(self._waiting.popleft())
         self._closed = True
         if self._descriptor >= 0:
             self._loop.unregister(self._descriptor)
@@ -94,9 +103,6 @@ class Sending:
 
         Returns:
             False after `close`: it may not have been sent.
-
-        Raises:
-            zmq.ZMQError: when libzmq refuses it.
         """
         self._waiting.append(frames)
         self._send_waiting(now, len(self._waiting) > WAITING)
@@ -111,6 +117,11 @@ class Sending:
                     left -= 1
                     self._send(waiting.popleft())
                 self._look(now)
+            except (
+                BaseException
+            ):  # such as KeyboardInterrupt: what others gave does not wait for the next one
+                self._loop.call(self._send_rest)
+                raise
             finally:
                 self._using.release()
         if waiting and left <= 0:
@@ -134,9 +145,9 @@ class Sending:
     def _send(self, frames: Sequence[Buffer]) -> None:
         try:
             send_parts(self._socket, (), frames)
-        except zmq.ZMQError:
-            raise
-        except BaseException:  # such as KeyboardInterrupt: what was not sent must not join the next message
+        except zmq.ZMQError as exc:  # it may be of another thread than this one
+            self._on_refused(exc)
+        except BaseException:  # what was not sent must not join the next message
             send_part(self._socket, b"", NOW)
             raise
 
@@ -152,7 +163,7 @@ class Sending:
 
     def _fetch(self) -> None:
         """Receive for the I/O thread, which might not find the socket unused for long."""
-        for _ in range(_MOST):
+        for _ in range(_MOST - len(self._received)):
             try:
                 self._received.append(self._socket.recv_multipart(zmq.NOBLOCK))
             except zmq.Again:

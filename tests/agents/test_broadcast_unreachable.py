@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
+import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -38,6 +41,24 @@ def test_a_link_takes_the_place_of_broadcast_notifications_that_cannot_come(
     assert subscription.recv(TIMEOUT).content == 1
     assert reader.statistics()["counts"]["broadcast_replaced"] == 1
     assert ["comes over a link" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_what_stood_beside_it_is_not_kept_by_what_could_not_come(
+    walled: Agent, reader: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "pzc")  # whoever keeps a log record keeps the frames
+
+    def stand_beside() -> weakref.ref[threading.Event]:
+        beside = threading.Event()
+        reader.subscribe(walled.rep_endpoint, "t", timeout=2.0)
+        return weakref.ref(beside)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert stand_beside()() is None
+    finally:
+        gc.enable()
 
 
 def test_nothing_is_left_of_the_broadcast_subscription(walled: Agent, reader: Agent) -> None:

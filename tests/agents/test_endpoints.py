@@ -8,7 +8,7 @@ import pytest
 import zmq
 
 from pzc import Agent, BindError, ConfigError, block, drop, latest
-from pzc.agents.sockets import endpoints
+from pzc.agents.sockets import endpoints, watch
 
 from tests.agents.notifying import TIMEOUT
 
@@ -135,6 +135,34 @@ def test_a_failed_bind_leaves_nothing_behind() -> None:
         for _ in range(3):
             with pytest.raises(BindError):
                 Agent(pub_endpoint=agent.pub_endpoint)
+
+
+def test_a_monitor_has_an_address_that_no_other_one_still_has(router: zmq.Socket[bytes]) -> None:
+    """libzmq gives that of a closed one back some time after its number is used again."""
+    with router.context.socket(zmq.PAIR) as former:
+        former.bind(f"inproc://monitor.s-{router.FD}")
+        endpoints.new_monitor(router, zmq.EVENT_CLOSED).close(0)
+    assert not router.closed
+
+
+def test_an_agent_whose_socket_cannot_be_watched_is_not_told_of_its_news(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The descriptor may be another's by then."""
+    with Agent() as other:
+        errors, real = other.loop.errors, watch.new_monitor
+
+        def refuse(socket: zmq.Socket[bytes], events: int) -> zmq.Socket[bytes]:
+            if socket.getsockopt(zmq.TYPE) != zmq.XPUB:
+                return real(socket, events)
+            socket.close(0)
+            raise BindError("no socket can be opened here")
+
+        monkeypatch.setattr(watch, "new_monitor", refuse)
+        with pytest.raises(BindError):
+            Agent()
+        other.loop.run(bool)
+        assert other.loop.errors == errors
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 import gc
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from pzc import CallTimeout, LockedBy, Protocol, Proxy, Server, batch, lock
+from pzc import Agent, CallTimeout, LockedBy, PolicyRefused, Protocol, Proxy, Server, batch, block, lock
 
 from tests.agents.calling import KEY, TIMEOUT, proxied
+from tests.agents.naming_rig import eventually
 
 
 class Marker:
@@ -22,9 +26,23 @@ class Failing:
 
     def __init__(self) -> None:
         self.opened = threading.Event()
+        self.markers: list[weakref.ref[Any]] = []
 
     def fail(self) -> None:
         raise ValueError("out of range")
+
+    async def fail_later(self) -> None:
+        marker = Marker()
+        self.markers.append(weakref.ref(marker))
+        raise ValueError("out of range")
+
+    def fail_at_once(self) -> None:
+        marker = Marker()
+        self.markers.append(weakref.ref(marker))
+        raise ValueError("out of range")
+
+    async def answer_later(self) -> None:
+        self.markers.append(weakref.ref(asyncio.current_task()))
 
     def items(self) -> Iterator[int]:
         yield 1
@@ -35,8 +53,12 @@ class Failing:
 
 
 @pytest.fixture
-def proxy() -> Iterator[Proxy]:
-    target = Failing()
+def target() -> Failing:
+    return Failing()
+
+
+@pytest.fixture
+def proxy(target: Failing) -> Iterator[Proxy]:
     with (
         Server(target, protocol=Protocol(KEY), concurrency=4) as server,
         proxied(server.rep_endpoint, protocol=Protocol(KEY), transport="unix", timeout=TIMEOUT) as made,
@@ -91,3 +113,68 @@ def test_what_stood_beside_a_call_that_failed_is_freed_at_once(
 
     fail()  # connections, caches
     assert fail()() is None
+
+
+@pytest.mark.parametrize("transport", ["inproc", "unix", "tcp"])
+@pytest.mark.parametrize("method", ["fail_at_once", "fail_later", "answer_later"])
+def test_what_a_call_held_at_its_server_is_freed_at_once(
+    target: Failing,
+    proxy: Proxy,
+    without_collector: None,
+    method: str,
+    transport: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.CRITICAL, "pzc")  # whoever keeps a log record keeps the frames
+    for _ in range(5):
+        with suppress(ValueError):
+            getattr(proxy, method).options(transport=transport)()
+    assert eventually(lambda: not any(each() for each in target.markers))
+
+
+@pytest.mark.parametrize("joins", [False, True], ids=["the first of its link", "another one of its link"])
+@pytest.mark.parametrize("transport", ["inproc", "unix", "tcp"])
+def test_what_stood_beside_a_refused_subscription_is_freed_at_once(
+    without_collector: None, transport: str, joins: bool
+) -> None:
+    with Agent(protocol=Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
+        publisher.advertise("newest", policies=("latest",))
+        if joins:
+            reader.subscribe(publisher.rep_endpoint, "t", policy=block(), transport=transport)
+
+        def refused() -> weakref.ref[Marker]:
+            marker = Marker()
+            with pytest.raises(PolicyRefused):
+                reader.subscribe(publisher.rep_endpoint, "newest", policy=block(), transport=transport)
+            return weakref.ref(marker)
+
+        refused()
+        left = refused()
+        assert eventually(lambda: left() is None)
+
+
+def test_what_stood_beside_a_failure_of_the_io_thread_is_freed_at_once(without_collector: None) -> None:
+    with Agent() as agent:
+
+        def fail() -> weakref.ref[Marker]:
+            marker = Marker()
+            with pytest.raises(ZeroDivisionError):
+                agent.loop.run(lambda: 1 // 0)
+            return weakref.ref(marker)
+
+        left = fail()
+        assert eventually(lambda: left() is None)
+
+
+def test_what_a_factory_opened_before_it_failed_is_freed_at_once(without_collector: None) -> None:
+    """Else its port or file would still be in use at the next attempt."""
+    opened: list[weakref.ref[Marker]] = []
+
+    def factory() -> object:
+        marker = Marker()
+        opened.append(weakref.ref(marker))
+        raise ValueError("no such instrument")
+
+    with pytest.raises(ValueError, match="no such instrument"):
+        Server.serve_in_thread(factory)
+    assert eventually(lambda: opened[0]() is None)

@@ -181,6 +181,30 @@ def test_a_line_that_is_given_back_while_the_pool_closes_is_closed(
     assert not line.transport.idle()
 
 
+def test_the_pool_is_closed_when_the_last_line_that_was_given_back_is(
+    context: Context, server: zmq.Socket[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever closed the pool ends the context next, and with it the sockets of that line."""
+    pool, over = Lines(context), threading.Event()
+    line = pool.take(at(server))
+    closing, real, seen = threading.Event(), line.transport.close, list[bool]()
+
+    def close() -> None:
+        closing.set()
+        seen.append(over.wait(0.1))
+        real()
+
+    monkeypatch.setattr(line.transport, "close", close)
+    pool.closed.set()
+    giving = threading.Thread(target=pool.give, args=(line,))
+    giving.start()
+    assert closing.wait(TIMEOUT)
+    pool.close(TIMEOUT)
+    over.set()
+    giving.join(TIMEOUT)
+    assert seen == [False]
+
+
 def test_a_line_given_back_while_its_endpoint_is_forgotten_stays_known(
     pool: Lines, server: zmq.Socket[bytes]
 ) -> None:

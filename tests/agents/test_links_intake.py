@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import gc
+import logging
 import os
 import pickle
+import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -155,6 +159,25 @@ def test_a_block_that_was_never_lent_is_a_gap(bench: Bench) -> None:
     assert bench.subscriptions[0].gaps == [Gap(EPOCH, 1, 1)]
     assert bench.subscriptions[1].recv(0).content == "after"
     assert bench.done() == (2, 2, [])
+
+
+def test_a_block_that_was_never_lent_leaves_nothing_to_the_collector(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would keep what else came with the bundle, and with it the memory of its publisher."""
+    caplog.set_level(logging.CRITICAL, "pzc")  # whoever keeps a log record keeps the frames
+
+    def take() -> weakref.ref[threading.Event]:
+        beside = threading.Event()
+        bench.take(Bundle(1, [item(1, block=9, size=100, body=b"")]))
+        return weakref.ref(beside)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert take()() is None
+    finally:
+        gc.enable()
 
 
 def test_a_descriptor_of_no_block_is_counted_and_its_contents_are_lost(bench: Bench, tmp_path: Any) -> None:

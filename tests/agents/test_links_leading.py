@@ -230,6 +230,47 @@ def test_the_thread_of_the_link_goes_on_at_once_when_it_is_needed() -> None:
     assert lent.calls == 1
 
 
+def test_whoever_begins_to_lead_at_the_last_moment_is_the_only_one_who_receives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The thread of the link has seen by then that nobody leads, and would receive besides."""
+    monkeypatch.setattr(leading, "_LONGEST", 0.001)
+    begun, ended = threading.Event(), threading.Event()
+
+    def receive() -> bool:
+        begun.set()
+        ended.wait(TIMEOUT)
+        return False
+
+    class Late(leading.Leading):
+        _begins = False
+
+        @property
+        def _leads(self) -> bool:
+            if threading.current_thread() is lent.thread and not begun.is_set():
+                leader.start()
+                assert begun.wait(TIMEOUT)
+                return False  # as it was a moment ago
+            return self._begins
+
+        @_leads.setter
+        def _leads(self, begins: bool) -> None:
+            self._begins = begins
+
+    monkeypatch.setattr(leading, "Leading", Late)
+    monkeypatch.setattr(leading, "ABSENCE", 0.0)
+    lent = Lent()
+    leader = threading.Thread(target=lambda: lent.leading.lead(receive), daemon=True)
+    lent.thread.start()
+    assert begun.wait(TIMEOUT)
+    lent.thread.join(0.1)
+    receives_too = not lent.thread.is_alive()
+    ended.set()
+    leader.join(TIMEOUT)
+    lent.finish()
+    assert not receives_too
+
+
 def break_connection(subscription: Subscription) -> None:
     inlet = inlets._table.of[subscription]  # pyright: ignore[reportPrivateUsage]
     way: Any = inlet._way  # pyright: ignore[reportPrivateUsage]

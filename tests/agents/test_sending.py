@@ -10,64 +10,17 @@ from collections.abc import Iterator, Sequence
 import pytest
 import zmq
 
-from pzc.agents.sockets import loop as loops
 from pzc.agents.sockets import sending as sending_module
-from pzc.agents.sockets.sending import Sending
 from pzc.protocol.frames import Buffer
 
 from tests.agents.notifying import TIMEOUT, run_threads
-
-NEVER = 1000.0
-
-
-class Bench:
-    """A socket, a reader of all that it sends, and what was told of news."""
-
-    def __init__(self) -> None:
-        self.loop = loops.acquire()
-        self.context = zmq.Context()
-        self.socket = self.loop.context.socket(zmq.XPUB)
-        self.socket.setsockopt(zmq.LINGER, 0)
-        self.socket.setsockopt(zmq.SNDHWM, 0)
-        port = self.socket.bind_to_random_port("tcp://127.0.0.1")
-        self.endpoint = f"tcp://127.0.0.1:{port}"
-        self.news = threading.Semaphore(0)
-        self.got: list[bytes] = []
-        self.sending = Sending(self.loop, self.socket, self.take)
-        self.readers: list[zmq.Socket[bytes]] = []
-
-    def take(self) -> None:
-        while (parts := self.sending.receive()) is not None:
-            self.got += parts
-            self.news.release()
-
-    def reader(self, prefix: bytes = b"") -> zmq.Socket[bytes]:
-        made = self.context.socket(zmq.SUB)
-        self.readers.append(made)
-        made.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
-        made.setsockopt(zmq.RCVHWM, 0)
-        made.connect(self.endpoint)
-        made.setsockopt(zmq.SUBSCRIBE, prefix)
-        return made
-
-    def close(self) -> None:
-        self.loop.run(self.sending.close)
-        self.socket.close(0)
-        for each in self.readers:
-            each.close(0)
-        self.context.term()
-        loops.release(self.loop)
+from tests.agents.sendings import NEVER, Bench, arrived, busy, message, opened
 
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
-    made = Bench()
-    yield made
-    made.close()
-
-
-def message(text: bytes) -> list[Buffer]:
-    return [b"1" + text, b"2" + text, b"3" + text, b"4" + text, b"5" + text]
+    with opened() as made:
+        yield made
 
 
 def test_messages_of_eight_threads_stay_whole(bench: Bench) -> None:
@@ -107,14 +60,6 @@ def test_news_that_comes_while_others_send_is_told(bench: Bench, monkeypatch: py
 
     run_threads(send, come)
     assert bench.got == [b"\1prefix %d" % number for number in range(50)]
-
-
-def arrived(bench: Bench, prefix: bytes) -> None:
-    """Wait until a filter waits at the socket, without its descriptor having been looked at."""
-    bench.reader(prefix)
-    deadline = time.monotonic() + TIMEOUT
-    while not bench.socket.poll(1):
-        assert time.monotonic() < deadline
 
 
 @pytest.mark.parametrize("looked", [0.0, NEVER])
@@ -157,7 +102,7 @@ def test_what_was_sent_of_an_interrupted_message_does_not_join_the_next(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sending_module, "send_parts", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with busy(bench), pytest.raises(KeyboardInterrupt):  # else the I/O thread might be the one that sends
         bench.sending.send(message(b"half"), time.monotonic())
     monkeypatch.setattr(sending_module, "send_parts", real)
     assert bench.sending.send(message(b"whole"), time.monotonic())

@@ -1,0 +1,96 @@
+"""A socket that any thread sends on, for the tests, with readers of all that it sends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import zmq
+
+from pzc.agents.sockets import loop as loops
+from pzc.agents.sockets.sending import Sending
+from pzc.protocol.frames import Buffer
+
+from tests.agents.notifying import TIMEOUT
+
+NEVER = 1000.0
+
+
+class Bench:
+    """A socket, a reader of all that it sends, and what was told of news."""
+
+    def __init__(self) -> None:
+        self.loop = loops.acquire()
+        self.context = zmq.Context()
+        self.socket = self.loop.context.socket(zmq.XPUB)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.SNDHWM, 0)
+        port = self.socket.bind_to_random_port("tcp://127.0.0.1")
+        self.endpoint = f"tcp://127.0.0.1:{port}"
+        self.news = threading.Semaphore(0)
+        self.got: list[bytes] = []
+        self.refused: list[zmq.ZMQError] = []
+        self.sending = Sending(self.loop, self.socket, self.take, self.refused.append)
+        self.readers: list[zmq.Socket[bytes]] = []
+
+    def take(self) -> None:
+        while (parts := self.sending.receive()) is not None:
+            self.got += parts
+            self.news.release()
+
+    def reader(self, prefix: bytes = b"") -> zmq.Socket[bytes]:
+        made = self.context.socket(zmq.SUB)
+        self.readers.append(made)
+        made.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
+        made.setsockopt(zmq.RCVHWM, 0)
+        made.connect(self.endpoint)
+        made.setsockopt(zmq.SUBSCRIBE, prefix)
+        return made
+
+    def close(self) -> None:
+        self.loop.run(self.sending.close)
+        self.socket.close(0)
+        for each in self.readers:
+            each.close(0)
+        self.context.term()
+        loops.release(self.loop)
+
+
+@contextmanager
+def opened() -> Iterator[Bench]:
+    made = Bench()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def message(text: bytes) -> list[Buffer]:
+    return [b"1" + text, b"2" + text, b"3" + text, b"4" + text, b"5" + text]
+
+
+def arrived(bench: Bench, prefix: bytes) -> None:
+    """Wait until a filter waits at the socket, without its descriptor having been looked at."""
+    bench.reader(prefix)
+    deadline = time.monotonic() + TIMEOUT
+    while not bench.socket.poll(1):
+        assert time.monotonic() < deadline
+
+
+@contextmanager
+def busy(bench: Bench) -> Iterator[None]:
+    """The I/O thread does something else meanwhile."""
+    begun, free = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        free.wait(TIMEOUT)
+
+    bench.loop.call(wait)
+    assert begun.wait(TIMEOUT)
+    try:
+        yield
+    finally:
+        free.set()
