@@ -1,7 +1,8 @@
 """An embedded Spark session with the settings that suit one machine.
 
 Measured for small data on two cores: as many shuffle partitions as cores and no adaptive
-planning; the in-memory catalog keeps Hive out. Everything binds to loopback.
+planning; checkpoints by renames that start no programs; the in-memory catalog keeps Hive out. Everything
+binds to loopback.
 
 On a cluster, Spark's own defaults stay, and those of ``spark-defaults.conf``; only what does not depend on
 the machine is set, and the address at which the workers reach this process.
@@ -31,6 +32,9 @@ TASK_TRIES = 4
 """How often a task is tried, as Spark does it on a cluster."""
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""How one machine writes checkpoints: Spark's own way runs eight more programs for each of their files."""
 
 _INSTALL_JAVA = (
     "Spark needs Java 17 or newer. Debian and Ubuntu: sudo apt install openjdk-17-jre-headless; "
@@ -173,4 +177,5 @@ def _local(master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(cores(master)),
         "spark.default.parallelism": str(cores(master)),
         "spark.sql.adaptive.enabled": "false",
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
     }
