@@ -23,34 +23,47 @@ from collections import Counter
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 import zmq
 from hypothesis import settings
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parent.parent
 IMPORTABLE = ("benchmarks", "examples", "tests")
-ONCE = ("protocol", "delivery", "shm", "discovery", "benchmarks", "networks")
-"""Folders whose tests prove the same in a checkout and in an installed package."""
-TWICE = (
-    "test_aio.py",
-    "test_aio_jupyter.py",
-    "test_calls.py",
-    "test_fastlane.py",
-    "test_links_flow.py",
-    "test_naming.py",
-    "test_notifications.py",
-    "test_process.py",
-    "test_proxy.py",
-    "test_server.py",
-    "test_settings.py",
-    "test_stubs_checked.py",
-    "test_transports.py",
-)
-"""Files of agents' tests that are run against the wheel as well."""
+WHEEL = {
+    "tests": ("test_house.py",),
+    "agents": (
+        "test_aio.py",
+        "test_calls.py",
+        "test_mail.py",
+        "test_notifications.py",
+        "test_process.py",
+        "test_stubs_checked.py",
+        "test_transports.py",
+    ),
+    "console": ("test_keys.py", "test_ls.py", "test_main.py", "test_serve.py", "test_stubs.py"),
+    "examples": ("test_lab_demo.py",),
+    "pipeline": (
+        "test_commands.py",
+        "test_plots.py",
+        "test_recorder.py",
+        "test_replay.py",
+        "test_session.py",
+        "test_source_parent.py",
+    ),
+}
+"""Files whose tests are run against the wheel as well: they start every kind of process and read every kind of
+file that comes with the package. What the others prove of a checkout holds for the same files elsewhere."""
+
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Lets a JVM start with a third less work; none of the tests' lives long enough to pay for more."""
 
 
 def free_port() -> int:
@@ -79,6 +92,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     _clear_settings()
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
     _make_importable(config)
     place = _place_of_pzc()
     if config.getoption("--installed") and Path(sysconfig.get_path("purelib")) not in place.parents:
@@ -92,8 +106,7 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what starts a JVM last, and skip it where there is no Java; mark what is tested once."""
     for item in items:
-        folder, file = item.path.parent.name, item.path.name
-        if folder in ONCE or (folder == "agents" and file not in TWICE):
+        if item.path.name not in WHEEL.get(item.path.parent.name, ()):
             item.add_marker(pytest.mark.once)
     items.sort(key=lambda item: item.get_closest_marker("java") is not None)
     if not items or items[-1].get_closest_marker("java") is None:
@@ -155,6 +168,16 @@ def _process_wide_machinery() -> None:
     zmq.Frame(b"starts the thread that frees zero-copy frames", copy=False)
     gc.collect()
     gc.freeze()  # a look of the collector at everything that was imported and collected stops all threads
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One session for the whole run: a start takes seconds."""
+    from pzc.pipeline.spark.session import spark_session
+
+    session = spark_session("pzc-tests", "local[2]")
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -111,16 +111,6 @@ def visible(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir() if not path.name.startswith("."))
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """One session for the whole run: a start takes seconds."""
-    from pzc.pipeline.spark.session import spark_session
-
-    session = spark_session("pzc-tests", "local[2]")
-    yield session
-    session.stop()
-
-
 @pytest.fixture
 def decoded(spark: SparkSession, record: Callable[..., Path]) -> Callable[..., DataFrame]:
     """Journal some rows, then verify and decode them in Spark."""

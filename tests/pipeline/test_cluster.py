@@ -17,15 +17,15 @@ from pzc.testing.journals import Recording, Truth, write_journal
 
 from benchmarks.pipeline_cluster import differing, expected, found, run_pipeline
 from benchmarks.spark_cluster import Cluster, build_wheel, environment_without_pzc
+from tests.pipeline.commanding import call
 
 pytestmark = [
     pytest.mark.java,
-    pytest.mark.once,
     pytest.mark.timeout(280),
     pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),
 ]
 
-ROWS = 50_000
+ROWS = 10_000
 SECRET = "lab"
 
 
@@ -59,7 +59,7 @@ def test_a_cluster_that_is_sent_the_wheel_makes_the_same_rows_as_one_machine(
     run_pipeline(
         folder / "journal", folder / "remote", cluster.master, "--wheel", wheel, secret=SECRET, python=python
     )
-    run_pipeline(folder / "journal", folder / "local", "local[2]", secret=SECRET)
+    assert call(spark, folder, "pipeline", "run", "journal", "local", "--once", key=SECRET) == 0
     assert found(folder / "remote") == expected(truth)
     assert not any(differing(spark, folder / "local", folder / "remote").values())
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pzc.console import main as console
-from pzc.console import pipeline as commands
 from pzc.pipeline.recording.journal import Journal, JournalRow
 
+from tests.pipeline.commanding import call
 from tests.pipeline.conftest import damage_content
 
 pytestmark = [
@@ -27,20 +25,6 @@ DAY = 86_400_000
 LIMITS = '[limits.high]\ntopic = "v"\nwhere = "value_long >= 3"\n'
 
 Run = Callable[..., list[dict[str, Any]]]
-
-
-def call(spark: Any, folder: Path, *arguments: str) -> int:
-    """Run a command in a folder; its status."""
-
-    @contextmanager
-    def session(master: str) -> Iterator[Any]:
-        yield spark
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "_spark", session)
-        patch.setenv("PZC_KEY", "lab")
-        patch.chdir(folder)
-        return console.main(arguments)
 
 
 def journal_of(folder: Path, rows: list[JournalRow], recorder: str = "recorder") -> None:

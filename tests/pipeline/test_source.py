@@ -24,7 +24,6 @@ from tests.pipeline.source_rig import PATIENCE, Publishers, await_, is_read, wai
 
 pytestmark = [
     pytest.mark.java,
-    pytest.mark.once,
     pytest.mark.timeout(240),
     pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),
 ]

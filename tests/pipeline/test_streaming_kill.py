@@ -21,7 +21,6 @@ from pzc.testing.journals import Recording, write_journal
 
 pytestmark = [
     pytest.mark.java,
-    pytest.mark.once,
     pytest.mark.timeout(280),
 ]
 
@@ -72,8 +71,8 @@ def stored(tables: Path) -> list[tuple[Any, ...]]:
 
 
 def test_a_pipeline_that_is_killed_loses_and_repeats_nothing(start: Start, tmp_path: Path) -> None:
-    recording = Recording(published=60_000, lost=0.01, repeated=0.01, damaged=0.01)
-    truth = write_journal(tmp_path / "journal", recording, rows_per_segment=6000)
+    recording = Recording(published=20_000, lost=0.01, repeated=0.01, damaged=0.01)
+    truth = write_journal(tmp_path / "journal", recording, rows_per_segment=2000)
     process = start("--max-files", "1")
     told = [batch(process), batch(process)]
     process.kill()

@@ -1,0 +1,139 @@
+"""Whatever is wrong with a journal or its keys, what is lost is a row of the tables, and the journal stays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pzc.pipeline.schema import segments
+from pzc.testing.journals import Recording, write_journal
+
+from benchmarks.pipeline_cluster import expected, found, stored
+from tests.pipeline.commanding import call
+from tests.pipeline.faults_pipeline import KEYRING
+
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.timeout(280),
+    pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),
+]
+
+IDENTITY = "publisher", "topic", "sequence"
+Identity = tuple[Any, ...]
+
+
+def run_once(spark: Any, folder: Path, key: str = "lab") -> None:
+    """Make the tables of a folder; the command must succeed."""
+    assert call(spark, folder, "pipeline", "run", "journal", "tables", "--once", key=key) == 0
+
+
+DAMAGES = ("changed", "torn", "truncated", "emptied")
+
+
+def damage(path: Path, how: str) -> None:
+    """Change 64 bytes in the middle, or where a page begins; or leave half of the file, or nothing."""
+    whole = path.read_bytes()
+    if how == "truncated":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif how == "emptied":
+        path.write_bytes(b"")
+    else:
+        column = pq.read_metadata(path).row_group(0).column(0)
+        at = len(whole) // 2 if how == "changed" else column.data_page_offset
+        changed = bytes(byte ^ 0xFF for byte in whole[at : at + 64])
+        path.write_bytes(whole[:at] + changed + whole[at + 64 :])
+
+
+@dataclass(frozen=True)
+class Hurt:
+    """A journal with one damaged segment of each kind between good ones, and its tables.
+
+    Attributes:
+        tables: their folder.
+        intact: identities of what was in good segments.
+        lost: identities of what was in each damaged one.
+        files: names of these.
+    """
+
+    tables: Path
+    intact: set[Identity]
+    lost: dict[str, set[Identity]]
+    files: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def hurt(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Hurt:
+    folder = tmp_path_factory.mktemp("hurt")
+    recording = Recording(published=2700, agents=2, restarts=0, lost=0.0, repeated=0.0, damaged=0.0)
+    write_journal(folder / "journal", recording, rows_per_segment=300)
+    paths = [path for _, path in segments(folder / "journal")]
+    bad = dict(zip(DAMAGES, paths[1::2], strict=True))
+    lost = {how: numbers(path) for how, path in bad.items()}
+    intact = {row for path in paths[::2] for row in numbers(path)}
+    for how, path in bad.items():
+        damage(path, how)
+    run_once(spark, folder)
+    return Hurt(folder / "tables", intact, lost, {how: path.name for how, path in bad.items()})
+
+
+def test_damaged_segments_keep_nothing_of_good_ones_from_the_tables(hurt: Hurt) -> None:
+    rows = stored(hurt.tables, "notifications", *IDENTITY)
+    assert len(set(rows)) == len(rows)
+    assert hurt.intact <= set(rows)
+    assert set(rows) <= hurt.intact.union(*hurt.lost.values())
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_what_a_damaged_segment_held_is_in_the_tables_or_missing_and_somebody_is_told(
+    hurt: Hurt, how: str
+) -> None:
+    absent = hurt.lost[how] - set(stored(hurt.tables, "notifications", *IDENTITY))
+    gaps = stored(hurt.tables, "gaps", "publisher", "topic", "first_missing", "last_missing")
+    missing = {(who, topic, number) for who, topic, first, last in gaps for number in range(first, last + 1)}
+    assert absent
+    assert absent <= missing
+    named = [file for (file,) in stored(hurt.tables, "damaged", "file")]
+    refused = set(stored(hurt.tables, "quarantine", *IDENTITY))
+    assert hurt.files[how] in named or absent <= refused
+
+
+def numbers(path: Path) -> set[Identity]:
+    columns = pq.read_table(path, columns=list(IDENTITY))
+    return set(zip(*(columns.column(name).to_pylist() for name in IDENTITY), strict=True))
+
+
+def test_a_journal_is_only_read(spark: Any, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    write_journal(journal, Recording(published=600), rows_per_segment=200)
+    journal.chmod(0o555)
+    before = state(journal)
+    run_once(spark, tmp_path)
+    assert state(journal) == before
+    assert (tmp_path / "tables" / "notifications").is_dir()
+
+
+def state(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Names, sizes, times and modes; the folder's own time tells of files that came and went."""
+    return {
+        path.name: (path.stat().st_size, path.stat().st_mtime_ns, path.stat().st_mode)
+        for path in (folder, *folder.iterdir())
+    }
+
+
+def test_what_was_signed_with_a_key_that_came_later_is_found_by_a_backfill(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = Recording(published=900, secrets=("old", "new"))
+    truth = write_journal(tmp_path / "journal", recording)
+    run_once(spark, tmp_path, key="old")
+    assert found(tmp_path / "tables")["damaged"] > truth.rows / 3
+    (tmp_path / "keys.toml").write_text(KEYRING, encoding="utf-8")
+    monkeypatch.setenv("PZC_KEYRING", str(tmp_path / "keys.toml"))
+    day = recording.start.date().isoformat()
+    backfill = "pipeline", "backfill", "journal", "tables", "--from", day, "--to", day
+    assert call(spark, tmp_path, *backfill, key=None) == 0
+    assert found(tmp_path / "tables") == expected(truth)
