@@ -225,7 +225,7 @@ def test_of_publishers_that_are_killed_over_and_over_nothing_is_left_and_the_nex
 
 # --- any moment ------------------------------------------------------------------------------------------
 
-MOMENTS = 60
+MOMENTS = int(os.environ.get("LINK_MOMENTS", "200"))
 SEED = 20_240_501
 PER_READER = 0.03
 
@@ -242,7 +242,7 @@ def end(reader: Hand, dice: random.Random) -> None:
     reader.kill()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(max(120, 2 * MOMENTS))
 def test_whenever_a_reader_dies_in_a_zero_copy_callback_the_publisher_goes_on_and_the_others_see_no_change(
     workers: Workers, tmp_path: Path
 ) -> None:
