@@ -16,6 +16,7 @@ RIVALS := 'iceoryx2>=0.10' 'ezmsg>=3.9' 'eclipse-ecal>=6.1' 'eclipse-zenoh>=1.10
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
+unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes are started, and each would compile everything
 
 .PHONY: help demo bench test check format wheel-test clean java python
 .NOTPARALLEL:
