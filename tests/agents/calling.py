@@ -26,6 +26,14 @@ TIMEOUT = 20.0
 Frames = list[bytes]
 
 
+def until(condition: Callable[[], object]) -> None:
+    """Wait for what another thread or process is about to do."""
+    deadline, pause = time.monotonic() + TIMEOUT, threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        pause.wait(0.005)
+
+
 class Instrument:
     """What the original's golden session was recorded with."""
 

@@ -7,9 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +24,7 @@ from pzc.agents.serving.audit import LONGEST, MOST, Audit, CallRecord, shorten
 from pzc.protocol.errors import ConfigError
 from pzc.testing.clock import FakeClock
 
-from tests.agents.calling import run_in_fork
+from tests.agents.calling import run_in_fork, until
 from tests.agents.notifying import run_threads
 
 TIMEOUT = 20.0
@@ -60,13 +58,6 @@ def lost(lines: list[dict[str, Any]]) -> int:
 
 def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate()]
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline, pause = time.monotonic() + TIMEOUT, threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline
-        pause.wait(0.01)
 
 
 def write(path: Path, *calls: CallRecord, **options: Any) -> Audit:

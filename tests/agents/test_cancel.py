@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from pzc import Agent, Key, Keyring, Protocol, Role, RoleRefused, Server, cancelled
 from pzc.protocol.errors import CallCancelled
 
-from tests.agents.calling import KEY, TIMEOUT, in_thread, proxied
+from tests.agents.calling import KEY, TIMEOUT, in_thread, proxied, until
 
 KEYS = {role: Key(f"secret of the {role.name}", role.name.lower(), role) for role in Role}
 
@@ -66,16 +66,6 @@ def later(client: Agent, server: Server, name: str) -> Any:
 
 def cancel(client: Agent, server: Server, call_id: str) -> str:
     return client.request(server.rep_endpoint, {"pzc": "cancel", "id": call_id}, TIMEOUT)["state"]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another thread is about to do."""
-    pause = threading.Event()
-    for _ in range(int(TIMEOUT / 0.005)):
-        if condition():
-            return
-        pause.wait(0.005)
-    raise AssertionError("it never happened")
 
 
 def test_a_call_that_runs_sees_that_it_was_cancelled(client: Agent, server: Server, worker: Worker) -> None:

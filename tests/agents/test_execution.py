@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from pzc.agents.serving.execution import authorize
 from pzc.agents.sockets.endpoints import DECODE_LATER
 from pzc.protocol.frames import PZC01
 
-from tests.agents.calling import KEY, TIMEOUT, RawPeer, counts, proxied
+from tests.agents.calling import KEY, TIMEOUT, RawPeer, counts, proxied, until
 from tests.agents.notifying import run_threads
 
 KEYS = {role: Key(f"secret of the {role.name}", role.name.lower(), role) for role in Role}
@@ -51,16 +51,6 @@ def server(counter: Counter) -> Iterator[Server]:
     with Server(counter, protocol=Protocol(KEY)) as made:
         yield made
         counter.opened.set()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another thread is about to do."""
-    pause = threading.Event()
-    for _ in range(int(TIMEOUT / 0.005)):
-        if condition():
-            return
-        pause.wait(0.005)
-    raise AssertionError("it never happened")
 
 
 def test_an_unsigned_request_is_not_restricted_and_a_signed_one_by_its_role() -> None:

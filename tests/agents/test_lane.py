@@ -12,7 +12,7 @@ from pzc.agents.serving import lane as lanes
 from pzc.agents.serving.lane import Lane, Turn
 from pzc.protocol.errors import CallCancelled
 
-from tests.agents.calling import TIMEOUT, in_thread
+from tests.agents.calling import TIMEOUT, in_thread, until
 from tests.agents.notifying import run_threads
 
 
@@ -30,16 +30,6 @@ def visit(lane: Lane, work: Callable[[], object]) -> None:
         lane.here(work)
     finally:
         lane.leave()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another thread is about to do."""
-    pause = threading.Event()
-    for _ in range(int(TIMEOUT / 0.002)):
-        if condition():
-            return
-        pause.wait(0.002)
-    raise AssertionError("it never happened")
 
 
 def test_turns_of_threads_and_workers_come_in_arrival_order(lane: Lane) -> None:

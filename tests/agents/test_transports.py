@@ -22,7 +22,7 @@ from pzc.protocol.errors import LocalProtocolError
 from pzc.protocol.frames import Buffer
 from pzc.testing import memory_pair
 
-from tests.agents.calling import TIMEOUT
+from tests.agents.calling import TIMEOUT, until
 
 NEVER = threading.Event()
 SOCKET_BUFFER = 212_992
@@ -180,13 +180,6 @@ def ask(near: Transport) -> list[Buffer]:
     return near.receive(soon(1000), NEVER)
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = soon()
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.005)
-
-
 def test_a_message_arrives_as_it_was_sent_and_so_does_its_answer(ends: Ends) -> None:
     near, far = ends
     near.send(message(b"question"), soon())
@@ -274,7 +267,7 @@ def test_a_message_that_is_there_is_received_after_the_deadline(ends: Ends) -> N
     near, far = ends
     exchange(near, far)
     far.send(message(b"late"))
-    wait_until(lambda: not near.idle())
+    until(lambda: not near.idle())
     assert near.receive(soon(-1), NEVER) == message(b"late")
 
 
@@ -377,14 +370,14 @@ def test_a_transport_with_an_answer_that_nobody_waits_for_is_not_idle(ends: Ends
     near, far = ends
     exchange(near, far)
     far.send(message())
-    wait_until(lambda: not near.idle())
+    until(lambda: not near.idle())
 
 
 def test_a_transport_whose_peer_has_gone_is_not_idle(ends: Ends) -> None:
     near, far = ends
     exchange(near, far)
     far.close()
-    wait_until(lambda: not near.idle())
+    until(lambda: not near.idle())
 
 
 def test_a_message_that_is_held_stays_as_it_is(ends: Ends) -> None:
