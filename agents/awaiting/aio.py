@@ -238,7 +238,7 @@ class Attribute:
         """Call the remote method and never learn what became of it; as `RemoteAttribute.oneway`."""
         remote = await self._link.connect()
         options = {"name": self.__name__, **_exec_options("__call__", args, kwargs)}
-        await in_thread(partial(remote.send, "exec", options, self._timeout))
+        await outcome(remote.send_later("exec", options, self._timeout))
 
     __iter__ = None  # else Python would ask for the items 0, 1, 2, ... and never wait for one
     __contains__ = None

@@ -172,6 +172,11 @@ class Asking(ABC):
         self.check_usable()
         return self._deferred.submit(peer, content, timeout)
 
+    def send_later(self, peer: Peer, content: object, timeout: float) -> Future[None]:
+        """As `send`, to a known peer, without waiting, behind what was asked with `exchange_later`."""
+        self.check_usable()
+        return self._deferred.submit(peer, content, timeout, answered=False)
+
     def outbox(self, peer: Peer) -> Outbox | None:
         """Where calls gather that are sent to a peer together; None when it takes them one by one."""
         return self._deferred.outbox(peer, self.protocol, self.keeper.hold)

@@ -223,18 +223,24 @@ class Contact:
             Refused: when an original Pizco is there.
             CallTimeout, PeerLost, SerializeError: as `Agent.request`.
         """
+        content = self._unanswered(action, options)
+        timeout = self.timeout if timeout is None else timeout
+        transport = self.transport if transport is None else transport
+        self.agent.send(self.endpoint, content, timeout, transport=transport)
+
+    def send_later(self, action: str, options: dict[str, Any], timeout: float | None = None) -> Future[None]:
+        """As `send`, in the order of `request_later`, without waiting; the future ends when it was sent."""
+        content = self._unanswered(action, options)
+        return self.agent.send_later(self.peer, content, self.timeout if timeout is None else timeout)
+
+    def _unanswered(self, action: str, options: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
         if self._closed:
             self._refuse_closed()
         self.need("take a one-way call")
         if self.lock_used:
             options["as" if self.lock_token is None else "lock"] = self.exclusive.token
         options["oneway"] = True
-        self.agent.send(
-            self.endpoint,
-            (PS, action, options),
-            self.timeout if timeout is None else timeout,
-            transport=self.transport if transport is None else transport,
-        )
+        return PS, action, options
 
     def ask(self, content: dict[str, Any], timeout: float | None = None) -> Reply:
         """A control request; errors as `request`."""

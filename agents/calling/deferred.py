@@ -13,6 +13,7 @@ A bundle of calls is one such request that may be answered more than once (see `
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import weakref
@@ -32,6 +33,7 @@ from ..counters import Counters
 from ..sockets.endpoints import connect, new_socket
 from ..sockets.loop import Loop, Timer
 from ..sockets.parts import is_readable, receive_parts, send_parts
+from ..sockets.watch import LINGER_MS
 from ..wire import Protocol
 from .bundles import MAX_PENDING, Bundle, Hold, Outbox
 from .peers import Peer
@@ -56,14 +58,21 @@ class _Pending:
     timer: Timer | None = None
     repeated: bool = False
     bundle: Bundle | None = None
+    answered: bool = True
 
 
 @dataclass
 class _Line:
-    """The socket to one peer, and what it could not take yet, in order."""
+    """The socket to one peer, what it could not take yet, in order, and when it took what has no answer."""
 
     socket: zmq.Socket[bytes]
     unsent: deque[_Pending] = field(default_factory=deque)
+    told: float = -math.inf
+
+    def close(self) -> None:
+        """Close it; libzmq goes on delivering what nobody waits for."""
+        recent = time.monotonic() - self.told < LINGER_MS / 1000
+        self.socket.close(LINGER_MS if recent else 0)
 
 
 class Deferred:
@@ -89,16 +98,18 @@ class Deferred:
         self._closed = False
         self.bundled = 0
 
-    def submit(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
+    def submit(self, peer: Peer, content: object, timeout: float, *, answered: bool = True) -> Future[Any]:
         """Send content to a known peer; any thread.
 
         The future gets the reply, or CallTimeout after ``timeout`` seconds, or the
-        error that `Requester.request` would raise.
+        error that `Requester.request` would raise. Content that says of itself that it wants no answer,
+        with ``answered=False``, gives None once its socket took it, behind all that was submitted before.
 
         Raises:
             SerializeError: when the content cannot be expressed.
         """
         entry = self._entry(peer, content, timeout, None)
+        entry.answered = answered
         entry.future.__dict__["msgid"] = entry.msgid
         begin = partial(self._guarded, entry, self._begin)
         outbox = self._outboxes.get(_key(peer)) if self._outboxes else None
@@ -188,6 +199,10 @@ class Deferred:
                     return
                 except zmq.ZMQError as exc:
                     self._fail(entry, PeerLost(f"{entry.peer.endpoint} cannot be sent to: {exc}"))
+                if not entry.answered:
+                    line.told = time.monotonic()
+                    self._drop(entry)
+                    _settle(entry.future)
             line.unsent.popleft()
 
     def _reopen(self, line: _Line, peer: Peer) -> None:
@@ -273,7 +288,7 @@ class Deferred:
         self._closed = True
         for line in self._lines.values():
             self._loop.unregister(line.socket)
-            line.socket.close(0)
+            line.close()
         self._lines.clear()
         for entry in list(self._pending.values()):
             self._fail(entry, AgentClosed("the agent was stopped"))

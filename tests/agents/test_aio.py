@@ -334,15 +334,6 @@ def test_a_forgotten_await_is_told() -> None:
         aio.Proxy("tcp://127.0.0.1:1").ramp(1)
 
 
-def test_a_one_way_call_runs(bench: tuple[Bench, str]) -> None:
-    async def main() -> int:
-        async with proxy_of(bench[1]) as psu:
-            await psu.count.oneway()
-            return await psu.count()
-
-    assert run(main()) == 2
-
-
 def test_an_idempotent_call_gives_its_result(bench: tuple[Bench, str]) -> None:
     async def main() -> int:
         async with proxy_of(bench[1]) as psu:
