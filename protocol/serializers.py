@@ -21,6 +21,7 @@ The byte layout of a ``buffers`` frame is described in :mod:`.buffers`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import re
@@ -238,13 +239,18 @@ def _pickle_encoder(protocol: int) -> Encoder:
 
 def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:
     body, views = buffers.split(data if writable else memoryview(data).toreadonly())
-    if trusted:
-        return pickles.load_exactly(body, views)
     known = templates.recall(body, views)
     if known is not None:
         return known
-    content = restricted_loads(body, views)
-    templates.learn(body, views, content)
+    if not trusted:
+        content = restricted_loads(body, views)
+        templates.learn(body, views, content)
+        return content
+    content = pickles.load_exactly(body, views)
+    if type(content) is np.ndarray and len(views) == 1:
+        # What a trusted pickle does beside making an array is not to be left out the next time.
+        with contextlib.suppress(SerializerRefused, DecodeError):
+            templates.learn(body, views, restricted_loads(body, views))
     return content
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ def nothing_known() -> None:
     templates._known.clear()
 
 
-def decoded(content: object) -> Any:
-    return serializers.decode("buffers", bytes(serializers.encode("buffers", content)), trusted=False)
+def decoded(content: object, trusted: bool = False) -> Any:
+    return serializers.decode("buffers", bytes(serializers.encode("buffers", content)), trusted=trusted)
 
 
 @pytest.mark.parametrize(
@@ -31,8 +32,9 @@ def decoded(content: object) -> Any:
     ],
     ids=lambda array: f"{array.dtype}{array.shape}",
 )
-def test_an_array_that_is_recalled_equals_the_first_one(array: Any) -> None:
-    first, second = decoded(array), decoded(array)
+@pytest.mark.parametrize("trusted", [False, True])
+def test_an_array_that_is_recalled_equals_the_first_one(array: Any, trusted: bool) -> None:
+    first, second = decoded(array, trusted), decoded(array, trusted)
     assert len(templates._known) == 1
     for found in (first, second):
         np.testing.assert_array_equal(found, array)
@@ -52,6 +54,41 @@ def test_each_array_has_its_own_values() -> None:
 )
 def test_nothing_but_one_plain_array_is_remembered(content: object) -> None:
     decoded(content)
+    assert not templates._known
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_an_array_that_was_read_only_stays_so_when_it_is_recalled(trusted: bool, fixed: bool) -> None:
+    array = np.zeros(152)  # a number that is the opcode's as well
+    array.flags.writeable = not fixed
+    frame = bytes(serializers.encode("buffers", array))
+    for writable in (False, True, True):
+        found: Any = serializers.decode("buffers", bytearray(frame), trusted=trusted, writable=writable)
+        assert found.flags.writeable == (writable and not fixed)
+    assert len(templates._known) == 1
+
+
+_made: list[int] = []
+
+
+def _make(buffer: Any) -> Any:
+    _made.append(1)
+    return np.frombuffer(buffer, "f8")
+
+
+class Counted:
+    """An array when it is unpickled, which is counted."""
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        return _make, (pickle.PickleBuffer(bytearray(np.arange(4.0).tobytes())),)
+
+
+def test_what_a_trusted_pickle_does_beside_making_an_array_is_done_each_time() -> None:
+    _made.clear()
+    for _ in range(3):
+        np.testing.assert_array_equal(decoded(Counted(), trusted=True), np.arange(4.0))
+    assert len(_made) == 3
     assert not templates._known
 
 
