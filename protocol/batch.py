@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 from . import signing
 from .envelope import Envelope
@@ -31,6 +31,22 @@ _EPOCH = -8
 """Where the sender's epoch begins in a message id."""
 
 
+class Begun(Protocol):
+    """A hash that goes on, of any number of messages."""
+
+    def copy(self) -> Begun:
+        """Another one, as far as this."""
+        ...
+
+    def update(self, data: bytes, /) -> None:
+        """Go on."""
+        ...
+
+    def digest(self) -> bytes:
+        """The hash."""
+        ...
+
+
 class Prepared:
     """HMAC-SHA256 of many messages under one key: the key's two blocks are hashed once.
 
@@ -43,12 +59,22 @@ class Prepared:
         self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
         self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
 
-    def digest(self, message: bytes) -> bytes:
-        """The tag of a message."""
-        inner, outer = self._inner.copy(), self._outer.copy()
-        inner.update(message)
+    def begin(self, beginning: bytes) -> Begun:
+        """What the tags of all messages with that beginning share."""
+        inner = self._inner.copy()
+        inner.update(beginning)
+        return inner
+
+    def finish(self, begun: Begun, rest: bytes) -> bytes:
+        """The tag of a message, from what `begin` gave and the rest of it."""
+        inner, outer = begun.copy(), self._outer.copy()
+        inner.update(rest)
         outer.update(inner.digest())
         return outer.digest()
+
+    def digest(self, message: bytes) -> bytes:
+        """The tag of a message."""
+        return self.finish(self._inner, message)
 
 
 class Tags(Prepared):

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import astuple
 
-from .bundle import COPIED, MAX_ITEMS, Item, Mail
+from .bundle import COPIED, MAX_ITEMS, Item, Mail, is_copied
 from .errors import DecodeError, SerializeError
 from .frames import MAX_CONTENT, MAX_MSGID, MAX_SIGNATURE
 from .signing import Suite
@@ -59,6 +59,7 @@ class _ViewedLetters(Letters, array_like=True, frozen=True, forbid_unknown_field
 
 _ENCODER = msgspec.msgpack.Encoder()
 _SMALL = msgspec.msgpack.Decoder(Letters)
+_ONE = msgspec.msgpack.Decoder(Letter)
 _LARGE = msgspec.msgpack.Decoder(_ViewedLetters)
 
 
@@ -76,14 +77,19 @@ def encode(letters: object) -> bytes:
         raise SerializeError(f"letters cannot be encoded: {type(error).__name__}: {error}") from error
 
 
+def item_of(franked: bytes) -> Item:
+    """The item in the bytes of one letter of our own, which is not encrypted."""
+    return Item(*astuple(_ONE.decode(franked))[:9])
+
+
 def decode(data: bytes | bytearray | memoryview) -> Letters:
-    """The letters in ``data``; bodies over `COPIED` bytes are views of it, and read-only.
+    """The letters in ``data``; of large ones, bodies over `COPIED` bytes are read-only views of it.
 
     Raises:
         DecodeError: for anything else, of insane types, numbers or lengths.
     """
     try:
-        letters = _SMALL.decode(data) if len(data) <= COPIED else _with_views(data)
+        letters = _SMALL.decode(data) if is_copied(data) else _with_views(data)
     except Exception as error:  # msgspec lets those of Unicode and of recursion through
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise DecodeError(f"letters of {len(data)} bytes cannot be decoded: {reason}") from None

@@ -76,6 +76,9 @@ def test_a_large_bundle_comes_back_as_it_was(bundle: Bundle, size: int) -> None:
 @example(b"\x92\x01\xdd\xff\xff\xff\xff")
 @example(b"\x92\x01\x91\x99\xa1\xff")
 @example(b"\x91\xcf" + b"\xff" * 8)
+@example(b"\x92\x01\xdc\xff\xff" + bytes(COPIED))
+@example(bytes(COPIED + 1))
+@example(b"\xff" * (COPIED + 1))
 def test_whatever_is_received_is_a_bundle_or_a_decode_error(data: bytes) -> None:
     with contextlib.suppress(DecodeError):
         assert type(decode(data)) is Bundle
@@ -98,6 +101,20 @@ def test_a_body_is_bytes_of_its_own_when_it_is_small_and_a_view_when_it_is_large
     assert isinstance(two, memoryview)
     assert two.readonly
     assert bytes(two) == large
+
+
+@pytest.mark.parametrize("first", [1, 200, 60_000, 1 << 20, MAX_NUMBER])
+@pytest.mark.parametrize(("count", "size"), [(3000, 100), (15, 20_000), (15, 1 << 16)])
+def test_small_bodies_are_copies_however_many_come_together(first: int, count: int, size: int) -> None:
+    bodies = [bytes([number & 255]) * size for number in range(count)]
+    made = Bundle(first, [Item("value", n, "", 0, 0, "pickle", body) for n, body in enumerate(bodies)])
+    data = bytearray(encode(made))
+    assert len(data) > COPIED
+    assert bundles.is_copied(data) == bundles.is_copied(memoryview(data)) == (size == 100)
+    found = decode(data)
+    data[:] = bytes(len(data))
+    assert [item.body for item in found.items] == bodies
+    assert {type(item.body) for item in found.items} == {bytes}
 
 
 def test_a_large_body_lies_where_the_bundle_was_received() -> None:
