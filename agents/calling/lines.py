@@ -82,7 +82,9 @@ def capabilities(protocol: Protocol) -> int:
     return CAPABLE_ARRAYS if "buffers" in protocol.codec.accept_serializers else 0
 
 
-def asking_session(protocol: Protocol, agent_id: str, peer: Peer, binding: str) -> AskingSession | None:
+def asking_session(
+    protocol: Protocol, agent_id: str, peer: Peer, binding: str, *, words: bool = False
+) -> AskingSession | None:
     """The session of a new line to a peer; None when one of the two wants something unusual.
 
     Args:
@@ -90,9 +92,11 @@ def asking_session(protocol: Protocol, agent_id: str, peer: Peer, binding: str) 
         agent_id: of the agent.
         peer: at the other end.
         binding: what stands behind both agent ids under the signatures of the line.
+        words: only control words go, which need not be in the serializer that the agent chose.
     """
     codec, able = protocol.codec, abilities(peer)
-    usual = codec.serializer == "pickle" and "pickle" in codec.accept_serializers and not codec.suite
+    pickled = words or codec.serializer == "pickle"
+    usual = pickled and "pickle" in codec.accept_serializers and not codec.suite
     if not (usual and peer.agent_id and able and "pickle" in (peer.details.get("serializers") or ())):
         return None
     ours = theirs = None

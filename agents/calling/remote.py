@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...delivery.policies import Policy
@@ -20,10 +21,12 @@ from .contact import Contact, checked_timeout, checked_transport
 from .futures import CallFuture
 from .peers import Peer
 from .reply import Reply
-from .retries import repeating
+from .retries import Repeating
 from .slots import SLOT_POLICY, Slots
 
 __all__ = ["REMOTE", "SLOT_POLICY", "RemoteObject"]
+
+_repeating = Repeating(PeerLost, threading.Event())
 
 
 class RemoteObject(Contact):
@@ -86,8 +89,8 @@ class RemoteObject(Contact):
             self.peer = self.agent.peer(self.endpoint, self.timeout)
             reply = self._ask_table(self.timeout, idempotent=True)
         else:
-            again = repeating(PeerLost, self.timeout, threading.Event(), lambda: None)
-            reply = again(self._find_table, time.monotonic() + self.timeout)
+            find = partial(self._find_table, time.monotonic() + self.timeout)
+            reply = _repeating.call(find, self.timeout)
         original = self.peer.dialect == PZC00
         _, told = answers.read(reply, self.endpoint, self.hide_traceback)
         self.table = _table_of_original(told) if original else dict(told)

@@ -32,7 +32,7 @@ from .lines import Line, Lines, abilities, arriving, asking_session, capabilitie
 from .peers import OFFSET_WORTH_TELLING_MS, Peer, Peers, hello, read_hello, read_info_00
 from .quickway import QuickWay
 from .reply import Reply, accepted
-from .retries import repeating
+from .retries import Repeating
 
 logger = logging.getLogger("pzc.requests")
 
@@ -72,6 +72,7 @@ class Requester:
         self._sequence = capabilities(protocol)
         self.lines = Lines(context, partial(asking_session, protocol, agent_id))
         self.endings = Endings(self.lines.closed)
+        self._repeating = Repeating(PeerLost, self.lines.closed)
 
     def request(
         self,
@@ -99,16 +100,14 @@ class Requester:
         try:
             if not idempotent:
                 return self._request(endpoint, content, deadline, transport, started, recover=True)
-            again = repeating(PeerLost, timeout, self.lines.closed, partial(self.forget, endpoint))
-            return again(self._request, endpoint, content, deadline, transport, started, recover=False)
-        except CallTimeout as exc:
+            once = partial(self._request, endpoint, content, deadline, transport, started, recover=False)
+            return self._repeating.call(once, timeout, partial(self.forget, endpoint))
+        except (CallTimeout, PeerLost, ProtocolError) as exc:
             self.forget(endpoint)
-            raise expired(exc, endpoint, timeout) from exc
-        except LineBroke as exc:
-            self.forget(endpoint)
-            raise told(exc) from exc
-        except (PeerLost, ProtocolError):
-            self.forget(endpoint)
+            if isinstance(exc, CallTimeout):
+                raise expired(exc, endpoint, timeout) from exc
+            if isinstance(exc, LineBroke):
+                raise told(exc) from exc
             raise
 
     def _request(
@@ -358,8 +357,8 @@ class Requester:
         return arriving(self._protocol, self._agent_id, peer, binding, msgid)
 
     def session(self, peer: Peer, binding: str) -> AskingSession | None:
-        """As `lines.asking_session`, for this agent."""
-        return asking_session(self._protocol, self._agent_id, peer, binding)
+        """As `lines.asking_session`, for control words of this agent."""
+        return asking_session(self._protocol, self._agent_id, peer, binding, words=True)
 
     def open_reply(
         self, peer: Peer, frames: Sequence[Buffer], binding: str = "", by_reference: bool = False

@@ -1,17 +1,20 @@
-"""Retries: how an idempotent call is sent again."""
+"""Retries: how an idempotent call is sent again.
+
+::
+
+    outcome of a try               then
+    a result                       it is returned
+    the error that may pass by     another try after a pause; raised when there is no time for one
+    another error                  raised
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Generic, TypeVar, cast
 
-from tenacity import (
-    Retrying,
-    retry_if_exception_type,
-    sleep_using_event,
-    stop_before_delay,
-    wait_random_exponential,
-)
+from tenacity import RetryCallState, Retrying, retry_if_result, sleep_using_event, wait_random_exponential
 
 FIRST = 0.05
 """Seconds of the first pause, at most; each further one may be twice as long."""
@@ -19,23 +22,94 @@ FIRST = 0.05
 LONGEST = 1.0
 """Seconds of the longest pause."""
 
+T = TypeVar("T")
 
-def repeating(
-    error: type[Exception], timeout: float, closed: threading.Event, forget: Callable[[], None]
-) -> Retrying:
-    """Calls a function again for as long as it raises one kind of error; raises the last one.
+
+class _Tries(Generic[T]):
+    """The tries of one call; tenacity is told of each only whether it is worth another one.
+
+    An error that tenacity got to see would hold itself by way of what that keeps of a call, and with it the
+    frames of the caller, until the garbage collector runs.
+    """
+
+    __slots__ = ("_error", "_forget", "_function", "_passing", "_result", "_timeout")
+
+    def __init__(
+        self,
+        function: Callable[[], T],
+        passing: type[Exception],
+        timeout: float,
+        forget: Callable[[], object] | None,
+    ) -> None:
+        self._function = function
+        self._passing = passing
+        self._timeout = timeout
+        self._forget = forget
+        self._result: T | None = None
+        self._error: BaseException | None = None
+
+    def __call__(self) -> bool:
+        """One try; whether it failed in the way that may pass by."""
+        self._error = None
+        try:
+            self._result = self._function()
+        except BaseException as error:  # tenacity would keep any other one, too
+            self._error = error
+        return isinstance(self._error, self._passing)
+
+    def late(self, state: RetryCallState) -> bool:
+        """Whether the next try would begin after the end."""
+        return (state.seconds_since_start or 0.0) + state.upcoming_sleep >= self._timeout
+
+    def prepare(self) -> None:
+        """There is another one."""
+        if self._forget is not None:
+            self._forget()
+
+    def end(self) -> T:
+        """The result of the last try, or its error."""
+        error, self._error = self._error, None
+        if error is None:
+            return cast("T", self._result)
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
+
+
+def _tries(state: RetryCallState) -> _Tries[object]:
+    return cast("_Tries[object]", state.fn)
+
+
+class Repeating:
+    """Calls functions again for as long as they raise one kind of error; safe from any thread.
 
     Args:
-        error: after which it is worth another try.
-        timeout: seconds for all tries together.
+        passing: the error after which it is worth another try.
         closed: ends a pause.
-        forget: called before each further try.
     """
-    return Retrying(
-        retry=retry_if_exception_type(error),
-        wait=wait_random_exponential(multiplier=FIRST, max=LONGEST),
-        stop=stop_before_delay(timeout),
-        sleep=sleep_using_event(closed),
-        before_sleep=lambda _: forget(),
-        reraise=True,
-    )
+
+    def __init__(self, passing: type[Exception], closed: threading.Event) -> None:
+        self._passing = passing
+        self._retrying = Retrying(
+            retry=retry_if_result(bool),
+            wait=wait_random_exponential(multiplier=FIRST, max=LONGEST),
+            stop=lambda state: _tries(state).late(state),
+            sleep=sleep_using_event(closed),
+            before_sleep=lambda state: _tries(state).prepare(),
+            retry_error_callback=lambda _: True,
+        )
+
+    def call(
+        self, function: Callable[[], T], timeout: float, forget: Callable[[], object] | None = None
+    ) -> T:
+        """Its result; raises the error of the last try.
+
+        Args:
+            function: what to call.
+            timeout: seconds for all tries together.
+            forget: called before each further try.
+        """
+        tries = _Tries(function, self._passing, timeout, forget)
+        self._retrying(tries)
+        return tries.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -80,6 +81,12 @@ def reader() -> Iterator[Agent]:
 
 
 @pytest.fixture
+def broadcast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents that are made from now on take no links for `drop` and `latest` unless they are told to."""
+    monkeypatch.setenv("PZC_TRANSPORT", "tcp")
+
+
+@pytest.fixture
 def pair(publisher: Agent, reader: Agent) -> tuple[Agent, Agent]:
     return publisher, reader
 
@@ -108,3 +115,11 @@ def files(tmp_path: Path) -> Iterator[list[int]]:
     yield fds
     for fd in fds:
         os.close(fd)
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

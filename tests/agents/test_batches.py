@@ -18,6 +18,7 @@ from pzc import (
     batch,
     lock,
 )
+from pzc.agents.calling import batches
 from pzc.agents.calling.batches import Batch
 
 from tests.agents import original
@@ -232,3 +233,16 @@ def test_an_original_pizco_refuses_a_batch() -> None:
     ):
         with pytest.raises(Refused, match="an original Pizco cannot run a batch"):
             batch(psu)
+
+
+def test_more_calls_than_a_batch_may_have_are_refused_where_they_are_written(
+    bench: tuple[Server, Proxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, proxy = bench
+    monkeypatch.setattr(batches, "MAX_BATCH", 2)
+    recorded = batch(proxy)
+    recorded.move(1)
+    recorded.move(1)
+    with pytest.raises(LocalProtocolError, match="at most 2 calls; nothing was sent"):
+        recorded.move(1)
+    assert proxy.history() == []

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import threading
 import weakref
@@ -68,14 +67,6 @@ def proxy(target: Failing) -> Iterator[Proxy]:
         target.opened.set()
 
 
-@pytest.fixture
-def without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 def _in_batch(proxy: Proxy) -> None:
     with batch(proxy) as recorded:
         recorded.fail()
@@ -89,11 +80,13 @@ def _while_locked(proxy: Proxy) -> None:
 FAILURES: dict[str, tuple[Callable[[Proxy], Any], type[Exception]]] = {
     "a call": (lambda proxy: proxy.fail(), ValueError),
     "a call over tcp": (lambda proxy: proxy.fail.options(transport="tcp")(), ValueError),
+    "a repeated call": (lambda proxy: proxy.fail.options(idempotent=True)(), ValueError),
     "a future": (lambda proxy: proxy.fail.future().result(TIMEOUT), ValueError),
     "a stream": (lambda proxy: list(proxy.items()), ValueError),
     "a batch": (_in_batch, ValueError),
     "a lock": (_while_locked, LockedBy),
     "a timeout": (lambda proxy: proxy.wait.options(timeout=0.1)(), CallTimeout),
+    "a timeout of a repeated call": (lambda p: p.wait.options(timeout=0.1, idempotent=True)(), CallTimeout),
     "a timeout over tcp": (lambda p: p.wait.options(timeout=0.1, transport="tcp")(), CallTimeout),
     "the timeout of a future": (lambda p: p.wait.options(timeout=0.1).future().result(TIMEOUT), CallTimeout),
 }
