@@ -30,6 +30,7 @@ from pzc.pipeline.schema import segments
 from pzc.pipeline.spark import jobs
 from pzc.pipeline.spark.session import spark_session
 from pzc.pipeline.tables.batches import Batch, Settings
+from pzc.pipeline.tables.feeds import JournalFeed
 from pzc.pipeline.tables.streaming import Following
 from pzc.protocol.batch import Prepared
 from pzc.testing.journals import Recording, Truth, write_journal
@@ -132,7 +133,7 @@ def run_once(spark: Any, journal: Path, tables: Path, max_files: int) -> list[Ba
     """Bring everything that is there into tables."""
     made: list[Batch] = []
     settings = Settings(make_decoder(SECRET, journal=journal))
-    with Following(spark, journal, tables, settings, made.append, max_files) as following:
+    with Following(spark, JournalFeed(journal, max_files), tables, settings, made.append) as following:
         following.start(once=True)
         following.wait()
     return made
@@ -193,7 +194,7 @@ def delay(spark: Any, folder: Path, seconds: float) -> list[Row]:
     with (
         Agent(name="steady", protocol=protocol) as agent,
         Recorder(journal, [agent.rep_endpoint], name="benchmark", protocol=protocol, max_age=0.5) as recorder,
-        Following(spark, journal, tables, settings, told) as following,
+        Following(spark, JournalFeed(journal), tables, settings, told) as following,
     ):
         following.start(every=0.2)
         pause = threading.Event()

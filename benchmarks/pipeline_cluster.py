@@ -43,7 +43,7 @@ class RunFailed(Exception):
 
 
 def run_pipeline(
-    journal: Path,
+    journal: Path | str,
     tables: Path,
     master: str,
     *options: str,
@@ -55,7 +55,7 @@ def run_pipeline(
     """Run ``pzc pipeline run --once``, or another of its jobs, as a process; seconds that it took.
 
     Args:
-        journal: directory.
+        journal: directory; of agents, when the options say so, their names.
         tables: directory.
         master: of Spark.
         options: of the command.

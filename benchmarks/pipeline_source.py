@@ -4,7 +4,8 @@ A process publishes signed readings at a steady rate; a query reads them out of 
 For each row the time is told from its publication until the batch that has it is in the table's log, so that
 whoever reads the table finds it: for the time in which Spark and its Python processes start and what was
 published meanwhile is made good, and for the steady stream after that. Then a full mailbox is read as fast as
-it goes, without and with verifying and decoding.
+it goes, without and with verifying and decoding. At last the same two for ``pzc pipeline run --source pzc``,
+which makes all tables; there a row can be queried when its batch is in the ledger.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pzc import Agent
+from pzc import Agent, Protocol
+from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.reporting.texts import format_table
 from pzc.pipeline.source import SourceListener, read_stream
 from pzc.pipeline.spark.session import spark_session
+from pzc.pipeline.tables.batches import Batch, Settings
+from pzc.pipeline.tables.feeds import MailboxFeed
+from pzc.pipeline.tables.streaming import Following
 
 from benchmarks.machine import Load
 
@@ -43,6 +48,9 @@ STARTING = 30.0
 
 PARTS = ("triggerExecution", "addBatch", "walCommit", "commitOffsets")
 """Of a batch, as Spark names them in its progress: all of it, the work, two files of the checkpoint."""
+
+EVERY = 0.2
+"""Seconds between two looks of a run that makes all tables."""
 
 STEP = 0.002
 PATIENCE = 180
@@ -207,6 +215,75 @@ def throughput(spark: SparkSession, rows: int, decode: bool) -> float:
         return sum(each.numInputRows for each in batches) / sum(each.batchDuration for each in batches) * 1000
 
 
+class Told:
+    """When the batches of a run came into the tables, and the times of sending of their rows."""
+
+    def __init__(self, tables: Path) -> None:
+        self._tables, self._known = tables, set[Path]()
+        self.came: list[tuple[float, int]] = []
+        self.sent: list[np.ndarray] = []
+
+    def __call__(self, batch: Batch) -> None:
+        self.came.append((time.time(), batch.rows))
+        fresh = set((self._tables / "notifications").rglob("*.parquet")) - self._known
+        self._known |= fresh
+        times = [
+            pq.read_table(path, columns=["sent_at"])["sent_at"].cast("int64").to_numpy() for path in fresh
+        ]
+        self.sent.append(np.concatenate(times) / 1e6 if times else np.empty(0))
+
+    def ages(self) -> tuple[np.ndarray, np.ndarray]:
+        """Times of sending, and how old the rows were when they were there."""
+        aged = [when - sent for (when, _), sent in zip(self.came, self.sent, strict=True)]
+        return np.concatenate(self.sent), np.concatenate(aged)
+
+    def rate(self) -> float:
+        """Rows per second from the end of the first batch to that of the last one."""
+        return sum(rows for _, rows in self.came[1:]) / (self.came[-1][0] - self.came[0][0])
+
+
+@contextlib.contextmanager
+def following(spark: SparkSession, publisher: Publisher, folder: str, **options: object) -> Iterator[Told]:
+    """Tables of a publisher, by a run that is to be started; it is waited for when it was started once."""
+    tables = Path(folder)
+    told = Told(tables)
+    feed = MailboxFeed(publisher.endpoint, "tables", options=options)
+    settings = Settings(make_decoder(Protocol().codec.keyring))
+    with Following(spark, feed, tables, settings, told) as run:
+        run.start(EVERY, once=bool(options))
+        yield told
+        if options:
+            run.wait(PATIENCE)
+
+
+def tables_latency(spark: SparkSession, rate: float, seconds: float) -> list[tuple[str, str]]:
+    """As `latency`, of a run that makes all tables."""
+    with tempfile.TemporaryDirectory() as folder, Publisher() as publisher:
+        with following(spark, publisher, folder) as told:
+            await_(lambda: any(each["subscriptions"] for each in publisher.ask("mailboxes")), "subscribed")
+            began = time.time()
+            publisher.ask("steady", rate=rate, seconds=STARTING + seconds)
+            await_(lambda: not sum(each["waiting"] for each in publisher.ask("mailboxes")), "acknowledged")
+        sent, aged = told.ages()
+    steady = aged[sent >= began + STARTING]
+    return [
+        (f"all tables at {rate:g}/s, after {STARTING:g} s, p50 and p95", _percentiles(steady, 50, 95)),
+        ("the same, p99 and longest; batches", f"{_percentiles(steady, 99, 100)}; {len(told.came)}"),
+    ]
+
+
+def tables_throughput(spark: SparkSession, rows: int) -> float:
+    """As `throughput`, of a run that makes all tables."""
+    options: dict[str, object] = {"mailboxMessages": 1_000_000, "maxRowsPerBatch": rows // 5}
+    with tempfile.TemporaryDirectory() as folder, Publisher() as publisher:
+        with following(spark, publisher, folder, **options):
+            pass
+        publisher.ask("burst", rows=rows)
+        with following(spark, publisher, folder, **options) as told:
+            pass
+        return told.rate()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline_source", description=__doc__)
     parser.add_argument("--rate", type=float, default=5000.0, help="notifications per second")
@@ -224,11 +301,14 @@ def main() -> int:
     try:
         table = latency(spark, args.rate, args.seconds)
         plain, verified = (throughput(spark, args.rows, decode) for decode in (False, True))
+        made = [*tables_latency(spark, args.rate, args.seconds)]
+        made.append(("a full mailbox into all tables", f"{tables_throughput(spark, args.rows):,.0f} rows/s"))
     finally:
         spark.stop()
     table += [
         ("a full mailbox into Parquet", f"{plain:,.0f} rows/s"),
         ("the same, verified and decoded", f"{verified:,.0f} rows/s"),
+        *made,
     ]
     print(format_table(["what", "result"], table))
     print(load.text())

@@ -1,4 +1,4 @@
-"""``pzc pipeline``, ``pzc sql`` and ``pzc report``: from a journal to tables, and what is in them."""
+"""``pzc pipeline``, ``pzc sql`` and ``pzc report``: tables of notifications, and what is in them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..pipeline.tables.batches import Settings
+    from ..pipeline.tables.feeds import Feed
 
 MASTER = "local[*]"
 EVERY = 1.0
 MAX_FILES = 64
+JOURNAL, MAILBOXES = "journal", "pzc"
+SOURCES = (JOURNAL, MAILBOXES)
 ROWS = 1000
 WINDOW = 60.0
 PATIENCE = 30.0
@@ -64,24 +67,32 @@ def add_commands(commands: Commands) -> None:
 
 def _add_pipeline(commands: Commands) -> None:
     group = add_command(
-        commands, "pipeline", _no_job, "make tables of a journal: verified, decoded, counted",
+        commands, "pipeline", _no_job, "make tables of a journal or of mailboxes: verified, decoded, counted",
         "pzc pipeline run /data/journal /data/tables\n"
+        "  pzc pipeline run --source pzc 'psu,cam*:image' /data/tables\n"
         "  pzc pipeline backfill /data/journal /data/tables --from 2026-01-01 --to 2026-01-31",
     )  # fmt: skip
     jobs = group.add_subparsers(metavar="JOB", required=True, dest="job")
     run = add_command(
-        jobs, "run", run_pipeline, "keep tables up to date with a journal, until Ctrl-C",
+        jobs, "run", run_pipeline, "keep tables up to date with a journal or with agents, until Ctrl-C",
         "pzc pipeline run /data/journal /data/tables --limits limits.toml\n"
-        "  pzc pipeline run /data/journal /data/tables --once",
+        "  pzc pipeline run /data/journal /data/tables --once\n"
+        "  pzc pipeline run --source pzc 'psu,cam*:image' /data/tables --name archive",
     )  # fmt: skip
     run.add_argument("--once", action="store_true", help="end when all that is there now is in the tables")
     run.add_argument(
         "--every", type=seconds, default=EVERY, metavar="S",
-        help=f"seconds between two looks at the journal, default {EVERY:g}",
+        help=f"seconds between two looks for something new, default {EVERY:g}",
     )  # fmt: skip
     run.add_argument(
-        "--max-files", type=positive, default=MAX_FILES, metavar="N",
+        "--max-files", type=positive, metavar="N",
         help=f"segments of one batch at most, default {MAX_FILES}",
+    )  # fmt: skip
+    run.add_argument("--name", help="of the mailboxes; default one that belongs to TABLES")
+    run.add_argument("--topics", metavar="T,T", help="of the agents that name none; default all")
+    run.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE",
+        help="of the source pzc, such as whenFull=block; may be repeated",
     )  # fmt: skip
     run.add_argument(
         "--publish-alarms", action="store_true",
@@ -95,8 +106,17 @@ def _add_pipeline(commands: Commands) -> None:
         "--from", dest="first", type=_day, required=True, metavar="DAY", help="first day (UTC), as 2026-01-31"
     )
     backfill.add_argument("--to", dest="last", type=_day, required=True, metavar="DAY", help="last day")
+    run.add_argument(
+        "origin", metavar="JOURNAL",
+        help="directory of the journal; with --source pzc agents, as 'psu,cam*:image': names, patterns or "
+        "endpoints, each with :TOPIC if only that is wanted",
+    )  # fmt: skip
+    backfill.add_argument("origin", metavar="JOURNAL", help="directory of the journal")
     for parser in (run, backfill):
-        parser.add_argument("journal", type=Path, metavar="JOURNAL", help="directory of the journal")
+        parser.add_argument(
+            "--source", choices=SOURCES, default=JOURNAL,
+            help=f"what is read: a journal, or with {MAILBOXES} the mailboxes of agents; default {JOURNAL}",
+        )  # fmt: skip
         parser.add_argument("tables", type=Path, metavar="TABLES", help="directory; created when absent")
         parser.add_argument("--limits", type=Path, metavar="FILE", help="TOML file of limits; default none")
         parser.add_argument(
@@ -138,18 +158,51 @@ def _window(text: str) -> float:
 
 def run_pipeline(args: argparse.Namespace) -> int:
     """``pzc pipeline run``."""
+    feed = _mailboxes(args) if args.source == MAILBOXES else _journal(args)
     with _work(args) as (spark, settings), _announcer(settings) as announcer:
         from ..pipeline.tables.streaming import Following
         from .following import Progress
 
         progress = Progress(args.json, announcer)
-        with Following(
-            spark, args.journal, args.tables, settings, progress.show, args.max_files
-        ) as following:
+        with Following(spark, feed, args.tables, settings, progress.show) as following:
             following.start(args.every, args.once)
             following.wait()
         progress.end()
     return 0
+
+
+def _journal(args: argparse.Namespace) -> Feed:
+    given = {"--name": args.name, "--topics": args.topics, "--option": args.option}
+    if foreign := [option for option, value in given.items() if value]:
+        raise UsageError(f"{foreign[0]} belongs to --source {MAILBOXES}")
+    from ..pipeline.tables.feeds import JournalFeed
+
+    return JournalFeed(args.origin, args.max_files or MAX_FILES)
+
+
+def _mailboxes(args: argparse.Namespace) -> Feed:
+    if args.max_files is not None:
+        raise UsageError(
+            f"--max-files belongs to a journal; --source {MAILBOXES} has --option maxRowsPerBatch=N"
+        )
+    if Path(args.origin).is_dir() or args.origin.startswith(("/", ".")):
+        raise UsageError(
+            f"--source {MAILBOXES} reads no directory: name agents in place of {args.origin}, as "
+            "'psu,cam*:image' (an agent that is called like a directory is NAME:*)"
+        )
+    options: dict[str, str] = {}
+    for text in args.option:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--option {text!r} is not NAME=VALUE")
+        options[name] = value
+    from ..pipeline.tables.feeds import MailboxFeed, mailbox_name
+
+    name = args.name or mailbox_name(args.tables)
+    feed = MailboxFeed(args.origin, name, args.topics or "", options)
+    if not args.json:
+        say(f"reads {args.origin} as mailbox {name}")
+    return feed
 
 
 @contextmanager
@@ -165,13 +218,15 @@ def _announcer(settings: Settings) -> Iterator[Any]:
 
 def run_backfill(args: argparse.Namespace) -> int:
     """``pzc pipeline backfill``."""
+    if args.source == MAILBOXES:
+        raise UsageError("backfill needs a journal: mailboxes keep nothing that could be gone back to")
     if args.first > args.last:
         raise UsageError(f"--from {args.first} is after --to {args.last}")
     with _work(args) as (spark, settings):
         from ..pipeline.tables.streaming import backfill
         from .following import facts
 
-        made, days = backfill(spark, args.journal, args.tables, settings, args.first, args.last)
+        made, days = backfill(spark, args.origin, args.tables, settings, args.first, args.last)
     if args.json:
         write_json({"days": [str(day) for day in days], **facts(made)})
     elif not days:
@@ -193,11 +248,13 @@ def _work(args: argparse.Namespace) -> Iterator[tuple[SparkSession, Settings]]:
     from ..pipeline.spark.limits import read_limits
     from ..pipeline.tables.batches import Settings
 
-    segments(args.journal)  # what is wrong is said before Spark takes its seconds
+    journal = Path(args.origin) if args.source == JOURNAL else None
+    if journal is not None:
+        segments(journal)  # what is wrong is said before Spark takes its seconds
     limits = () if args.limits is None else tuple(read_limits(args.limits))
     everything = getattr(args, "publish_alarms", False)
     announced = frozenset(limit.rule for limit in limits if limit.publish or everything)
-    decoder = make_decoder(load().keyring(), journal=args.journal)
+    decoder = make_decoder(load().keyring(), journal=journal)
     with _spark(args.master) as spark:
         ready_workers(spark, args.wheel)
         yield spark, Settings(decoder, limits, args.window, args.patience, announced)

@@ -12,6 +12,7 @@ from .options import read_options
 from .readers import BatchReader, StreamReader
 
 try:
+    from pyspark import SparkFiles
     from pyspark.sql.datasource import DataSource
     from pyspark.sql.types import StructType
 except ImportError as exc:
@@ -56,10 +57,15 @@ def register(spark: SparkSession) -> None:
     """Make ``format("pzc")`` known to a session, and the settings of this process to what it starts.
 
     The ``PZC_`` variables go to Spark's Python processes as they are now, keys included; they are in no plan
-    and on no web page.
+    and on no web page. These processes also import what was sent to the workers, such as a wheel.
     """
     settings = {name: value for name, value in os.environ.items() if name.startswith("PZC_")}
-    spark.sparkContext.environment.update(settings)
+    context = spark.sparkContext
+    if sent := getattr(context, "_python_includes", []):
+        # Spark puts what was sent to the workers on their path, and not on that of its processes here.
+        here = SparkFiles.getRootDirectory()
+        settings["PYTHONPATH"] = os.pathsep.join(os.path.join(here, name) for name in sent)
+    context.environment.update(settings)
     spark.dataSource.register(PzcDataSource)
 
 

@@ -1,8 +1,9 @@
-"""Tables: stored once, whatever happens, while a journal grows.
+"""Tables: stored once, whatever happens, while a journal grows or agents publish.
 
 ::
 
-    streaming.py   tables that follow a journal, by one streaming query
+    streaming.py   tables that follow a feed, by one streaming query
+    feeds.py       what feeds them: a journal, or mailboxes
     batches.py     one batch of rows into the tables, exactly once
     rebuilding.py  days made anew, and what is stored counted anew
     filing.py      what Spark's Python workers run; with files.py and clerk.py

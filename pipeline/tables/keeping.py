@@ -77,6 +77,16 @@ def remove_unfinished(root: Path, ledger: Ledger) -> int:
     return removed
 
 
+def stored_runs(root: Path) -> dict[str, int]:
+    """The last batch that has files in the tables, by the beginning of their names; see `label`."""
+    runs: dict[str, int] = {}
+    for name in (*ROWS, "windows"):
+        for path in (root / name).rglob("*.parquet"):
+            if found := _FILE.fullmatch(path.name):
+                runs[found["run"]] = max(int(found["batch"]), runs.get(found["run"], -1))
+    return runs
+
+
 def has_rows(root: Path) -> bool:
     """Whether there are stored notifications."""
     return any((root / "notifications").rglob("*.parquet"))
@@ -156,9 +166,10 @@ def window_row(publisher: str, topic: str, place: int, window: Window, width: in
 def _statistics(ledger: Ledger) -> Iterator[dict[str, Any]]:
     missing: dict[tuple[str, str], int] = {}
     epochs: dict[tuple[str, str], set[int | None]] = {}
-    for (publisher, epoch, topic), seen in ledger.seen.items():
+    for publisher, epoch, topic in ledger.seen:
         key = (publisher, topic)
-        missing[key] = missing.get(key, 0) + sum(last - first + 1 for first, last in seen.holes())
+        holes = ledger.holes((publisher, epoch, topic))
+        missing[key] = missing.get(key, 0) + sum(last - first + 1 for first, last in holes)
         epochs.setdefault(key, set()).add(epoch)
     for (publisher, topic), one in sorted(ledger.topics.items()):
         if not one.count:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ...protocol.errors import JournalError
-from .ranges import Ranges
+from .ranges import Ranges, Span
 from .sketch import Figures
 from .summary import Cell, Part, Report
 
@@ -87,6 +87,7 @@ class _Content(msgspec.Struct):
     damaged: list[Damage] = []
     width: int = 0
     too_late: int = 0
+    upto: list[tuple[str, int | None, str, int]] = []
 
 
 Key = tuple[str, "int | None", str]
@@ -108,6 +109,8 @@ class Ledger:
         damaged: segments that could not be read as a whole.
         width: of the windows, µs.
         too_late: notifications whose window was over when they came.
+        upto: the greatest number that is known to have been published, by publisher, epoch and topic, where
+            somebody told it.
     """
 
     def __init__(self, width: int = 0) -> None:
@@ -122,6 +125,7 @@ class Ledger:
         self.closed: dict[str, int] = {}
         self.damaged: list[Damage] = []
         self.too_late = 0
+        self.upto: dict[Key, int] = {}
 
     @classmethod
     def read(cls, folder: Path, width: int) -> Ledger:
@@ -154,6 +158,7 @@ class Ledger:
             made.windows = {(publisher, topic, place): one for publisher, topic, place, one in found.windows}
             made.closed = found.closed
         made.too_late = found.too_late
+        made.upto = {(publisher, epoch, topic): upto for publisher, epoch, topic, upto in found.upto}
         return made
 
     def write(self, folder: Path) -> None:
@@ -173,6 +178,7 @@ class Ledger:
             damaged=self.damaged,
             width=self.width,
             too_late=self.too_late,
+            upto=[(*key, upto) for key, upto in self.upto.items()],
         )
         replace_file(folder / LEDGER, msgspec.msgpack.encode(content))
 
@@ -308,10 +314,22 @@ class Ledger:
                 self.closed[publisher] = max(place, self.closed.get(publisher, -1))
                 yield key, self.windows.pop(key)
 
+    def expect(self, key: Key, upto: int) -> None:
+        """All numbers up to this one were published."""
+        self.upto[key] = max(upto, self.upto.get(key, 0))
+
+    def holes(self, key: Key) -> Iterator[Span]:
+        """The ranges that are absent behind the first number that was seen."""
+        seen = self.seen[key]
+        yield from seen.holes()
+        last, upto = seen.last, self.upto.get(key, 0)
+        if last is not None and last < upto:
+            yield last + 1, upto
+
     def gaps(self) -> Iterator[dict[str, Any]]:
         """Rows of `schema.GAPS`."""
         for (publisher, epoch, topic), one in self.series.items():
-            for first, last in self.seen[publisher, epoch, topic].holes():
+            for first, last in self.holes((publisher, epoch, topic)):
                 yield {
                     "publisher": publisher, "name": one.name, "topic": topic, "epoch": epoch,
                     "first_missing": first, "last_missing": last, "count": last - first + 1,
@@ -319,7 +337,7 @@ class Ledger:
 
     def missing(self) -> int:
         """How many sequence numbers are absent."""
-        return sum(last - first + 1 for seen in self.seen.values() for first, last in seen.holes())
+        return sum(last - first + 1 for key in self.seen for first, last in self.holes(key))
 
     def epochs(self) -> dict[tuple[str, int | None], tuple[str | None, int]]:
         """Name and first receipt of every publisher and epoch."""

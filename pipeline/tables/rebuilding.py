@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import logging
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +13,19 @@ from .. import missing
 from ..schema import NOTIFICATIONS, QUARANTINE, ddl
 from .batches import Batch, Settings, commit, stage_rows
 from .filing import REPORTED, Recount
-from .keeping import STAGE, has_rows, label, move_in, new_run, remove_days, stage_windows, write_small
-from .ledger import Ledger, Topic, Window
+from .keeping import (
+    STAGE,
+    has_rows,
+    label,
+    move_in,
+    new_run,
+    remove_days,
+    remove_unfinished,
+    stage_windows,
+    stored_runs,
+    write_small,
+)
+from .ledger import LEDGER, Ledger, Topic, Window
 from .summary import Report, decode
 
 try:
@@ -22,10 +34,39 @@ try:
 except ImportError as exc:
     raise missing("pyspark") from exc
 
+log = logging.getLogger("pzc.pipeline")
+
 REMAKING = ".remaking"
 """File among the tables while days are replaced: the days."""
 
 _STORED = f"{ddl(NOTIFICATIONS)}, date DATE, agent STRING"
+
+
+def settled(spark: SparkSession, root: Path, width: int) -> Ledger:
+    """The ledger of a folder of tables, which hold what it tells of and nothing else from now on.
+
+    Files of a batch that was killed are removed. Where there is no ledger, what is stored is counted.
+
+    Args:
+        spark: the session.
+        root: folder of the tables.
+        width: of the windows in µs.
+
+    Raises:
+        JournalError: when the ledger cannot be read.
+    """
+    known = (root / LEDGER).exists()
+    ledger = Ledger.read(root, width)
+    if known:
+        if removed := remove_unfinished(root, ledger):
+            log.warning("%d files of a batch that was killed are removed, it is done again", removed)
+        return ledger
+    if has_rows(root):
+        log.warning("the tables in %s have no ledger, it is counted anew", root)
+        ledger = recount(spark, root, ledger)
+        ledger.runs = stored_runs(root)
+    ledger.write(root)  # by which the files of a first batch that is killed are told from lost ledgers' ones
+    return ledger
 
 
 def recount(spark: SparkSession, root: Path, before: Ledger, without: Sequence[datetime.date] = ()) -> Ledger:
@@ -47,6 +88,7 @@ def recount(spark: SparkSession, root: Path, before: Ledger, without: Sequence[d
     for report in _refused(spark, root):
         made.handle(report.offsets)
     made.windows, made.closed, made.too_late = before.windows, before.closed, before.too_late
+    made.upto = before.upto
     _keep_counts(before, made)
     return made
 
@@ -70,7 +112,7 @@ def replace_days(
         settings: see `batches.Settings`.
         days: in order; each has rows.
     """
-    before = Ledger.read(root, settings.width)
+    before = settled(spark, root, settings.width)
     ledger = recount(spark, root, before, without=days)
     bare, ledger.width = dataclasses.replace(settings, window=0.0), 0
     run = new_run()

@@ -1,10 +1,10 @@
-"""Tables that follow a journal, by one streaming query; and days made anew, by the same steps.
+"""Tables that follow a feed, by one streaming query; and days made anew from a journal, by the same steps.
 
 ::
 
-    readStream.parquet(journal) ─ foreachBatch ─▶ batches.stage_rows ─▶ batches.commit
+    Feed.rows ─ foreachBatch ─▶ batches.stage_rows ─▶ Feed.note ─▶ batches.commit
 
-The query's checkpoint lies among the tables. Spark gives a batch again, with the same segments, when it
+The query's checkpoint lies among the tables. Spark gives a batch again, with the same rows, when it
 was not told that it was done; what the ledger has is not done twice.
 """
 
@@ -12,28 +12,26 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import hashlib
 import json
-import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 from ...protocol.errors import JournalError
 from .. import missing
 from ..locking import lock_file
-from ..schema import JOURNAL, NOTIFICATIONS, ddl, segments
+from ..schema import NOTIFICATIONS, ddl
 from ..spark import jobs
 from ..spark.limits import violations
 from .batches import Batch, Settings, commit, stage_rows
-from .damage import find_damage
-from .keeping import clear_stage, has_rows, label, new_run, remove_unfinished
+from .feeds import Feed
+from .keeping import clear_stage, label, new_run
 from .ledger import Ledger
-from .rebuilding import REMAKING, recount, replace_days
+from .rebuilding import REMAKING, replace_days, settled
 
 try:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,20 +39,11 @@ try:
 except ImportError as exc:
     raise missing("pyspark") from exc
 
-log = logging.getLogger("pzc.pipeline")
-
-CHECKPOINT = ".checkpoint-journal"
-"""Folder among the tables: Spark's memory of the segments that it has given, by their absolute paths."""
-
 EVERY = 1.0
-"""Seconds between two looks at the journal."""
+"""Seconds between two looks for something new."""
 
-MAX_FILES = 64
-"""Segments of one batch at most."""
-
-_MAX_AGE = "60d"
 _LOCK = ".pipeline-lock"
-_SEGMENTS = "segment-*.parquet"
+_CAUSE = re.compile(r"pzc\.\S*?(\w+): (.+)")
 
 _SETTINGS = {
     # What is damaged or was compacted away must not stop the others; `damage` names it.
@@ -64,42 +53,38 @@ _SETTINGS = {
 
 
 class Following:
-    """A streaming query that brings a journal's segments into tables.
+    """A streaming query that brings what a feed gives into tables.
 
     One process at a time works on a folder of tables; use as a context manager, or `close`.
 
     Args:
         spark: the session.
-        journal: directory of the journal.
+        feed: what is read; closed with this.
         directory: of the tables; created when absent.
         settings: see `batches.Settings`.
         on_batch: called with each batch that is in the tables, in a thread of Spark's.
-        max_files: segments of one batch at most.
 
     Raises:
-        JournalError: when there is no journal, another process works on the tables, or they are in no
-            state to be added to; says what to do.
+        JournalError: when another process works on the tables, or they are in no state to be added to;
+            says what to do.
         ConfigError: for a limit that cannot be judged.
     """
 
     def __init__(
         self,
         spark: SparkSession,
-        journal: str | Path,
+        feed: Feed,
         directory: str | Path,
         settings: Settings,
         on_batch: Callable[[Batch], None] = lambda batch: None,
-        max_files: int = MAX_FILES,
     ) -> None:
-        self._spark, self._settings, self._on_batch = spark, settings, on_batch
-        self._journal, self._max_files = Path(journal).absolute(), max_files
-        segments(self._journal)
+        self._spark, self._feed, self._settings, self._on_batch = spark, feed, settings, on_batch
         check_limits(spark, settings)
         self._query: Any = None
         self._error: Exception | None = None
         self._claim = claimed(directory)
         self._root = self._claim.__enter__()
-        self._checkpoint = checkpoint_of(self._root, self._journal)
+        self._checkpoint = self._root / feed.checkpoint
         try:
             self._ledger = self._begin()
         except BaseException:
@@ -115,12 +100,7 @@ class Following:
     def _begin(self) -> Ledger:
         root, width = self._root, self._settings.width
         refuse_half_made(root)
-        ledger = Ledger.read(root, width)
-        if not ledger.runs and has_rows(root):
-            log.warning("the tables in %s have no ledger, it is counted anew", root)
-            ledger = recount(self._spark, root, ledger)
-        elif removed := remove_unfinished(root, ledger):
-            log.warning("%d files of a batch that was killed are removed, it is done again", removed)
+        ledger = settled(self._spark, root, width)
         clear_stage(root)
         self._run = new_run()
         return ledger
@@ -129,19 +109,13 @@ class Following:
         """Start the query.
 
         Args:
-            every: seconds between two looks at the journal.
-            once: end when all segments that are there now are in the tables.
+            every: seconds between two looks for something new.
+            once: end when all that is there now is in the tables.
         """
         for name, value in _SETTINGS.items():
             self._spark.conf.set(name, value)
-        rows = (
-            self._spark.readStream.schema(ddl(JOURNAL))
-            .option("maxFilesPerTrigger", self._max_files)
-            .option("maxFileAge", _MAX_AGE)
-            .option("pathGlobFilter", _SEGMENTS)
-            .parquet(jobs.literal(self._journal))
-        )
-        writer = rows.writeStream.queryName("pzc-journal").foreachBatch(self._take)
+        rows = self._feed.rows(self._spark)
+        writer = rows.writeStream.queryName(self._feed.name).foreachBatch(self._take)
         writer = writer.option("checkpointLocation", str(self._checkpoint))
         if once:
             self._query = writer.trigger(availableNow=True).start()
@@ -167,7 +141,7 @@ class Following:
         except StreamingQueryException as exc:
             if self._error is not None:
                 raise self._error from None
-            raise JournalError(f"the pipeline has ended: {str(exc).strip().splitlines()[0]}") from None
+            raise JournalError(f"the pipeline has ended: {_cause(str(exc))}") from None
         return True
 
     def stop(self) -> None:
@@ -179,6 +153,7 @@ class Following:
     def close(self) -> None:
         """Stop the query and let others work on the tables."""
         self.stop()
+        self._feed.close()
         claim, self._claim = self._claim, None
         if claim is not None:
             claim.__exit__(None, None, None)
@@ -201,12 +176,13 @@ class Following:
         staged = stage_rows(self._spark, rows, root, ledger, self._settings, named)
         for report in staged.reports:
             ledger.handle(report.offsets)
-        damaged = find_damage(batch_files(self._checkpoint, number), ledger, time.time_ns() // 1000)
-        ledger.damaged += damaged
+        damaged = self._feed.note(self._checkpoint, number, ledger)
         made = commit(root, ledger, staged, self._settings, self._run, number)
         ledger.write(root)
         seconds = time.monotonic() - began
-        self._on_batch(dataclasses.replace(made, damaged=len(damaged), seconds=seconds))
+        made = dataclasses.replace(made, damaged=damaged, seconds=seconds)
+        if made.rows or made.skipped or made.damaged:  # a query may begin with a batch of nothing
+            self._on_batch(made)
 
 
 def backfill(
@@ -225,7 +201,8 @@ def backfill(
         What was made, and the days.
 
     Raises:
-        JournalError, ConfigError: as `Following`.
+        JournalError: when there is no journal; else as `Following`.
+        ConfigError: for a limit that cannot be judged.
     """
     check_limits(spark, settings)
     for name, value in _SETTINGS.items():
@@ -275,21 +252,7 @@ def claimed(directory: str | Path) -> Iterator[Path]:
         os.close(held)
 
 
-def checkpoint_of(root: Path, journal: Path) -> Path:
-    """The checkpoint of a journal; another one when it has moved, and the ledger knows what is done."""
-    return root / CHECKPOINT / hashlib.sha256(os.fsencode(journal)).hexdigest()[:16]
-
-
-def batch_files(checkpoint: Path, number: int) -> list[Path]:
-    """Segments that Spark gave with a batch, as its log of the source tells."""
-    folder = checkpoint / "sources" / "0"
-    for path in (folder / str(number), folder / f"{number}.compact"):
-        with suppress(FileNotFoundError):
-            lines = path.read_text(encoding="utf-8").splitlines()[1:]
-            entries = [json.loads(line) for line in lines]
-            return [
-                Path(unquote(urlparse(entry["path"]).path))
-                for entry in entries
-                if entry.get("batchId") == number
-            ]
-    return []
+def _cause(text: str) -> str:
+    """What Spark says of a failure; behind its own words an error of this package, when it is one."""
+    found = _CAUSE.findall(text)
+    return ": ".join(found[-1]) if found else text.strip().splitlines()[0]

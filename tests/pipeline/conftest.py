@@ -17,6 +17,8 @@ from pzc.protocol.ids import MessageIds
 from pzc.protocol.keyring import Keyring
 from pzc.testing import FakeClock
 
+from tests.pipeline.source_rig import Publishers
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -75,6 +77,12 @@ def record(tmp_path: Path) -> Callable[..., Path]:
         return directory
 
     return write
+
+
+@pytest.fixture
+def publishers() -> Iterator[Publishers]:
+    with Publishers() as made:
+        yield made
 
 
 @pytest.fixture

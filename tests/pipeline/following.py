@@ -10,6 +10,7 @@ from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.recording.journal import Journal, JournalRow
 from pzc.pipeline.spark import jobs
 from pzc.pipeline.tables.batches import Batch, Settings
+from pzc.pipeline.tables.feeds import JournalFeed
 from pzc.pipeline.tables.streaming import Following
 
 DAY = 86_400_000
@@ -35,7 +36,8 @@ class Lab:
         """Take what is there; the batches."""
         made: list[Batch] = []
         settings = settings or self.settings()
-        with Following(self.spark, self.journal, self.tables, settings, made.append, **options) as following:
+        feed = JournalFeed(self.journal, **options)
+        with Following(self.spark, feed, self.tables, settings, made.append) as following:
             following.start(once=True)
             assert following.wait(100), "the query has not ended in time"
         return made

@@ -17,7 +17,10 @@ from pzc.testing.journals import Recording, Truth, write_journal
 
 from benchmarks.pipeline_cluster import differing, expected, found, run_pipeline
 from benchmarks.spark_cluster import Cluster, build_wheel, environment_without_pzc
+from tests.agents.notifying import KEY
 from tests.pipeline.commanding import call
+from tests.pipeline.mailbox_rig import NAME, Post
+from tests.pipeline.source_rig import Publishers, await_, waiting
 
 pytestmark = [
     pytest.mark.java,
@@ -47,21 +50,44 @@ def python(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
+def wheel(folder: Path) -> str:
+    return str(build_wheel(folder / "wheel"))
+
+
+@pytest.fixture(scope="module")
 def cluster(folder: Path) -> Iterator[Cluster]:
     with Cluster(folder / "spark") as made:
         yield made
 
 
 def test_a_cluster_that_is_sent_the_wheel_makes_the_same_rows_as_one_machine(
-    spark: Any, folder: Path, truth: Truth, cluster: Cluster, python: Path
+    spark: Any, folder: Path, truth: Truth, cluster: Cluster, python: Path, wheel: str
 ) -> None:
-    wheel = str(build_wheel(folder / "wheel"))
     run_pipeline(
         folder / "journal", folder / "remote", cluster.master, "--wheel", wheel, secret=SECRET, python=python
     )
     assert call(spark, folder, "pipeline", "run", "journal", "local", "--once", key=SECRET) == 0
     assert found(folder / "remote") == expected(truth)
     assert not any(differing(spark, folder / "local", folder / "remote").values())
+
+
+def test_workers_of_a_cluster_get_the_rows_of_mailboxes_from_the_driver(
+    spark: Any, folder: Path, cluster: Cluster, python: Path, wheel: str
+) -> None:
+    tables = folder / "mailboxes"
+    with Publishers() as publishers:
+        hands = [publishers.start() for _ in range(2)]
+        post = Post(spark, tables, *hands)
+        post.open()
+        for hand in hands:
+            hand.ask("publish", "v", ROWS)
+        options = "--source", "pzc", "--name", NAME, "--option", f"rowsPerPartition={ROWS // 2}"
+        run_pipeline(
+            post.agents, tables, cluster.master, *options, "--wheel", wheel, secret=KEY, python=python
+        )
+        await_(lambda: not any(map(waiting, hands)))
+    assert post.numbers() == sorted([*range(1, ROWS + 1)] * 2)
+    assert post.rows("gaps", "count") == []
 
 
 def test_two_tables_that_differ_in_one_row_are_told_apart(spark: Any, folder: Path, tmp_path: Path) -> None:

@@ -120,3 +120,27 @@ def test_a_ledger_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / LEDGER).write_bytes(b"nothing")
     with pytest.raises(JournalError, match="remove it"):
         Ledger.read(tmp_path, WIDTH)
+
+
+@given(NUMBERS, st.integers(0, 20))
+def test_what_is_known_to_have_been_published_and_is_absent_is_missing_once(
+    numbers: set[int], upto: int
+) -> None:
+    ledger = Ledger()
+    ledger.expect(("a", 1, "v"), upto)
+    ledger.expect(("a", 1, "v"), upto // 2)
+    assert ledger.missing() == 0  # where it was recorded from is not known
+    ledger.absorb(report(0, part(numbers)))
+    wanted = set(range(min(numbers), max(*numbers, upto) + 1)) - numbers
+    assert {n for low, high in ledger.holes(("a", 1, "v")) for n in range(low, high + 1)} == wanted
+    assert ledger.missing() == sum(gap["count"] for gap in ledger.gaps()) == len(wanted)
+
+
+def test_what_is_known_to_have_been_published_is_kept_with_the_ledger(tmp_path: Path) -> None:
+    ledger = Ledger()
+    ledger.absorb(report(0, part({1, 2})))
+    ledger.expect(("a", 1, "v"), 5)
+    ledger.write(tmp_path)
+    assert [(gap["first_missing"], gap["last_missing"]) for gap in Ledger.read(tmp_path, 0).gaps()] == [
+        (3, 5)
+    ]

@@ -20,19 +20,13 @@ from pzc.pipeline.source import PzcDataSource, SourceListener, read_stream, regi
 from pzc.pipeline.spark import jobs
 
 from tests.agents.notifying import KEY
-from tests.pipeline.source_rig import PATIENCE, Publishers, await_, is_read, waiting
+from tests.pipeline.source_rig import PATIENCE, await_, is_read, waiting
 
 pytestmark = [
     pytest.mark.java,
     pytest.mark.timeout(240),
     pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),
 ]
-
-
-@pytest.fixture
-def publishers() -> Iterator[Publishers]:
-    with Publishers() as made:
-        yield made
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,12 +28,6 @@ pytestmark = [
     pytest.mark.timeout(max(280, 60 * KILLS)),
     pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),
 ]
-
-
-@pytest.fixture
-def publishers() -> Iterator[Publishers]:
-    with Publishers() as made:
-        yield made
 
 
 class Driver:

@@ -14,8 +14,9 @@ import pytest
 from pzc.pipeline.recording.journal import JournalRow
 from pzc.pipeline.spark.limits import Limit
 from pzc.pipeline.tables import batches, keeping, streaming
+from pzc.pipeline.tables.feeds import CHECKPOINT, JournalFeed
 from pzc.pipeline.tables.ledger import LEDGER, Ledger
-from pzc.pipeline.tables.streaming import CHECKPOINT, Following
+from pzc.pipeline.tables.streaming import Following
 from pzc.protocol.errors import ConfigError, JournalError
 from pzc.protocol.frames import PZC00
 from pzc.protocol.keyring import Key, Keyring
@@ -163,7 +164,7 @@ def test_a_batch_that_ended_in_the_middle_is_done_once(
             patched.setattr(batches, "move_in", half_of(lab))
         elif point == "before the ledger":
             patched.setattr(Ledger, "write", ends)
-        with Following(lab.spark, lab.journal, lab.tables, lab.settings(), ends) as following:
+        with Following(lab.spark, JournalFeed(lab.journal), lab.tables, lab.settings(), ends) as following:
             following.start(once=True)
             with pytest.raises(OSError, match="killed"):
                 following.wait(100)
@@ -171,6 +172,23 @@ def test_a_batch_that_ended_in_the_middle_is_done_once(
     assert sorted(lab.rows("notifications", "name", "sequence")) == [
         *(("cam", n) for n in (1, 2, 3)), *(("psu", n) for n in range(1, 7))
     ]  # fmt: skip
+
+
+def test_a_first_batch_that_ended_before_its_ledger_is_done_once(
+    lab: Lab, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = rows(5)
+    lab.record(some[:4])
+    with Following(lab.spark, JournalFeed(lab.journal), lab.tables, lab.settings()) as following:
+        monkeypatch.setattr(Ledger, "write", ends)
+        following.start(once=True)
+        with pytest.raises(OSError, match="killed"):
+            following.wait(100)
+    monkeypatch.undo()
+    assert [batch.notifications for batch in lab.run()] == [4]
+    lab.record(some[4:])
+    lab.run()
+    assert lab.sequences() == [1, 2, 3, 4, 5]
 
 
 def test_a_lost_checkpoint_stores_nothing_twice(lab: Lab, rows: Rows) -> None:
@@ -188,7 +206,9 @@ def test_a_lost_ledger_is_counted_anew_from_what_is_stored(lab: Lab, rows: Rows)
     lab.run()
     (lab.tables / LEDGER).unlink()
     shutil.rmtree(lab.tables / CHECKPOINT)
-    lab.record(some[4:])
+    lab.record(some[4:5])
+    lab.run()
+    lab.record(some[5:])
     lab.run()
     assert lab.sequences() == [1, 3, 4, 5, 6]
     assert lab.rows("statistics", "count", "missing") == [(5, 1)]
@@ -246,7 +266,7 @@ def test_a_limit_that_cannot_be_judged_is_refused_before_anything_is_written(lab
 
 def test_two_processes_do_not_work_on_one_folder(lab: Lab, rows: Rows) -> None:
     lab.record(rows(1))
-    with Following(lab.spark, lab.journal, lab.tables, lab.settings()):
+    with Following(lab.spark, JournalFeed(lab.journal), lab.tables, lab.settings()):
         with pytest.raises(JournalError, match="another process"):
             lab.run()
 

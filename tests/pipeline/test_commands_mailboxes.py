@@ -1,0 +1,113 @@
+"""``pzc pipeline run --source pzc``: from the command line, and killed in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pzc.pipeline.tables.feeds import MAILBOXES, mailbox_name
+
+from tests.agents.notifying import KEY
+from tests.pipeline.commanding import call
+from tests.pipeline.faults_pipeline import Running, wait_until
+from tests.pipeline.source_rig import Publishers, await_, is_read, waiting
+from tests.pipeline.test_streaming_kill import stored
+
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.timeout(280),
+    pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),
+]
+
+BATCH = 500
+ROWS = 10 * BATCH
+RUN = "pipeline", "run", "--source", "pzc"
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(spark: Any) -> Iterator[None]:
+    """What a query passes on to Spark's processes is for one test."""
+    before = dict(spark.sparkContext.environment)
+    yield
+    spark.sparkContext.environment.clear()
+    spark.sparkContext.environment.update(before)
+
+
+def batches_of(tables: Path, log: str) -> int:
+    """How many batches were planned, or committed, of the one query of some tables."""
+    folders = (tables / MAILBOXES).glob(f"*/{log}")
+    return sum(path.name.isdigit() for folder in folders for path in folder.iterdir())
+
+
+def test_a_run_that_is_killed_in_a_batch_and_run_again_has_everything_once(
+    spark: Any, publishers: Publishers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hand = publishers.start()
+    tables = tmp_path / "tables"
+    given = "--option", f"maxRowsPerBatch={BATCH}"
+    agents = hand.ask("endpoint")
+    running = Running(
+        tmp_path / "log", "--source", "pzc", agents, str(tables), *given, "--every", "0.05", "--master", "local[1]",
+        PZC_KEY=KEY,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: is_read(hand) or running.status is not None, "the mailbox")
+        hand.ask("publish", "v", ROWS)
+        wait_until(
+            lambda: (
+                batches_of(tables, "offsets") > batches_of(tables, "commits") >= 2
+                or running.status is not None
+            ),
+            "the middle of a batch",
+        )
+        assert running.status is None, running.told()
+        running.kill()
+        wait_until(running.gone, "the end of all that the run has started")
+    finally:
+        running.close()
+    hand.ask("publish", "v", 100)
+    assert waiting(hand) > BATCH
+    assert call(spark, tmp_path, *RUN, agents, "tables", "--once", key=KEY) == 0
+    told = capsys.readouterr()
+    assert f"reads {agents} as mailbox {mailbox_name(tables)}" in told.err
+    assert " 0 missing" in told.out
+    assert int(told.out.split()[0]) < ROWS
+    found = stored(tables)
+    assert len(found) == len(set(found)) == ROWS + 100
+    await_(lambda: waiting(hand) == 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ([*RUN, ".", "tables"], 2, "reads no directory"),
+        ([*RUN, "/data/journal", "tables"], 2, "reads no directory"),
+        ([*RUN, "psu:", "tables"], 1, "no agent:topic"),
+        ([*RUN, ",", "tables"], 1, "agents is missing"),
+        ([*RUN, "psu", "tables", "--max-files", "3"], 2, "maxRowsPerBatch"),
+        ([*RUN, "psu", "tables", "--option", "keep"], 2, "NAME=VALUE"),
+        ([*RUN, "psu", "tables", "--option", "keeep=5"], 1, "did you mean keep"),
+        ([*RUN, "psu", "tables", "--name", "n" * 1000], 1, "name of a mailbox"),
+        (["pipeline", "run", "journal", "tables", "--name", "archive"], 2, "--name belongs to --source pzc"),
+        (["pipeline", "run", "journal", "tables", "--option", "keep=5"], 2, "--option belongs to --source pzc"),
+        (
+            ["pipeline", "backfill", "--source", "pzc", "psu", "tables", "--from", "2026-01-01", "--to", "2026-01-02"],
+            2,
+            "backfill needs a journal",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_said_before_anything_is_written(
+    spark: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    status: int,
+    said: str,
+) -> None:
+    assert call(spark, tmp_path, *arguments) == status
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "tables").exists()
