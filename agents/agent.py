@@ -278,8 +278,9 @@ class Agent(Asking, Publishing, Listening, Topological):
     def _on_filters(self) -> None:
         try:
             self.on_subscribers()
-        finally:
-            self._control.on_filters()
+        except Exception:  # whoever subscribes is not told: it can do nothing about it
+            logger.exception("%r could not act upon a change of its subscribers", self)
+        self._control.on_filters()
 
     def on_subscribers(self) -> None:
         """The set of subscribed topics changed; override it. Runs in the I/O thread."""

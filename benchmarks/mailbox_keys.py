@@ -1,7 +1,8 @@
 """What many keys of a mailbox cost: connections, memory, time; and what stays when they are closed.
 
 ``python -m benchmarks.mailbox_keys`` starts a publisher and a subscriber for each row. The subscriber makes
-one subscription for each key, of one policy and one callback. docs/notifications-performance.md says more.
+one subscription for each key, of one policy and one callback, and in further rows one subscription of all
+keys. docs/notifications-performance.md says more.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ TRACED = 10_000
 
 PAGE = ROOT / "docs" / "notifications-performance.md"
 HEADINGS = (
-    "keys", "transport", "TCP connections", "subscriber, B/key", "publisher, B/key",
-    "subscriber, B/key, after a message each", "publisher, B/kept message", "subscribe, 16 threads",
-    "subscribe, one by one", "publish to callback", "calls in a publish", "close", "left after closing",
+    "keys", "subscriptions", "transport", "TCP connections", "subscriber, B/key", "publisher, B/key",
+    "subscriber, B/key, after a message each", "publisher, B/kept message", "subscribe", "one key more",
+    "publish to callback", "calls in a publish", "close", "left after closing",
 )  # fmt: skip
 
 
@@ -45,23 +46,25 @@ class Measured:
 
     Attributes:
         keys: how many.
+        one: whether they are one subscription.
         way: the transport that was asked for.
         connections: between the two processes, with all keys.
         subscriber: bytes per key.
         publisher: bytes per key.
         used: of the subscriber, bytes per key when each has had a message.
         kept: of the publisher, bytes per message that waits.
-        together: to subscribe to a key, by several threads, per key.
+        together: to subscribe, by several threads or at once, per key.
         cpu: of that, processor time of the subscriber.
-        alone: to subscribe to one key more, with the others there.
+        alone: to subscribe to one key more, with the others there; None when it is not measured.
         lone: from a publication to one key until its callback.
         calls: Python functions that the publishing thread calls for it.
-        close: to close a subscription.
+        close: to close, per key.
         left: bytes of both processes after closing, above those before.
         entries: keys that are known anywhere after closing.
     """
 
     keys: int
+    one: bool
     way: str
     connections: int
     subscriber: float
@@ -70,7 +73,7 @@ class Measured:
     kept: float
     together: float
     cpu: float
-    alone: float
+    alone: float | None
     lone: float
     calls: float
     close: float
@@ -120,7 +123,7 @@ class Pair:
         return now
 
 
-def measure(keys: int, way: str, traced: bool) -> Measured:
+def measure(keys: int, one: bool, way: str, traced: bool) -> Measured:
     """One row."""
     with ExitStack() as stack:
         pair = Pair(stack, way, traced)
@@ -131,7 +134,7 @@ def measure(keys: int, way: str, traced: bool) -> Measured:
             ask(publisher, "publish", key=number)
         ask(subscriber, "receive", count=WARM_UP, forget=True)
         before = pair.bytes_of(ask(subscriber, "look")), pair.bytes_of(pair.until(0, "waiting"))
-        filled = ask(subscriber, "fill", first=WARM_UP, last=total)
+        filled = ask(subscriber, "fill_one" if one else "fill", first=WARM_UP, last=total)
         looked, there = ask(subscriber, "look"), pair.until(total, "entries")
         ages, calls = list[float](), list[int]()
         for turn in range(LONE):
@@ -148,11 +151,12 @@ def measure(keys: int, way: str, traced: bool) -> Measured:
         ask(subscriber, "receive", count=total, forget=True)
         pair.until(0, "waiting")
         used = ask(subscriber, "look")
-        closed = ask(subscriber, "close")
+        closed = ask(subscriber, "close", keys=total)
         after = pair.until(1, "entries")
         left = ask(subscriber, "look")
         return Measured(
             keys=keys,
+            one=one,
             way=way,
             connections=looked["connections"],
             subscriber=(pair.bytes_of(filled) - before[0]) / keys,
@@ -161,7 +165,7 @@ def measure(keys: int, way: str, traced: bool) -> Measured:
             kept=(pair.bytes_of(kept) - resting) / total,
             together=filled["together"],
             cpu=filled["cpu"],
-            alone=filled["alone"],
+            alone=filled.get("alone"),
             lone=statistics.median(ages),
             calls=statistics.median(calls),
             close=closed["seconds"],
@@ -180,11 +184,13 @@ def row(found: Measured, traced: Measured | None) -> list[str]:
     left = f"{found.left / (1 << 20):.1f} MiB"
     if traced is not None:
         left += f" ({traced.left / (1 << 20):.1f})"
+    alone = "-" if found.alone is None else f"{found.alone * 1e6:.0f} µs"
     return [
-        f"{found.keys}", found.way, f"{found.connections}", both("subscriber"), both("publisher"),
-        both("used"), both("kept"), f"{found.together * 1e6:.0f} µs, CPU {found.cpu * 1e6:.0f} µs",
-        f"{found.alone * 1e6:.0f} µs", f"{found.lone * 1e6:.0f} µs", f"{found.calls:.0f}",
-        f"{found.close * 1e6:.0f} µs", f"{left}, {found.entries} keys",
+        f"{found.keys}", "one" if found.one else "one each", found.way, f"{found.connections}",
+        both("subscriber"), both("publisher"), both("used"), both("kept"),
+        f"{found.together * 1e6:.0f} µs, CPU {found.cpu * 1e6:.0f} µs", alone,
+        f"{found.lone * 1e6:.0f} µs", f"{found.calls:.0f}", f"{found.close * 1e6:.0f} µs",
+        f"{left}, {found.entries} keys",
     ]  # fmt: skip
 
 
@@ -193,6 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mailbox_keys", description=__doc__)
     parser.add_argument("--keys", type=int, action="append", help="default 1000, 10 000 and 100 000")
     parser.add_argument("--way", action="append", choices=("tcp", "auto"), help="default both")
+    parser.add_argument("--one", action="store_true", help="only the rows of one subscription")
     parser.add_argument("--quick", action="store_true", help="without the second run that traces allocations")
     parser.add_argument("--update-docs", action="store_true", help=f"rewrite that part of {PAGE.name}")
     options = parser.parse_args(arguments)
@@ -200,10 +207,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--keys must be at least {LONE}")
     machine, load, rows = describe(("pzc", "pyzmq")), Load(), list[list[str]]()
     for keys in options.keys or [1000, 10_000, 100_000]:
-        for way in options.way or ["tcp", "auto"]:
-            found = measure(keys, way, traced=False)
+        each = [] if options.one else [(way, False) for way in options.way or ["tcp", "auto"]]
+        for way, one in [*each, ((options.way or ["tcp"])[0], True)]:
+            found = measure(keys, one, way, traced=False)
             twice = way == "tcp" and keys <= TRACED and not options.quick
-            traced = measure(keys, way, traced=True) if twice else None
+            traced = measure(keys, one, way, traced=True) if twice else None
             rows.append(row(found, traced))
             print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())

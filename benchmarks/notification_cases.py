@@ -240,7 +240,7 @@ CASES = (
     Case(
         "rate-64-broadcast", "64 B, broadcast over tcp, losses counted", "msg/s", "rate", 64,
         {
-            "ours": Contender("pzc, drop", "pzc", {"policy": "drop"}, lossy=True),
+            "ours": Contender("pzc, drop", "pzc", {"policy": "drop", "transport": "tcp"}, lossy=True),
             "zmq": Contender("raw pyzmq, tcp, drops", "zmq", {"lossless": False}, lossy=True),
             "zmq-signed": Contender(
                 "pyzmq, pickle and HMAC by hand", "zmq_signed", {"lossless": False}, lossy=True

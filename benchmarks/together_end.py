@@ -14,7 +14,7 @@ from benchmarks.children import Parent
 from benchmarks.ends import SMALL, TOPIC
 from benchmarks.jobs import quiet
 
-POLICIES = {"latest": (latest(1), "unix"), "mailbox": (mailbox(), "tcp"), "broadcast": (drop(), "auto")}
+POLICIES = {"latest": (latest(1), "unix"), "mailbox": (mailbox(), "tcp"), "broadcast": (drop(), "tcp")}
 
 
 def take(notification: Notification) -> None:

@@ -33,7 +33,6 @@ from .mail import (
     BATCH_MESSAGES,
     Applied,
     Batch,
-    Command,
     CommandRequest,
     Lost,
     Message,
@@ -50,6 +49,9 @@ from .progress import Progress
 
 P = TypeVar("P")
 R = TypeVar("R")
+
+LATE = 0.5
+"""Seconds behind its time after which `Collector.tick` takes a silence for its own, once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class Collector(Generic[P]):
         self._told = 0  # acknowledged, as the publisher surely knows
         self._news_at: float | None = None  # since when a new poll would tell something
         self._heard = now
-        self._silent = False
+        self._silent = self._excused = False
 
     @property
     def active(self) -> bool:
@@ -198,13 +200,13 @@ class Collector(Generic[P]):
         """Messages that came and are not done with."""
         return 0 if self._progress is None else self._progress.pending
 
-    def subscribe(self, topic: str, key: str | None = None) -> None:
-        """Want a key of a topic, all keys (None), or all topics (`mail.ALL`)."""
-        self._orders.order(Command(topic, key, True))
+    def subscribe(self, topic: str, key: str | None = None, *others: str | None) -> None:
+        """Want keys of a topic, all keys (None), or all topics (`mail.ALL`)."""
+        self._orders.order(topic, (key, *others), True)
 
-    def unsubscribe(self, topic: str, key: str | None = None) -> None:
-        """Want it no longer; the last word holds."""
-        self._orders.order(Command(topic, key, False))
+    def unsubscribe(self, topic: str, key: str | None = None, *others: str | None) -> None:
+        """Want them no longer; the last word holds."""
+        self._orders.order(topic, (key, *others), False)
 
     def done(self, position: Position, number: int, now: float) -> None:
         """The process is done with a message; in any order, once for each.
@@ -226,11 +228,7 @@ class Collector(Generic[P]):
             self._note_news(now)
 
     def done_upto(self, position: Position, number: int, now: float) -> None:
-        """The process is done with everything up to a message.
-
-        Raises:
-            LocalProtocolError: when it never came.
-        """
+        """The process is done with everything up to a message; errors as `done`."""
         if self._progress is not None and position == self.position:
             self._progress.done_upto(number)
             self._note_news(now)
@@ -238,7 +236,7 @@ class Collector(Generic[P]):
     def heard(self, now: float) -> None:
         """The publisher gave a sign of life, an answer or any other one."""
         self._heard = max(self._heard, now)
-        self._silent = False
+        self._silent = self._excused = False
 
     # What to send
 
@@ -324,6 +322,9 @@ class Collector(Generic[P]):
         """Says once that the publisher is silent for too long, until it is heard again."""
         silence = now - self._heard
         if self._silent or not self.active or silence < self._lost:
+            return []
+        if silence >= self._lost + LATE and not self._excused:
+            self._heard, self._excused = now, True  # this process stood still, and answers may wait here
             return []
         self._silent = True
         return [Silent(silence)]

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from msgspec import Struct
+
 from ..protocol.errors import PolicyRefused, RemoteProtocolError
 from .policies import Policy
 
@@ -33,14 +35,17 @@ BATCH_BYTES = 512 << 20
 MAX_COMMANDS = 10_000
 """Most commands of one batch."""
 
+MAX_SUBSCRIPTIONS = 1_000_000
+"""Most topics and keys of one mailbox."""
+
 MAX_WHO = 1000
 """Agents of one process that are told for one command; further ones are not counted."""
 
 Reason = Literal["unknown subscriber", "taken over", "not yours", "beyond", "no room"]
 
 
-class Message(NamedTuple, Generic[P]):
-    """One publication, shared by all mailboxes that it is in.
+class Message(Struct, Generic[P], frozen=True, gc=False):
+    """One publication, shared by all mailboxes that it is in; nothing in it refers to it.
 
     Attributes:
         topic: its topic.
@@ -267,31 +272,41 @@ class Gone:
     bytes: int
 
 
+def check_policy(policy: Policy, largest: Policy) -> None:
+    """Judge what a mailbox is to be.
+
+    Raises:
+        RemoteProtocolError: for another policy.
+        PolicyRefused: for one with larger bounds than ``largest`` has.
+    """
+    if policy.name != "mailbox":
+        raise RemoteProtocolError(f"a mailbox was asked for with the policy {policy.name}")
+    excess = [
+        f"{name} {asked}, at most {most}"
+        for name, asked, most in (
+            ("max_messages", policy.bound, largest.bound),
+            ("max_bytes", policy.max_bytes, largest.max_bytes),
+            ("keep", policy.keep, largest.keep),
+        )
+        if asked is not None and most is not None and asked > most
+    ]
+    if excess:
+        raise PolicyRefused(f"this publisher keeps no mailbox so large: {'; '.join(excess)}")
+
+
 def check_commands(batch: Commands, largest: Policy) -> None:
     """Judge a batch of commands.
 
     Raises:
         RemoteProtocolError: for one that cannot be.
-        PolicyRefused: for a policy with larger bounds than ``largest`` has.
+        PolicyRefused: as `check_policy`.
     """
     if batch.number < 1 or len(batch.commands) > MAX_COMMANDS:
         raise RemoteProtocolError(
             f"batch {batch.number} of {len(batch.commands)} commands: expected a number from 1 and at most "
             f"{MAX_COMMANDS} commands"
         )
-    if batch.policy.name != "mailbox":
-        raise RemoteProtocolError(f"a mailbox was asked for with the policy {batch.policy.name}")
-    excess = [
-        f"{name} {asked}, at most {most}"
-        for name, asked, most in (
-            ("max_messages", batch.policy.bound, largest.bound),
-            ("max_bytes", batch.policy.max_bytes, largest.max_bytes),
-            ("keep", batch.policy.keep, largest.keep),
-        )
-        if asked is not None and most is not None and asked > most
-    ]
-    if excess:
-        raise PolicyRefused(f"this publisher keeps no mailbox so large: {'; '.join(excess)}")
+    check_policy(batch.policy, largest)
     for topic, key, *_ in batch.commands:
         if topic == ALL and key is not None:
             raise RemoteProtocolError(f"all topics have no key {key!r} in common; subscribe to topics")

@@ -25,12 +25,12 @@ An empty mailbox takes one message of any size. Always: delivered + evicted + ke
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
 from typing import Generic, TypeVar
 
 from ..protocol.errors import LocalProtocolError, PolicyRefused
 from .mail import BATCH_BYTES, Lost, Message
 from .policies import Policy
+from .runs import Run
 
 P = TypeVar("P")
 
@@ -80,7 +80,7 @@ class Mailbox(Generic[P]):
         self._durable = durable
         self.first = 1
         self.bytes = self.acknowledged = self.received = self.sent = self.evicted = self.delivered = 0
-        self._messages: deque[Message[P]] = deque()
+        self._messages: Run[Message[P]] = Run()
         self._lost: deque[Lost] = deque()
         self._fresh: dict[
             str, tuple[int, int, int]
@@ -106,7 +106,7 @@ class Mailbox(Generic[P]):
     @property
     def oldest(self) -> float | None:
         """When the oldest kept message was published; None when none is kept."""
-        return self._messages[0].at if self._messages else None
+        return self._messages.first.at if self._messages else None
 
     def fits(self, size: int) -> bool:
         """Whether a message of so many bytes can be put without evicting another."""
@@ -147,10 +147,10 @@ class Mailbox(Generic[P]):
         count = min(number + 1 - self.first, len(messages))
         if count > 0:
             if count == len(messages):
-                messages.clear()
                 self.bytes = 0
             else:
-                self.bytes -= sum(messages.popleft().size for _ in range(count))
+                self.bytes -= sum([message.size for message in messages.part(0, count)])
+            messages.drop(count)
             self.delivered += count
             self.first += count
         self.acknowledged = number
@@ -181,7 +181,7 @@ class Mailbox(Generic[P]):
             end = min(end, self._lost[-1].last_number)
         if limit < 1 or (start >= stop and after >= end):
             return None
-        chosen = list(islice(self._messages, start, stop)) if start < stop else []
+        chosen = self._messages.part(start, stop)
         if self.bytes > max_bytes:
             chosen = chosen[: self._within(chosen, max_bytes)]
         lost: tuple[Lost, ...] = ()
@@ -219,7 +219,8 @@ class Mailbox(Generic[P]):
         """Evict the oldest until at most so many messages and bytes are kept, or ``least`` messages."""
         kept = self._messages
         while len(kept) > least and (len(kept) > messages or self.bytes > size):
-            message = kept.popleft()
+            message = kept.first
+            kept.drop(1)
             number = self.first
             self.first = number + 1
             self.bytes -= message.size

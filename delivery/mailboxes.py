@@ -52,6 +52,7 @@ from .boxes import Box, Key, Statistics, key_of
 from .interests import Interests
 from .mail import (
     BATCH_BYTES,
+    MAX_SUBSCRIPTIONS,
     Answered,
     Applied,
     Batch,
@@ -73,7 +74,6 @@ P = TypeVar("P")
 W = TypeVar("W")
 
 MAX_MAILBOXES = 1000
-MAX_SUBSCRIPTIONS = 1_000_000
 LARGEST = mailbox(max_messages=1_000_000, max_bytes=4 << 30, keep=7 * 86_400.0)
 SPARE_ALARMS = 64
 """Alarms of removed mailboxes and of polls that were answered in time, before they are swept out."""
@@ -168,11 +168,15 @@ class Mailboxes(Generic[P, W]):
         if beside and self._raw:
             message = Message(topic, key, sequence, size + beside, payload, now)
         for box in boxes:
-            box.mailbox.put(message if box.raw else plain)
-            if box.held is not None and not box.ready:
-                box.ready = True
-                self._ready.append(box)
+            self.put(box, message if box.raw else plain)
         return ()
+
+    def put(self, box: Box[P, W], message: Message[P]) -> None:
+        """Put a message into one mailbox that is interested and does not block."""
+        box.mailbox.put(message)
+        if box.held is not None and not box.ready:
+            box.ready = True
+            self._ready.append(box)
 
     # Requests
 
@@ -240,10 +244,15 @@ class Mailboxes(Generic[P, W]):
             self._set_alarm(box)
         return batch
 
-    def close(self, caller: Caller, position: Position) -> bool:
-        """Remove a mailbox in good order, whatever it holds; False when it is not the caller's."""
+    def close(self, caller: Caller, position: Position | None) -> bool:
+        """Remove a mailbox in good order, whatever it holds; False when it is not the caller's.
+
+        The process's own one needs no position: its reader may end before it was told of it.
+        """
         box = self._boxes.get(key_of(caller))
-        if box is None or not box.owned_by(caller, position):
+        if box is not None and position is None and caller.name is None:
+            position = box.position
+        if box is None or position is None or not box.owned_by(caller, position):
             return False
         self._remove(box)
         return True

@@ -10,17 +10,19 @@
                outdated (by that number) in flight, with a higher number
     any        forget                    none; everything wanted waits, to be said anew
 
-Commands wait while a batch is in flight; the last one on a topic and key is the one that is said. The first
+Commands wait while a batch is in flight; of those on a topic and key only the last one is said. The first
 batch of all, and the first one after `forget`, *begins*: what the publisher had is to go with the batch that
 *ends*, unless it was said again until then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import islice
 
-from .mail import MAX_COMMANDS, Command, Commands
+from ..protocol.errors import PolicyRefused
+from .mail import MAX_COMMANDS, MAX_SUBSCRIPTIONS, Command, Commands
 from .policies import Policy
 
 
@@ -36,7 +38,7 @@ class Orders:
     def __init__(self) -> None:
         self._wanted: dict[str, dict[str | None, None]] = {}  # keys by topic
         self._count = 0
-        self._waiting: dict[tuple[str, str | None], bool] = {}
+        self._waiting: dict[str, dict[str | None, bool]] = {}  # whether to subscribe, by key and topic
         self._number = 0
         self._anew = self._saying = True
         self.flying: Commands | None = None
@@ -50,38 +52,62 @@ class Orders:
         """Whether the publisher knows everything."""
         return not self._waiting and self.flying is None and not self._saying
 
-    def order(self, command: Command) -> None:
-        """Subscribe or unsubscribe, after all that was said before."""
-        topic, key, subscribe, _ = command
-        keys = self._wanted.setdefault(topic, {})
-        self._count += subscribe - (key in keys)
+    def order(self, topic: str, keys: Collection[str | None], subscribe: bool) -> None:
+        """Subscribe to keys of a topic or unsubscribe from them, after all that was said before.
+
+        Raises:
+            PolicyRefused: when these were more than any mailbox may have; nothing was done.
+        """
+        if subscribe and self._count + len(keys) > MAX_SUBSCRIPTIONS:
+            self._check_room(topic, keys)
+        wanted = self._wanted.setdefault(topic, {})
+        self._count -= len(wanted)
         if subscribe:
-            keys[key] = None
+            wanted.update(dict.fromkeys(keys))
         else:
-            keys.pop(key, None)
-            if not keys:
-                del self._wanted[topic]
-        self._waiting.pop((topic, key), None)
-        self._waiting[topic, key] = subscribe
+            for key in keys:
+                wanted.pop(key, None)
+        self._count += len(wanted)
+        if not wanted:
+            del self._wanted[topic]
+        self._waiting.setdefault(topic, {}).update(dict.fromkeys(keys, subscribe))
+
+    def _check_room(self, topic: str, keys: Iterable[str | None]) -> None:
+        total = self._count + len(set(keys).difference(self._wanted.get(topic, ())))
+        if total > MAX_SUBSCRIPTIONS:
+            raise PolicyRefused(
+                f"a mailbox has at most {MAX_SUBSCRIPTIONS} topics and keys, not {total}: ask for all keys"
+            )
 
     def forget(self) -> None:
         """The publisher knows nothing any more: everything that is wanted is to be said anew."""
-        self._waiting = {(topic, key): True for topic, keys in self._wanted.items() for key in keys}
+        self._waiting = {topic: dict.fromkeys(keys, True) for topic, keys in self._wanted.items()}
         self._anew = self._saying = True
         self.flying = None
 
     def next(self, policy: Policy) -> Commands | None:
         """The batch in flight, or a new one; None when there is nothing to say."""
         if self.flying is None and (self._waiting or self._anew):
-            entities = list(islice(self._waiting.items(), MAX_COMMANDS))
-            for entity, _ in entities:
-                del self._waiting[entity]
-            commands = [Command(topic, key, subscribe) for (topic, key), subscribe in entities]
+            commands = self._take()
             self._number += 1
             ends = self._saying and not self._waiting
             self.flying = Commands(self._number, commands, policy, self._anew, ends)
             self._anew = False
         return self.flying
+
+    def _take(self) -> list[Command]:
+        """As many of those that wait as go into a batch."""
+        commands = list[Command]()
+        while self._waiting and len(commands) < MAX_COMMANDS:
+            topic, waiting = next(iter(self._waiting.items()))
+            some = list(islice(waiting.items(), MAX_COMMANDS - len(commands)))
+            if len(some) == len(waiting):
+                del self._waiting[topic]
+            else:
+                for key, _ in some:
+                    del waiting[key]
+            commands += [Command(topic, key, subscribe) for key, subscribe in some]
+        return commands
 
     def applied(self, number: int) -> None:
         """A batch was applied; any but the one in flight was so before."""

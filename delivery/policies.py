@@ -38,6 +38,12 @@ ON_TIMEOUT = ("raise", "close", "drop")
 """What a blocked publisher does when its time is over, the strongest promise to the reader first."""
 
 
+def _is_name(name: object) -> bool:
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME:
+        return False
+    return not any("\ud800" <= each <= "\udfff" for each in name)
+
+
 @dataclass(frozen=True)
 class Policy:
     """Name and bound of a policy; made by `drop`, `latest`, `block` and `mailbox`.
@@ -91,8 +97,10 @@ class Policy:
             raise ConfigError(f"when_full is {self.when_full!r}, expected {' or '.join(WHEN_FULL)}")
         if self.keep is not None and not 0 < self.keep < float("inf"):
             raise ConfigError(f"a mailbox is kept for more than 0 seconds and not for ever, not {self.keep}")
-        if self.durable is not None and not 1 <= len(self.durable) <= MAX_NAME:
-            raise ConfigError(f"the name of a mailbox has 1 to {MAX_NAME} characters, not {self.durable!r}")
+        if self.durable is not None and not _is_name(self.durable):
+            raise ConfigError(
+                f"the name of a mailbox has 1 to {MAX_NAME} characters of UTF-8, not {self.durable!r:.60}"
+            )
 
     @property
     def lossy(self) -> bool:

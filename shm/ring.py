@@ -110,7 +110,7 @@ class Ring:
         max_bytes: of all blocks together.
 
     Attributes:
-        lossy: more blocks, one for each reader that nobody waits for.
+        lossy: more blocks, for readers that nobody waits for.
         on_free: called without the lock when there may be room for another slot. A waiting publisher
             should look again from time to time all the same: nobody tells when a forgotten view goes.
         full: why the last `allocate` gave none: True when it may once a slot is free, False when the

@@ -28,6 +28,7 @@ from msgspec import Struct
 from ...delivery.acknowledgements import Acknowledger
 from ...protocol.bundle import Item
 from ...protocol.errors import ProtocolError
+from ..notifying.filters import ANY
 from ..notifying.notification import Notification
 
 Make = Callable[[], Notification]
@@ -188,6 +189,7 @@ class Ledger:
         self._kept: set[int] = set()  # those of which either subscriptions or view ended
         self._freed = 0
         self._ended: deque[int] = deque()  # filled by finalizers, which may take no lock
+        self._lent = 0  # number whose block is looked at, of a topic without a window
         self.hurry = 0
         self._since_report: dict[str, int] = {}
         self._upto = 0
@@ -258,8 +260,22 @@ class Ledger:
             self._settling.discard(me)
         self.settle()
 
+    def lend(self, number: int, topic: str) -> bool:
+        """Whether a content may be looked at where it lies; False: copy it, because another one is kept.
+
+        Of topics without a window that is one at a time, so that whoever keeps it goes on getting others.
+        """
+        if topic in self.halves or ANY in self.halves:
+            return True
+        with self.lock:
+            if not self._lent:
+                self._lent = number
+            return self._lent == number
+
     def view_ended(self, number: int) -> None:
         """The last view of a number's block is gone; any thread at any moment, takes no lock."""
+        if number == self._lent:
+            self._lent = 0
         self._ended.append(number)
         if get_ident() not in self._settling:
             self._wake()

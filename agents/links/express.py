@@ -130,4 +130,7 @@ def prepare(outlets: Outlets, topic: str) -> Express | None:
     mailed = outlets.mail is not None and outlets.mail.wants(topic)
     if outlets.mail is not None and outlets.mail.may_block:
         return None
-    return Express(outlets, topic, outlets.routes.of(topic), version, mailed)
+    route = outlets.routes.of(topic)
+    if outlets.mail is not None and mailed and not route.legs:
+        return outlets.mail.express(topic, route, version)
+    return Express(outlets, topic, route, version, mailed)

@@ -10,12 +10,12 @@ import errno
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from ...protocol import serializers
-from ...protocol.bundle import Body, Item
+from ...protocol.bundle import MAX_ITEMS, Body, Item
 from ...protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
 from ...shm.views import Mapped
 from ..calling.peers import Peer
@@ -98,10 +98,14 @@ class Intake:
         if bundle.hurry:
             self.ledger.hurry = bundle.first + len(bundle.items) - 1
         ready: list[Subscription] = []
-        if bundle.items:
-            for wanted, together in self._enter(bundle.first, bundle.items, received.key_id, roster):
-                ready += _admit(wanted, together)
         errands: deque[Errand] = deque()
+        if bundle.items:
+            entered = self._enter(bundle.first, bundle.items, received.key_id, roster)
+            if any(len(together.arrivals) > _room(wanted) for wanted, together in entered):
+                errands.extend(partial(_hand_on, *part) for each in entered for part in _parts(*each))
+            else:
+                for wanted, together in entered:
+                    ready += _admit(wanted, together)
         if ready:
             several = rounds(ready) if len(ready) > 1 else (Round(ready[0].executor, ready[0]),)
             errands.extend([each.start_here for each in several])
@@ -149,7 +153,7 @@ class Intake:
                 if len(body) <= DECODE_LATER:
                     made = self._make(item, body, key_id, now)
                 else:
-                    make = partial(self._make, item, body, key_id, now)
+                    make = partial(self._make, item, body, key_id, now, number if block else 0)
             except ProtocolError:  # counted there; whoever looks sees that it is not readable
                 pass
             arrival = Arrival(
@@ -196,8 +200,12 @@ class Intake:
             ended()
             raise self._complain(item.topic, RemoteProtocolError(str(exc))) from None
 
-    def _make(self, item: Item, body: Body, key_id: str, received_at: float) -> Notification:
+    def _make(
+        self, item: Item, body: Body, key_id: str, received_at: float, block_of: int = 0
+    ) -> Notification:
         name = item.serializer
+        if block_of and not self.ledger.lend(block_of, item.topic):
+            body = bytes(body)
         try:
             if not self._accepts(name):
                 raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
@@ -229,6 +237,25 @@ class Intake:
             self._complained.add(topic)
             logger.warning("%s of %s is lost here: %s", topic, self.peer.endpoint, error)
         return error
+
+
+def _room(wanted: Iterable[Place]) -> int:
+    """How many arrivals the smallest inbox takes at once."""
+    policies = [place.subscription.policy for place in wanted]
+    return min([policy.bound for policy in policies if policy.lossy], default=MAX_ITEMS)
+
+
+def _parts(wanted: tuple[Place, ...], together: Together) -> Iterator[tuple[tuple[Place, ...], Together]]:
+    """Arrivals in parts that every inbox takes, so that quick callbacks get all of them."""
+    arrivals, room = together.arrivals, _room(wanted)
+    for first in range(0, len(arrivals), room):
+        part = arrivals[first : first + room]
+        yield wanted, Together(together.topic, part, together.lost, sum([each.size for each in part]))
+
+
+def _hand_on(wanted: tuple[Place, ...], part: Together) -> None:
+    for each in rounds(_admit(wanted, part)):
+        each.start_here()
 
 
 def _admit(wanted: Iterable[Place], together: Together) -> list[Subscription]:

@@ -59,7 +59,7 @@ class Linking:
         agent_id: of the agent.
         name: of the agent.
         replies: sends answers.
-        on_change: called after a reader wants other topics.
+        on_change: called after a reader wants other topics, and before it is told that this was done.
         keeping: what the publisher keeps for readers to come.
     """
 
@@ -71,7 +71,7 @@ class Linking:
         agent_id: str,
         name: str,
         replies: Replies,
-        on_change: Callable[[], object],
+        on_change: Callable[..., object],
         keeping: Keeping,
     ) -> None:
         self._outlets = outlets
@@ -189,7 +189,7 @@ class Linking:
             lasts = outlets.routes.follow(outlet, only)
             buffers = {topic: outlets.routes.about(topic).buffers for topic in wants if topic != ANY}
         outlets.watch()
-        self._on_change()
+        self._on_change(before_confirming=True)
         return outlet, {
             "pzc": "link", "epoch": self._protocol.epoch, "lasts": lasts, "buffers": buffers,
         }  # fmt: skip

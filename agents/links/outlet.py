@@ -28,8 +28,8 @@ from ...delivery.policies import Policy
 from ...protocol.bundle import MAX_ITEMS, Bundle, Last
 from ...shm.ring import Ring
 from ..notifying.metering import Sampled, told
-from .published import Leg, Posted, Published
-from .queues import Batch, Queue
+from .published import LEASES, Leg, Posted, Published
+from .queues import LENT, Batch, Queue
 from .topics import Wanted
 from .ways import Way
 
@@ -152,8 +152,7 @@ class Outlet:
         """Nothing more is sent and nobody waits for it; returns the way, to be closed without the lock."""
         self.ended = reason
         way, self.way = self.way, None
-        for leg in self.legs.values():
-            self._discard(leg)
+        self.give_up()
         for posted in self.queue.clear():
             self._not_waited(posted.published)
         self._ring.gone(self.link)
@@ -194,11 +193,11 @@ class Outlet:
 
     def _takes(self, posted: Posted) -> bool:
         """Whether a lossy message can go now."""
-        if self.way is None or not self.way.ready or self.queue.is_repeating:
+        may_wait = self.kind == "unix" and not posted.block and posted.leg.flow.policy.name == "drop"
+        if self.way is None or self.queue.is_repeating or not (self.way.ready or may_wait):
             return False
-        if self._ahead >= MAX_AHEAD or self._bytes_ahead >= MAX_BYTES_AHEAD:
-            return False
-        return not (posted.block and self._leases_ahead)
+        full = self._ahead >= MAX_AHEAD or self._bytes_ahead >= MAX_BYTES_AHEAD
+        return not (full or (posted.block and self._leases_ahead >= LEASES))
 
     def _enqueue(self, posted: Posted) -> None:
         leg = posted.leg
@@ -249,6 +248,11 @@ class Outlet:
     def _end_lease(self, posted: Posted) -> None:
         if posted.block:
             self._ring.end(posted.block, self.link)
+
+    def give_up(self) -> None:
+        """Drop what is kept."""
+        for leg in self.legs.values():
+            self._discard(leg)
 
     def give_block(self) -> bool:
         """Drop the oldest kept message that lies in a block; False when there is none."""
@@ -308,7 +312,7 @@ class Outlet:
         To be asked after each message of a burst.
         """
         waiting = len(self.queue)
-        if waiting >= GATHERED or self.kind != "unix":
+        if waiting >= GATHERED or self.queue.lent >= LENT or self.kind != "unix":
             return True
         if waiting <= 1:
             self._waits_since = now

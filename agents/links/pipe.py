@@ -68,6 +68,11 @@ class Pipe:
         """True when the connection is over."""
         return self._gone
 
+    @property
+    def drained(self) -> bool:
+        """True when the reader has received everything, or the connection is over."""
+        return self._gone or not (self._left or self._stream.untaken())
+
     def fileno(self) -> int:
         """A descriptor that is readable when `flush` should be called; -1 when the pipe is closed."""
         return -1 if self._writable.closed else self._writable.fileno()

@@ -14,6 +14,10 @@ from ...shm.ring import Slot
 if TYPE_CHECKING:
     from .outlet import Outlet
 
+LEASES = 2
+"""Blocks that a lossy reader may not be done with: one that it looks at, and one on its way, which it copies
+when it goes on looking at the first one."""
+
 
 class Published(Struct, eq=False):
     """One notification, encoded once for every link.

@@ -25,6 +25,10 @@ from .ways import Way
 BUNDLE_ITEMS = 1000
 """Items that go together."""
 
+LENT = 4 << 20
+"""Bytes in blocks that wait for others of their burst: with more under way, a block has left the processor's
+cache before it is written again."""
+
 _OVERHEAD = 64  # bytes of an item beside its body
 
 
@@ -47,9 +51,13 @@ class Queue:
 
     Args:
         ring: blocks of the publisher.
+
+    Attributes:
+        lent: bytes in blocks that wait to be sent for the first time.
     """
 
     def __init__(self, ring: Ring) -> None:
+        self.lent = 0
         self._ring = ring
         self._queue: deque[Posted] = deque()
         self._again: deque[tuple[int, Posted]] = deque()
@@ -77,6 +85,8 @@ class Queue:
     def put(self, posted: Posted) -> None:
         """One message more."""
         self._queue.append(posted)
+        if posted.block:
+            self.lent += len(posted.published.body)
 
     def check(self, received: int) -> None:
         """Judge what a reader says that it has.
@@ -127,6 +137,8 @@ class Queue:
             else:
                 queue.popleft()
                 self._undone.sent(posted)
+                if posted.block:
+                    self.lent -= len(published.body)
             body, length = (b"", len(published.body)) if block else (published.body, 0)
             items.append(Item(
                 published.topic, published.number, published.key, published.sent_ms, posted.lost,
@@ -160,6 +172,7 @@ class Queue:
                 self._ring.end(posted.block, posted.leg.outlet.link)
         left = [*self._undone.all(), *self._queue]
         self._queue.clear()
+        self.lent = 0
         self._again.clear()
         self._undone = Unacknowledged()
         self._ring.gone(self._reader)

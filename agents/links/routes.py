@@ -10,6 +10,7 @@ from ...shm.ring import BUFFERS, Ring
 from ..counters import Counters
 from ..notifying.filters import ANY
 from .outlet import Outlet
+from .published import LEASES
 from .topics import Advertised
 from .turns import Route, route_of
 
@@ -125,7 +126,7 @@ class Routes:
     def renew(self) -> None:
         """Links, their ways or their topics have changed; with the lock."""
         lossy = (o for o in self._links.values() if any(not leg.blocks for leg in o.legs.values()))
-        self._ring.lossy = sum(outlet.takes_blocks for outlet in lossy)
+        self._ring.lossy = LEASES * sum(outlet.takes_blocks for outlet in lossy)
         self._change()
 
     def _change(self) -> None:

@@ -141,6 +141,11 @@ class UnixWay:
         """See `Way.ready`."""
         return self._pipe.ready
 
+    @property
+    def drained(self) -> bool:
+        """Whether the reader has received everything: what is left when it hears of the end may be lost."""
+        return self._pipe.drained
+
     def send(self, bundle: Bundle, fd: int, contents: Sequence[Published]) -> bool:
         """See `Way.send`."""
         frames, items = None, bundle.items

@@ -23,7 +23,8 @@ from ...protocol.bundle import Item
 from ..links.arrivals import Arrival
 from ..notifying.notification import Notification, Receipt
 from .making import Making
-from .places import Place, Places
+from .place import Place
+from .places import Places
 
 Done = Callable[[Position, Sequence[int]], object]
 

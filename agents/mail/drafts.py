@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Iterable
+from typing import cast
+
+from msgspec import Raw, Struct
 
 from ...protocol.bundle import Item
-from ...protocol.letters import Letter
+from ...protocol.letters import Letter, item_of
 from ...protocol.postmarks import Postmark
 
 
-class Draft(Struct, eq=False):
+class Draft(Struct, eq=False, gc=False):
     """A notification, and its letter once a reader has asked for that: the same for all of them.
 
     Attributes:
@@ -24,3 +27,20 @@ class Draft(Struct, eq=False):
         """The letter, made now."""
         letter = self.letter = postmark.letter(self.item)
         return letter
+
+
+Payload = Draft | bytes
+"""What is kept: a draft, or the bytes of a letter that was made when it was published."""
+
+
+def items_of(payloads: Iterable[Payload]) -> list[Item]:
+    """Each as it goes to readers that want the content only."""
+    return [item_of(each) if isinstance(each, bytes) else each.item for each in payloads]
+
+
+def letters_of(payloads: Iterable[Payload], postmark: Postmark) -> list[Letter]:
+    """Each with its own frames, to be encoded and nothing else."""
+    found = [
+        Raw(each) if isinstance(each, bytes) else each.letter or each.sign(postmark) for each in payloads
+    ]
+    return cast("list[Letter]", found)

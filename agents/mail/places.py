@@ -1,203 +1,67 @@
-"""Places: the subscriptions of this process to one mailbox, and which messages each of them gets.
+"""Places: the subscriptions of this process to one mailbox, by what they want.
 
-::
-
-    state     event                             next      what happens
-    held      message                           held      kept
-    held      the publisher confirmed           open      what it numbers later is delivered; of a mailbox
-                                                          with a name everything: it was kept for us
-    open      message                           open      delivered
-    open      messages were evicted             open      a gap of so many
-    open      the mailbox was removed           held      once confirmed, a gap of what was numbered meanwhile
-    open      the publisher was restarted       held      one restart gap
+A subscription of many keys is found by each of them, and counts once.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Container, Iterable, Iterator, Sequence
 
-from ...delivery.mail import ALL, MAX_WHO, Lost
-from ...delivery.sequences import Gap
-from ...protocol.bundle import Item
-from ...protocol.letters import Letter
-from ..links.arrivals import Arrival
-from ..notifying.rounds import Round
+from ...delivery.mail import ALL, MAX_WHO, Command
+from ...protocol.errors import SubscriptionClosed
 from ..notifying.subscription import Subscription
-from .bursts import Burst, Missed, Sink
-
-_topic = attrgetter("topic")
-
-
-def _entity(subscription: Subscription) -> tuple[str, str | None]:
-    topic = subscription.topic
-    return topic, None if topic == ALL else subscription.key or None
-
-
-class Place:
-    """One subscription; the lock of its reader protects it, but for `deliver`.
-
-    Args:
-        subscription: who gets the messages.
-        durable: whether the mailbox has a name.
-        confirmed: to be done once the publisher has confirmed, or refused.
-
-    Attributes:
-        unjudged: the publisher is another one, who may publish other types than the subscription wants.
-    """
-
-    __slots__ = (
-        "_confirmed", "_durable", "_early", "_forgotten", "_last", "_lasts", "held",
-        "subscription", "unjudged",
-    )  # fmt: skip
-
-    def __init__(self, subscription: Subscription, durable: bool, confirmed: Future[None]) -> None:
-        self.subscription = subscription
-        self._confirmed: Future[None] | None = confirmed
-        self.held = True
-        self.unjudged = False
-        self._durable = durable
-        self._early: list[Arrival] | None = None
-        # The highest numbers that were seen: of its topic, or of each when it is for all topics.
-        self._last: int | None = None
-        self._lasts: dict[str, int] | None = {} if subscription.topic == ALL else None
-        self._forgotten = False
-
-    @property
-    def special(self) -> bool:
-        """Whether its arrivals are its own."""
-        return self.subscription.raw or self.subscription.manual_ack
-
-    @property
-    def sink(self) -> Sink | None:
-        """What takes everything for the subscription; None for the subscription itself."""
-        return self.subscription.sink
-
-    @property
-    def topic(self) -> str:
-        """Of the subscription."""
-        return self.subscription.topic
-
-    @property
-    def key(self) -> str | None:
-        """What the publisher is asked for; what else the subscription wants, it judges itself."""
-        return _entity(self.subscription)[1]
-
-    def begin(self, epoch: int, lasts: Mapping[str, int], earlier: list[Arrival]) -> None:
-        """The publisher has confirmed.
-
-        Args:
-            epoch: of the publisher.
-            lasts: each topic's last number until then.
-            earlier: what came before it was asked for, and nobody else wanted.
-        """
-        if not self.held:
-            for arrival in earlier:
-                arrival.consumed()
-            return
-        self.held = self.unjudged = False
-        early, self._early = [*earlier, *(self._early or ())], None
-        forgotten, self._forgotten = self._forgotten, False
-        for topic, last in lasts.items():
-            if self.topic not in (topic, ALL):
-                continue
-            if forgotten and (seen := self._seen(topic)) is not None:
-                self._lose(epoch, topic, last, last - seen, "forgotten")
-            if not self._durable:
-                self._see(topic, last)
-        confirmed, self._confirmed = self._confirmed, None
-        if confirmed is not None:
-            confirmed.set_result(None)
-        self.deliver(early)
-
-    def fail(self, error: BaseException) -> None:
-        """The publisher refused."""
-        confirmed, self._confirmed = self._confirmed, None
-        if confirmed is not None:
-            confirmed.set_exception(error.with_traceback(None))  # else the two may hold each other
-
-    def _seen(self, topic: str) -> int | None:
-        return self._last if self._lasts is None else self._lasts.get(topic)
-
-    def _see(self, topic: str, number: int) -> None:
-        if self._lasts is None:
-            self._last = number
-        else:
-            self._lasts[topic] = number
-
-    def restart(self, epoch: int, publisher: str) -> None:
-        """Another agent has taken the publisher's place, numbering anew."""
-        self.subscription.publisher = publisher
-        self.unjudged = bool(self.subscription.type)
-        self._last = None
-        if self._lasts is not None:
-            self._lasts.clear()
-        self._forgotten = False
-        if not self.held:
-            self._report(ALL, Gap(epoch, 0, 0, restarted=True), "restarted")
-        self.held = True
-
-    def forget(self) -> None:
-        """The publisher has removed the mailbox, with what was in it."""
-        self._forgotten = self._forgotten or not self.held
-        self.held = True
-
-    def take(self, arrivals: list[Arrival]) -> None:
-        """Messages came."""
-        if self.held:
-            if self._early is None:
-                self._early = []
-            self._early += arrivals
-        else:
-            self.deliver(arrivals)
-
-    def deliver(self, arrivals: list[Arrival]) -> None:
-        """Hand on what was numbered since the subscription began."""
-        fresh = list[Arrival]()
-        for arrival in arrivals:
-            if arrival.sequence <= (self._seen(arrival.topic) or 0):
-                arrival.consumed()
-            else:
-                self._see(arrival.topic, arrival.sequence)
-                fresh.append(arrival)
-        for _, together in groupby(fresh, key=_topic):
-            ready = self.subscription.admit(list(together))
-            if ready is not None:
-                Round(ready.executor, ready).start()
-
-    def passed(self, letters: Sequence[Letter]) -> None:
-        """Messages of its topics went to the sink; with the lock of the reader."""
-        if self._lasts is not None:
-            self._lasts.update([(letter.topic, letter.number) for letter in letters])
-        elif letters:
-            self._last = letters[-1].number
-        self.subscription.passed(len(letters), sum([len(letter.body) for letter in letters]))
-
-    def refuse(self, epoch: int, item: Item) -> None:
-        """A message came that cannot be used."""
-        self._lose(epoch, item.topic, item.number, 1, "refused")
-
-    def miss(self, epoch: int, lost: Lost) -> None:
-        """Messages were evicted."""
-        if not self.held and lost.last > (self._seen(lost.topic) or 0):
-            self._lose(epoch, lost.topic, lost.last, lost.evicted, "evicted")
-
-    def _lose(self, epoch: int, topic: str, last: int, count: int, reason: str) -> None:
-        self._see(topic, max(last, self._seen(topic) or 0))
-        if count > 0:
-            self._report(topic, Gap(epoch, last - count + 1, last), reason)
-
-    def _report(self, topic: str, gap: Gap, reason: str) -> None:
-        self.subscription.report_gap(gap)
-        if self.sink is not None:
-            self.sink.miss(Missed(self.subscription.publisher, topic, gap, reason))
+from .bursts import Burst, Sink
+from .place import Place, asked_keys
 
 
 def _group(found: Place | tuple[Place, ...]) -> tuple[Place, ...]:
     return found if isinstance(found, tuple) else (found,)
+
+
+class _Table:
+    """Places by topic and key; most of many keys have one only, which needs no group."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, dict[str | None, Place | tuple[Place, ...]]] = {}
+
+    def at(self, topic: str, key: str | None) -> tuple[Place, ...]:
+        """Whose topic and key these are."""
+        keys = self._at.get(topic)
+        return () if keys is None else _group(keys.get(key, ()))
+
+    def keys(self, topic: str) -> Container[str | None]:
+        """Those of a topic."""
+        return self._at.get(topic, ())
+
+    def of(self, topic: str) -> list[Place]:
+        """Those of a topic, once for each key."""
+        return [place for found in self._at.get(topic, {}).values() for place in _group(found)]
+
+    def all(self) -> list[Place]:
+        """Those of all topics, once for each key."""
+        return [place for topic in self._at for place in self.of(topic)]
+
+    def add(self, place: Place) -> None:
+        """One more."""
+        keys, its = self._at.setdefault(place.topic, {}), place.keys
+        if len(its) > 1 and keys.keys().isdisjoint(its):
+            keys.update(dict.fromkeys(its, place))
+            return
+        for key in its:
+            others = _group(keys.get(key, ()))
+            keys[key] = (*others, place) if others else place
+
+    def remove(self, place: Place) -> None:
+        """One less."""
+        keys = self._at[place.topic]
+        for key in place.keys:
+            if keys[key] is place:
+                del keys[key]
+                continue
+            left = tuple(other for other in _group(keys[key]) if other is not place)
+            keys[key] = left[0] if len(left) == 1 else left
+        if not keys:
+            del self._at[place.topic]
 
 
 class Places:
@@ -209,8 +73,8 @@ class Places:
     def __init__(self) -> None:
         self._poured: list[Burst] = []
         self._number = 0
-        # By topic and key; most of many keys have one only, which needs no group.
-        self._at: dict[str, dict[str | None, Place | tuple[Place, ...]]] = {}
+        self._lone, self._shared = _Table(), _Table()  # places of one key, and of many
+        self._many: dict[Subscription, Place] = {}
         self._special = self._raw = self._keyed = 0
         self._sinks: dict[int, tuple[Sink | None, int]] = {}  # by id: it, and how many subscriptions have it
 
@@ -218,39 +82,37 @@ class Places:
         return self._number
 
     def __iter__(self) -> Iterator[Place]:
-        groups = [_group(found) for keys in self._at.values() for found in keys.values()]
-        return (place for group in groups for place in group)
+        return iter([*self._lone.all(), *self._many.values()])
 
     def add(self, place: Place) -> None:
         """One more."""
-        topic, key = _entity(place.subscription)
-        others = self.at(topic, key)
-        self._at.setdefault(topic, {})[key] = (*others, place) if others else place
+        if place.many:
+            self._many[place.subscription] = place
+            self._shared.add(place)
+        else:
+            self._lone.add(place)
         self._count(place, 1)
 
-    def remove(self, subscription: Subscription) -> tuple[Place, bool] | None:
-        """One less: it, and whether it was the last one of its entity; None when it is not here."""
-        topic, key = _entity(subscription)
-        group = self.at(topic, key)
-        place = next((each for each in group if each.subscription is subscription), None)
-        if place is None:
-            return None
-        keys = self._at[topic]
-        left = tuple(other for other in group if other is not place)
-        if left:
-            keys[key] = left[0] if len(left) == 1 else left
+    def remove(self, subscription: Subscription) -> Place | None:
+        """One less: it, for whose confirmation nobody waits any more; None when it is not here."""
+        place = self._many.pop(subscription, None)
+        if place is not None:
+            self._shared.remove(place)
         else:
-            del keys[key]
-            if not keys:
-                del self._at[topic]
+            group = self._lone.at(subscription.topic, next(iter(asked_keys(subscription))))
+            place = next((each for each in group if each.subscription is subscription), None)
+            if place is None:
+                return None
+            self._lone.remove(place)
         self._count(place, -1)
-        return place, not left
+        place.fail(SubscriptionClosed(f"the subscription to {place.topic} ended before it was confirmed"))
+        return place
 
     def _count(self, place: Place, change: int) -> None:
         self._number += change
         self._special += change * place.special
         self._raw += change * place.subscription.raw
-        self._keyed += change * (place.key is not None)
+        self._keyed += change * place.keyed
         number = self._sinks.get(id(place.sink), (None, 0))[1] + change
         if number:
             self._sinks[id(place.sink)] = place.sink, number
@@ -307,56 +169,31 @@ class Places:
                 place.passed(mine)
             self.sink.take(burst)
 
-    def who(self, topic: str, key: str | None) -> list[str]:
-        """The agents that want this."""
-        return sorted({place.subscription.who for place in self.at(topic, key)} - {""})[:MAX_WHO]
+    def who(self, command: Command) -> list[str]:
+        """The agents that a command is for."""
+        places = self.at(command.topic, command.key)
+        return sorted({place.subscription.who for place in places} - {""})[:MAX_WHO]
+
+    def confirmed(self, commands: Sequence[Command]) -> list[Place]:
+        """Those to which the publisher has confirmed everything, now that it has applied these commands."""
+        said = [(topic, key) for topic, key, subscribe, _ in commands if subscribe]
+        return list(
+            dict.fromkeys(place for each in said for place in self.at(*each) if place.confirm(each[1]))
+        )
+
+    def split(self, place: Place) -> tuple[list[str | None], list[str | None]]:
+        """The keys of a place that any subscription wants, and those that none does."""
+        lone, shared = self._lone.keys(place.topic), self._shared.keys(place.topic)
+        wanted = [key for key in place.keys if key in lone or key in shared]
+        return wanted, list(set(place.keys).difference(wanted) if wanted else place.keys)
 
     def at(self, topic: str, key: str | None) -> tuple[Place, ...]:
         """Whose topic and key these are."""
-        keys = self._at.get(topic)
-        return () if keys is None else _group(keys.get(key, ()))
+        found = self._lone.at(topic, key)
+        return found + self._shared.at(topic, key) if self._many else found
 
     def about(self, topic: str) -> list[Place]:
         """Who gets any message of a topic."""
         topics = (topic,) if topic == ALL else (topic, ALL)
-        groups = (_group(found) for each in topics for found in self._at.get(each, {}).values())
-        return [place for group in groups for place in group]
-
-
-class Unclaimed:
-    """Messages that no subscription wants, or not yet. Not thread-safe.
-
-    Args:
-        patience: seconds that they wait.
-    """
-
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
-        self._arrivals: deque[tuple[float, Arrival]] = deque()
-
-    def put(self, arrivals: list[Arrival], now: float) -> None:
-        """They came."""
-        self._arrivals.extend((now + self._patience, arrival) for arrival in arrivals)
-
-    def claim(self, place: Place) -> list[Arrival]:
-        """Those that a subscription wants; it has to be done with them."""
-        if not self._arrivals:
-            return []
-        topic, key = place.topic, place.key
-        waiting, claimed = deque[tuple[float, Arrival]](), list[Arrival]()
-        for until, arrival in self._arrivals:
-            wanted = topic in (arrival.topic, ALL) and key in (None, arrival.key)
-            claimed.append(arrival) if wanted else waiting.append((until, arrival))
-        self._arrivals = waiting
-        return claimed
-
-    def expired(self, now: float) -> list[Arrival]:
-        """Those that have waited long enough."""
-        found = list[Arrival]()
-        while self._arrivals and self._arrivals[0][0] <= now:
-            found.append(self._arrivals.popleft()[1])
-        return found
-
-    def clear(self) -> None:
-        """The publisher was restarted: nobody waits for their acknowledgement."""
-        self._arrivals.clear()
+        lone = [place for each in topics for place in self._lone.of(each)]
+        return lone + [place for place in self._many.values() if place.topic == topic]

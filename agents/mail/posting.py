@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from ...delivery.mail import ALL, Answered, Applied, Batch, Caller, Gone, Outdated, Refusal
-from ...delivery.mailboxes import Mailboxes
+from ...delivery.mail import ALL, Answered, Applied, Batch, Caller, Gone, Outdated, Refusal, check_policy
+from ...delivery.mailboxes import LARGEST, Mailboxes
 from ...protocol import serializers
 from ...protocol.bundle import Body, Item
 from ...protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, RemoteProtocolError
@@ -27,17 +27,21 @@ from ...protocol.signing import Suite
 from ..counters import Counters
 from ..links.outlets import Outlets
 from ..links.published import Published
-from ..links.turns import Turn
+from ..links.turns import Route, Turn
 from ..serving.replies import CAPABLE_ARRAYS, Replies, Request
 from ..sockets.loop import Loop, Timer
 from ..wire import Protocol, now_ms
-from .drafts import Draft
-from .words import answer_word, mail_of, read_caller, read_commands, read_poll, read_position
+from .drafts import Draft, Payload
+from .mailing import Mailing
+from .words import answer_word, mail_of, read_caller, read_commands, read_offer, read_poll, read_position
 
 logger = logging.getLogger("pzc.mail")
 
 ANSWER_BYTES = 4 << 20
 """Bytes of contents that go together as the answer to a poll; a larger one goes alone."""
+
+GATHERING = 0.02
+"""Seconds for which small notifications gather, for readers of frames that have fetched all others."""
 
 BLOCK_TIMEOUT = 30.0
 """Seconds that a publication waits for room in mailboxes with ``when_full="block"``."""
@@ -46,7 +50,7 @@ _FRAME = 1 << 16  # bytes of an answer beside its largest content, far more than
 _MOST_UNABLE = 10_000  # one is enough for all; the rest is to know when none is left
 _LONGEST = 1.0  # nothing but a lost wake-up would ever need it
 
-Told = Applied | Outdated | Refusal | Batch[Draft]
+Told = Applied | Outdated | Refusal | Batch[Payload]
 
 
 class Posting:
@@ -59,7 +63,7 @@ class Posting:
         agent_id: of the agent.
         replies: sends answers.
         counters: where everything is counted.
-        on_change: called after a reader wants other topics.
+        on_change: called after a reader wants other topics, and before it is told that this was done.
 
     Attributes:
         words: of readers, with what answers them.
@@ -73,7 +77,7 @@ class Posting:
         agent_id: str,
         replies: Replies,
         counters: Counters,
-        on_change: Callable[[], object],
+        on_change: Callable[..., object],
     ) -> None:
         self._outlets = outlets
         self._lock = outlets.lock
@@ -83,11 +87,11 @@ class Posting:
         self._replies = replies
         self._counters = counters
         self._on_change = on_change
-        self._boxes: Mailboxes[Draft, Request] = Mailboxes(protocol.epoch)
+        self._boxes: Mailboxes[Payload, Request] = Mailboxes(protocol.epoch)
         self._postmark = Postmark(protocol.codec, agent_id, protocol.epoch, protocol.urn_at)
         self._lasts: dict[Caller, tuple[int, dict[str, int]]] = {}
         self._unable: set[str] = set()  # processes that do not read ``buffers``
-        self._answering = self._closed = False
+        self._answering = self._gathering = self._closed = False
         self._timer: Timer | None = None
         self._timer_at = float("inf")
         self.words: dict[str, Callable[[Request, dict[str, Any]], object]] = {
@@ -174,9 +178,15 @@ class Posting:
         beside = size_beside(topic, key) if boxes.any_raw else 0
         if full := boxes.publish(topic, key or None, number, len(body), draft, turn.since, beside):
             raise _full(full, topic, 0.0)
-        if self._boxes.eventful and not self._answering:
-            self._answering = True
-            self._loop.call(self._answer_held)
+        if self._boxes.eventful:
+            self._answer_soon()
+
+    def express(self, topic: str, route: Route, version: int) -> Mailing:
+        """The shortest way of a topic that goes into mailboxes only, as `links.express.prepare`."""
+        return Mailing(
+            self._outlets, topic, route, version, self._loop, self._boxes, self._protocol, self._agent_id,
+            self._answer_soon, self._answer_together,
+        )  # fmt: skip
 
     def wait(self, turn: Turn) -> None:
         """Wait until there is room, or the time is over; no lock may be held.
@@ -203,6 +213,8 @@ class Posting:
     def _on_mailbox(self, request: Request, content: dict[str, Any]) -> None:
         if "offer" in content:
             self._check(content["offer"])
+            if "policy" in content:
+                check_policy(read_offer(content), LARGEST)
             self._replies.reply(request, {"pzc": "mailbox", "offered": content["offer"], "raw": True})
             return
         caller, asked = read_caller(request, content), read_commands(content)
@@ -215,9 +227,9 @@ class Posting:
             lasts = self._tell_lasts(caller, answer.number, topics) if isinstance(answer, Applied) else {}
             self._note(request, answer)
             self._outlets.routes.renew()
+        self._on_change(before_confirming=True)
         self._reply(request, answer, lasts)
         self._look()
-        self._on_change()
 
     def _check(self, topic: object) -> None:
         if type(topic) is not str or not topic:
@@ -259,7 +271,7 @@ class Posting:
     def _on_discard(self, request: Request, content: dict[str, Any]) -> None:
         caller, position = read_caller(request, content), read_position(content)
         with self._lock:
-            if position is not None and self._boxes.close(caller, position):
+            if self._boxes.close(caller, position):
                 self._forget(caller.process)
         self._replies.reply(request, {"pzc": "discard"})
         self._look()
@@ -271,6 +283,21 @@ class Posting:
         self._outlets.routes.renew()
 
     # --- answers -------------------------------------------------------------------------------------
+
+    def _answer_soon(self) -> None:
+        if not self._answering:
+            self._answering = True
+            self._loop.call(self._answer_held)
+
+    def _answer_together(self) -> None:
+        """As `_answer_soon`, with what follows within a moment: nobody waits for it so urgently."""
+        if not self._gathering:
+            self._gathering = True
+            self._loop.call_later(GATHERING, self._answer_gathered)
+
+    def _answer_gathered(self) -> None:
+        self._gathering = False
+        self._look()
 
     def _answer_held(self) -> None:
         self._answering = False

@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any
 
 from ...delivery.collector import Arrived, Collector, Event, Forgotten, Missed, Restarted, Silent
-from ...delivery.mail import Applied, Command, CommandRequest, PollRequest, Position
+from ...delivery.mail import Applied, CommandRequest, PollRequest, Position
 from ...delivery.policies import strongest
 from ...protocol.bundle import Item
 from ...protocol.errors import CallTimeout, PzcError, Refused, SubscriptionClosed
@@ -38,8 +38,10 @@ from ..wire import Protocol
 from .books import Book
 from .line import Line, Offers
 from .making import Making
-from .places import Place, Places, Unclaimed
-from .words import read_answer, word_of
+from .place import Place
+from .places import Places
+from .unclaimed import Unclaimed
+from .words import read_answer, refusal_text, word_of
 
 logger = logging.getLogger("pzc.mail")
 
@@ -122,13 +124,10 @@ class Reader:
             self._offers.ask(subscription, deadline)
             self._enter(place)
             confirmed.result(max(0.0, deadline - time.monotonic()))
-        except TimeoutError as exc:
+        except BaseException as exc:
             self.remove(subscription)
-            if isinstance(exc, CallTimeout):
-                raise
-            raise CallTimeout(f"{self.peer.endpoint} did not confirm the subscription in time") from None
-        except BaseException:
-            self.remove(subscription)
+            if isinstance(exc, TimeoutError) and not isinstance(exc, CallTimeout):
+                raise CallTimeout(f"{self.peer.endpoint} did not confirm the subscription in time") from None
             raise
 
     def _enter(self, place: Place) -> None:
@@ -141,17 +140,20 @@ class Reader:
                 self._collector = Collector(policy, now, hold=HOLD, patience=PATIENCE, delay=SPACING)
             if policy != self._collector.policy:
                 self._collector.policy = strongest([policy, self._collector.policy])
+            self._collector.subscribe(place.topic, *place.keys)
             self._places.add(place)
-            self._collector.subscribe(place.topic, place.key)
         self._run_soon()
 
     def remove(self, subscription: Subscription) -> None:
         """One subscription less; never waits for the publisher's answer."""
         with self._lock:
-            found = self._places.remove(subscription)
-            if found is not None and not self._parked and self._collector is not None:
-                again = self._collector.unsubscribe if found[1] else self._collector.subscribe
-                again(found[0].topic, found[0].key)  # for fewer, or for nobody
+            place, collector = self._places.remove(subscription), self._collector
+            if place is not None and self._places and not self._parked and collector is not None:
+                fewer, none = self._places.split(place)  # subscriptions that want its keys
+                if fewer:
+                    collector.subscribe(place.topic, *fewer)
+                if none:
+                    collector.unsubscribe(place.topic, *none)
             last = not self._places and not self.ended
             if last:
                 self._over.set()
@@ -210,16 +212,16 @@ class Reader:
     def _send(self, request: Asked) -> None:
         timeout = PATIENCE + (request.hold if isinstance(request, PollRequest) else 0.0)
         try:
-            answer = self._line.ask(word_of(request, self.name, self._places.raw, self._who), timeout)
+            with self._lock:
+                if self.ended:  # else this might come behind the last word, and open the mailbox anew
+                    return
+                word = word_of(request, self.name, self._places.raw, self._places.who)
+                answer = self._line.ask(word, timeout)
         except PzcError as exc:
             logger.debug("%r: %s", self, exc)
             self._failed(request)
             return
         answer.add_done_callback(partial(self._on_answer, request))
-
-    def _who(self, command: Command) -> list[str]:
-        with self._lock:
-            return self._places.who(command.topic, command.key)
 
     def _failed(self, request: Asked) -> None:
         with self._lock:
@@ -257,9 +259,8 @@ class Reader:
             collector = self._collector
             if collector is None or applied.position != collector.position:
                 return
-            entities = dict.fromkeys((c.topic, c.key) for c in request.batch.commands if c.subscribe)
-            places = [place for entity in entities for place in self._places.at(*entity) if place.held]
-            claims = [(place, self._unclaimed.claim(place)) for place in places]
+            said = self._places.confirmed(request.batch.commands)
+            claims = [(place, self._unclaimed.claim(place)) for place in said]
         for place, early in claims:
             begin = partial(self._begin, place, applied.position, lasts, early)
             if place.unjudged:
@@ -306,7 +307,7 @@ class Reader:
                         f"{self.peer.endpoint} has been unreachable for {event.seconds:.0f} s"
                     )
             else:
-                self._on_refused(Refused(f"{self!r}: {event.reason}"))
+                self._on_refused(Refused(refusal_text(event.reason, self.name, self.peer.endpoint)))
 
     def places(self) -> list[Place]:
         """Those of all its subscriptions."""
@@ -373,8 +374,7 @@ class Reader:
     def _finish(self) -> None:
         """Say the last word, and give back everything; a thread of its own."""
         try:
-            word = self._last_word()
-            if word is not None:
+            if (word := self._last_word()) is not None:
                 self._line.ask(word, LAST_WORD).exception(2 * LAST_WORD)
         except (PzcError, TimeoutError) as exc:
             logger.debug("%r: its end was not confirmed: %s", self, exc)
@@ -387,10 +387,10 @@ class Reader:
     def _last_word(self) -> dict[str, Any] | None:
         with self._lock:
             collector = self._collector
-            if collector is None or collector.position is None or collector.ended:
+            if collector is None or collector.ended or (collector.position is None and self.name):
                 return None
             if not self._parked:
-                return {"pzc": "discard", "name": self.name, "position": list(collector.position)}
+                return {"pzc": "discard", "name": self.name, "position": collector.position}
             later = time.monotonic() + HOLD
             polls = [each for each in collector.requests(later) if isinstance(each, PollRequest)]
         return word_of(replace(polls[0], limit=0, hold=0.0), self.name) if polls else None

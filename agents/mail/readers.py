@@ -92,7 +92,7 @@ def subscribe(
             reader.add(subscription, deadline)
             return
         except SubscriptionClosed:  # it ended at this moment
-            if time.monotonic() > deadline:
+            if subscription.closed or time.monotonic() > deadline:
                 raise
         except BaseException:
             subscription.reader = None

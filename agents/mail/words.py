@@ -3,7 +3,7 @@
 ::
 
     request                                               answer
-    {"pzc": "mailbox", "offer": topic}                    {"pzc": "mailbox", "offered": topic, "raw": True}
+    {"pzc": "mailbox", "offer": topic, "policy": p}       {"pzc": "mailbox", "offered": topic, "raw": True}
     {"pzc": "mailbox", "name": n, "serial": s,            {"pzc": "mailbox", "position": p, "applied": number,
      "position": p or None, "batch": {...}}                "lasts": {topic: last}}; "outdated": number
     {"pzc": "collect", "name": n, "serial": s,            a `bundle.Mail`, within "hold" seconds
@@ -45,7 +45,7 @@ from ...protocol.errors import PzcError, RemoteProtocolError
 from ...protocol.letters import Letters
 from ...protocol.postmarks import Postmark
 from ..serving.replies import Request
-from .drafts import Draft
+from .drafts import Payload, items_of, letters_of
 
 Word = dict[str, Any]
 Answer = Applied | Outdated | Refusal | Batch[Item]
@@ -114,13 +114,19 @@ def read_commands(content: Mapping[str, Any]) -> CommandRequest:
         agents = cast("list[Any]", batch.get("who") or [()] * len(commands))
         if type(commands) is not list or len(commands) > MAX_COMMANDS:
             raise ValueError(f"at most {MAX_COMMANDS} commands, in a list")
-        bound, max_bytes, when_full, keep = batch["policy"]
-        policy = mailbox(_number(bound), _number(max_bytes), when_full, keep=float(keep))
         said = Commands(
             _number(batch["number"]), [_command(*each) for each in zip(commands, agents, strict=True)],
-            policy, batch["begins"] is True, batch["ends"] is True,
+            _policy(batch["policy"]), batch["begins"] is True, batch["ends"] is True,
         )  # fmt: skip
         return CommandRequest(_number(content["serial"]), _position(content["position"]), said)
+    except (KeyError, TypeError, ValueError, PzcError) as exc:
+        raise RemoteProtocolError(f"a mailbox was asked for in an unknown form: {exc!r:.200}") from None
+
+
+def read_offer(content: Mapping[str, Any]) -> Policy:
+    """The policy that is asked for in an offer; errors as `read_commands`."""
+    try:
+        return _policy(content["policy"])
     except (KeyError, TypeError, ValueError, PzcError) as exc:
         raise RemoteProtocolError(f"a mailbox was asked for in an unknown form: {exc!r:.200}") from None
 
@@ -160,15 +166,15 @@ def answer_word(answer: Applied | Outdated | Refusal, lasts: Mapping[str, int]) 
     return {**word, "outdated": answer.last}
 
 
-def mail_of(batch: Batch[Draft], postmark: Postmark | None) -> Mail:
+def mail_of(batch: Batch[Payload], postmark: Postmark | None) -> Mail:
     """A batch as it goes over the wire; as letters when there is what makes them."""
     ranges = [Range(*lost) for lost in batch.lost]
     epoch, tenure = batch.position
-    drafts = [message.payload for message in batch.messages]
+    payloads = [message.payload for message in batch.messages]
     if postmark is None:
-        items = [draft.item for draft in drafts]
+        items = items_of(payloads)
         return Mail(batch.first, items, epoch=epoch, tenure=tenure, after=batch.after, ranges=ranges)
-    letters = [draft.letter or draft.sign(postmark) for draft in drafts]
+    letters = letters_of(payloads, postmark)
     return Letters(batch.first, letters, epoch=epoch, tenure=tenure, after=batch.after, ranges=ranges)
 
 
@@ -213,6 +219,18 @@ def _batch(mail: Mail) -> Batch[Item]:
     return Batch(Position(mail.epoch, mail.tenure), mail.after, mail.first, messages, lost)
 
 
+def refusal_text(reason: str, name: str | None, endpoint: str) -> str:
+    """What a refusal means, for people."""
+    which = f"the mailbox {name!r} at {endpoint}" if name is not None else f"the mailbox at {endpoint}"
+    known = {
+        "taken over": "is read by another process now, which subscribed with the same name",
+        "not yours": "belongs to another key than this process signs with",
+        "no room": "was refused: its publisher has no room for one more, or for so many topics and keys",
+        "beyond": "was refused: its publisher has never sent what was acknowledged",
+    }
+    return f"{which} {known.get(reason, f'was refused: {reason}')}"
+
+
 # --- parts -----------------------------------------------------------------------------------------------
 
 
@@ -226,6 +244,11 @@ def _number(value: object) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{value!r:.40} is no number")
     return value
+
+
+def _policy(value: object) -> Policy:
+    bound, max_bytes, when_full, keep = cast("list[Any]", value)
+    return mailbox(_number(bound), _number(max_bytes), when_full, keep=float(keep))
 
 
 def _position(value: object) -> Position | None:

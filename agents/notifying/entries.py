@@ -7,6 +7,7 @@ from time import monotonic
 
 from ...delivery.throttle import Throttle
 from ..links.arrivals import Arrival
+from .keys import Keys, every
 from .notification import Notification, own
 
 Entry = Notification | Arrival
@@ -21,13 +22,11 @@ def notification_of(entry: Entry) -> Notification:
     return entry if isinstance(entry, Notification) else entry.open()
 
 
-def wanted(
-    entries: Iterable[Entry], key: str | None, throttle: Throttle | None
-) -> tuple[list[Entry], list[Entry]]:
-    """The entries of a key: those that a throttle admits, and those that it does not; all others are done."""
-    found, throttled = list[Entry](), list[Entry]()
+def wanted(entries: Iterable[Entry], key: Keys, throttle: Throttle | None) -> tuple[list[Entry], list[Entry]]:
+    """Those of the keys: which a throttle admits, and which it does not; all others are done."""
+    found, throttled, keys = list[Entry](), list[Entry](), every(key)
     for entry in entries:
-        if key is not None and entry.key != key:
+        if key is not None and entry.key not in keys:
             done(entry)
         else:
             (found if throttle is None or throttle.admit(monotonic()) else throttled).append(entry)

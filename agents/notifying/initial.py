@@ -61,20 +61,22 @@ class Initial:
         """
         here = local.find(peer.agent_id, self._protocol.fingerprint)
         if subscription.transport == "inproc" and here is not None:
-            told, trusted = here.keeping.look(subscription.topic, subscription.key, "inproc"), True
+            told, trusted = here.keeping.look(subscription.topic, _asked(subscription), "inproc"), True
         else:
             told, trusted = self._ask(peer, subscription, deadline)
         received_at = time.time()
         lasts = {last.topic: last.number for last in told.lasts}
         epoch = peer.epoch
-        kept = [self._read(peer, item, trusted, received_at) for item in told.items]
+        wanted = subscription.key if isinstance(subscription.key, frozenset) else None
+        items = [item for item in told.items if wanted is None or item.key in wanted]
+        kept = [self._read(peer, item, trusted, received_at) for item in items]
         subscription.begin_kept(epoch, lasts, kept)
 
     def _ask(self, peer: Peer, subscription: Subscription, deadline: float) -> tuple[Bundle, bool]:
         left = deadline - time.monotonic()
         if left <= 0:
             raise CallTimeout(f"{peer.endpoint} did not tell in time what it keeps of {subscription.topic!r}")
-        content = {"pzc": "kept", "topic": subscription.topic, "key": subscription.key}
+        content = {"pzc": "kept", "topic": subscription.topic, "key": _asked(subscription)}
         reply = self._requester.request(peer.endpoint, content, left)
         if not isinstance(reply.content, Bundle):
             raise Refused(f"{peer.endpoint} keeps no last notifications: leave out initial=True")
@@ -97,3 +99,8 @@ class Initial:
             peer.agent_id, peer.name, item.topic, item.key, item.number, peer.epoch, item.sent_ms / 1000,
             received_at, content, peer.key_id, initial=True, size=len(item.body),
         )  # fmt: skip
+
+
+def _asked(subscription: Subscription) -> str | None:
+    """The one key that it wants; of several keys it sorts out what is kept itself."""
+    return subscription.key if isinstance(subscription.key, str) else None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from ...delivery.policies import Policy
 from ...discovery.names import is_pattern
-from ...protocol.errors import ConfigError, PolicyRefused
+from ...protocol.errors import ConfigError, LocalProtocolError, PolicyRefused
 from ..calling.asking import Found
 from ..calling.peers import Peer
 from ..calling.reply import Reply
@@ -26,6 +26,7 @@ from ..sockets.loop import Loop
 from .awaited import Awaited, CoroutineFunction, is_awaited
 from .gathering import Gathering, Make
 from .judging import Judging
+from .keys import Keys, checked
 from .notification import Notification
 from .subscribing import Subscribing
 from .subscription import Callback, Subscription
@@ -70,7 +71,7 @@ class Listening(ABC):
         callback: Callback | None = None,
         *,
         policy: Policy | None = None,
-        key: str | None = None,
+        key: str | Iterable[str] | None = None,
         raw: bool = False,
         timeout: float = 5.0,
         executor: Executor | None = None,
@@ -93,13 +94,16 @@ class Listening(ABC):
                 is awaited, beside the others; None to use `recv` or iteration.
             policy: ``drop(n)``, ``latest(k)``, ``block()`` or ``mailbox()``; default that of the settings
                 file, else ``drop(1000)``.
-            key: only notifications with this key.
+            key: only notifications with this key, or with one of these: one subscription of thousands of keys
+                gets those of each in order, and `Notification.key` tells which it is. ``""`` are those
+                without a key. Default: all.
             raw: do not decode; give the five frames.
             timeout: seconds for the publisher's confirmation.
             executor: thread for the callback, instead of the agent's.
             transport: ``inproc``, ``unix`` or ``tcp`` for that way and no other; ``auto``: the first of
-                them that works for ``block()``, and broadcast for the other policies. Default
-                ``PZC_TRANSPORT``, else that of the settings file, else ``auto``.
+                them that works. For ``drop(n)`` and ``latest(k)`` ``tcp`` is broadcast, as it is for raw
+                frames and original Pizcos. ``inproc`` hands a callback the object itself that was published:
+                do not change it. Default ``PZC_TRANSPORT``, else that of the settings file, else ``auto``.
             throttle: at most so many notifications per second.
             initial: begin with what the publisher keeps of the topic (see `advertise`), marked as
                 `Notification.initial`.
@@ -117,10 +121,13 @@ class Listening(ABC):
             PolicyRefused: for a policy that this publisher, or this way, does not offer.
             Refused: for ``initial`` at a publisher that keeps nothing for anybody, such as an original Pizco.
             ConfigError: for an argument that cannot be used.
+            LocalProtocolError: for a topic or key that nothing can be published with.
             PeerLost: also when a transport does not reach the publisher.
             CallTimeout, SignatureError, UnknownName: as `request`.
         """
         self.check_usable()
+        _check(publisher, topic, callback, (policy, fallback))
+        keys = checked(key)
         awaited = self._awaited_callbacks() if is_awaited(callback) else None
         if awaited is not None and callback is not None:
             callback, executor = awaited.wrap(cast("CoroutineFunction", callback))
@@ -135,9 +142,9 @@ class Listening(ABC):
         if manual_ack and way["policy"].name != "mailbox":
             raise ConfigError(f"manual_ack needs policy=mailbox(), not {way['policy'].name}")
         if "://" not in publisher and is_pattern(publisher):
-            made = self._watch(publisher, timeout, callback, key, throttle, way)
+            made = self._watch(publisher, timeout, callback, keys, throttle, way)
         else:
-            way |= {"callback": callback, "key": key, "throttle": throttle}
+            way |= {"callback": callback, "key": keys, "throttle": throttle}
             made = self._join(publisher, timeout, way)
         if awaited is not None:
             awaited.adopt(executor, made)
@@ -209,14 +216,14 @@ class Listening(ABC):
         pattern: str,
         timeout: float,
         callback: Callback | None,
-        key: str | None,
+        key: Keys,
         throttle: float | None,
         way: dict[str, Any],
     ) -> Gathering:
         watching = Watching(self._naming, pattern)
 
         def join(source: str, make: Make) -> Subscription:
-            return self._join(source, timeout, {**way, "callback": None, "key": None, "make": make})
+            return self._join(source, timeout, {**way, "callback": None, "key": key, "make": make})
 
         def on_close(gathering: Subscription) -> None:
             self._subscribing.gatherings.pop(gathering, None)
@@ -244,3 +251,19 @@ class Listening(ABC):
         if "://" not in publisher and is_pattern(publisher):
             return self._subscribing.disperse(publisher, topic)
         return self._subscribing.unsubscribe(self.peer(publisher).agent_id, topic)
+
+
+def _check(publisher: object, topic: object, callback: object, policies: tuple[object, ...]) -> None:
+    """Whether arguments of `Listening.subscribe` are of the kinds that can be used."""
+    if not isinstance(publisher, str):
+        raise ConfigError(
+            f"publisher={publisher!r:.60} cannot be used: expected an endpoint, name or pattern"
+        )
+    if not isinstance(topic, str):
+        raise LocalProtocolError(f"nothing is ever published as topic {topic!r:.60}")
+    if callback is not None and not callable(callback):
+        raise ConfigError(f"callback={callback!r:.60} cannot be used: expected a function")
+    for policy in policies:
+        if policy is not None and not isinstance(policy, Policy):
+            known = "drop(n), latest(k), block() or mailbox()"
+            raise ConfigError(f"policy={policy!r:.60} cannot be used: expected {known}")

@@ -210,7 +210,7 @@ class Publisher:
 
     def _publish(self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None) -> int:
         outlets, topic = self._outlets, turn.published.topic
-        if topic in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
+        if not isinstance(topic, str) or topic in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
             raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
         if outlets.routes.is_throttled(topic, turn.since):
             outlets.withdraw(turn)
@@ -350,11 +350,11 @@ class Publisher:
         """
         self._outlets.routes.about(topic).check_broadcast(topic)
 
-    def on_links(self) -> None:
-        """The set of links, or of what they want, has changed; any thread."""
+    def on_links(self, *, before_confirming: bool = False) -> None:
+        """What links want has changed; any thread. It was acted upon before a reader is told so."""
         with self._state:
             self._state.notify_all()
-        self._loop.call(self._on_filters)
+        (self._loop.run if before_confirming else self._loop.call)(self._on_filters)
 
     def subscribers(self, topic: str) -> int:
         """Number of agents that listen to a topic; equal filters of original peers count as one."""

@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any
 
 from ...delivery.policies import Policy
+from ...protocol.frames import check_key
 from ...shm.ring import BUFFERS
-from ..links import local
+from ..links import farewell, local
 from ..links.linking import Linking
 from ..links.loans import Array, lend
 from ..links.outlets import Outlets
@@ -51,7 +52,7 @@ class Publishing(ABC):
             topic: not empty.
             content: anything the serializer can express. Readers of this process with a link get this very
                 object, so do not change it afterwards.
-            key: what it is about within the topic.
+            key: what it is about within the topic; at most 2048 characters.
             ack_wait: seconds to wait, once and for all of them together, for the links that get it to be done
                 with it; a link that misses this is not waited for until it acknowledges something again.
                 Default: that of `advertise`, else not at all.
@@ -65,10 +66,11 @@ class Publishing(ABC):
             AgentClosed: after `stop`, also while it waits.
         """
         self.check_usable()
-        number = 0 if ack_wait is not None else self._publisher.express(topic, content, key or "")
+        about = "" if key is None else check_key(key)
+        number = 0 if ack_wait is not None else self._publisher.express(topic, content, about)
         if number:
             return number
-        return self._publisher.publish(topic, content, key or "", None, self._patience(topic, ack_wait))
+        return self._publisher.publish(topic, content, about, None, self._patience(topic, ack_wait))
 
     def loan(
         self,
@@ -101,7 +103,8 @@ class Publishing(ABC):
             self._publisher.publish_prepared, dialects=None, ack_wait=self._patience(topic, ack_wait)
         )
         shared = self._outlets.routes.about(topic).zero_copy
-        return lend(self._outlets.encoding, Published(topic, key or "", None), shape, dtype, publish, shared)
+        published = Published(topic, "" if key is None else check_key(key), None)
+        return lend(self._outlets.encoding, published, shape, dtype, publish, shared)
 
     def advertise(
         self,
@@ -171,6 +174,7 @@ class Publishing(ABC):
     def _close_links(self) -> None:
         local.withdraw(self.agent_id)
         self._posting.close()
+        farewell.bid(self._outlets)
         self._outlets.close()
 
 

@@ -87,9 +87,7 @@ class Subscriber:
             RemoteProtocolError: when the publisher names a PUB endpoint that cannot be used.
             AgentClosed: after `close`.
         """
-        if subscription.topic in ("", MARK_TOPIC, BEAT_TOPIC):
-            raise LocalProtocolError(f"nothing is ever published as topic {subscription.topic!r}")
-        format_header(peer.dialect, peer.agent_id, subscription.topic)
+        check_topic(peer, subscription.topic)
         mark = f"{self.who}.{next(self._marks)}"
         self._presence.learn(peer.pub_endpoint)
         self._loop.run(partial(self._add, peer, subscription, mark))
@@ -277,6 +275,17 @@ class Subscriber:
     def subscriptions(self) -> list[Subscription]:
         """All open subscriptions."""
         return [subscription for subscription in list(self._placed) if not subscription.closed]
+
+
+def check_topic(peer: Peer, topic: str) -> None:
+    """Judge a topic.
+
+    Raises:
+        LocalProtocolError: when it cannot be published.
+    """
+    if topic in ("", MARK_TOPIC, BEAT_TOPIC):
+        raise LocalProtocolError(f"nothing is ever published as topic {topic!r}")
+    format_header(peer.dialect, peer.agent_id, topic)
 
 
 def _filters(peer: Peer, topic: str, mark: str) -> list[bytes]:

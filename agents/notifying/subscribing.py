@@ -1,14 +1,20 @@
 """Subscribing: from a publisher's endpoint to a confirmed subscription, and again after its restart.
 
-A lossy subscription whose filter never reaches the publisher's PUB port takes a link over tcp in the end,
-unless ``transport="tcp"`` was asked for::
+A lossy subscription takes a link inside the process or the host, else the broadcast plane; one whose filter
+never reaches the publisher's PUB port takes a link over tcp in the end. With ``transport="tcp"`` it is
+broadcast, or nothing::
 
-    broadcast   event                                       next
-    asked       confirmed                                   open
-    asked       unconfirmed, `LINK_TIME` before the end     link, with what is left of the time
-    asked       the publisher has no PUB port any more      link
-    link        confirmed                                   open
-    link        refused                                     CallTimeout, which tells of the PUB port
+    state       event                                           next
+    -           a link may be near (`_near`)                    near
+    -           none may                                        broadcast
+    near        confirmed                                       open
+    near        it cannot be opened, or is refused, or is       broadcast
+                silent until `LINK_TIME` before the end
+    broadcast   confirmed                                       open
+    broadcast   unconfirmed, `LINK_TIME` before the end         link, with what is left of the time
+    broadcast   the publisher has no PUB port any more          link
+    link        confirmed                                       open
+    link        refused                                         CallTimeout, which tells of the PUB port
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ from typing import Any
 from ...delivery.policies import Policy, drop
 from ...protocol.errors import CallTimeout, ConfigError, PeerLost, Refused, RemoteProtocolError
 from ...protocol.frames import PZC01
-from ..calling.peers import Peer
+from ..calling.peers import Peer, is_direct
 from ..calling.requests import Requester
 from ..calling.trails import Trail
 from ..counters import Counters
@@ -37,7 +43,8 @@ from ..wire import Protocol
 from . import typed
 from .gathering import Make
 from .initial import Initial
-from .subscriber import Subscriber
+from .keys import Keys
+from .subscriber import Subscriber, check_topic
 from .subscription import Callback, Subscription
 
 logger = logging.getLogger("pzc.subscriber")
@@ -46,7 +53,7 @@ OnClose = Callable[[Subscription], None]
 _Made = Callable[[Peer, OnClose], Subscription]
 
 BROADCAST = ("auto", "tcp")
-"""Transports by which lossy subscriptions take the broadcast plane; all others take a link."""
+"""Transports by which lossy subscriptions may take the broadcast plane; all others take a link."""
 
 LINK_TIME = 2.0
 """Seconds, at most half of those given, that are kept for a link in the place of broadcast notifications."""
@@ -91,7 +98,7 @@ class Subscribing:
         topic: str,
         callback: Callback | None,
         policy: Policy,
-        key: str | None,
+        key: Keys,
         raw: bool,
         timeout: float,
         executor: Executor,
@@ -111,6 +118,7 @@ class Subscribing:
             )
         deadline = time.monotonic() + timeout
         peer = self._requester.peer(endpoint, deadline)
+        check_topic(peer, topic)
         kept, forced = policy.name == "mailbox", transport == "tcp"
         if transport is None and not kept:
             linkable = peer.dialect == PZC01 and not raw
@@ -142,7 +150,19 @@ class Subscribing:
             return self._begin(now, made, transport or "auto", initial, deadline)  # it was restarted
         if forced or raw or peer.dialect != PZC01:
             return self._begin(peer, made, "", initial, deadline)
+        return self._begin_lossy(peer, made, topic, transport == "auto", initial, deadline)
+
+    def _begin_lossy(
+        self, peer: Peer, made: _Made, topic: str, may_be_near: bool, initial: bool, deadline: float
+    ) -> Subscription:
+        """See the module's docstring."""
+        endpoint, near = peer.endpoint, self._near(peer) if may_be_near else ""
         reserve = min(LINK_TIME, (deadline - time.monotonic()) / 2)
+        if near:
+            try:
+                return self._begin(peer, made, near, initial, deadline, reserve)
+            except (PeerLost, Refused, CallTimeout) as exc:
+                logger.info("%r of %s comes by broadcast: %s", topic, endpoint, exc)
         try:
             return self._begin(peer, made, "", initial, deadline, reserve)
         except CallTimeout as unplaced:  # kept no longer: its traceback holds this frame
@@ -154,6 +174,14 @@ class Subscribing:
             self._counters.add("broadcast_replaced")
             logger.warning("%r of %s comes over a link: %s", topic, endpoint, unplaced)
             return subscription
+
+    def _near(self, peer: Peer) -> str:
+        """How a link to a publisher may go inside this process or host; empty when it cannot."""
+        if not is_direct(peer):
+            return ""
+        if local.find(peer.agent_id, self._protocol.fingerprint) is not None:
+            return "inproc"
+        return "unix" if peer.details.get("lane") else ""
 
     def _begin(
         self, peer: Peer, make: _Made, way: str, initial: bool, deadline: float, reserve: float = 0.0
@@ -168,7 +196,7 @@ class Subscribing:
             if way:
                 self._linked[subscription] = None
                 join = readers.subscribe if subscription.policy.name == "mailbox" else inlets.subscribe
-                join(self._protocol, peer, subscription, way, deadline)
+                join(self._protocol, peer, subscription, way, deadline - reserve)
             else:
                 self._broadcast(peer, subscription, deadline - reserve)
             if initial:

@@ -31,6 +31,7 @@ from ..links.arrivals import Arrival
 from ..serving.execution import PROOFS, QUICK
 from .entries import Entry, done, notification_of, wanted
 from .following import Followed, Following
+from .keys import Keys
 from .metering import Arrivals
 from .notification import Callback, Notification
 from .opening import Opening
@@ -55,6 +56,7 @@ class Subscription(Followed, Reading):
 
     Attributes:
         topic: the topic, or ``*`` for all of the publisher.
+        key: the key, or the set of keys, that it wants; None for all.
         policy: as given to `Agent.subscribe`.
         on_gap: called with each Gap; set it before notifications flow.
         on_lost: called once with the reason when the publisher is gone.
@@ -81,7 +83,7 @@ class Subscription(Followed, Reading):
         topic: str,
         callback: Callback | None,
         policy: Policy,
-        key: str | None,
+        key: Keys,
         executor: Executor,
         on_close: Callable[[Subscription], None],
         raw: bool = False,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
 import select
 import socket as sockets
 import struct
+import termios
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
@@ -87,6 +89,13 @@ class UnixEnd:
             if self._ended:
                 self._release()
         raise self._gone(SENDING)
+
+    def untaken(self) -> bool:
+        """Whether the other side has bytes to receive; False where the kernel does not tell."""
+        try:
+            return any(fcntl.ioctl(self._socket, termios.TIOCOUTQ, bytes(4)))
+        except (OSError, ValueError):  # it is closed
+            return False
 
     def comes(self, deadline: float) -> bool:
         """Wait until something can be received, or the connection is over; False at the deadline."""

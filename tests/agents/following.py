@@ -47,9 +47,13 @@ class Follower(Worker):
 
 
 @contextmanager
-def following(rep: str = RANDOM_TCP, single_port: bool = False, type: str = "") -> Iterator[Follower]:
-    """Such a worker in this process; its topic ``t`` has a type."""
+def following(
+    rep: str = RANDOM_TCP, single_port: bool = False, type: str = "", lane: bool = True
+) -> Iterator[Follower]:
+    """Such a worker in this process; its topic ``t`` has a type. Without a lane it has no Unix socket."""
     with Agent(rep, name="follower", protocol=Protocol(KEY), single_port=single_port) as agent:
         if type:
             agent.advertise("t", type=type)
+        if not lane:
+            agent.loop.run(agent._answering.fast.stop_listening)
         yield Follower(agent)

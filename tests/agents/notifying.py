@@ -52,13 +52,17 @@ class Inbox:
 
 
 class Elsewhere(Agent):
-    """An agent that says it publishes at another endpoint than it does."""
+    """An agent that says it publishes at another endpoint than it does, and that stands behind a forwarder.
+
+    So nobody tries to reach it inside the host.
+    """
 
     advertised = ""
 
     def describe(self) -> dict[str, Any]:
         told = super().describe()
-        return {**told, "pub_endpoint": self.advertised or told["pub_endpoint"]}
+        pub_endpoint = self.advertised or told["pub_endpoint"]
+        return {**told, "rep_endpoint": "tcp://127.0.0.1:1", "pub_endpoint": pub_endpoint}
 
 
 class Wire:

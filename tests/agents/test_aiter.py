@@ -50,7 +50,7 @@ def test_notifications_arrive_without_blocking_the_event_loop() -> None:
     with (
         Agent() as publisher,
         Agent() as reader,
-        reader.subscribe(publisher.rep_endpoint, "t") as subscription,
+        reader.subscribe(publisher.rep_endpoint, "t", transport="tcp") as subscription,
     ):
         publisher.publish("t", 0)
         assert asyncio.run(asyncio.wait_for(consume(publisher, subscription), TIMEOUT)) == list(range(50))

@@ -22,6 +22,8 @@ from pzc.protocol.keyring import Keyring
 
 from tests.agents.notifying import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, balance
 
+pytestmark = pytest.mark.usefixtures("broadcast")
+
 NEVER = 1_000.0
 
 

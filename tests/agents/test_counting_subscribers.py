@@ -25,7 +25,7 @@ def test_a_link_and_a_broadcast_of_one_agent_are_one_subscriber(way: str) -> Non
     with pair() as (publisher, reader):
         _publish_once(publisher)
         linked = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport=way)
-        heard = reader.subscribe(publisher.rep_endpoint, "t", policy=drop())
+        heard = reader.subscribe(publisher.rep_endpoint, "t", policy=drop(), transport="tcp")
         assert _count(publisher) == 1
         assert not publisher.wait_for_subscribers("t", 2, 0)
         linked.close()

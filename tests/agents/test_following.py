@@ -16,8 +16,8 @@ Start = Callable[..., Hand]
 LOSSY = pytest.mark.parametrize("policy", [drop(), latest(1000)], ids=["drop", "latest"])
 PLANES = pytest.mark.parametrize(
     ("policy", "transport"),
-    [(drop(), "auto"), (block(5.0), "unix"), (block(5.0), "tcp"), (mailbox(), "auto")],
-    ids=["broadcast", "unix", "tcp", "mailbox"],
+    [(drop(), "tcp"), (drop(), "auto"), (block(5.0), "unix"), (block(5.0), "tcp"), (mailbox(), "auto")],
+    ids=["broadcast", "lossy", "unix", "tcp", "mailbox"],
 )
 
 
@@ -47,7 +47,7 @@ def replace(publisher: Hand, reader: Hand, start: Start, **how: object) -> tuple
 def test_a_broadcast_subscription_goes_on_over_a_link_when_its_publisher_comes_back_with_a_single_port(
     start: Start, policy: Policy, transport: str, way: str
 ) -> None:
-    before, reader = start(), start()
+    before, reader = start("tcp://127.0.0.1:0", False, "", False), start()
     reader.ask("follow", "r", before.ask("endpoints")[0], policy, transport)
     assert reader.ask("plane", "r") == "broadcast"
     before.ask("publish_numbers", 1, 3)
@@ -63,7 +63,7 @@ def test_a_broadcast_subscription_goes_on_over_a_link_when_its_publisher_comes_b
 
 def test_it_goes_on_when_that_one_is_restarted_again_with_and_without_a_single_port(start: Start) -> None:
     publisher, reader = start(), start()
-    reader.ask("follow", "r", publisher.ask("endpoints")[0], drop())
+    reader.ask("follow", "r", publisher.ask("endpoints")[0], drop(), "tcp")
     for count, single in enumerate((True, False, True), 1):
         publisher, _ = replace(publisher, reader, start, single_port=single)
         assert publisher.ask("wait_for_subscribers", "t", 1)

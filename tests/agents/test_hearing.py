@@ -19,6 +19,8 @@ from pzc.agents.sockets import loop
 
 from tests.agents.notifying import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, Inbox, balance
 
+pytestmark = pytest.mark.usefixtures("broadcast")
+
 Alter = Callable[[int, Frames], list[Frames]]
 
 

@@ -25,6 +25,8 @@ from tests.agents.notifying import (
     balance,
 )
 
+pytestmark = pytest.mark.usefixtures("broadcast")
+
 
 class Forger:
     """An agent whose notifications come from a wire in the hands of the test."""

@@ -313,7 +313,7 @@ def test_a_publisher_that_does_not_know_the_question_refuses_it(agents: tuple[Ag
     publisher, reader = agents
     del publisher._control.words["kept"]
     with pytest.raises(Refused, match="keeps no last"):
-        reader.subscribe(publisher.rep_endpoint, "t", initial=True)
+        reader.subscribe(publisher.rep_endpoint, "t", initial=True, transport="tcp")
     assert reader.statistics()["subscriptions"] == []
 
 

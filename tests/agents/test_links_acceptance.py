@@ -189,7 +189,7 @@ def four_readers(workers: Workers, endpoint: str) -> dict[str, Hand]:
     readers = {name: workers.start() for name in ("block", "latest", "tcp", "broadcast")}
     wishes = {"block": (LONG, "auto"), "latest": (latest(1), "unix"), "tcp": (LONG, "tcp")}
     ways = {
-        name: reader.ask("subscribe", "t", endpoint, "t", *wishes.get(name, (drop(), "auto")), "hash")
+        name: reader.ask("subscribe", "t", endpoint, "t", *wishes.get(name, (drop(), "tcp")), "hash")
         for name, reader in readers.items()
     }
     assert ways == {"block": "unix", "latest": "unix", "tcp": "tcp", "broadcast": "tcp"}

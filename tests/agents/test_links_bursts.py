@@ -2,11 +2,17 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
+from pzc import Agent
 from pzc.agents.links import bursts as module
+from pzc.agents.links import outlets
 from pzc.agents.links.bursts import BURST, Bursts
+from pzc.agents.links.outlet import Outlet
+from pzc.agents.links.queues import LENT
 
+from tests.agents.links_reader import UnixReader, wish
 from tests.agents.notifying import TIMEOUT
 
 
@@ -33,3 +39,33 @@ def test_the_first_one_after_a_pause_belongs_to_no_burst(monkeypatch: pytest.Mon
         publish(bursts)
     assert not bursts.begin(time.monotonic() + 2 * TIMEOUT)
     assert not bursts.on
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is published belongs to a burst, and neither a timer nor a sign of life ends one."""
+    monkeypatch.setattr(Outlet, "beat", lambda *_: None)
+    monkeypatch.setattr(module, "QUICK", TIMEOUT)
+    monkeypatch.setattr(module, "BURST", 0)
+    monkeypatch.setattr(outlets, "GATHERING", 10 * TIMEOUT)
+
+
+def opened(agent: Agent, reader: UnixReader) -> Outlet:
+    """A reader's link, after the thread that opens it has sent all that it had to."""
+    outlet = agent._outlets.links[reader.link]
+    reader.ask(wish("t", bound=outlet.legs["t"].flow.policy.bound))
+    return outlet
+
+
+@pytest.mark.usefixtures("endless")
+def test_what_lies_in_blocks_waits_for_no_more_of_its_burst_than_fits_a_cache() -> None:
+    array = np.zeros(LENT // 4, np.uint8)
+    with Agent() as agent, UnixReader(agent, wish("t")) as reader:
+        outlet = opened(agent, reader)
+        for _ in range(4):
+            agent.publish("t", array)
+        assert reader.numbers(4) == [1, 2, 3, 4]
+        assert outlet.queue.lent == 0
+        agent.publish("t", array)
+        assert outlet.waiting == 1
+        assert outlet.queue.lent > LENT // 4

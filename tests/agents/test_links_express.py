@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, CallTimeout, Notification, SerializeError, block
+from pzc import Agent, CallTimeout, Notification, Protocol, SerializeError, block
 from pzc.agents.links import granted, ways
 from pzc.agents.links.linking import Linking
 from pzc.agents.links.outlet import Outlet
@@ -189,7 +189,8 @@ def test_threads_on_the_shortest_way_publish_in_one_order(agent: Agent) -> None:
         assert [n for by, n in (got.content for got in found) if by == who] == list(range(100))
 
 
-def test_grants_of_a_stream_take_the_shortest_way(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("serializer", ["pickle", "buffers"])
+def test_grants_of_a_stream_take_the_shortest_way(monkeypatch: pytest.MonkeyPatch, serializer: str) -> None:
     taken: list[bool] = []
     serve = granted.Granted.serve
 
@@ -198,7 +199,8 @@ def test_grants_of_a_stream_take_the_shortest_way(monkeypatch: pytest.MonkeyPatc
         return taken[-1]
 
     monkeypatch.setattr(granted.Granted, "serve", seen)
-    with Agent() as publisher, Agent() as reader:
+    protocols = [Protocol(serializer=serializer) for _ in range(2)]
+    with Agent(protocol=protocols[0]) as publisher, Agent(protocol=protocols[1]) as reader:
         subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=block(slots=4), transport="unix")
         for number in range(100):
             publisher.publish("t", number)

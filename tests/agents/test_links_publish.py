@@ -198,10 +198,10 @@ def test_a_topic_stays_in_its_scope(agent: Agent, scope: str, refused: list[type
 def test_a_topic_that_stays_here_is_not_broadcast(agent: Agent) -> None:
     with Agent() as other:
         inbox = Inbox()
-        other.subscribe(agent.rep_endpoint, "*", inbox)
+        other.subscribe(agent.rep_endpoint, "*", inbox, transport="tcp")
         agent.advertise("t", scope="host")
         with pytest.raises(PolicyRefused, match="unix"):
-            other.subscribe(agent.rep_endpoint, "t")
+            other.subscribe(agent.rep_endpoint, "t", transport="tcp")
         agent.publish("t", 0)
         agent.publish("u", 1)
         assert inbox.next().topic == "u"

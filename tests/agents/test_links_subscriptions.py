@@ -78,9 +78,9 @@ def test_the_shortest_way_is_chosen() -> None:
         assert reader.subscribe(child.rep, "t", policy=LONG).transport == "unix"
 
 
-def test_lossy_subscriptions_take_the_broadcast_plane() -> None:
+def test_lossy_subscriptions_over_tcp_take_the_broadcast_plane() -> None:
     with pair() as (publisher, reader):
-        reader.subscribe(publisher.rep_endpoint, "t", policy=drop())
+        reader.subscribe(publisher.rep_endpoint, "t", policy=drop(), transport="tcp")
         assert publisher.statistics()["links"]["links"] == []
 
 

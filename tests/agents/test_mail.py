@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -15,13 +17,17 @@ from pzc import (
     Notification,
     PolicyRefused,
     Protocol,
+    SubscriptionClosed,
     block,
     drop,
     latest,
     mailbox,
 )
 from pzc.agents.mail import posting, reader
+from pzc.agents.mail.words import read_caller, read_commands
+from pzc.delivery.policies import Policy
 
+from tests.agents.calling import in_thread
 from tests.agents.linked import Publishing, wait_until
 from tests.agents.mailing import (
     Faulty,
@@ -184,9 +190,12 @@ def test_a_named_mailbox_that_another_process_takes_is_lost() -> None:
     with publisher_and_reader() as (publisher, agent):
         first = agent.subscribe(publisher.rep_endpoint, "t", policy=mailbox(name="archive"))
         lost = threading.Event()
-        first.on_lost = lambda _: lost.set()
+        reasons = list[str]()
+        first.on_lost = lambda reason: (reasons.append(reason), lost.set())
         with ReaderProcess(publisher.rep_endpoint, "archive", "t").wait_ready() as second:
             assert lost.wait(TIMEOUT)
+            assert "'archive'" in reasons[0]
+            assert "is read by another process" in reasons[0]
             assert first.closed
             publisher.publish("t", 0)
             second.wait(lambda: second.found == [("t", 0)])
@@ -302,6 +311,18 @@ def test_a_mailbox_that_is_too_large_is_refused() -> None:
         agent.subscribe(publisher.rep_endpoint, "t", policy=mailbox(max_messages=10**9))
 
 
+@pytest.mark.parametrize(
+    "too_large", [mailbox(max_messages=10**9), mailbox(keep=1e9)], ids=["messages", "keep"]
+)
+def test_a_mailbox_that_is_too_large_leaves_other_subscriptions_as_they_are(too_large: Policy) -> None:
+    with publisher_and_reader() as (publisher, agent):
+        subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=mailbox())
+        with pytest.raises(PolicyRefused, match="so large"):
+            agent.subscribe(publisher.rep_endpoint, "t", policy=too_large)
+        publisher.publish("t", 1)
+        assert subscription.recv(TIMEOUT).content == 1
+
+
 def test_of_two_thousand_commands_over_a_faulty_way_the_last_on_each_key_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -335,3 +356,31 @@ def test_of_two_thousand_commands_over_a_faulty_way_the_last_on_each_key_holds(
             publisher.publish("t", number, key="anchor")
         assert [anchor.recv(TIMEOUT).content for _ in range(50)] == list(range(50))
         assert faulty.faults > 10
+
+
+def test_a_subscription_that_is_closed_before_it_is_confirmed_ends_at_once_and_leaves_no_mailbox() -> None:
+    asked = threading.Event()
+    with publisher_and_reader() as (publisher, agent):
+        answer = publisher._control.words["mailbox"]
+
+        def keep_waiting(request: Any, content: dict[str, Any]) -> None:
+            if "batch" not in content:
+                answer(request, content)
+                return
+            with publisher._outlets.lock:  # done, and never answered
+                publisher._posting._boxes.command(
+                    read_caller(request, content), read_commands(content), time.monotonic()
+                )
+            asked.set()
+
+        publisher._control.words["mailbox"] = keep_waiting
+        subscribe = partial(
+            agent.subscribe, publisher.rep_endpoint, "t", policy=mailbox(), timeout=3 * TIMEOUT
+        )
+        thread, outcome = in_thread(subscribe)
+        assert asked.wait(TIMEOUT)
+        (subscription,) = agent._subscribing.subscriptions()
+        subscription.close()
+        thread.join(TIMEOUT)
+        assert isinstance(outcome[0], SubscriptionClosed)
+        wait_until(lambda: publisher.statistics()["mailboxes"] == [])

@@ -74,7 +74,7 @@ def test_a_subscription_tells_what_it_received_and_how_old_that_was(way: str) ->
 
 def test_a_broadcast_is_measured_as_well() -> None:
     with pair() as (publisher, reader):
-        subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", transport="tcp")
         for _ in range(10):
             publisher.publish("t", bytes(1000))
         found = [subscription.recv(TIMEOUT) for _ in range(10)]

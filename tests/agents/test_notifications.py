@@ -155,7 +155,7 @@ def test_large_contents_arrive_whole(pair: tuple[Agent, Agent]) -> None:
 
 def test_a_content_that_is_changed_after_publish_arrives_as_it_was(pair: tuple[Agent, Agent]) -> None:
     publisher, reader = pair
-    subscription = reader.subscribe(publisher.rep_endpoint, "t")
+    subscription = reader.subscribe(publisher.rep_endpoint, "t", transport="tcp")
     content = bytearray(b"a" * 1_000_000)
     publisher.publish("t", content)
     content[:] = b"b" * len(content)

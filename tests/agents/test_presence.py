@@ -23,6 +23,8 @@ from tests.agents.notifying import (
     in_place_of,
 )
 
+pytestmark = pytest.mark.usefixtures("broadcast")
+
 
 def test_lost_is_told_once_and_only_to_its_subscriptions(
     publisher: Agent, reader: Agent, monkeypatch: pytest.MonkeyPatch

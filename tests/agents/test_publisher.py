@@ -83,7 +83,7 @@ def test_what_nobody_listens_to_is_numbered_and_not_encoded(publisher: Agent) ->
 
 
 def test_content_that_cannot_be_serialised_burns_no_number(publisher: Agent, reader: Agent) -> None:
-    subscription = reader.subscribe(publisher.rep_endpoint, "t")
+    subscription = reader.subscribe(publisher.rep_endpoint, "t", transport="tcp")
     assert publisher.publish("t", "before") == 1
     with pytest.raises(SerializeError):
         publisher.publish("t", threading.Lock())
@@ -198,7 +198,7 @@ class Chatty:
 
 def test_publishing_while_publishing_keeps_the_numbers_in_order() -> None:
     with Agent(protocol=Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
-        subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", transport="tcp")
         Chatty.agent = publisher
         assert publisher.publish("t", Chatty()) == 2
         got = [subscription.recv(TIMEOUT) for _ in range(2)]
@@ -280,7 +280,7 @@ def test_each_dialect_is_emitted_while_somebody_asks_for_it(
     assert sorted(everything.recv_multipart()[0][:5] for _ in range(2)) == [b"PZC00", b"PZC01"]
     everything.close()
     publisher.wait_until(lambda: publisher._publisher.dialects_of("val") == ())
-    reader.subscribe(publisher.rep_endpoint, "val")
+    reader.subscribe(publisher.rep_endpoint, "val", transport="tcp")
     assert publisher._publisher.dialects_of("val") == ("PZC01",)
 
 

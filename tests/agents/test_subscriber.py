@@ -31,6 +31,8 @@ from tests.agents.notifying import (
     run_threads,
 )
 
+pytestmark = pytest.mark.usefixtures("broadcast")
+
 
 class Counted:
     """Counts its own unpickling."""

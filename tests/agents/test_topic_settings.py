@@ -144,7 +144,7 @@ def test_a_scope_of_the_file_holds_before_the_first_publication(
     _write(tmp_path, monkeypatch, "[topics.'secret*']\nscope = 'host'\n")
     with pair() as (publisher, reader):
         with pytest.raises(PolicyRefused, match="does not leave its host"):
-            reader.subscribe(publisher.rep_endpoint, "secret.one")
+            reader.subscribe(publisher.rep_endpoint, "secret.one", transport="tcp")
         reader.subscribe(publisher.rep_endpoint, "open")
 
 

@@ -88,6 +88,6 @@ KINDS: dict[str, tuple[Policy, str, str]] = {
     "block": (LONG, "inproc", "inproc"),
     "latest": (latest(1), "unix", "unix"),
     "mailbox": (mailbox(), "tcp", "tcp"),
-    "broadcast": (drop(), "auto", "tcp"),
+    "broadcast": (drop(), "tcp", "tcp"),
 }
 """Policy, transport that is asked for, and the one that is got."""

@@ -267,6 +267,18 @@ def test_a_silent_publisher_is_told_once_until_it_is_heard_again() -> None:
     assert reader.collector.tick(14.0) == [Silent(4.0)]
 
 
+def test_a_process_that_stood_still_takes_no_publisher_for_silent_before_it_has_listened_again() -> None:
+    reader = reading(lost=4.0)
+    assert reader.collector.tick(60.0) == []
+    assert reader.collector.tick(63.9) == []
+    assert reader.collector.tick(64.0) == [Silent(4.0)]
+
+
+def test_a_process_that_is_always_late_finds_a_silent_publisher_nevertheless() -> None:
+    reader = reading(lost=4.0)
+    assert [reader.collector.tick(now) for now in (5.0, 10.0)] == [[], [Silent(5.0)]]
+
+
 def test_it_ends_in_good_order() -> None:
     reader = reading()
     reader.get(batch(1, 2))

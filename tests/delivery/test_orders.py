@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pzc import PolicyRefused
+from pzc.delivery import orders as module
 from pzc.delivery.collector import Collector
-from pzc.delivery.mail import Command, CommandRequest
+from pzc.delivery.mail import CommandRequest
 from pzc.delivery.mailboxes import Mailboxes
 from pzc.delivery.orders import Orders
 from pzc.delivery.policies import mailbox
@@ -91,7 +93,7 @@ def test_batches_in_order_say_what_is_wanted(steps: list[tuple[str, bool, str]])
             orders.applied(batch.number)
 
     for topic, subscribe, then in steps:
-        orders.order(Command(topic, None, subscribe))
+        orders.order(topic, (None,), subscribe)
         wanted[topic] = subscribe
         if then == "say":
             say()
@@ -108,9 +110,41 @@ def test_batches_in_order_say_what_is_wanted(steps: list[tuple[str, bool, str]])
 
 def test_the_publisher_s_word_on_another_batch_settles_nothing() -> None:
     orders = Orders()
-    orders.order(Command("t"))
+    orders.order("t", (None,), True)
     flying = orders.next(mailbox())
     orders.applied(7)
     orders.outdated(0)
     assert orders.next(mailbox()) is flying
     assert not orders.settled
+
+
+def test_more_keys_than_a_mailbox_may_have_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SUBSCRIPTIONS", 5)
+    orders = Orders()
+    orders.order("t", ["a", "b", "c"], True)
+    with pytest.raises(PolicyRefused, match="at most 5 topics and keys, not 6"):
+        orders.order("t", ["c", "d", "e", "f"], True)
+    orders.order("t", ["c", "d", "e"], True)
+    orders.order("t", ["a"], False)
+    orders.order("u", [None], True)
+    batch = orders.next(mailbox())
+    assert batch is not None
+    assert len(orders) == 5
+    assert {(topic, key) for topic, key, subscribe, _ in batch.commands if subscribe} == {
+        ("t", "b"), ("t", "c"), ("t", "d"), ("t", "e"), ("u", None),
+    }  # fmt: skip
+
+
+def test_more_commands_than_a_batch_holds_go_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_COMMANDS", 4)
+    orders = Orders()
+    orders.order("t", [str(number) for number in range(6)], True)
+    orders.order("u", [None, "a"], True)
+    said, sizes, ends = list[tuple[str, str | None]](), list[int](), list[bool]()
+    while (batch := orders.next(mailbox())) is not None:
+        said += [(topic, key) for topic, key, *_ in batch.commands]
+        sizes.append(len(batch.commands))
+        ends.append(batch.ends)
+        orders.applied(batch.number)
+    assert said == [*(("t", str(number)) for number in range(6)), ("u", None), ("u", "a")]
+    assert (sizes, ends) == ([4, 4], [False, True])

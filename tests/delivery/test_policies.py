@@ -139,8 +139,8 @@ def test_a_mailbox_is_kept_for_some_time(keep: float) -> None:
         mailbox(keep=keep)
 
 
-@pytest.mark.parametrize("name", ["", "n" * 201])
-def test_a_mailbox_has_a_name_of_reasonable_length_or_none(name: str) -> None:
+@pytest.mark.parametrize("name", ["", "n" * 201, 5, b"archive", "\ud800"], ids=repr)
+def test_a_mailbox_has_a_name_of_reasonable_length_or_none(name: Any) -> None:
     with pytest.raises(ConfigError, match="1 to 200 characters"):
         mailbox(name=name)
     assert mailbox(name="archive").durable == "archive"

@@ -1,0 +1,68 @@
+"""Farewell: the end of a publisher's links, when it is stopped.
+
+::
+
+    at the stop, a reader                                     what happens
+    has a way, and something waits for it, is kept, or is     it goes, as fast as the reader takes it
+    not yet received
+    still has not taken everything after `LINGER` seconds     what is kept is dropped
+    was told of everything but drops at the end of a topic    it is told of them
+
+What a reader has received it hands on, whatever becomes of the link. One without a way is not waited for.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from .outlet import Outlet
+from .outlets import Outlets
+from .ways import UnixWay
+
+LINGER = 1.0
+"""Seconds that a stop waits for readers, as it does for those of broadcasts."""
+
+_LOOK = 0.005
+"""Seconds after which it looks again, unless something was acknowledged."""
+
+
+def bid(outlets: Outlets, timeout: float = LINGER) -> None:
+    """Send what waits for the readers of a publisher's links; any thread but the I/O thread.
+
+    Args:
+        outlets: its links.
+        timeout: seconds, for all of them together.
+    """
+    deadline = time.monotonic() + timeout
+    with outlets.lock:
+        owing = [outlet for outlet in outlets.links.values() if _owes(outlet)]
+    while owing:
+        late = time.monotonic() >= deadline
+        for outlet in owing:
+            _send(outlets, outlet, late)
+        if late:
+            return
+        with outlets.lock:
+            owing = [outlet for outlet in owing if _owes(outlet)]
+            if owing:
+                outlets.changed.wait(_LOOK)
+
+
+def _owes(outlet: Outlet) -> bool:
+    """Whether its reader, which can be reached, has not got or been told of everything; with the lock."""
+    way = outlet.way
+    if way is None:
+        return False
+    behind = any(leg.flow.pending or leg.last != leg.told for leg in outlet.legs.values())
+    return behind or outlet.waiting > 0 or (isinstance(way, UnixWay) and not way.drained)
+
+
+def _send(outlets: Outlets, outlet: Outlet, late: bool) -> None:
+    with outlets.lock:
+        if late:
+            outlet.give_up()
+        outlet.pull()
+    outlet.flush()
+    if not outlet.waiting:
+        outlet.beat(math.inf)

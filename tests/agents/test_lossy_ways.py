@@ -1,0 +1,315 @@
+"""Which way `drop` and `latest` take when nobody says, and that every notification is accounted for on it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+
+from pzc import Agent, Notification, Policy, PolicyRefused, Protocol, drop, latest
+from pzc.agents.links.pipe import Pipe
+from pzc.agents.notifying import rounds
+from pzc.agents.notifying import subscription as subscription_module
+from pzc.agents.sockets.stream import Stream
+
+from tests.agents.linked import LONG, pair, read, wait_until
+from tests.agents.links_evidence import digest, payload
+from tests.agents.links_rig import Workers
+from tests.agents.notifying import KEY, TIMEOUT, Child, Elsewhere, Inbox, balance, in_place_of
+from tests.agents.test_links_faults import break_connections
+
+
+def named(policy: Policy | None) -> str:
+    return "default" if policy is None else policy.name
+
+
+lossy = pytest.mark.parametrize("policy", [None, drop(10_000), latest(10_000)], ids=named)
+LARGE = 1 << 20
+
+
+def stranger() -> Agent:
+    """A reader that shares no link inside the process with agents of the default protocol."""
+    return Agent(protocol=Protocol(KEY, accept=("PZC01",)))
+
+
+def links_of(publisher: Agent) -> list[str]:
+    return [link["transport"] for link in publisher.statistics()["links"]["links"]]
+
+
+@lossy
+def test_a_reader_of_the_same_process_gets_the_very_object(policy: Policy | None) -> None:
+    found: list[Notification] = []
+    content = {"volts": [1, 2]}
+    with pair() as (publisher, reader):
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", found.append, policy=policy)
+        publisher.publish("t", content)
+        wait_until(lambda: found)
+        assert (subscription.transport, links_of(publisher)) == ("inproc", ["inproc"])
+    assert found[0].content is content
+
+
+def test_whoever_receives_inside_the_process_has_a_copy() -> None:
+    content = [1]
+    with pair() as (publisher, reader):
+        subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        publisher.publish("t", content)
+        received = subscription.recv(TIMEOUT).content
+    assert received == content
+    assert received is not content
+
+
+@lossy
+def test_a_reader_of_this_host_takes_the_unix_socket(workers: Workers, policy: Policy | None) -> None:
+    hand, endpoint = workers.publisher()
+    with Agent(protocol=Protocol(KEY)) as reader:
+        subscription = reader.subscribe(endpoint, "t", policy=policy)
+        assert subscription.transport == "unix"
+        assert reader.statistics()["subscriptions"][0]["transport"] == "unix"
+        hand.ask("publish", "t", [10, 100_000])
+        assert [digest(subscription.recv(TIMEOUT).content) for _ in range(2)] == [
+            digest(payload(1, 10)),
+            digest(payload(2, 100_000)),
+        ]
+
+
+def test_without_a_unix_socket_they_come_by_broadcast(caplog: pytest.LogCaptureFixture) -> None:
+    with Agent(protocol=Protocol(KEY)) as publisher, stranger() as reader:
+        publisher.loop.run(publisher._answering.fast.stop_listening)
+        with caplog.at_level(logging.INFO, "pzc.subscriber"):
+            subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        publisher.publish("t", 1)
+        assert subscription.recv(TIMEOUT).content == 1
+        assert (subscription.transport, links_of(publisher)) == ("tcp", [])
+        assert publisher._publisher.dialects_of("t") == ("PZC01",)
+        assert any("comes by broadcast" in record.getMessage() for record in caplog.records)
+
+
+def test_a_publisher_behind_a_forwarder_is_heard_by_broadcast() -> None:
+    with Elsewhere(protocol=Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
+        reader.subscribe(publisher.rep_endpoint, "t")
+        assert (links_of(publisher), publisher._publisher.dialects_of("t")) == ([], ("PZC01",))
+
+
+@pytest.mark.parametrize("said", ["argument", "environment", "file"])
+def test_tcp_means_broadcast(said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if said == "environment":
+        monkeypatch.setenv("PZC_TRANSPORT", "tcp")
+    elif said == "file":
+        (tmp_path / "pzc.toml").write_text('[topics.t]\ntransport = "tcp"\n', encoding="utf-8")
+        monkeypatch.setenv("PZC_CONFIG", str(tmp_path / "pzc.toml"))
+    with pair() as (publisher, reader):
+        asked = "tcp" if said == "argument" else None
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", transport=asked)
+        assert (subscription.transport, links_of(publisher)) == ("tcp", [])
+        assert publisher._publisher.dialects_of("t") == ("PZC01",)
+
+
+def test_raw_frames_come_by_broadcast() -> None:
+    with pair() as (publisher, reader):
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", raw=True)
+        publisher.publish("t", 1)
+        assert len(subscription.recv(TIMEOUT).frames or ()) == 5
+        assert links_of(publisher) == []
+
+
+def test_an_original_publisher_is_heard_by_broadcast() -> None:
+    with Agent(protocol=Protocol("", accept=("PZC00",))) as publisher, Agent(protocol=Protocol("")) as reader:
+        subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        assert publisher.wait_for_subscribers("t", 1, TIMEOUT)
+        publisher.publish("t", 1)
+        assert subscription.recv(TIMEOUT).content == 1
+        assert links_of(publisher) == []
+
+
+def test_what_links_may_not_have_comes_by_broadcast() -> None:
+    with pair() as (publisher, reader):
+        publisher.advertise("t", policies=["block"])
+        subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        publisher.publish("t", 1)
+        assert subscription.recv(TIMEOUT).content == 1
+        assert links_of(publisher) == []
+
+
+def test_a_topic_that_does_not_leave_its_host_needs_no_transport() -> None:
+    with pair() as (publisher, reader), stranger() as other:
+        publisher.advertise("t", scope="host")
+        publisher.advertise("mine", scope="process")
+        assert reader.subscribe(publisher.rep_endpoint, "t").transport == "inproc"
+        assert other.subscribe(publisher.rep_endpoint, "t").transport == "unix"
+        with pytest.raises(PolicyRefused, match="does not leave its process"):
+            other.subscribe(publisher.rep_endpoint, "mine")
+
+
+def test_an_agent_is_one_subscriber_on_both_planes() -> None:
+    with pair() as (publisher, reader):
+        for transport in ("auto", "tcp"):
+            reader.subscribe(publisher.rep_endpoint, "t", transport=transport)
+        assert publisher.wait_for_subscribers("t", 1, TIMEOUT)
+        assert not publisher.wait_for_subscribers("t", 2, 0)
+
+
+def test_a_lossy_subscription_shares_the_link_of_a_stronger_policy() -> None:
+    with pair() as (publisher, reader):
+        waiting = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG)
+        lossy = reader.subscribe(publisher.rep_endpoint, "t", policy=latest())
+        for number in range(3):
+            publisher.publish("t", number)
+        assert links_of(publisher) == ["inproc"]
+        assert read(waiting, 3) == [0, 1, 2]
+        assert (read(lossy, 1), balance(lossy)) == ([2], 3)
+
+
+def test_a_restarted_publisher_is_followed_over_a_new_link() -> None:
+    with Agent(protocol=Protocol(KEY)) as reader, Child() as first:
+        subscription = reader.subscribe(first.rep, "t")
+        reader.request(first.rep, ["t", 3], TIMEOUT)
+        assert read(subscription, 3) == [0, 1, 2]
+        first.kill()
+        with Child(first.rep, first.pub) as second:
+            wait_until(lambda: subscription.gaps)
+            reader.request(second.rep, ["t", 3], TIMEOUT)
+            assert read(subscription, 3) == [0, 1, 2]
+            assert (subscription.transport, [gap.restarted for gap in subscription.gaps]) == ("unix", [True])
+            assert (subscription.received, subscription.dropped) == (6, 0)
+
+
+def test_a_publisher_that_comes_back_without_a_unix_socket_is_followed_over_tcp() -> None:
+    with stranger() as reader:
+        publisher = Agent(protocol=Protocol(KEY))
+        subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        assert subscription.transport == "unix"
+        publisher.stop()
+        with in_place_of(publisher, Elsewhere, publisher.rep_endpoint, protocol=Protocol(KEY)) as again:
+            again.loop.run(again._answering.fast.stop_listening)
+            wait_until(lambda: subscription.gaps)
+            assert again.publish("t", "here") == 1
+            assert read(subscription, 1) == ["here"]
+            assert (subscription.transport, balance(subscription)) == ("tcp", 1)
+
+
+def test_without_its_unix_socket_it_goes_on_over_tcp_with_all_accounted_for() -> None:
+    with Agent(protocol=Protocol(KEY)) as publisher, stranger() as reader:
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=drop(10_000))
+        for number in range(500):
+            publisher.publish("t", number)
+            if number == 250:
+                publisher.loop.run(publisher._answering.fast.stop_listening)
+                break_connections()
+        wait_until(lambda: balance(subscription) == 500)
+        assert subscription.transport == "tcp"
+
+
+def test_64_mib_lie_in_shared_memory_by_default(workers: Workers) -> None:
+    size = 64 << 20
+    hand, endpoint = workers.publisher()
+    with Agent(protocol=Protocol(KEY)) as reader:
+        subscription = reader.subscribe(endpoint, "t", policy=latest())
+        hand.ask("publish", "t", [size])
+        with subscription.recv_zero_copy(TIMEOUT) as notification:
+            told = hand.ask("statistics")
+            assert (told["ring"]["blocks"], [link["leases"] for link in told["links"]]) == (1, [1])
+            assert not notification.content.flags.writeable
+            assert digest(notification.content) == digest(payload(1, size))
+
+
+@pytest.mark.parametrize("policy", [drop(10), latest(1), latest(5)], ids=named)
+def test_a_reader_that_stands_still_accounts_for_everything(workers: Workers, policy: Policy) -> None:
+    publisher, endpoint = workers.publisher()
+    reader = workers.start()
+    assert reader.ask("subscribe", "s", endpoint, "t", policy, how="hash") == "unix"
+    sizes = [100, LARGE, 30_000] * 100
+    reader.freeze()
+    publisher.ask("publish", "t", sizes)
+    held = publisher.ask("statistics")["links"][0]["leases"]
+    reader.thaw()
+    received, dropped, found = reader.ask("account", "s", len(sizes))
+    assert received + dropped == len(sizes)
+    assert dropped > 0
+    assert held <= 2 + 5  # on their way, and kept
+    assert found == [(number, digest(payload(number, sizes[number - 1]))) for number, _ in found]
+
+
+def test_a_publisher_of_small_messages_has_as_much_patience_as_on_the_broadcast_plane(
+    workers: Workers,
+) -> None:
+    publisher, endpoint = workers.publisher()
+    reader = workers.start()
+    reader.ask("subscribe", "s", endpoint, "t", drop(10), how="hash")
+    reader.freeze()
+    publisher.ask("publish", "t", [64] * 5000)
+    assert publisher.ask("statistics")["links"][0]["topics"]["t"]["dropped"] == 0
+    reader.thaw()
+    received, dropped, _ = reader.ask("account", "s", 5000)
+    assert received + dropped == 5000
+
+
+def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((subscription_module, "QUICK"), (rounds, "TURN")):
+        monkeypatch.setattr(module, name, 100.0)  # also on a machine that is busy
+    got = Inbox()
+    with Agent(protocol=Protocol(KEY)) as publisher, stranger() as reader:
+        small = reader.subscribe(publisher.rep_endpoint, "t", got, policy=latest(1))
+        for number in range(20):
+            publisher.publish("t", number)
+            assert got.next().content == number
+        assert small.is_quick
+        (outlet,) = publisher._outlets.links.values()
+        with outlet.sending:  # so that all of them wait for one another
+            for number in range(50):
+                publisher.publish("t", number)
+        outlet.flush()
+        assert got.contents(50) == list(range(50))
+        assert small.dropped == 0
+
+
+@pytest.mark.parametrize("policy", [drop(), latest()], ids=named)
+def test_whoever_keeps_every_array_goes_on_getting_others(workers: Workers, policy: Policy) -> None:
+    publisher, endpoint = workers.publisher()
+    kept: list[Notification] = []
+    with Agent(protocol=Protocol(KEY)) as reader:
+        reader.subscribe(endpoint, "t", kept.append, policy=policy)
+        for number in range(1, 11):
+            publisher.ask("publish", "t", [LARGE], number)
+            wait_until(lambda number=number: len(kept) == number)
+        assert publisher.ask("statistics")["links"][0]["leases"] == 1
+    assert [digest(each.content) for each in kept] == [digest(payload(n, LARGE)) for n in range(1, 11)]
+
+
+@pytest.mark.parametrize("policy", [drop(20_000), latest(1)], ids=named)
+@pytest.mark.parametrize("size", [64, LARGE])
+def test_what_was_published_before_a_stop_is_accounted_for(
+    workers: Workers, policy: Policy, size: int
+) -> None:
+    count = 20_000 if size == 64 else 20
+    publisher, endpoint = workers.publisher()
+    reader = workers.start()
+    reader.ask("subscribe", "s", endpoint, "t", policy, how="hash")
+    publisher.ask("publish", "t", [size] * count)
+    publisher.stop()
+    received, dropped, found = reader.ask("account", "s", count)
+    assert received + dropped == count
+    assert found[-1] == (count, digest(payload(count, size)))
+
+
+def test_a_reader_has_not_received_what_is_in_its_socket() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        pipe = Pipe(Stream(ours))
+        assert pipe.drained
+        assert pipe.push([b"header", b"json", b"content", b"id", b""])
+        assert not pipe.drained
+        theirs.recv(1 << 16)
+        assert pipe.drained
+        pipe.close()
+        assert pipe.drained
+
+
+def test_a_stop_drops_what_a_reader_that_stands_still_cannot_take(workers: Workers) -> None:
+    publisher, endpoint = workers.publisher()
+    reader = workers.start()
+    reader.ask("subscribe", "s", endpoint, "t", latest(5), how="hash")
+    reader.freeze()
+    publisher.ask("publish", "t", [LARGE] * 20)
+    publisher.stop()
