@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ConfigError, JournalError
 from ..locking import lock_file
 from .rows import JournalRow, Rows
-from .segments import BLOB_BYTES, last_offset, remove_leftovers, write_segment
+from .segments import BLOB_BYTES, last_offset, prepare, remove_leftovers, write_segment
 
 if TYPE_CHECKING:
     from ...agents.mail.bursts import Burst
@@ -110,6 +110,7 @@ class Journal:
         try:
             remove_leftovers(self.directory, recorder)
             self._durable = last_offset(self.directory, recorder)
+            prepare()
         except BaseException:
             self._release()
             raise

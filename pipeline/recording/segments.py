@@ -41,6 +41,11 @@ PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "use_d
 _LEFTOVER = re.compile(r"\.(?:segment|blob)-(?P<recorder>.+)-[0-9a-f]+(?:\.to-[0-9]+)?(?:\.parquet)?\.tmp")
 
 
+def prepare() -> None:
+    """Let pyarrow load what its first array needs, which takes a third of a second: not while rows wait."""
+    pa.array([b""], pa.binary())
+
+
 def write_segment(directory: Path, recorder: str, first: int, rows: Rows) -> None:
     """Write rows, of which the first one has the offset ``first``.
 
