@@ -41,7 +41,8 @@ def test_alarms_beyond_the_bound_are_counted(
 def test_an_alarm_that_cannot_be_published_is_counted_and_the_next_one_comes(announcer: Announcer) -> None:
     heard: queue.Queue[Any] = queue.Queue()
     with Agent(protocol=Protocol("lab", "msgpack")) as listener:
-        listener.subscribe(announcer.agent.rep_endpoint, TOPIC, lambda told: heard.put(told.content))
+        endpoint = announcer.agent.rep_endpoint
+        listener.subscribe(endpoint, TOPIC, lambda told: heard.put(told.content), transport="tcp")
         announcer.tell([{"rule": object()}, {"rule": "high"}])
         assert heard.get(timeout=10) == {"rule": "high"}
     announcer.close()
