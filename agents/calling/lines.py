@@ -251,8 +251,9 @@ class Lines:
         with self._changed:
             idle = [line for kind in ("unix", "tcp") for line in _emptied(self._idle.get((endpoint, kind)))]
             self._without_lane.clear()
+            self._in_use += len(idle)  # until they are closed: `close` waits for that
         for line in idle:
-            line.transport.close()
+            self.discard(line)
 
     def _returned(self) -> None:
         with self._changed:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import zmq
@@ -181,8 +182,9 @@ def test_a_line_that_is_given_back_while_the_pool_closes_is_closed(
     assert not line.transport.idle()
 
 
-def test_the_pool_is_closed_when_the_last_line_that_was_given_back_is(
-    context: Context, server: zmq.Socket[bytes], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_the_pool_is_closed_when_the_last_line_that_is_being_closed_is(
+    context: Context, server: zmq.Socket[bytes], monkeypatch: pytest.MonkeyPatch, forgotten: bool
 ) -> None:
     """Whoever closed the pool ends the context next, and with it the sockets of that line."""
     pool, over = Lines(context), threading.Event()
@@ -195,13 +197,18 @@ def test_the_pool_is_closed_when_the_last_line_that_was_given_back_is(
         real()
 
     monkeypatch.setattr(line.transport, "close", close)
-    pool.closed.set()
-    giving = threading.Thread(target=pool.give, args=(line,))
-    giving.start()
+    if forgotten:
+        pool.give(line)
+        end = partial(pool.forget, line.endpoint)
+    else:
+        pool.closed.set()
+        end = partial(pool.give, line)
+    ending = threading.Thread(target=end)
+    ending.start()
     assert closing.wait(TIMEOUT)
     pool.close(TIMEOUT)
     over.set()
-    giving.join(TIMEOUT)
+    ending.join(TIMEOUT)
     assert seen == [False]
 
 
