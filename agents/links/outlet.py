@@ -47,7 +47,7 @@ RETURN = 4.0
 host may be loaded. That of a dead process is seen at once."""
 
 GATHERED = 256
-"""Messages of a burst that wait for one another."""
+"""Messages of a burst that wait for one another, at most half of the smallest window of those waited for."""
 
 _SEND, _WAIT, _DROP = Verdict.SEND, Verdict.WAIT, Verdict.DROP
 
@@ -97,7 +97,7 @@ class Outlet:
         self.sending = threading.Lock()
         self._alone_since = now
         self._meter, self._done_after = Meter(), Sampled()
-        self._waits_since = 0.0
+        self._waits_since, self._gathers = 0.0, GATHERED
         self._ahead = self._bytes_ahead = self._leases_ahead = self._bytes_kept = 0
 
     def __repr__(self) -> str:
@@ -117,7 +117,8 @@ class Outlet:
 
     def begin(self, topic: str, policy: Policy, window: int | None, last: int) -> None:
         """Begin the flow of a topic after its number ``last``, or change the one that there is."""
-        leg = self.legs.get(topic)
+        half = GATHERED if policy.lossy else max(1, (window or policy.bound) // 2)
+        self._gathers, leg = min(self._gathers, half), self.legs.get(topic)
         if leg is None:
             self.legs[topic] = Leg(self, topic, Flow(policy, window), last, last, last)
         else:
@@ -312,7 +313,7 @@ class Outlet:
         To be asked after each message of a burst.
         """
         waiting = len(self.queue)
-        if waiting >= GATHERED or self.queue.lent >= LENT or self.kind != "unix":
+        if waiting >= self._gathers or self.queue.lent >= LENT or self.kind != "unix":
             return True
         if waiting <= 1:
             self._waits_since = now

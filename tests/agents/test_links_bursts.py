@@ -69,3 +69,13 @@ def test_what_lies_in_blocks_waits_for_no_more_of_its_burst_than_fits_a_cache() 
         agent.publish("t", array)
         assert outlet.waiting == 1
         assert outlet.queue.lent > LENT // 4
+
+
+@pytest.mark.usefixtures("endless")
+def test_half_of_a_window_goes_while_the_other_half_is_being_published() -> None:
+    with Agent() as agent, UnixReader(agent, wish("t", bound=8)) as reader:
+        outlet = opened(agent, reader)
+        for number in range(5):
+            agent.publish("t", number)
+        assert reader.numbers(4) == [1, 2, 3, 4]
+        assert outlet.waiting == 1
