@@ -8,8 +8,9 @@ A subscription takes the first link to its publisher that fits, and opens one wh
     unix        unix                             unix, or PeerLost
     tcp         tcp                              tcp
 
-Agents share a link when their protocols send and accept the same. A link ends with its last subscription;
-a forked child begins with none.
+Agents share a link when their protocols send and accept the same. Lossy subscriptions that did not ask for a
+way share links of their own, so that none of them can hold up a `block`. A link ends with its last
+subscription; a forked child begins with none.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Key = tuple[str, Hashable]
 
 
 class _Table:
-    """Every link of the process, by publisher and protocol."""
+    """Every link of the process, by publisher, protocol, and whether it is for lossy ones only."""
 
     def __init__(self) -> None:
         self.forget()
@@ -54,11 +55,11 @@ class _Table:
 
     def fitting(self, key: Key, transport: str) -> Inlet | None:
         """A link to that publisher that a subscription may take."""
-        agent_id, fingerprint = key
+        agent_id, kind = key
         with self.lock:
             for inlet, its in self.inlets.items():
                 if (
-                    its == fingerprint
+                    its == kind
                     and inlet.peer.agent_id == agent_id
                     and transport in ("auto", inlet.wanted)
                     and not inlet.ended
@@ -71,9 +72,9 @@ class _Table:
         with self.lock:
             return self._opening.setdefault(key, threading.Lock())
 
-    def enter(self, inlet: Inlet, fingerprint: Hashable) -> None:
+    def enter(self, inlet: Inlet, kind: Hashable) -> None:
         with self.lock:
-            self.inlets[inlet] = fingerprint
+            self.inlets[inlet] = kind
 
     def leave(self, inlet: Inlet) -> None:
         with self.lock:
@@ -100,7 +101,12 @@ def check(peer: Peer, subscription: Subscription) -> None:
 
 
 def subscribe(
-    protocol: Protocol, peer: Peer, subscription: Subscription, transport: str, deadline: float
+    protocol: Protocol,
+    peer: Peer,
+    subscription: Subscription,
+    transport: str,
+    deadline: float,
+    apart: bool = False,
 ) -> None:
     """Put a subscription on a link to its publisher; returns when that has confirmed it.
 
@@ -110,6 +116,7 @@ def subscribe(
         subscription: new.
         transport: ``auto``, ``inproc``, ``unix`` or ``tcp``.
         deadline: in monotonic seconds.
+        apart: on one for lossy subscriptions only.
 
     Raises:
         PolicyRefused: when the publisher does not offer what is asked for.
@@ -117,7 +124,8 @@ def subscribe(
         CallTimeout: when it did not confirm by the deadline.
     """
     check(peer, subscription)
-    key = (peer.agent_id, protocol.fingerprint)
+    kind = (protocol.fingerprint, apart)
+    key = (peer.agent_id, kind)
     opening = _table.opening(key)
     if not opening.acquire(timeout=max(0.0, deadline - time.monotonic())):
         raise CallTimeout(f"the link to {peer.endpoint} is being opened by another thread, which takes long")
@@ -125,12 +133,12 @@ def subscribe(
         inlet = _table.fitting(key, transport)
         if inlet is None:
             try:
-                _open(protocol, peer, subscription, transport, deadline)
+                _open(protocol, peer, subscription, transport, deadline, kind)
             except (Refused, Starved) as exc:
                 if transport != "auto" or type(exc) not in (Refused, Starved):
                     raise
                 logger.info("the link to %s goes over tcp: %s", peer.endpoint, exc)
-                _open(protocol, peer, subscription, "tcp", deadline)
+                _open(protocol, peer, subscription, "tcp", deadline, kind)
             return
     finally:
         opening.release()
@@ -138,14 +146,19 @@ def subscribe(
     try:
         inlet.add(subscription, deadline)
     except SubscriptionClosed:  # it ended at this moment
-        subscribe(protocol, peer, subscription, transport, deadline)
+        subscribe(protocol, peer, subscription, transport, deadline, apart)
     except BaseException:
         _table.of.pop(subscription, None)
         raise
 
 
 def _open(
-    protocol: Protocol, peer: Peer, subscription: Subscription, transport: str, deadline: float
+    protocol: Protocol,
+    peer: Peer,
+    subscription: Subscription,
+    transport: str,
+    deadline: float,
+    kind: Hashable,
 ) -> None:
     inlet = Inlet(protocol, peer, _table.leave)
     _table.of[subscription] = inlet
@@ -154,7 +167,7 @@ def _open(
     except BaseException:
         _table.of.pop(subscription, None)
         raise
-    _table.enter(inlet, protocol.fingerprint)
+    _table.enter(inlet, kind)
 
 
 def remove(subscription: Subscription) -> None:

@@ -160,7 +160,7 @@ class Subscribing:
         reserve = min(LINK_TIME, (deadline - time.monotonic()) / 2)
         if near:
             try:
-                return self._begin(peer, made, near, initial, deadline, reserve)
+                return self._begin(peer, made, near, initial, deadline, reserve, apart=True)
             except (PeerLost, Refused, CallTimeout) as exc:
                 logger.info("%r of %s comes by broadcast: %s", topic, endpoint, exc)
         try:
@@ -168,7 +168,7 @@ class Subscribing:
         except CallTimeout as unplaced:  # kept no longer: its traceback holds this frame
             try:
                 now = self._requester.peer(endpoint, deadline)
-                subscription = self._begin(now, made, "tcp", initial, deadline)
+                subscription = self._begin(now, made, "tcp", initial, deadline, apart=True)
             except Refused as exc:
                 raise unplaced from exc
             self._counters.add("broadcast_replaced")
@@ -184,9 +184,19 @@ class Subscribing:
         return "unix" if peer.details.get("lane") else ""
 
     def _begin(
-        self, peer: Peer, make: _Made, way: str, initial: bool, deadline: float, reserve: float = 0.0
+        self,
+        peer: Peer,
+        make: _Made,
+        way: str,
+        initial: bool,
+        deadline: float,
+        reserve: float = 0.0,
+        apart: bool = False,
     ) -> Subscription:
-        """A confirmed subscription by a way of links, or with none by broadcast, in time for a reserve."""
+        """A confirmed subscription by a way of links, or with none by broadcast, in time for a reserve.
+
+        With ``apart`` a link is for lossy subscriptions only.
+        """
         subscription = make(peer, self._on_close)
         subscription.arrivals.offset_ms = peer.offset_ms
         subscription.who = self.subscriber.who
@@ -195,7 +205,8 @@ class Subscribing:
         try:
             if way:
                 self._linked[subscription] = None
-                join = readers.subscribe if subscription.policy.name == "mailbox" else inlets.subscribe
+                link = partial(inlets.subscribe, apart=apart)
+                join = readers.subscribe if subscription.policy.name == "mailbox" else link
                 join(self._protocol, peer, subscription, way, deadline - reserve)
             else:
                 self._broadcast(peer, subscription, deadline - reserve)
@@ -326,7 +337,7 @@ class Subscribing:
             return
         try:
             way = "tcp" if subscription in self._forced else "auto"
-            inlets.subscribe(self._protocol, peer, subscription, way, deadline)
+            inlets.subscribe(self._protocol, peer, subscription, way, deadline, apart=True)
         except Refused as exc:
             typed.end(subscription, exc)
             return

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pzc import Agent, Notification, Policy, PolicyRefused, Protocol, drop, latest
+from pzc import Agent, Notification, Policy, PolicyRefused, Protocol, block, drop, latest
 from pzc.agents.links.pipe import Pipe
 from pzc.agents.notifying import rounds
 from pzc.agents.notifying import subscription as subscription_module
@@ -150,15 +150,39 @@ def test_an_agent_is_one_subscriber_on_both_planes() -> None:
         assert not publisher.wait_for_subscribers("t", 2, 0)
 
 
-def test_a_lossy_subscription_shares_the_link_of_a_stronger_policy() -> None:
+def test_lossy_subscriptions_share_a_link_of_their_own() -> None:
     with pair() as (publisher, reader):
-        waiting = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG)
-        lossy = reader.subscribe(publisher.rep_endpoint, "t", policy=latest())
+        for policy in (LONG, latest(), drop()):
+            reader.subscribe(publisher.rep_endpoint, "t", policy=policy)
+        assert links_of(publisher) == ["inproc", "inproc"]
+
+
+def test_a_lossy_subscription_shares_the_link_of_a_stronger_policy_when_it_asks_for_that_way() -> None:
+    with pair() as (publisher, reader):
+        waiting = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="inproc")
+        lossy = reader.subscribe(publisher.rep_endpoint, "t", policy=latest(), transport="inproc")
         for number in range(3):
             publisher.publish("t", number)
         assert links_of(publisher) == ["inproc"]
         assert read(waiting, 3) == [0, 1, 2]
         assert (read(lossy, 1), balance(lossy)) == ([2], 3)
+
+
+@pytest.mark.parametrize("near", [True, False], ids=["inproc", "unix"])
+def test_a_lossy_subscription_that_nobody_reads_does_not_hold_up_a_block_of_the_same_process(
+    near: bool,
+) -> None:
+    with (
+        Agent(protocol=Protocol(KEY)) as publisher,
+        Agent(protocol=Protocol(KEY)) if near else stranger() as reader,
+    ):
+        waiting = reader.subscribe(publisher.rep_endpoint, "t", policy=block(2))
+        unread = reader.subscribe(publisher.rep_endpoint, "t", policy=drop(1000))
+        for number in range(10):
+            publisher.publish("t", number)
+            assert waiting.recv(TIMEOUT).content == number
+        assert (waiting.transport, unread.transport) == (("inproc", "inproc") if near else ("unix", "unix"))
+        assert read(unread, 10) == [*range(10)]
 
 
 def test_a_restarted_publisher_is_followed_over_a_new_link() -> None:
