@@ -136,7 +136,7 @@ URN = uuid.UUID(GOOD).urn
         GOOD[:-1] + "\n",
         "1_" + GOOD[2:],
         "g" + GOOD[1:],
-        uuid.uuid4().hex,
+        "c2c1c251b47a492e911e2fa0983cc98f",
         GOOD[:12] + "7" + GOOD[13:],
         GOOD[:16] + "0" + GOOD[17:],
     ],
