@@ -43,7 +43,9 @@ def json_of(content: object) -> Any:
         ({"a": [1, {"b": "c"}]}, Value(value_json='{"a": [1, {"b": "c"}]}')),
         (b"\x00\xff", Value(value_json='{"bytes": "AP8="}')),
         (1 + 2j, Value(value_json='{"complex": [1.0, 2.0]}')),
-        pytest.param(set("hgfedcba"), Value(value_json='{"set": ["a", "b", "c", "d", "e", "f", "g", "h"]}'), id="set"),
+        pytest.param(
+            set("hgfedcba"), Value(value_json='{"set": ["a", "b", "c", "d", "e", "f", "g", "h"]}'), id="set"
+        ),
         (
             [np.longdouble(0.5), np.float32(0.1), np.uint8(3)],
             Value(value_json="[0.5, 0.10000000149011612, 3]"),
