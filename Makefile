@@ -18,7 +18,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes are started, and each would compile everything
 
-.PHONY: help demo bench test check format wheel-test clean java python
+.PHONY: help demo bench test check findings format wheel-test clean java python
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -27,6 +27,7 @@ help:
 	@echo "make bench        how fast calls and notifications are beside other libraries (half an hour)"
 	@echo "make test         the tests (those of the pipeline need Java 17)"
 	@echo "make check        format, lint, types, layer contracts"
+	@echo "make findings     which known faults are open, which are closed"
 	@echo "make format       rewrite the code in the project's format"
 	@echo "make wheel-test   build the wheel and test it in an environment of its own"
 	@echo "make clean        remove everything that these commands made"
@@ -101,6 +102,11 @@ check: $(STAMP)
 	@$(BIN)/basedpyright
 	@echo "==> layer contracts"
 	@$(BIN)/lint-imports --no-logo
+	@echo "==> the contract's tests know public names only"
+	@$(BIN)/python -P tests/contract/rules.py
+
+findings: $(STAMP)
+	@$(BIN)/pytest --findings --collect-only -qq -n 0 tests/contract
 
 format: $(STAMP)
 	@$(BIN)/ruff check --select I --fix .

@@ -1,0 +1,5 @@
+"""Bytes, keys, limits and errors, without sockets, clocks or threads; ``__all__`` names what is public."""
+
+from .limits import Limits
+
+__all__ = ["Limits"]

@@ -5,5 +5,6 @@
 
 from .clock import FakeClock
 from .memory import memory_pair
+from .timings import Timings
 
-__all__ = ["FakeClock", "memory_pair"]
+__all__ = ["FakeClock", "Timings", "memory_pair"]

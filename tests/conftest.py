@@ -87,6 +87,9 @@ settings.load_profile("pzc-ci" if os.environ.get("CI") else "pzc")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--installed", action="store_true", help="refuse to test a pzc outside site-packages")
+    parser.addoption(
+        "--findings", action="store_true", help="print which known faults are open; runs nothing"
+    )
     parser.addini("leak_wait", default="5", help="seconds that a test's leftovers may take to go away")
 
 
@@ -94,6 +97,10 @@ def pytest_configure(config: pytest.Config) -> None:
     _clear_settings()
     os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
     _make_importable(config)
+    if config.getoption("--findings"):
+        from tests.contract.findings.listing import Listing
+
+        config.pluginmanager.register(Listing())
     place = _place_of_pzc()
     if config.getoption("--installed") and Path(sysconfig.get_path("purelib")) not in place.parents:
         raise pytest.UsageError(f"--installed: pzc was imported from {place}, not from site-packages")
