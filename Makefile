@@ -18,22 +18,21 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes are started, and each would compile everything
 
-.PHONY: help demo bench test check findings format wheel-test clean java python
+.PHONY: help demo bench test test-all test-rest check findings format wheel-test clean java python
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo         the lab demo: four instruments, a recorder, Spark, a report (needs Java 17)"
 	@echo "make bench        how fast calls and notifications are beside other libraries (half an hour)"
-	@echo "make test         the tests (those of the pipeline need Java 17)"
+	@echo "make test         the tests, about six minutes (those of the pipeline need Java 17)"
+	@echo "make test-all     those, and what takes long: kills, clusters, networks, demos, long properties"
 	@echo "make check        format, lint, types, layer contracts"
 	@echo "make findings     which known faults are open, which are closed"
 	@echo "make format       rewrite the code in the project's format"
 	@echo "make wheel-test   build the wheel and test it in an environment of its own"
 	@echo "make clean        remove everything that these commands made"
 
-# On a shared machine a test may fail because the machine stood still; alone and at once it may not fail again.
-once_more = $(if $(CI),|| { test $$? -eq 1 && echo "==> the failed tests once more" && $(1) --last-failed; })
 wheel_pytest = bin/pytest -m 'not once' -o cache_dir=.venv/wheel/.pytest_cache --config-file ../../pyproject.toml --rootdir ../.. --installed ../../tests
 
 # Sets $$python to the first usable interpreter.
@@ -91,7 +90,13 @@ bench: $(STAMP)
 test: $(STAMP)
 	@$(java_works) || { echo; echo "!!! THE PIPELINE TESTS ARE SKIPPED"; $(say_java); echo; } >&2
 	@echo "==> tests"
-	@$(BIN)/pytest $(ARGS) $(call once_more,$(BIN)/pytest $(ARGS))
+	@$(BIN)/python -P tests/gate.py quick $(ARGS)
+
+test-all: test test-rest
+
+test-rest: $(STAMP)
+	@echo "==> kills, clusters, networks, demos, long properties"
+	@$(BIN)/python -P tests/gate.py rest $(ARGS)
 
 check: $(STAMP)
 	@echo "==> format"
@@ -122,7 +127,7 @@ wheel-test: $(STAMP)
 	@$(VENV)/wheel/bin/python -m pip install --quiet --upgrade pip
 	@$(VENV)/wheel/bin/python -m pip install "$$(echo dist/pzc-*.whl)[$(EXTRAS)]"
 	@echo "==> tests against the wheel"
-	@cd $(VENV)/wheel && $(wheel_pytest) $(call once_more,$(wheel_pytest))
+	@cd $(VENV)/wheel && $(wheel_pytest)
 
 clean:
 	rm -rf $(VENV) build dist pzc.egg-info demo-report .hypothesis .import_linter_cache .pytest_cache .ruff_cache

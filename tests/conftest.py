@@ -1,13 +1,7 @@
-"""What every test gets: examples that can be imported, settings of its own, and a watch for leaks.
-
-After each test, threads, file descriptors and child processes must be back to what they were before it;
-the same holds for each module, so that its fixtures are watched as well. For process-wide machinery such as
-Spark's JVM, ``@pytest.mark.allow_leaks("reason")`` exempts a test, and ``pytestmark`` a module.
-"""
+"""What every test gets: examples that can be imported, settings of its own, and a watch for leaks."""
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib.util
 import os
@@ -16,16 +10,11 @@ import socket
 import sys
 import sysconfig
 import tempfile
-import threading
-import time
-import traceback
-from collections import Counter
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 import zmq
 from hypothesis import settings
@@ -76,17 +65,15 @@ def free_port() -> int:
 DISCOVERY_PORT = free_port()
 """Of this run and its child processes: agents of another run on this machine are not found."""
 
-DEVICES = {"/dev/null", "/dev/random", "/dev/urandom"}
-DESCRIPTORS = "/proc/self/fd"
-
 # A shared machine may stop a test at any moment, so an example has no deadline.
 settings.register_profile("pzc", deadline=None)
 settings.register_profile("pzc-ci", deadline=None, derandomize=True, database=None, print_blob=True)
-settings.load_profile("pzc-ci" if os.environ.get("CI") else "pzc")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--installed", action="store_true", help="refuse to test a pzc outside site-packages")
+    parser.addoption("--tier", choices=("quick", "rest"), help="how many examples properties are tried with")
+    parser.addoption("--outcomes", type=Path, help="file that tells what became of every test")
     parser.addoption(
         "--findings", action="store_true", help="print which known faults are open; runs nothing"
     )
@@ -97,13 +84,42 @@ def pytest_configure(config: pytest.Config) -> None:
     _clear_settings()
     os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
     _make_importable(config)
+    config.pluginmanager.import_plugin("tests.leaks")
+    _choose_effort(config.getoption("--tier") == "quick")
     if config.getoption("--findings"):
         from tests.contract.findings.listing import Listing
 
         config.pluginmanager.register(Listing())
+    path = config.getoption("--outcomes")
+    if path is not None and not _distributed(config):
+        from tests.outcomes import Outcomes
+
+        config.pluginmanager.register(Outcomes(Path(path)))
     place = _place_of_pzc()
     if config.getoption("--installed") and Path(sysconfig.get_path("purelib")) not in place.parents:
         raise pytest.UsageError(f"--installed: pzc was imported from {place}, not from site-packages")
+
+
+def _distributed(config: pytest.Config) -> bool:
+    """True in a process that runs tests for another one, which collects what became of them."""
+    return hasattr(config, "workerinput")
+
+
+def _choose_effort(quick: bool) -> None:
+    from tests.effort import QUICK, many
+
+    if quick:
+        os.environ[QUICK] = "1"
+    profile = "pzc-ci" if os.environ.get("CI") else "pzc"
+    settings.register_profile("tests", settings.get_profile(profile), max_examples=many(100))
+    settings.load_profile("tests")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Tests of one file stay in one process, and so do those of one group."""
+    from tests.scheduling import Scheduling
+
+    return Scheduling(config, log)
 
 
 def pytest_report_header() -> str:
@@ -111,12 +127,14 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what starts a JVM last, and skip it where there is no Java; mark what is tested once."""
+    """Run what needs a JVM first and in one process, and skip it where there is no Java; mark what is tested once."""
     for item in items:
         if item.path.name not in WHEEL.get(item.path.parent.name, ()):
             item.add_marker(pytest.mark.once)
-    items.sort(key=lambda item: item.get_closest_marker("java") is not None)
-    if not items or items[-1].get_closest_marker("java") is None:
+        if item.get_closest_marker("java"):
+            item.add_marker(pytest.mark.xdist_group("java"))
+    items.sort(key=lambda item: item.get_closest_marker("java") is None)
+    if not items or items[0].get_closest_marker("java") is None:
         return
     from pzc.pipeline.spark.session import require_java
     from pzc.protocol.errors import MissingRequirement
@@ -185,70 +203,3 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("pzc-tests", "local[2]")
     yield session
     session.stop()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _module_leaks(request: pytest.FixtureRequest, _process_wide_machinery: None) -> Iterator[Counter[object]]:
-    before = _census()
-    yield before
-    _report(request.node, _leaked(request, before))
-
-
-@pytest.fixture(autouse=True)
-def _leaks(request: pytest.FixtureRequest, _module_leaks: Counter[object]) -> Iterator[None]:
-    before = _census()
-    yield
-    left = _leaked(request, before)
-    _module_leaks.update(left)  # told once, not again at the end of the module
-    _report(request.node, left)
-
-
-def _census() -> Counter[object]:
-    found: Counter[object] = Counter(threading.enumerate())
-    found.update(psutil.Process().children(recursive=True))
-    found.update(_descriptors())
-    return found
-
-
-def _descriptors() -> Iterator[str]:
-    """Targets such as ``socket:[4711]`` or ``anon_inode:[eventfd]``; only Linux tells them."""
-    for number in os.listdir(DESCRIPTORS) if os.path.isdir(DESCRIPTORS) else ():
-        with contextlib.suppress(FileNotFoundError):  # the one that listed the directory
-            target = os.readlink(f"{DESCRIPTORS}/{number}")
-            if target not in DEVICES:
-                yield target
-
-
-def _leaked(request: pytest.FixtureRequest, before: Counter[object]) -> Counter[object]:
-    allowed = request.node.get_closest_marker("allow_leaks") is not None
-    deadline = time.monotonic() + (0 if allowed else float(request.config.getini("leak_wait")))
-    pause = threading.Event()
-    while (left := _census() - before) and time.monotonic() < deadline:
-        gc.collect()
-        pause.wait(0.02)
-    return left
-
-
-def _report(node: pytest.Item | pytest.Collector, left: Counter[object]) -> None:
-    marker = node.get_closest_marker("allow_leaks")
-    if marker is not None:
-        if not (marker.args and isinstance(marker.args[0], str) and marker.args[0].strip()):
-            pytest.fail(
-                "allow_leaks needs a reason: @pytest.mark.allow_leaks('Spark keeps its JVM')", pytrace=False
-            )
-    elif left:
-        lines = "\n".join(f"  {count} x {_describe(thing)}" for thing, count in left.items())
-        pytest.fail(f"{node.nodeid} left behind:\n{lines}", pytrace=False)
-
-
-def _describe(thing: object) -> str:
-    if isinstance(thing, threading.Thread):
-        frame = sys._current_frames().get(thread) if (thread := thing.ident) else None
-        stack = "".join(traceback.format_stack(frame)) if frame else "    (it has just ended)"
-        return f"thread {thing.name!r}{' (daemon)' if thing.daemon else ''} at\n{stack.rstrip()}"
-    if isinstance(thing, psutil.Process):
-        try:
-            return f"child process {thing.pid} ({thing.status()}): {' '.join(thing.cmdline())}"
-        except psutil.NoSuchProcess:
-            return f"child process {thing.pid} (it has just ended)"
-    return f"file descriptor of {thing}"

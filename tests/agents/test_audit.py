@@ -26,6 +26,7 @@ from pzc.testing.clock import FakeClock
 
 from tests.agents.calling import run_in_fork, until
 from tests.agents.notifying import run_threads
+from tests.effort import many
 
 TIMEOUT = 20.0
 WHO = ("alice", "bd327a1e06f7806ef556e490e37d9005", "unix pid 4711 uid 1000")
@@ -138,7 +139,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=many(30))
 @given(st.lists(ANYTHING, max_size=20), st.dictionaries(st.text(), ANYTHING, max_size=20), st.text())
 def test_any_arguments_make_one_line_of_bounded_length(
     tmp_path_factory: pytest.TempPathFactory, args: list[Any], kwargs: dict[str, Any], error: str

@@ -30,6 +30,7 @@ from pzc.agents.messages import read_refusal
 from pzc.protocol.frames import Kind
 
 from tests.agents.calling import KEY, TIMEOUT, Frames, Gate, Middle, RawPeer, counts, in_thread, lines
+from tests.effort import many
 
 SENDER = "0123456789abcdef" * 2
 
@@ -135,7 +136,7 @@ HEADERS = st.one_of(
 SERIALIZERS = st.one_of(st.sampled_from([b"json", b"pickle", b"msgpack", b"buffers"]), st.binary(max_size=9))
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(st.lists(st.tuples(HEADERS, SERIALIZERS, *[st.binary(max_size=60)] * 3), min_size=1, max_size=5))
 def test_random_frames_are_each_answered_once_and_counted(messages: list[tuple[bytes, ...]]) -> None:
     with _Shared() as (agent, peer):

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from pzc.agents.stubs.stubs import stub_text
 from pzc.agents.stubs.typing_helpers import remote_method
 
+from tests.effort import many
+
 HOSTILE = [
     "import os",
     "os.system('x')",
@@ -186,7 +188,7 @@ def test_an_original_server_tells_names_only() -> None:
     assert ast.unparse(members["ramp"][0].returns) == "_pzc.RemoteAttribute"
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=many(60), suppress_health_check=[HealthCheck.too_slow])
 @given(NAMES, st.dictionaries(NAMES, ENTRIES, max_size=3), TEXTS)
 def test_nothing_that_a_server_tells_becomes_code(name: str, table: dict[str, Any], doc: str) -> None:
     text = stub_text(name, table, doc)

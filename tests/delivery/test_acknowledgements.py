@@ -10,6 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pzc.delivery.acknowledgements import MAX_OTHERS, Acknowledger, Unacknowledged
 from pzc.protocol.errors import LocalProtocolError, RemoteProtocolError
 
+from tests.effort import many
+
 TIMEOUT = 20
 
 
@@ -114,7 +116,7 @@ class Connections(RuleBasedStateMachine):
 
 
 TestConnections = Connections.TestCase
-TestConnections.settings = settings(max_examples=150, stateful_step_count=50)
+TestConnections.settings = settings(max_examples=many(150), stateful_step_count=50)
 
 
 @given(st.data())

@@ -9,6 +9,8 @@ from pzc.delivery.flows import Flow, Verdict
 from pzc.delivery.policies import Policy, block, drop, latest, mailbox
 from pzc.protocol.errors import ConfigError, LocalProtocolError, PolicyRefused
 
+from tests.effort import many
+
 BOUNDS = st.integers(1, 4)
 LOSSY = st.builds(drop, BOUNDS) | st.builds(latest, BOUNDS)
 ANY = LOSSY | BOUNDS.map(lambda slots: block(slots=slots))
@@ -162,7 +164,7 @@ class Publisher(RuleBasedStateMachine):
 
 
 TestPublisher = Publisher.TestCase
-TestPublisher.settings = settings(max_examples=150, stateful_step_count=40)
+TestPublisher.settings = settings(max_examples=many(150), stateful_step_count=40)
 
 
 class Window(RuleBasedStateMachine):
@@ -205,7 +207,7 @@ class Window(RuleBasedStateMachine):
 
 
 TestWindow = Window.TestCase
-TestWindow.settings = settings(max_examples=60, stateful_step_count=40)
+TestWindow.settings = settings(max_examples=many(60), stateful_step_count=40)
 
 
 def publish(flow: Flow[int], first: int, last: int, ready: bool = False) -> None:

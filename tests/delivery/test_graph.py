@@ -10,6 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pzc.delivery.graph import TopicGraph
 from pzc.protocol.errors import CycleRefused, Refused, UnknownName
 
+from tests.effort import many
+
 TOPICS = "abcdef"
 EDGE = st.tuples(st.sampled_from(TOPICS), st.sampled_from(TOPICS))
 
@@ -71,7 +73,7 @@ class Registry(RuleBasedStateMachine):
 
 
 TestRegistry = Registry.TestCase
-TestRegistry.settings = settings(max_examples=60, stateful_step_count=40)
+TestRegistry.settings = settings(max_examples=many(60), stateful_step_count=40)
 
 
 def test_a_cycle_is_refused_as_a_value_error_that_names_both_topics() -> None:

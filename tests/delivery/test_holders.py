@@ -8,6 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pzc.delivery.holders import Held, Holders
 from pzc.protocol.errors import Refused
 
+from tests.effort import many
+
 
 def test_an_agent_is_known_from_its_first_thing_to_its_last() -> None:
     holders: Holders[str] = Holders()
@@ -199,4 +201,4 @@ class Server(RuleBasedStateMachine):
 
 
 TestServer = Server.TestCase
-TestServer.settings = settings(max_examples=150, stateful_step_count=40)
+TestServer.settings = settings(max_examples=many(150), stateful_step_count=40)

@@ -10,6 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pzc.delivery.leases import BlockState, LeaseLedger
 from pzc.protocol.errors import LocalProtocolError
 
+from tests.effort import many
+
 BLOCKS = st.integers(1, 4)
 HOLDERS = st.sampled_from("abc")
 FREE, WRITING, LIVE, RETIRED = BlockState
@@ -110,7 +112,7 @@ class Ring(RuleBasedStateMachine):
 
 
 TestRing = Ring.TestCase
-TestRing.settings = settings(max_examples=120, stateful_step_count=40)
+TestRing.settings = settings(max_examples=many(120), stateful_step_count=40)
 
 
 class Retired(RuleBasedStateMachine):
@@ -147,7 +149,7 @@ class Retired(RuleBasedStateMachine):
 
 
 TestRetired = Retired.TestCase
-TestRetired.settings = settings(max_examples=50, stateful_step_count=20)
+TestRetired.settings = settings(max_examples=many(50), stateful_step_count=20)
 
 
 def live(block: int, *holders: str) -> LeaseLedger:

@@ -7,6 +7,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pzc.delivery.locks import Changed, Event, Granted, Lock, Owner, Refusal, Removed, Waiting
 from pzc.protocol.errors import LockedBy, LockLost
 
+from tests.effort import many
+
 AGENTS = ["a", "b", "c"]
 OWNERS = [Owner(f"key of {agent}", agent, f"{agent}{n}") for agent in AGENTS for n in (1, 2)]
 SECONDS = st.integers(0, 48).map(lambda n: n / 4)
@@ -217,4 +219,4 @@ class Clients(RuleBasedStateMachine):
 
 
 TestClients = Clients.TestCase
-TestClients.settings = settings(max_examples=200, stateful_step_count=50)
+TestClients.settings = settings(max_examples=many(200), stateful_step_count=50)

@@ -23,6 +23,8 @@ from pzc.delivery.mail import (
 from pzc.delivery.mailboxes import Mailboxes
 from pzc.delivery.policies import Policy, mailbox
 
+from tests.effort import many
+
 POLICIES = {
     "live": mailbox(4, 8),
     "archive": mailbox(4, 8, name="archive", keep=100.0),
@@ -343,4 +345,4 @@ class Lab(RuleBasedStateMachine):
 
 
 TestLab = Lab.TestCase
-TestLab.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+TestLab.settings = settings(max_examples=many(120), stateful_step_count=50, deadline=None)

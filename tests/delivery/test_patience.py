@@ -6,6 +6,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from pzc.delivery.patience import Patience
 
+from tests.effort import many
+
 LINKS = st.sampled_from("abc")
 
 
@@ -47,7 +49,7 @@ class Publications(RuleBasedStateMachine):
 
 
 TestPublications = Publications.TestCase
-TestPublications.settings = settings(max_examples=100, stateful_step_count=30)
+TestPublications.settings = settings(max_examples=many(100), stateful_step_count=30)
 
 
 def test_a_link_that_missed_is_not_waited_for_until_it_acknowledges() -> None:

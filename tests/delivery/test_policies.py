@@ -21,6 +21,8 @@ from pzc.delivery.policies import (
 )
 from pzc.protocol.errors import ConfigError
 
+from tests.effort import many
+
 
 class Reader(RuleBasedStateMachine):
     """An inbox beside the plain list of what should be in it."""
@@ -79,7 +81,7 @@ class Reader(RuleBasedStateMachine):
 
 
 TestReader = Reader.TestCase
-TestReader.settings = settings(max_examples=150, stateful_step_count=40)
+TestReader.settings = settings(max_examples=many(150), stateful_step_count=40)
 
 
 def offered(policy: Policy, count: int) -> Inbox[int]:

@@ -8,6 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pzc.delivery.progress import Progress
 from pzc.protocol.errors import LocalProtocolError
 
+from tests.effort import many
+
 
 class Reading(RuleBasedStateMachine):
     """Progress beside a plain set of what is held."""
@@ -72,4 +74,4 @@ class Reading(RuleBasedStateMachine):
 
 
 TestReading = Reading.TestCase
-TestReading.settings = settings(max_examples=100, stateful_step_count=30)
+TestReading.settings = settings(max_examples=many(100), stateful_step_count=30)

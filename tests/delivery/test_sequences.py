@@ -6,6 +6,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pzc.delivery.sequences import Gap, Sequence
 
+from tests.effort import many
+
 
 class Publisher(RuleBasedStateMachine):
     """A publisher that sometimes restarts, over a network that loses, repeats and reorders.
@@ -94,7 +96,7 @@ class Publisher(RuleBasedStateMachine):
 
 
 TestPublisher = Publisher.TestCase
-TestPublisher.settings = settings(max_examples=150, stateful_step_count=40)
+TestPublisher.settings = settings(max_examples=many(150), stateful_step_count=40)
 
 
 @given(st.integers(0, 50), st.sets(st.integers(1, 100)))

@@ -10,6 +10,7 @@ from pzc.discovery.records import Entry, Scope
 from pzc.protocol.keyring import Key
 
 from tests.discovery.network import Network, Station
+from tests.effort import many
 
 HOSTS = st.integers(0, 2)
 SCOPES = st.sampled_from(["process", "host", "all"])
@@ -194,4 +195,4 @@ class Processes(RuleBasedStateMachine):
 
 
 TestProcesses = Processes.TestCase
-TestProcesses.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestProcesses.settings = settings(max_examples=many(100), stateful_step_count=40, deadline=None)

@@ -17,6 +17,7 @@ from pzc.pipeline.schema import segments
 from pzc.protocol.errors import JournalError
 from pzc.testing import FakeClock
 
+from tests.effort import many
 from tests.pipeline.conftest import a_row, sequences
 
 
@@ -225,7 +226,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 @given(STEPS)
 def test_whatever_happens_each_row_is_written_once_and_in_order(steps: list[str]) -> None:
     """Rows are only lost with a process, never with a disk that fails for a while."""

@@ -19,6 +19,8 @@ from pzc.pipeline.schema import JOURNAL, segments
 from pzc.protocol.keyring import Key, Keyring
 from pzc.testing.journals import Recording, Truth, write_journal
 
+from tests.effort import many
+
 FEW = Recording(published=3000, lost=0.02, repeated=0.02, damaged=0.02, restarts=2)
 
 
@@ -56,7 +58,7 @@ def told(truth: Truth) -> dict[str, int]:
     return {name: value for name, value in vars(truth).items() if name not in ("segments", "size")}
 
 
-@settings(max_examples=20)
+@settings(max_examples=many(20))
 @given(
     st.integers(0, 400), st.integers(1, 5), st.integers(0, 3), st.integers(0, 5),
     *[st.floats(0, 0.3) for _ in range(3)],

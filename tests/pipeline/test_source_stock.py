@@ -11,6 +11,8 @@ from pzc.pipeline.source.offsets import Line, Offset, Span
 from pzc.pipeline.source.stock import Missing, Stock, Taken
 from pzc.protocol.errors import RowsMissing
 
+from tests.effort import many
+
 A, B, LATER = Line("p", 1, "a"), Line("p", 1, "b"), Line("p2", 2, "a")
 START = Offset("q")
 
@@ -213,4 +215,4 @@ class Query(RuleBasedStateMachine):
 
 
 TestQuery = Query.TestCase
-TestQuery.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQuery.settings = settings(max_examples=many(60), stateful_step_count=40, deadline=None)

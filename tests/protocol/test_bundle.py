@@ -27,6 +27,8 @@ from pzc.protocol.errors import DecodeError, LocalProtocolError, SerializeError,
 from pzc.protocol.frames import MAX_CONTENT, PZC00, Kind
 from pzc.protocol.ids import MessageIds
 
+from tests.effort import many
+
 ITEM = ["value", 7, "", 1_700_000_000_000, 0, "pickle", b"body", 0, 0]
 
 numbers = st.integers(0, MAX_NUMBER)
@@ -64,7 +66,7 @@ def test_a_bundle_comes_back_as_it_was(bundle: Bundle) -> None:
 
 
 @given(made, st.integers(COPIED + 1, 2 * COPIED))
-@settings(max_examples=20)
+@settings(max_examples=many(20))
 def test_a_large_bundle_comes_back_as_it_was(bundle: Bundle, size: int) -> None:
     item = Item("x", 1, "", 2, 3, "pickle", os.urandom(size))
     large = msgspec.structs.replace(bundle, items=[*bundle.items, item])

@@ -9,6 +9,8 @@ from pzc.protocol.errors import ReplayedMessage
 from pzc.protocol.ids import Stamp
 from pzc.protocol.window import HORIZON_MS, ReplayWindow, SeenSignatures
 
+from tests.effort import many
+
 NOW = 1_700_000_000_000
 
 
@@ -74,7 +76,7 @@ class Traffic(RuleBasedStateMachine):
 
 
 TestTraffic = Traffic.TestCase
-TestTraffic.settings = settings(max_examples=150, stateful_step_count=40)
+TestTraffic.settings = settings(max_examples=many(150), stateful_step_count=40)
 
 
 def test_messages_of_the_last_minute_are_taken_in_any_order() -> None:

@@ -15,6 +15,8 @@ from pzc.shm.blocks import Block, address_of, available
 from pzc.shm.pool import MAX_BLOCKS, Borrowed, Pool
 from pzc.shm.private import Private
 
+from tests.effort import many
+
 pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
 
 SIZE = 100_000
@@ -338,4 +340,4 @@ class Holders(RuleBasedStateMachine):
 
 
 TestHolders = Holders.TestCase
-TestHolders.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestHolders.settings = settings(max_examples=many(40), stateful_step_count=40, deadline=None)

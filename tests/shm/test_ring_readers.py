@@ -17,6 +17,7 @@ from pzc.shm.blocks import available
 from pzc.shm.private import Private
 from pzc.shm.ring import Ring
 
+from tests.effort import many
 from tests.shm.ringing import BUFFERS, SIZE, publish
 
 pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
@@ -198,4 +199,4 @@ class Readers(RuleBasedStateMachine):
 
 
 TestReaders = Readers.TestCase
-TestReaders.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestReaders.settings = settings(max_examples=many(60), stateful_step_count=40, deadline=None)
