@@ -4,7 +4,8 @@
 """
 
 from .clock import FakeClock
+from .commands import Result, Running, command
 from .memory import memory_pair
 from .timings import Timings
 
-__all__ = ["FakeClock", "Timings", "memory_pair"]
+__all__ = ["FakeClock", "Result", "Running", "Timings", "command", "memory_pair"]
