@@ -133,7 +133,7 @@ class Agent(Asking, Publishing, Listening, Topological):
         except BaseException:
             answering.abandon()
             raise
-        self._publisher.rep_endpoint = self.rep_endpoint
+        self._publisher.voices.begin(self.rep_endpoint)
         self._outlets.routes.usual = self._say_usual if self.settings.topics else None
         _running.add(self)
         self._control = answering.attach_control(self._publisher, self.describe, self._stop_from_loop)

@@ -199,6 +199,8 @@ def read_raised(
         trusted: True when a known key signed the reply.
         hide_traceback: leave the note out.
     """
+    if isinstance(options, BaseException):  # Pizco 0.1 sends no traceback
+        options = options, []
     try:
         detail, lines = cast("tuple[Any, Any]", options)
         trace = "".join(map(str, lines))

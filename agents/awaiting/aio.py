@@ -17,6 +17,7 @@ from ...protocol.errors import MemberRefused
 from ..calling import batches, locking
 from ..calling.contact import checked_timeout
 from ..calling.futures import CallFuture
+from ..calling.originals import instead
 from ..calling.remote import REMOTE, RemoteObject
 from ..calling.slots import SLOT_POLICY
 from ..calling.streams import RemoteStream
@@ -203,6 +204,9 @@ class Attribute:
         return await outcome(result) if isinstance(result, CallFuture) else result
 
     async def _exec(self, method: str, *args: Any) -> Any:
+        remote = self._link.remote or await self._link.connect()
+        if (do := instead(remote, method)) is not None:
+            return do(await self._ask("get", {"force_as_object": True}), *args)
         return await self._ask("exec", _exec_options(method, args, {}))
 
     def __await__(self) -> Generator[Any, Any, Any]:

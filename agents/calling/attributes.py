@@ -10,6 +10,7 @@ from ...delivery.policies import Policy
 from ..notifying.signals import Slot
 from .contact import checked_timeout, checked_transport
 from .futures import CallFuture
+from .originals import instead
 from .remote import RemoteObject
 
 _CALLS = ("__call__", "future", "oneway", "options")
@@ -79,6 +80,9 @@ class RemoteAttribute:
         return self._request("exec", options, self._timeout, self._transport, self._idempotent)
 
     def _exec(self, method: str, *args: Any) -> Any:
+        if (do := instead(self._remote, method)) is not None:
+            copied = {"name": self.__name__, "force_as_object": True}
+            return do(self._request("get", copied, self._timeout, self._transport), *args)
         options: dict[str, Any] = {"name": self.__name__, "method": method}
         if args:
             options["args"] = args

@@ -15,7 +15,7 @@ from ..messages import ps_message
 from ..notifying.signals import Slot
 from ..serving.completions import Completions
 from ..wire import Protocol
-from . import answers, client
+from . import answers, client, originals
 from .answers import REMOTE
 from .contact import Contact, checked_timeout, checked_transport
 from .futures import CallFuture
@@ -93,7 +93,7 @@ class RemoteObject(Contact):
             reply = _repeating.call(find, self.timeout)
         original = self.peer.dialect == PZC00
         _, told = answers.read(reply, self.endpoint, self.hide_traceback)
-        self.table = _table_of_original(told) if original else dict(told)
+        self.table = originals.table_of(told, self.endpoint) if original else dict(told)
         self.server = reply.sender
         self._outdated = False
         self.generation += 1
@@ -170,8 +170,3 @@ class RemoteObject(Contact):
         if self._completions is not None:
             self._completions.close(f"the proxy of {self.target} was closed")
         client.release(self.agent)
-
-
-def _table_of_original(told: Any) -> dict[str, dict[str, Any]]:
-    remotes, _ = told
-    return {name: {"kind": "remote"} for name in remotes}

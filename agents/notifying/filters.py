@@ -20,7 +20,7 @@ subscription, and what was numbered before is not part of it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from ...protocol.frames import PZC00, PZC01
@@ -54,6 +54,7 @@ class Filters:
         self._everything = f"{PZC01}+{agent_id}+".encode()
         self._mark_start = mark_filter(agent_id, "", "")[:-1]
         self._held: set[bytes] = set()
+        self._originals: Counter[str] = Counter()
         self._marks: dict[str, int | dict[str, int]] = {}
         self._who: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
@@ -74,9 +75,11 @@ class Filters:
             return bool(held)
         if held:
             self._held.remove(prefix)
+            self._count_original(prefix, -1)
             self._mark(prefix, -1, turn())
         elif len(self._held) < MAX_FILTERS:
             self._held.add(prefix)
+            self._count_original(prefix, 1)
             self._mark(prefix, 1, turn())
         else:
             return False
@@ -103,6 +106,19 @@ class Filters:
         if not agents:
             del self._who[topic]
 
+    def originals(self) -> list[str]:
+        """By what the filters of original peers name this agent, in the order in which they came."""
+        return list(self._originals)
+
+    def _count_original(self, prefix: bytes, change: int) -> None:
+        parts = prefix.split(b"+", 2)
+        if len(parts) != 3 or parts[0] != PZC00.encode():
+            return
+        name = parts[1].decode(errors="replace")
+        self._originals[name] += change
+        if not self._originals[name]:
+            del self._originals[name]
+
     def has_mark(self, mark: str) -> bool:
         """True while that mark is held."""
         return mark in self._marks
@@ -124,7 +140,11 @@ class Filters:
         return any(header[:end] in self._held for end in range(len(header) + 1))
 
     def listeners(
-        self, topic: str, header: bytes, original_header: bytes, others: AbstractSet[str] = frozenset()
+        self,
+        topic: str,
+        header: bytes,
+        original_headers: Sequence[bytes],
+        others: AbstractSet[str] = frozenset(),
     ) -> int:
         """Agents that marked a subscription to a topic, and foreign filters that match it.
 
@@ -134,12 +154,13 @@ class Filters:
         Args:
             topic: to be published.
             header: beginning of its PZC01 header.
-            original_header: its PZC00 header.
+            original_headers: its PZC00 headers, one for each name that originals know the agent by.
             others: agents that listen in another way, each of which counts once.
         """
         count = len(self._who.get(topic, {}).keys() | self._who.get(ANY, {}).keys() | others)
         for end in range(len(header)):
             general = end < len(self._everything)
             count += (general or header[end - 1 : end] != b"+") and header[:end] in self._held
-        ends = range(len(PZC00), len(original_header) + 1)  # shorter ones are the same in both dialects
-        return count + sum(original_header[:end] in self._held for end in ends)
+        least = len(PZC00)  # shorter ones are the same in both dialects
+        original = {each[:end] for each in original_headers for end in range(least, len(each) + 1)}
+        return count + len(original & self._held)

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import zmq
 
 from ...protocol.errors import AgentClosed, LocalProtocolError
-from ...protocol.frames import PZC00, PZC01, Buffer, topic_filter
+from ...protocol.frames import PZC01, Buffer
 from ..counters import Counters
 from ..links.express import Express, prepare
 from ..links.outlets import Outlets
@@ -37,6 +37,7 @@ from .beats import BEAT_TOPIC, Beats, beat_filter
 from .filters import ANY, MARK_TOPIC, Filters
 from .keeping import Keeping
 from .metering import topics_told
+from .voices import Voice, Voices
 
 logger = logging.getLogger("pzc.publisher")
 
@@ -78,7 +79,6 @@ class Publisher:
         self._counters = counters
         self._outlets = outlets
         self._on_filters = on_filters
-        self.rep_endpoint = ""
         self._socket = new_socket(loop.context, zmq.XPUB)
         self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         # Else a filter hidden behind the first part of a message would be set without being told.
@@ -91,11 +91,12 @@ class Publisher:
         self._sending = Sending(loop, self._socket, self._on_readable, self._on_refused)
         self._watch: Watch | None = None
         self._filters = Filters(agent_id)
+        self.voices = Voices(agent_id, self._filters, protocol.codec.accept)
         beats = beat_filter(agent_id)
         self._beats = Beats(loop, protocol, agent_id, lambda: self._filters.matches(beats), self._tell)
         self._state = threading.Condition()
         self._version = 0
-        self._wanted: dict[str, tuple[int, tuple[str, ...]]] = {}
+        self._wanted: dict[str, tuple[int, tuple[Voice, ...]]] = {}
         self._express: dict[str, Express] = {}  # both are new ones when filters or topics change
         self._airings: dict[str, airing.Airing] = {}
         self._sequences = outlets.numbers
@@ -160,7 +161,8 @@ class Publisher:
             if number:
                 self._counters.add("published")
                 if self._airings is not airings:
-                    self._send_late(Published(topic, key, content, number=number), (PZC01,))
+                    voices = (self.voices.own,)
+                    self._send_late(Published(topic, key, content, number=number), voices)
                 return number
         known = self._express
         express = known.get(topic)
@@ -174,7 +176,7 @@ class Publisher:
             self._send_late(published, ())
         return published.number
 
-    def _send_late(self, published: Published, wanted: tuple[str, ...]) -> None:
+    def _send_late(self, published: Published, wanted: tuple[Voice, ...]) -> None:
         """A filter may have come before the number was taken."""
         with self._publishing:
             self._send_all(self._encode_late(published, -1, wanted))
@@ -182,13 +184,13 @@ class Publisher:
     def _prepare(
         self,
         topic: str,
-        wanted: tuple[str, ...],
+        wanted: tuple[Voice, ...],
         express: dict[str, Express],
         airings: dict[str, airing.Airing],
     ) -> None:
         if not wanted:
             _keep(express, topic, partial(prepare, self._outlets, topic))
-        elif wanted == (PZC01,):
+        elif wanted == (self.voices.own,):
             how = self._outlets, self._protocol, self._agent_id, topic, self._publishing, self._emit
             _keep(airings, topic, partial(airing.prepare, *how))
 
@@ -238,8 +240,8 @@ class Publisher:
             outlets.prepare(turn)
             kept = self.keeping.encode(published)
             version, number = self._version, self._sequences.get(topic, 0) + 1
-            wanted = self.dialects_of(topic) if dialects is None else dialects
-            encoded = [self._encode(dialect, published, number) for dialect in wanted]
+            wanted = self._voices_of(topic) if dialects is None else self.voices.of(dialects, topic)
+            encoded = [self._encode(voice, published, number) for voice in wanted]
             with outlets.lock:
                 if self._sequences.get(topic, 0) + 1 == number and outlets.is_prepared(turn):
                     outlets.commit(turn, number, ack_wait)
@@ -254,18 +256,18 @@ class Publisher:
             encoded += self._encode_late(published, version, wanted)
         return number, encoded
 
-    def _encode_late(self, published: Published, version: int, wanted: tuple[str, ...]) -> list[_Outgoing]:
-        """What is wanted by filters that came after that version, in no dialect that was wanted before."""
+    def _encode_late(self, published: Published, version: int, wanted: tuple[Voice, ...]) -> list[_Outgoing]:
+        """What is wanted by filters that came after that version, in no voice that was wanted before."""
         encoded: list[_Outgoing] = []
         while version != self._version:
             version = self._version
-            late = [dialect for dialect in self.dialects_of(published.topic) if dialect not in wanted]
-            encoded += [self._encode(dialect, published, published.number) for dialect in late]
+            late = [voice for voice in self._voices_of(published.topic) if voice not in wanted]
+            encoded += [self._encode(voice, published, published.number) for voice in late]
             wanted = (*wanted, *late)
         return encoded
 
-    def _encode(self, dialect: str, published: Published, number: int) -> _Outgoing:
-        sender = self.rep_endpoint if dialect == PZC00 else self._agent_id
+    def _encode(self, voice: Voice, published: Published, number: int) -> _Outgoing:
+        dialect, sender = voice
         frames = self._protocol.encode(
             sender, published.topic, published.content, sequence=number, key=published.key, dialect=dialect
         )
@@ -319,28 +321,22 @@ class Publisher:
         self._express, self._airings = {}, {}
         return self._sequences
 
-    def _header(self, dialect: str, topic: str) -> bytes:
-        sender = self.rep_endpoint if dialect == PZC00 else self._agent_id
-        return topic_filter(dialect, sender, topic)
-
-    def dialects_of(self, topic: str) -> tuple[str, ...]:
-        """Dialects in which somebody listens to a topic."""
+    def _voices_of(self, topic: str) -> tuple[Voice, ...]:
         version = self._version
         known, wanted = self._wanted.get(topic, (None, ()))
         if known != version:
             goes = self._outlets.routes.about(topic).scope == "all"
-            accepted = [d for d in (PZC01, PZC00) if goes and d in self._protocol.codec.accept]
-            wanted = tuple(d for d in accepted if self._is_wanted(d, topic))
+            wanted = self.voices.all(topic) if goes else ()
             self._wanted[topic] = version, wanted
         return wanted
 
-    def _is_wanted(self, dialect: str, topic: str) -> bool:
-        marked = dialect == PZC01 and self._filters.is_marked(topic)
-        return marked or self._filters.matches(self._header(dialect, topic))
+    def dialects_of(self, topic: str) -> tuple[str, ...]:
+        """Dialects in which somebody listens to a topic."""
+        return tuple(dict.fromkeys(dialect for dialect, _ in self._voices_of(topic)))
 
     def is_wanted(self, topic: str) -> bool:
         """True when somebody listens to a topic, by a filter or by a link."""
-        return bool(self.dialects_of(topic)) or self._outlets.routes.is_wanted(topic)
+        return bool(self._voices_of(topic)) or self._outlets.routes.is_wanted(topic)
 
     def check_broadcast(self, topic: str) -> None:
         """Judge a subscription to the broadcast plane.
@@ -359,9 +355,8 @@ class Publisher:
     def subscribers(self, topic: str) -> int:
         """Number of agents that listen to a topic; equal filters of original peers count as one."""
         readers = self._outlets.routes.readers(topic)
-        headers = self._header(PZC01, topic), self._header(PZC00, topic)
         with self._state:
-            return self._filters.listeners(topic, *headers, readers)
+            return self._filters.listeners(topic, *self.voices.headers(topic), readers)
 
     def wait_for_subscribers(self, topic: str, count: int, timeout: float) -> bool:
         """Wait until at least ``count`` agents listen to a topic; False after ``timeout`` seconds."""

@@ -10,13 +10,17 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any, cast
 
-from ...protocol.errors import PeerLost
+from ...protocol.errors import PeerLost, RemoteError
 from ..agent import Agent
 from ..calling.futures import CallFuture
+from ..messages import text_of
 from ..notifying.subscription import Notification
+
+logger = logging.getLogger("pzc.completions")
 
 FUTURE_TOPIC = "__future__"
 """Topic on which an original server tells that a future is done."""
@@ -52,11 +56,15 @@ class Completions:
             _complete(future, early)
 
     def _on_completion(self, notification: Notification) -> None:
-        content = cast("dict[str, Any]", notification.content)
+        told = cast("dict[str, Any]", notification.content) if isinstance(notification.content, dict) else {}
+        call_id, content = told.get("msgid"), told
+        if not isinstance(call_id, str):
+            logger.warning("%s told of the result of no call", notification.publisher)
+            return
         with self._lock:
-            future = self._futures.pop(content["msgid"], None)
+            future = self._futures.pop(call_id, None)
             if future is None:
-                self._early[content["msgid"]] = content
+                self._early[call_id] = content
                 if len(self._early) > _EARLY:
                     self._early.pop(next(iter(self._early)))
                 return
@@ -76,7 +84,9 @@ class Completions:
 
 def _complete(future: CallFuture, content: dict[str, Any]) -> None:
     error = content.get("exception")
-    if isinstance(error, BaseException):
+    if isinstance(error, Exception):
         future.finish(error=error)
+    elif isinstance(error, BaseException):  # SystemExit would end whoever asks for the result
+        future.finish(error=RemoteError(type(error).__name__, text_of(error)))
     else:
         future.finish(content.get("result"))

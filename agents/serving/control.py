@@ -27,6 +27,7 @@ from ...protocol.keyring import Role
 from .. import messages
 from ..messages import as_text
 from ..notifying.publisher import Publisher
+from ..sockets import endpoints
 from ..sockets.loop import Loop
 from ..wire import now_ms
 from .calls import Calls
@@ -113,10 +114,12 @@ class Control:
 
     def _info(self, request: Request) -> dict[str, Any]:
         about = self._describe()
-        told = ("rep_endpoint", "pub_endpoint")
         if request.envelope.dialect == PZC01:
-            told += ("name", "lane", "lock")
-        return {key: about[key] for key in told}
+            return {key: about[key] for key in ("rep_endpoint", "pub_endpoint", "name", "lane", "lock")}
+        pub = about["pub_endpoint"]
+        if request.reached and endpoints.is_wildcard(pub):
+            pub = f"tcp://{request.reached}:{endpoints.split(pub)[1]}"
+        return {"rep_endpoint": self._replies.rep_endpoint, "pub_endpoint": pub}
 
     def _future(self, request: Request, content: dict[str, Any]) -> None:
         call_id = as_text(content.get("id"))

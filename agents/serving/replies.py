@@ -49,6 +49,7 @@ class Request:
         proved: tells whether the transport proves a content.
         gone: True when its sender is known to have left; None when nobody can know.
         oneway: its sender wants no answer.
+        reached: host of this machine by which an original came to a wildcard address; empty otherwise.
         connection: of this host, which may become a link; None when it came another way.
     """
 
@@ -62,6 +63,7 @@ class Request:
     proved: Callable[[Buffer], bool] | None = None
     gone: Callable[[], bool] | None = None
     oneway: bool = False
+    reached: str = ""
     connection: Connection | None = None
 
     @property
@@ -84,6 +86,7 @@ class Replies:
         self._agent_id = agent_id
         self._counters = counters
         self.rep_endpoint = ""
+        """As originals are told it."""
 
     def reply(self, request: Request, content: object) -> bool:
         """Answer a request; False when its sender is known to be gone. Any thread."""

@@ -15,13 +15,13 @@ from typing import Any
 import zmq
 
 from ...protocol.errors import ProtocolError, SignatureError
-from ...protocol.frames import MAX_HEADER, Buffer, Kind
+from ...protocol.frames import MAX_HEADER, PZC00, Buffer, Kind
 from ...protocol.window import ReplayWindow, SeenSignatures
 from ..calling.peers import Nonces
 from ..counters import Counters
-from ..sockets.endpoints import bind, check, new_socket, stay_in_cache
+from ..sockets.endpoints import as_original, bind, check, is_wildcard, new_socket, stay_in_cache
 from ..sockets.loop import Loop
-from ..sockets.parts import NOW, is_readable, receive_parts, send_parts
+from ..sockets.parts import NOW, is_readable, reached_at, receive_parts, send_parts
 from ..sockets.watch import Watch
 from ..wire import Protocol
 from .execution import Execution
@@ -81,7 +81,9 @@ class Responder:
         except BaseException:
             self._socket.close(0)
             raise
-        replies.rep_endpoint = self.endpoint
+        replies.rep_endpoint = as_original(self.endpoint)
+        self._reached: zmq.Frame | None = None
+        self._arrived = self._note_arrival if is_wildcard(self.endpoint) else None
 
     def start(self) -> None:
         """Watch the socket; I/O thread."""
@@ -103,12 +105,15 @@ class Responder:
                 peer = socket.recv(NOW)  # which something always follows
             except zmq.Again:  # there was other news of this socket
                 return alone
-            alone = self._take([peer, *receive_parts(socket)]) and alone
+            alone = self._take([peer, *receive_parts(socket, self._arrived)]) and alone
             if self._closed or not self._loop.in_thread():  # a call that was quick so far was not
                 return False
             if not is_readable(socket):
                 return alone
         return False
+
+    def _note_arrival(self, part: zmq.Frame) -> None:
+        self._reached = part
 
     def _take(self, parts: list[Buffer]) -> bool:
         """Answer a request, or hand it on; True when no other socket can have been touched."""
@@ -155,7 +160,10 @@ class Responder:
         else:
             self._regulars.meet(envelope, frames)
         suite = frames[4][0] if len(frames[4]) and envelope.stamp is not None else 0
-        return Request(envelope, suite, handshake, envelope.sender, "tcp", transmit)
+        request = Request(envelope, suite, handshake, envelope.sender, "tcp", transmit)
+        if self._reached is not None and envelope.dialect == PZC00:
+            request.reached = reached_at(self._reached)
+        return request
 
     def _offset(self, frames: list[Buffer]) -> int:
         if not self.nonces.measured or not frames:

@@ -30,6 +30,9 @@ DECODE_LATER = 1 << 16
 WARM_BUFFER = 512 << 10
 """Bytes that the kernel holds in each direction of a connection for calls within this host."""
 
+MAX_NAMED = 300
+"""Longest endpoint, in characters, by which somebody says that he reached this one."""
+
 _TO_BIND = 4  # descriptors that libzmq needs for that, at most
 
 _FORM = re.compile(r"(tcp|ipc|inproc)://(.+)")
@@ -93,6 +96,18 @@ def is_wildcard(endpoint: str) -> bool:
     host, _ = split(endpoint)
     address = _address(host)
     return host == "*" or (address is not None and address.is_unspecified)
+
+
+def as_original(endpoint: str) -> str:
+    """A bound endpoint as the original Pizco names it: every interface is ``*``."""
+    return f"tcp://*:{split(endpoint)[1]}" if is_wildcard(endpoint) else endpoint
+
+
+def at_port_of(endpoint: str, other: str) -> bool:
+    """True when another text is a usable tcp endpoint of the same port as an endpoint."""
+    port = split(endpoint)[1]
+    same = bool(port) and split(other)[1] == port and len(other) <= MAX_NAMED
+    return same and other.isascii() and other.isprintable() and _USABLE.fullmatch(other) is not None
 
 
 def beside(endpoint: str) -> str:

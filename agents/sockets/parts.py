@@ -6,7 +6,9 @@ at options that are not used here, for every part, which takes longer than to se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import socket as stdlib_socket
+from collections.abc import Callable, Sequence
 
 import zmq
 import zmq.backend
@@ -30,8 +32,14 @@ def is_readable(socket: zmq.Socket[bytes]) -> bool:
     return bool(zmq.zmq_poll([(socket, _READABLE)], 0))
 
 
-def receive_parts(socket: zmq.Socket[bytes]) -> list[Buffer]:
+def receive_parts(
+    socket: zmq.Socket[bytes], arrived: Callable[[zmq.Frame], None] | None = None
+) -> list[Buffer]:
     """All parts of the next message; a large one is a read-only view.
+
+    Args:
+        socket: where it is.
+        arrived: given the last part as it came.
 
     Raises:
         zmq.Again: when there is none.
@@ -42,7 +50,24 @@ def receive_parts(socket: zmq.Socket[bytes]) -> list[Buffer]:
         frame = receive(NOW, False)
         parts.append(frame.bytes if len(frame) < WITHOUT_COPY else frame.buffer.toreadonly())
         if not frame.more:
+            if arrived is not None:
+                arrived(frame)
             return parts
+
+
+def reached_at(frame: zmq.Frame) -> str:
+    """Host of this machine that the sender of a part reached, as endpoints name it; empty when unknown."""
+    try:
+        descriptor = os.dup(int(frame.get(zmq.SRCFD)))
+    except (OSError, ValueError, zmq.ZMQError):  # its connection is over
+        return ""
+    with stdlib_socket.socket(fileno=descriptor) as carrier:
+        try:
+            name = carrier.getsockname()
+        except OSError:
+            return ""
+    host = name[0] if carrier.family in (stdlib_socket.AF_INET, stdlib_socket.AF_INET6) else ""
+    return f"[{host}]" if ":" in host else host
 
 
 def send_parts(socket: zmq.Socket[bytes], route: Sequence[Buffer], frames: Sequence[Buffer]) -> None:

@@ -20,7 +20,7 @@ def original(topic: str) -> bytes:
 
 
 def listeners(held: Filters, topic: str) -> int:
-    return held.listeners(topic, header(topic), original(topic))
+    return held.listeners(topic, header(topic), [original(topic)])
 
 
 def subscribe(held: Filters, topic: str, who: str, number: int = 1) -> None:
