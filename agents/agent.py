@@ -123,8 +123,9 @@ class Agent(Asking, Publishing, Listening, Topological):
         answering = self._answering = Answering(
             owner, rep_endpoint, protocol, self.agent_id, self.name, counters,
             concurrency=self._concurrency, affine=self._affine, reads_while_locked=self._reads_while_locked,
-            role_needed=self.role_needed, on_request=self.on_request, on_lock_change=self._on_lock_change,
+            role_needed=self._role_needed, on_request=self.on_request, on_lock_change=self._on_lock_change,
         )  # fmt: skip
+        answering.execution.always_asks = type(self).role_needed is not type(self)._usual_role_needed
         try:
             self._outlets = Outlets(owner, protocol, counters)
             self._publisher = Publisher(
@@ -232,6 +233,12 @@ class Agent(Asking, Publishing, Listening, Topological):
     def role_needed(self, content: Any) -> Role:
         """The role that a signed request needs; override it with `on_request`."""
         return Role.OBSERVER
+
+    _usual_role_needed = role_needed
+
+    def _role_needed(self, content: Any) -> Role:
+        """As `role_needed`, of all that a request holds."""
+        return self.role_needed(content)
 
     def statistics(self) -> dict[str, Any]:
         """What this agent saw: counts by name, topics, subscriptions."""

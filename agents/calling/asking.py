@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from ..wire import Protocol
 from .bundles import Outbox
 from .deferred import Deferred
 from .dialling import dial, expecting
+from .endings import Ending
 from .keeper import Keeper
 from .peers import Peer
 from .quickway import QuickWay
@@ -157,9 +159,13 @@ class Asking(ABC):
                     raise
                 self._requester.lines.closed.wait(min(PATIENCE / 10, left))  # a refusal comes at once
 
-    def quick_way(self, peer: Peer, kind: str) -> QuickWay:
-        """The shortest way to a peer over ``unix`` or ``tcp``, for what can take it."""
-        return self._requester.quick_way(peer, kind)
+    def new_ending(self) -> Ending:
+        """What ends the waits of one caller, who sets it; set as well when the agent has stopped."""
+        return Ending(self._requester.lines.closed)
+
+    def quick_way(self, peer: Peer, kind: str, closed: threading.Event) -> QuickWay:
+        """The shortest way to a peer over ``unix`` or ``tcp``, for what can take it, until it is closed."""
+        return self._requester.quick_way(peer, kind, closed)
 
     def send(self, recipient: str, content: object, timeout: float, *, transport: str = "auto") -> None:
         """Send a request that says of itself that it wants no answer; errors as `request`."""

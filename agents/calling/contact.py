@@ -23,6 +23,7 @@ from ..settings import TRANSPORTS
 from . import answers
 from .answers import REMOTE
 from .bundles import ACTIONS
+from .endings import until
 from .futures import CallFuture
 from .locking import Exclusive
 from .peers import Peer
@@ -80,7 +81,9 @@ class Contact:
         self.transport = transport
         self.server = peer.agent_id
         self.direct = inproc.find(peer, agent.agent_id, agent.protocol)
-        self._quick_unix, self._quick_tcp = agent.quick_way(peer, "unix"), agent.quick_way(peer, "tcp")
+        self._ending = agent.new_ending()
+        self._quick_unix = agent.quick_way(peer, "unix", self._ending)
+        self._quick_tcp = agent.quick_way(peer, "tcp", self._ending)
         self._outbox = agent.outbox(peer)
         self.lock_token: str | None = None
         self.lock_used = False
@@ -111,7 +114,7 @@ class Contact:
         Raises:
             Exception: what the remote member raised.
             CallTimeout, PeerLost, SignatureError, SerializeError: as `Agent.request`.
-            AgentClosed: after `close`.
+            AgentClosed: after `close`, also when that came during the call.
         """
         if self._closed:
             self._refuse_closed()
@@ -135,14 +138,17 @@ class Contact:
                     if answers.is_return(content):
                         return content[2]
                     return self._read(Reply(content, "pickle", quick.trusted, self.server), timeout)
-            if self.trail is not None:
-                seconds = self.agent.reach(self._place, seconds).left
-            reply = self.agent.exchange(
-                self.endpoint, (PS, action, options), seconds, transport=transport, idempotent=idempotent
-            )
+            with until(self._ending):
+                if self.trail is not None:
+                    seconds = self.agent.reach(self._place, seconds).left
+                reply = self.agent.exchange(
+                    self.endpoint, (PS, action, options), seconds, transport=transport, idempotent=idempotent
+                )
         except CallTimeout as exc:
             self.name_call(exc)
             raise
+        except AgentClosed as exc:
+            raise self._closed_meanwhile(exc) from exc
         content = reply.content
         if reply.sender != self.server:
             self.notice(reply)
@@ -226,7 +232,8 @@ class Contact:
         content = self._unanswered(action, options)
         timeout = self.timeout if timeout is None else timeout
         transport = self.transport if transport is None else transport
-        self.agent.send(self.endpoint, content, timeout, transport=transport)
+        with until(self._ending):
+            self.agent.send(self.endpoint, content, timeout, transport=transport)
 
     def send_later(self, action: str, options: dict[str, Any], timeout: float | None = None) -> Future[None]:
         """As `send`, in the order of `request_later`, without waiting; the future ends when it was sent."""
@@ -247,7 +254,8 @@ class Contact:
         if self._closed:
             self._refuse_closed()
         timeout = self.timeout if timeout is None else timeout
-        return self.agent.exchange(self.endpoint, content, timeout, transport=self.transport)
+        with until(self._ending):
+            return self.agent.exchange(self.endpoint, content, timeout, transport=self.transport)
 
     def tell(self, content: dict[str, Any], peer: Peer | None = None) -> None:
         """A control request whose answer nobody waits for; any thread, finalizers included."""
@@ -297,8 +305,8 @@ class Contact:
     def _turn_to(self, peer: Peer, server: str) -> None:
         self.server, self.peer = server, peer
         self.direct = inproc.find(self.peer, self.agent.agent_id, self.agent.protocol)
-        self._quick_unix = self.agent.quick_way(self.peer, "unix")
-        self._quick_tcp = self.agent.quick_way(self.peer, "tcp")
+        self._quick_unix = self.agent.quick_way(self.peer, "unix", self._ending)
+        self._quick_tcp = self.agent.quick_way(self.peer, "tcp", self._ending)
         self._outbox = self.agent.outbox(self.peer)
 
     def await_original(self, call_id: str, future: CallFuture) -> None:
@@ -316,8 +324,9 @@ class Contact:
             self._belongings.add(belonging)
 
     def close(self) -> None:
-        """Refuse what comes, and close what was made of this contact. Again: no effect."""
+        """Refuse what comes, end what waits, close what was made of this contact. Again: no effect."""
         self._closed = True
+        self._ending.set()
         with self._mutex:
             belongings = list(self._belongings)
         if self.trail is not None:
@@ -327,6 +336,11 @@ class Contact:
 
     def _refuse_closed(self) -> None:
         raise AgentClosed(f"the proxy of {self.endpoint} was closed")
+
+    def _closed_meanwhile(self, error: AgentClosed) -> AgentClosed:
+        if not self._closed:
+            return error
+        return AgentClosed(f"the proxy of {self.endpoint} was closed during a call, which may run on there")
 
 
 def tell(agent: Agent, peer: Peer, content: dict[str, Any]) -> None:

@@ -139,6 +139,7 @@ class Lines:
 
     Attributes:
         open: False from `close` on; cheaper than to ask ``closed``.
+        busy: has an entry for each call that uses lines which it did not `take`.
         closed: set by `close`.
     """
 
@@ -153,6 +154,7 @@ class Lines:
         self._without_lane: set[str] = set()
         self._changed = threading.Condition()
         self._in_use = 0
+        self.busy: list[object] = []
         self.open = True
         self.closed = threading.Event()
 
@@ -186,7 +188,8 @@ class Lines:
     def ready(self, peer: Peer, kind: str) -> list[Line]:
         """The idle lines of a kind to a peer, to take one from the end, and to put it back.
 
-        Whoever takes one closes it when anything goes wrong, also at `close`, which does not wait for it.
+        Whoever takes one stands in `busy` until it is put back or closed, and calls `look` behind that when
+        the lines are not open any more.
         """
         return self._idle.setdefault((peer.endpoint, kind), [])
 
@@ -255,6 +258,11 @@ class Lines:
         for line in idle:
             self.discard(line)
 
+    def look(self) -> None:
+        """Have `close` look again whether anything is in use."""
+        with self._changed:
+            self._changed.notify_all()
+
     def _returned(self) -> None:
         with self._changed:
             self._in_use -= 1
@@ -265,7 +273,7 @@ class Lines:
         self.open = False
         self.closed.set()
         with self._changed:
-            self._changed.wait_for(lambda: self._in_use == 0, timeout)
+            self._changed.wait_for(lambda: not (self._in_use or self.busy), timeout)
             idle = [line for lines in self._idle.values() for line in _emptied(lines)]
         for line in idle:
             line.transport.close()

@@ -6,14 +6,16 @@ Everything else is handed to `Requester`, whose rules hold for both.
 
 from __future__ import annotations
 
-import os
+import threading
 from collections.abc import Callable
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import PeerLost
 from ...protocol.frames import Buffer
+from ..sockets import inherited
 from ..wire import Protocol
+from .endings import until
 from .lines import MAX_IDLE, Line, Lines
 from .peers import Peer
 
@@ -23,16 +25,6 @@ if TYPE_CHECKING:
 ReadOther = Callable[[Peer, Line, list[Buffer], Buffer], "Reply | None"]
 LineFailed = Callable[[Peer, BaseException, Buffer, float], "Reply | None"]
 Refused = Callable[[Peer, "Reply", object, float, float], "Reply"]
-
-_forks = 0
-
-
-def _note_fork() -> None:
-    global _forks
-    _forks += 1
-
-
-os.register_at_fork(after_in_child=_note_fork)  # to ask for the process's number costs more, in every call
 
 
 class QuickWay:
@@ -46,6 +38,7 @@ class QuickWay:
         read_other: reads a reply that the session could not.
         line_failed: gets the result of a call whose line failed, or raises.
         refused: gets the result of a call that was refused, or raises.
+        closed: ends the wait for a reply when it is set.
 
     Attributes:
         trusted: True when replies are signed.
@@ -60,6 +53,7 @@ class QuickWay:
         read_other: ReadOther,
         line_failed: LineFailed,
         refused: Refused,
+        closed: threading.Event,
     ) -> None:
         self.trusted = protocol.signed
         self._peer = peer
@@ -67,11 +61,12 @@ class QuickWay:
         self._ready = lines.ready(peer, kind)
         self._looks = kind == "tcp"  # a ZeroMQ socket takes messages for a peer that has gone
         self._lines = lines
-        self._closed = lines.closed
+        self._busy = lines.busy
+        self._closed = closed
         self._read_other = read_other
         self._line_failed = line_failed
         self._refused = refused
-        self._made_after = _forks
+        self._forks = inherited.forks()
 
     def ask(self, content: object, timeout: float) -> Any:
         """Content of the reply; None when this way is not to be taken, and nothing was done.
@@ -79,9 +74,19 @@ class QuickWay:
         Raises:
             CallTimeout, PeerLost, SerializeError, AgentClosed: as `Agent.request`.
         """
-        ready = self._ready
-        if not ready or not self._lines.open or _forks != self._made_after:
+        if not self._ready or inherited.forked_since(self._forks):
             return None
+        # Counted before it is looked whether they are open, as `Lines.close` closes them before it counts.
+        self._busy.append(self)
+        try:
+            return self._ask(content, timeout) if self._lines.open else None
+        finally:
+            self._busy.pop()
+            if not self._lines.open:
+                self._lines.look()
+
+    def _ask(self, content: object, timeout: float) -> Any:
+        ready = self._ready
         try:
             line = ready.pop()
         except IndexError:  # another thread was quicker
@@ -117,13 +122,15 @@ class QuickWay:
             transport.close()
             if isinstance(exc, PeerLost) and not sent:
                 return None
-            recovered = self._line_failed(self._peer, exc, msgid, deadline)
+            with until(self._closed):
+                recovered = self._line_failed(self._peer, exc, msgid, deadline)
             if recovered is None:
                 raise
             return recovered.content
         if reply is not None and reply.refusal is not None:
             transport.close()
-            return self._refused(self._peer, reply, content, deadline - timeout, deadline).content
+            with until(self._closed):
+                return self._refused(self._peer, reply, content, deadline - timeout, deadline).content
         self._give_back(line)
         return value
 

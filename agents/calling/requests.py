@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -237,10 +238,10 @@ class Requester:
                 raise
             return self._recover(peer, exc, deadline)
 
-    def quick_way(self, peer: Peer, kind: str) -> QuickWay:
-        """The shortest way to a peer over lines of a kind, for what can take it."""
+    def quick_way(self, peer: Peer, kind: str, closed: threading.Event) -> QuickWay:
+        """The shortest way to a peer over lines of a kind, for what can take it, until it is closed."""
         ways = (self._read_other, self._line_failed, self._refused)
-        return QuickWay(self.lines, kind, self._protocol, peer, *ways)
+        return QuickWay(self.lines, kind, self._protocol, peer, *ways, closed)
 
     def _read_other(self, peer: Peer, line: Line, frames: list[Buffer], msgid: Buffer) -> Reply | None:
         """A reply that a session could not read; None when it answers something else."""

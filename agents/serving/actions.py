@@ -62,7 +62,7 @@ def role_of(action: str, options: Any) -> Role:
     if action == "exec":
         return Role.OBSERVER if _only_reads(action, options) else Role.OPERATOR
     if action == "batch":
-        return max((role_of(*call) for call in _calls_of(options)), default=Role.OBSERVER)
+        return max((role_of(*call) for call in calls_of(options)), default=Role.OBSERVER)
     return _NEEDS.get(action, Role.OBSERVER)
 
 
@@ -73,7 +73,12 @@ def _only_reads(action: str, options: Any) -> bool:
     return action in ("get", "getattr")
 
 
-def _calls_of(options: Any) -> list[tuple[str, Any]]:
+def calls_of(options: Any) -> list[tuple[str, Any]]:
+    """Action and options of each call of a batch.
+
+    Raises:
+        RemoteProtocolError: when it is no batch.
+    """
     calls = options.get("calls") if isinstance(options, dict) else None
     if not isinstance(calls, list | tuple) or len(calls) > MAX_BATCH:
         raise RemoteProtocolError(f"a batch has a list of at most {MAX_BATCH} calls")
@@ -186,7 +191,7 @@ class Actions:
 
     def _batch(self, options: dict[str, Any], call: Call) -> Any:
         results: list[Any] = []
-        for action, inner in _calls_of(options):
+        for action, inner in calls_of(options):
             given = options_of(inner)
             given = {**given, **{key: options[key] for key in ("lock", "as") if key in options}}
             try:

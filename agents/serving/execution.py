@@ -85,6 +85,7 @@ class Execution:
 
     Attributes:
         act: answers a message of a proxy: action, options, call; default by `on_request`.
+        always_asks: ``role_needed`` is a user's: it is asked about every signed call, of admins as well.
         on_refused: told every request that was refused because of its key's role.
         before_queue: called before a request is queued in the lane.
     """
@@ -110,7 +111,8 @@ class Execution:
         self._lane = lane
         self.calls = Calls(lane)
         self.act: Callable[[str, Any, Call], Any] = self._act_on_request
-        self.on_refused: Callable[[Call, Any, BaseException], None] = _not_told
+        self.always_asks = False
+        self.on_refused: Callable[[Call, Any, BaseException], None] = _nothing
         self.before_queue: Callable[[], object] = _nothing
         self._proofs: dict[tuple[str, object], int] = {}
 
@@ -359,7 +361,7 @@ class Execution:
             return NOT_NOW
         try:
             key = caller.key
-            if key is not None and key.role < Role.ADMIN:
+            if key is not None and (key.role < Role.ADMIN or self.always_asks):
                 authorize(key, self._role_needed(content))
             call = Call("", caller, None, name, lane=self._lane)
             return self.perform(call, self.act, content[1], content[2])
@@ -376,12 +378,8 @@ class Execution:
         self._replies.send(request, frames)
 
 
-def _not_told(call: Call, content: Any, error: BaseException) -> None:
-    """Nobody keeps an audit log."""
-
-
-def _nothing() -> None:
-    return None
+def _nothing(*_: object) -> None:
+    """Nobody wants to know."""
 
 
 _ANSWERED = object()

@@ -16,6 +16,7 @@ from ...protocol.errors import LocalProtocolError, SerializeError
 from ...protocol.frames import PZC01
 from ..calling.peers import Peer, is_direct
 from ..messages import portable, raised
+from ..sockets.inherited import forked_since, forks
 from ..wire import Protocol
 from .calls import Caller
 from .execution import NOT_NOW, Execution
@@ -66,13 +67,18 @@ class Direct:
         self.serializer = serializer
         self.trusted = caller.key is not None
         self._run = execution.direct
+        self._forks = forks()
 
     def call(self, content: tuple[str, str, dict[str, Any]]) -> Any:
         """Content of the answer, or `NOT_NOW` when the call is to take another way.
 
+        In a forked child it is always the other way, which refuses: the object here is only a copy.
+
         Raises:
             RoleRefused: as over the wire.
         """
+        if forked_since(self._forks):
+            return NOT_NOW
         options = content[2]
         for value in options.values():
             kind = type(value)

@@ -17,11 +17,11 @@ from ...protocol.errors import InstantiateRefused, LocalProtocolError, MemberRef
 from ...protocol.keyring import Role
 from ..agent import Agent
 from ..calling.proxy import Proxy
-from ..messages import as_text, is_raised, read_ps_message, shown, text_of
+from ..messages import as_text, is_raised, ps_message, read_ps_message, shown, text_of
 from ..sockets.endpoints import RANDOM_TCP
 from ..wire import Protocol
 from . import process
-from .actions import Actions, role_of
+from .actions import Actions, calls_of, role_of
 from .audit import Audit, CallRecord
 from .audit_topic import AuditTopic
 from .calls import Call, Caller, current
@@ -138,9 +138,22 @@ class Server(Agent):
         return replace(super()._entry(), kind="service", type=served)
 
     def role_needed(self, content: Any) -> Role:
-        """Reading needs observer, setting and calling operator, instantiating admin."""
+        """The role that a signed request needs; override it to narrow or widen that.
+
+        Reading needs observer, setting and calling operator, instantiating admin. It is asked about a batch,
+        and about each call in it as if that came by itself; the highest role counts.
+        """
         message = read_ps_message(content)
         return Role.OBSERVER if message is None else role_of(*message)
+
+    _usual_role_needed = role_needed
+
+    def _role_needed(self, content: Any) -> Role:
+        message = read_ps_message(content)
+        needed = self.role_needed(content)
+        if message is None or message[0] != "batch":
+            return needed
+        return max([needed, *(self.role_needed(ps_message(*call)) for call in calls_of(message[1]))])
 
     def on_request(self, sender: str, topic: str, content: Any, msgid: str) -> Any:
         """Answer a Proxy-Server message; any other content as `Agent.on_request`."""

@@ -64,7 +64,7 @@ class House:
     def serves(self, envelope: Envelope, signature: Buffer) -> bool:
         """True when the sender of a verified request may have a short cut."""
         signer, codec = envelope.signer, self.protocol.codec
-        may_all = signer is None or signer.role >= Role.OPERATOR
+        may_all = signer is None or (signer.role >= Role.OPERATOR and not self.execution.always_asks)
         usual = envelope.serializer == "pickle" and "pickle" in codec.accept_serializers and not codec.suite
         return may_all and usual and signature[0] in _SUITES and not self.execution.affine
 

@@ -77,6 +77,8 @@ class Channel:
                 break
             except zmq.Again:
                 self._await_room(deadline)
+            except zmq.ContextTerminated:
+                raise _stopped() from None
         send_parts(self._socket, (), frames)
 
     def _await_room(self, deadline: float) -> None:
@@ -107,6 +109,8 @@ class Channel:
                 return self._read(0)
             except zmq.Again:
                 self._look()
+            except zmq.ContextTerminated:
+                break
             if self._broke or (left <= 0 and not self._there):
                 try:  # what arrived before the news of its sender's end
                     return self._read(NOW)
@@ -114,7 +118,7 @@ class Channel:
                     raise self._lost() from None
             if left <= 0:
                 raise CallTimeout(f"no reply from {self.endpoint} in time; the call may or may not have run")
-        raise AgentClosed("the agent was stopped while a call was waiting")
+        raise _stopped()
 
     def _read(self, flags: int) -> list[Buffer]:
         receive = self._socket.recv
@@ -175,3 +179,7 @@ class Channel:
         self._socket.disable_monitor()
         self._monitor.close(0)
         self._socket.close(0)
+
+
+def _stopped() -> AgentClosed:
+    return AgentClosed("the agent was stopped while a call was waiting")

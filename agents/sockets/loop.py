@@ -326,11 +326,19 @@ class Loop:
             leader.join(0.05)  # in short steps: another thread may take its place
         if (stand_by := self._stand_by) is not None:
             stand_by.join(STOP_TIMEOUT)
-        self.context.destroy()
+        self._end_context()
         with self._pipe:
             self._ended = True
             os.close(self._wake_read)
             os.close(self._wake_write)
+
+    def _end_context(self) -> None:
+        """End the context behind its sockets; each is closed by who uses it, as libzmq demands."""
+        ending = threading.Thread(target=self.context.term, name="pzc-context", daemon=True)
+        ending.start()
+        ending.join(STOP_TIMEOUT)
+        if ending.is_alive():
+            logger.warning("a socket of the I/O thread was left open; its context ends when that is closed")
 
 
 class _Shared:
