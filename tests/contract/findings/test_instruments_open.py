@@ -1,0 +1,406 @@
+"""What a lab does with an instrument: nested members, stopping, values, roles, several objects."""
+
+from __future__ import annotations
+
+import contextlib
+import decimal
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pzc import (
+    Agent,
+    CallTimeout,
+    Key,
+    Keyring,
+    PeerLost,
+    Protocol,
+    Proxy,
+    PzcError,
+    Role,
+    RoleRefused,
+    Server,
+    batch,
+    close,
+    discover,
+    lock,
+    register_class,
+)
+
+from tests.contract.findings.marks import finding
+from tests.contract.rigs.coming import coming
+from tests.contract.rigs.supply import TIMEOUT, Mode, Supply, Tripped
+
+KEY = "a key that both sides know"
+MOMENT = 3.0
+"""Seconds that an end may take to be seen on a busy machine; the ramp would go on for longer."""
+
+
+@pytest.fixture
+def supply() -> Iterator[Supply]:
+    made = Supply()
+    yield made
+    made.opened.set()
+
+
+@contextlib.contextmanager
+def held(served: object, *, key: str = KEY, timeout: float = TIMEOUT, **options: Any) -> Iterator[Any]:
+    """A proxy of a served object over TCP."""
+    with (
+        Server(served, protocol=Protocol(key), **options) as server,
+        Proxy(server.rep_endpoint, protocol=Protocol(key), timeout=timeout, transport="tcp") as proxy,
+    ):
+        yield proxy
+
+
+def another(proxy: Any, **options: Any) -> Any:
+    """A second client of the same server."""
+    target = repr(proxy).rpartition(" ")[2].rstrip(">")
+    return Proxy(target, protocol=Protocol(KEY), **{"timeout": TIMEOUT, **options})
+
+
+# Nested members
+
+
+@finding("5.1", open=True, reason="a channel is refused, as long as it cannot be held")
+@finding("L1", open=True)
+@pytest.mark.parametrize("key", ["", KEY], ids=["without key", "with key"])
+def test_a_channel_is_set_where_it_is(supply: Supply, key: str) -> None:
+    with held(supply, key=key) as psu:
+        psu.ch1.voltage = 5.0
+        assert supply.ch1.voltage == psu.ch1.voltage == 5.0
+        assert psu.ch1.unit == "V"
+
+
+@finding("L1", open=True)
+def test_a_list_of_channels_is_held_as_well(supply: Supply) -> None:
+    with held(supply) as psu:
+        psu.channels[1].voltage = 3.0
+        assert supply.ch2.voltage == 3.0
+        assert psu.channels[0].off() == 1
+        assert [each.number for each in psu.channels] == [1, 2]
+
+
+@finding("L2", open=True)
+def test_calls_to_the_channels_of_one_server_never_overlap(supply: Supply) -> None:
+    with held(supply) as psu:
+        one, two = psu.ch1, psu.ch2
+        threads = [
+            threading.Thread(target=lambda c=channel: [c.off() for _ in range(5)])
+            for channel in (one, two) * 5
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(TIMEOUT)
+        assert supply.overlaps == 0
+
+
+# Stopping
+
+
+@finding("L3", open=True, reason="the ramp goes on")
+@finding("5.2", open=True)
+def test_a_call_that_timed_out_is_called_off(supply: Supply) -> None:
+    with held(supply, timeout=0.2) as psu:
+        with pytest.raises(CallTimeout):
+            psu.ramp()
+        assert supply.ended.wait(MOMENT)
+
+
+@finding("L3", open=True, reason="the ramp goes on")
+def test_a_call_of_a_closed_proxy_is_called_off(supply: Supply) -> None:
+    with held(supply) as psu:
+        other = another(psu)
+
+        def call() -> None:
+            with contextlib.suppress(PzcError):
+                other.ramp()
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        assert supply.running.wait(TIMEOUT)
+        close(other)
+        assert supply.ended.wait(MOMENT)
+        caller.join(TIMEOUT)
+
+
+@finding("L3", open=True, reason="the ramp goes on")
+def test_an_interrupted_call_is_called_off(supply: Supply) -> None:
+    def interrupt() -> None:
+        if supply.running.wait(TIMEOUT):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with held(supply) as psu:
+            threading.Thread(target=interrupt).start()
+            with pytest.raises(KeyboardInterrupt):
+                psu.ramp()
+            assert supply.ended.wait(MOMENT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+CALLER = """
+import sys
+from pzc import Protocol, Proxy
+Proxy(sys.argv[1], protocol=Protocol(sys.argv[2]), transport="tcp").ramp()
+"""
+
+
+@finding("L3", open=True, reason="the ramp goes on")
+def test_a_call_of_a_killed_client_is_called_off(supply: Supply) -> None:
+    with Server(supply, protocol=Protocol(KEY)) as server:
+        child = subprocess.Popen([sys.executable, "-c", CALLER, server.rep_endpoint, KEY])
+        assert supply.running.wait(TIMEOUT)
+        child.kill()
+        child.wait(TIMEOUT)
+        assert supply.ended.wait(MOMENT)
+
+
+@finding("L3", open=True, reason="there is no on_cancel")
+def test_a_call_that_is_called_off_runs_what_on_cancel_names(supply: Supply) -> None:
+    with held(supply, timeout=0.2, on_cancel={"ramp": "off"}) as psu:
+        with pytest.raises(CallTimeout):
+            psu.ramp()
+        assert supply.ended.wait(MOMENT)
+        assert supply.calls.count("off") == 1
+
+
+@finding("L3", open=True, reason="there are no urgent members")
+def test_an_urgent_member_runs_beside_a_ramp_and_a_lock(supply: Supply) -> None:
+    with held(supply, urgent=("off",)) as psu, lock(psu):
+        psu.hold.future()
+        assert supply.running.wait(TIMEOUT)
+        with another(psu, timeout=2) as other:
+            assert other.off() == "off"
+        assert not supply.ended.is_set()
+
+
+@finding("L3", open=True, reason="it says only that there was no reply in time")
+def test_a_timeout_says_what_runs(supply: Supply) -> None:
+    with held(supply) as psu, another(psu, timeout=0.2, transport="tcp") as other:
+        assert other.voltage == 1.0
+        psu.hold.future()
+        assert supply.running.wait(TIMEOUT)
+        with pytest.raises(CallTimeout, match="hold"):
+            other.note()
+
+
+@finding("5.2", open=True, reason="there is no pzc.cancel and no pzc.running")
+def test_a_running_call_is_listed_and_can_be_cancelled(supply: Supply) -> None:
+    with held(supply) as psu:
+        future = psu.ramp.future()
+        assert supply.running.wait(TIMEOUT)
+        assert [call.member for call in coming("running")(psu)] == ["ramp"]
+        coming("cancel")(psu)
+        assert supply.ended.wait(MOMENT)
+        assert future.done() or future.cancel() is not None
+
+
+# Publishing what does not publish
+
+
+@finding("5.4", open=True, reason="a server polls nothing")
+@finding("L5", open=True)
+def test_a_polled_attribute_is_a_topic(supply: Supply) -> None:
+    with Server(supply, poll={"voltage": 0.02}) as server, Agent() as reader:  # type: ignore[call-arg]
+        readings = reader.subscribe(server.rep_endpoint, "voltage")
+        supply.voltage = 4.0
+        assert any(readings.recv(TIMEOUT).content == 4.0 for _ in range(3))
+
+
+# Roles
+
+KEYS = [Key(f"the secret of the {role.name.lower()}", role.name.lower(), role) for role in Role]
+
+
+@contextlib.contextmanager
+def observed(supply: object, **options: Any) -> Iterator[Any]:
+    """A proxy with an observer's key."""
+    admin, observer = Protocol(keyring=Keyring(KEYS, KEYS[2])), Protocol(keyring=Keyring(KEYS, KEYS[0]))
+    with (
+        Server(supply, protocol=admin, **options) as server,
+        Proxy(server.rep_endpoint, protocol=observer, timeout=TIMEOUT) as proxy,
+    ):
+        yield proxy
+
+
+@finding("5.5", open=True, reason="no method can be marked as reading")
+@finding("L7", open=True)
+def test_an_observer_calls_what_is_marked_as_reading(supply: Supply) -> None:
+    with observed(supply, reading=("note",)) as psu:
+        assert psu.voltage == 1.0
+        assert psu.note() == 1
+        with pytest.raises(RoleRefused):
+            psu.off()
+
+
+@finding("L7")
+def test_an_observer_calls_and_sets_nothing_by_any_way(supply: Supply) -> None:
+    def in_a_batch(psu: Any) -> None:
+        with batch(psu) as calls:
+            calls.off()
+        _ = calls.results[0]
+
+    ways: list[Any] = [
+        lambda psu: psu.off(),
+        lambda psu: psu.off.future().result(TIMEOUT),
+        lambda psu: psu.off.options(timeout=5)(),
+        lambda psu: list(psu.count()),
+        lambda psu: setattr(psu, "voltage", 2.0),
+        lambda psu: psu.changed.emit(1),
+        in_a_batch,
+    ]
+    with observed(supply) as psu:
+        for way in ways:
+            with pytest.raises(RoleRefused):
+                way(psu)
+    assert not supply.calls
+    assert supply.voltage == 1.0
+
+
+@finding("4.5", open=True, reason="replies are signed with the server's own key, which the client must hold")
+def test_a_client_with_its_own_key_only_uses_a_server(supply: Supply) -> None:
+    operator = KEYS[1]
+    ring = Protocol(keyring=Keyring([KEYS[2], operator], KEYS[2]))
+    mine = Protocol(keyring=Keyring([operator]))
+    with (
+        Server(supply, protocol=ring) as server,
+        Proxy(server.rep_endpoint, protocol=mine, timeout=2) as psu,
+    ):
+        assert psu.note() == 1
+
+
+# Values
+
+VALUES = [decimal.Decimal("1.10"), pathlib.PurePosixPath("/data/run"), Mode.CURRENT]
+
+
+def check_values(supply: Supply, key: str) -> None:
+    with held(supply, key=key) as psu:
+        assert psu.mode is Mode.VOLTAGE
+        assert [psu.back(value) for value in VALUES] == VALUES
+
+
+@finding("L6")
+def test_a_value_arrives_as_it_is_with_a_key(supply: Supply) -> None:
+    check_values(supply, KEY)
+
+
+@finding("L6", open=True, reason="some of them are refused without a key")
+@finding("5.6", open=True)
+def test_a_value_arrives_as_it_is_without_a_key(supply: Supply) -> None:
+    check_values(supply, "")
+
+
+@finding("L6", open=True, reason="with a key as RemoteError, without one as well")
+@finding("5.6", open=True)
+@pytest.mark.parametrize("key", ["", KEY], ids=["without key", "with key"])
+def test_an_exception_of_a_driver_arrives_as_itself(supply: Supply, key: str) -> None:
+    with held(supply, key=key) as psu, pytest.raises(Tripped) as found:
+        psu.trip()
+    assert (found.value.channel, found.value.volts) == (2, 31.0)
+
+
+# Several objects, callers, classes, names
+
+
+@finding("S21", open=True, reason="a server serves one object")
+def test_a_server_serves_several_objects(supply: Supply) -> None:
+    objects = {"psu": supply, "dac": Supply()}
+    with Server(objects, lanes="each", protocol=Protocol(KEY)) as server:  # type: ignore[call-arg]
+        endpoint = server.rep_endpoint
+        assert {entry.name for entry in discover()} >= {"psu", "dac"}
+        with Proxy("psu", protocol=Protocol(KEY)) as psu, Proxy("dac", protocol=Protocol(KEY)) as dac:
+            psu.hold.future()
+            assert supply.running.wait(TIMEOUT)
+            assert dac.note() == 1, endpoint
+
+
+class Asked:
+    """Says who called it."""
+
+    def who(self) -> str:
+        """Id of the caller's agent."""
+        return coming("caller")().agent
+
+
+@finding("S22", open=True, reason="there is no pzc.caller")
+def test_a_method_knows_who_called_it() -> None:
+    with held(Asked()) as proxy:
+        assert len(proxy.who()) == 32
+
+
+class Reading:
+    """A class of the lab's own."""
+
+    def __init__(self, volts: float) -> None:
+        self.volts = volts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reading) and other.volts == self.volts
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@finding("S25", open=True, reason="register_class has no hooks")
+@pytest.mark.parametrize("serializer", ["json", "msgpack"])
+def test_a_registered_class_travels_in_json_and_msgpack(supply: Supply, serializer: str) -> None:
+    register_class(Reading, encode=lambda r: r.volts, decode=Reading)  # type: ignore[call-arg]
+    protocol = Protocol(KEY, serializer)
+    with Server(supply, protocol=protocol) as server, Proxy(server.rep_endpoint, protocol=protocol) as psu:
+        assert psu.back(Reading(1.5)) == Reading(1.5)
+
+
+@finding("S26", open=True, reason="an agent takes no metadata")
+def test_a_name_carries_metadata() -> None:
+    with Agent(name="psu", metadata={"room": "B12"}), Agent() as looking:  # type: ignore[call-arg]
+        assert looking.discover("psu")[0].metadata == {"room": "B12"}
+
+
+@finding("4.16", open=True, reason="a missing key of a defaultdict is made")
+def test_an_observer_makes_nothing_by_reading(supply: Supply) -> None:
+    with observed(supply) as psu:
+        with contextlib.suppress(KeyError, PeerLost, PzcError):
+            _ = psu.names["second"]
+        assert list(supply.names) == ["first"]
+
+
+class Fuse:
+    """Something with items, whose `get` is no look at them."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+
+    def __getitem__(self, index: object) -> int:
+        return 1
+
+    def get(self, what: object, default: object = None) -> int:
+        """Do something."""
+        self.asked.append(what)
+        return 1
+
+
+class Holder:
+    """Has such an object."""
+
+    def __init__(self) -> None:
+        self.fuse = Fuse()
+
+
+@finding("4.16", open=True, reason="it runs whatever is called get or copy")
+def test_an_observer_runs_no_code_by_asking_for_an_item() -> None:
+    holder = Holder()
+    admin, observer = Protocol(keyring=Keyring(KEYS, KEYS[2])), Protocol(keyring=Keyring(KEYS, KEYS[0]))
+    options = {"name": "fuse", "method": "get", "args": ("fire",)}
+    with Server(holder, protocol=admin) as server, Agent(protocol=observer) as client:
+        client.request(server.rep_endpoint, ("PSMessage", "exec", options), timeout=TIMEOUT)
+    assert not holder.fuse.asked
