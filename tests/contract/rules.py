@@ -18,7 +18,7 @@ import pzc.testing
 
 FOLDER = Path(__file__).resolve().parent
 PUBLIC = {
-    "pzc": {*pzc.__all__, "__version__", "protocol", "testing"},
+    "pzc": {*pzc.__all__, "__all__", "__version__", "protocol", "testing"},
     "pzc.aio": set(pzc.aio.__all__),
     "pzc.protocol": set(pzc.protocol.__all__),
     "pzc.testing": {*pzc.testing.__all__, "journals"},
