@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import decimal
 import pathlib
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +13,6 @@ import pytest
 
 from pzc import (
     Agent,
-    CallTimeout,
     Key,
     Keyring,
     PeerLost,
@@ -27,19 +23,13 @@ from pzc import (
     RoleRefused,
     Server,
     batch,
-    close,
     discover,
-    lock,
     register_class,
 )
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs.coming import coming
-from tests.contract.rigs.supply import TIMEOUT, Mode, Supply, Tripped
-
-KEY = "a key that both sides know"
-MOMENT = 3.0
-"""Seconds that an end may take to be seen on a busy machine; the ramp would go on for longer."""
+from tests.contract.rigs.supply import KEY, TIMEOUT, Mode, Supply, Tripped, held
 
 
 @pytest.fixture
@@ -47,22 +37,6 @@ def supply() -> Iterator[Supply]:
     made = Supply()
     yield made
     made.opened.set()
-
-
-@contextlib.contextmanager
-def held(served: object, *, key: str = KEY, timeout: float = TIMEOUT, **options: Any) -> Iterator[Any]:
-    """A proxy of a served object over TCP."""
-    with (
-        Server(served, protocol=Protocol(key), **options) as server,
-        Proxy(server.rep_endpoint, protocol=Protocol(key), timeout=timeout, transport="tcp") as proxy,
-    ):
-        yield proxy
-
-
-def another(proxy: Any, **options: Any) -> Any:
-    """A second client of the same server."""
-    target = repr(proxy).rpartition(" ")[2].rstrip(">")
-    return Proxy(target, protocol=Protocol(KEY), **{"timeout": TIMEOUT, **options})
 
 
 # Nested members
@@ -100,109 +74,6 @@ def test_calls_to_the_channels_of_one_server_never_overlap(supply: Supply) -> No
         for thread in threads:
             thread.join(TIMEOUT)
         assert supply.overlaps == 0
-
-
-# Stopping
-
-
-@finding("L3", open=True, reason="the ramp goes on")
-@finding("5.2", open=True)
-def test_a_call_that_timed_out_is_called_off(supply: Supply) -> None:
-    with held(supply, timeout=0.2) as psu:
-        with pytest.raises(CallTimeout):
-            psu.ramp()
-        assert supply.ended.wait(MOMENT)
-
-
-@finding("L3", open=True, reason="the ramp goes on")
-def test_a_call_of_a_closed_proxy_is_called_off(supply: Supply) -> None:
-    with held(supply) as psu:
-        other = another(psu)
-
-        def call() -> None:
-            with contextlib.suppress(PzcError):
-                other.ramp()
-
-        caller = threading.Thread(target=call)
-        caller.start()
-        assert supply.running.wait(TIMEOUT)
-        close(other)
-        assert supply.ended.wait(MOMENT)
-        caller.join(TIMEOUT)
-
-
-@finding("L3", open=True, reason="the ramp goes on")
-def test_an_interrupted_call_is_called_off(supply: Supply) -> None:
-    def interrupt() -> None:
-        if supply.running.wait(TIMEOUT):
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with held(supply) as psu:
-            threading.Thread(target=interrupt).start()
-            with pytest.raises(KeyboardInterrupt):
-                psu.ramp()
-            assert supply.ended.wait(MOMENT)
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-CALLER = """
-import sys
-from pzc import Protocol, Proxy
-Proxy(sys.argv[1], protocol=Protocol(sys.argv[2]), transport="tcp").ramp()
-"""
-
-
-@finding("L3", open=True, reason="the ramp goes on")
-def test_a_call_of_a_killed_client_is_called_off(supply: Supply) -> None:
-    with Server(supply, protocol=Protocol(KEY)) as server:
-        child = subprocess.Popen([sys.executable, "-c", CALLER, server.rep_endpoint, KEY])
-        assert supply.running.wait(TIMEOUT)
-        child.kill()
-        child.wait(TIMEOUT)
-        assert supply.ended.wait(MOMENT)
-
-
-@finding("L3", open=True, reason="there is no on_cancel")
-def test_a_call_that_is_called_off_runs_what_on_cancel_names(supply: Supply) -> None:
-    with held(supply, timeout=0.2, on_cancel={"ramp": "off"}) as psu:
-        with pytest.raises(CallTimeout):
-            psu.ramp()
-        assert supply.ended.wait(MOMENT)
-        assert supply.calls.count("off") == 1
-
-
-@finding("L3", open=True, reason="there are no urgent members")
-def test_an_urgent_member_runs_beside_a_ramp_and_a_lock(supply: Supply) -> None:
-    with held(supply, urgent=("off",)) as psu, lock(psu):
-        psu.hold.future()
-        assert supply.running.wait(TIMEOUT)
-        with another(psu, timeout=2) as other:
-            assert other.off() == "off"
-        assert not supply.ended.is_set()
-
-
-@finding("L3", open=True, reason="it says only that there was no reply in time")
-def test_a_timeout_says_what_runs(supply: Supply) -> None:
-    with held(supply) as psu, another(psu, timeout=0.2, transport="tcp") as other:
-        assert other.voltage == 1.0
-        psu.hold.future()
-        assert supply.running.wait(TIMEOUT)
-        with pytest.raises(CallTimeout, match="hold"):
-            other.note()
-
-
-@finding("5.2", open=True, reason="there is no pzc.cancel and no pzc.running")
-def test_a_running_call_is_listed_and_can_be_cancelled(supply: Supply) -> None:
-    with held(supply) as psu:
-        future = psu.ramp.future()
-        assert supply.running.wait(TIMEOUT)
-        assert [call.member for call in coming("running")(psu)] == ["ramp"]
-        coming("cancel")(psu)
-        assert supply.ended.wait(MOMENT)
-        assert future.done() or future.cancel() is not None
 
 
 # Publishing what does not publish

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from pzc import Signal, cancelled
+from pzc import Protocol, Proxy, Server, Signal, cancelled
 
+KEY = "a key that both sides know"
 TIMEOUT = 10.0
 """Seconds after which a test gives up."""
 
@@ -141,3 +143,19 @@ class _Alone:
 
     def __exit__(self, *exc: object) -> None:
         self._lock.release()
+
+
+@contextlib.contextmanager
+def held(served: object, *, key: str = KEY, timeout: float = TIMEOUT, **options: Any) -> Iterator[Any]:
+    """A proxy of a served object over TCP."""
+    with (
+        Server(served, protocol=Protocol(key), **options) as server,
+        Proxy(server.rep_endpoint, protocol=Protocol(key), timeout=timeout, transport="tcp") as proxy,
+    ):
+        yield proxy
+
+
+def another(proxy: Any, **options: Any) -> Any:
+    """A second client of the same server."""
+    target = repr(proxy).rpartition(" ")[2].rstrip(">")
+    return Proxy(target, protocol=Protocol(KEY), **{"timeout": TIMEOUT, **options})
