@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ..protocol.errors import JournalError
+from .private import FILE
 
 
 def lock_file(path: Path, busy: str) -> int:
@@ -19,7 +20,7 @@ def lock_file(path: Path, busy: str) -> int:
         JournalError: when another process holds it.
         OSError: when the file cannot be made.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
     try:
         if os.name == "nt":
             import msvcrt

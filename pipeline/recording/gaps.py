@@ -19,6 +19,7 @@ from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..private import open_private
 from .segments import sync_folder
 
 MAX_WAITING = 10_000
@@ -101,7 +102,7 @@ class GapLog:
             rows.append(GapRow(rows[-1].at, "", "", 0, "*", 0, 0, unwritten, "unwritten"))
         lines = "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
         known = self._path.exists()
-        with open(self._path, "ab") as file:
+        with open_private(self._path, "ab") as file:
             if file.tell() and not self._ends_whole():
                 file.write(b"\n")
             file.write(lines.encode(errors="replace"))

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from ...protocol.errors import JournalError
 from .. import missing
+from ..private import make_private, open_private
 from ..schema import blob_path, segment_name, segments
 from .rows import Rows
 
@@ -79,8 +80,7 @@ def _store_blobs(directory: Path, recorder: str, contents: list[Any]) -> tuple[l
         folders |= {target.parent, target.parent.parent}
         refs[number] = digest
     for folder in sorted({blob_path(directory, digest).parent for digest in fresh}):
-        folder.parent.mkdir(exist_ok=True)
-        folder.mkdir(exist_ok=True)
+        make_private(folder)
 
     def store(digest: str) -> None:
         temporary = directory / f".blob-{recorder}-{digest}.tmp"
@@ -125,7 +125,7 @@ def _each(function: Callable[[Any], object], values: Iterable[Any]) -> None:
 
 def _durably(temporary: Path, target: Path, write: Callable[[BinaryIO], object]) -> None:
     try:
-        with open(temporary, "wb") as file:
+        with open_private(temporary, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())

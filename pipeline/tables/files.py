@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from .. import missing
+from ..private import make_private, open_private
 from ..schema import ALARMS, NOTIFICATIONS, QUARANTINE
 from .summary import codes, joined, micros
 
@@ -64,11 +65,12 @@ class Files:
 
     def _begin(self, place: str, schema: pa.Schema) -> tuple[Path, pq.ParquetWriter]:
         path = self._stage / place
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         # Two attempts of one task may run at once; each has its own file until the end.
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         repeated = [name for name in _REPEATED if name in schema.names]
         options: Any = {"compression": "zstd", "use_dictionary": repeated}
+        open_private(temporary, "wb").close()  # whose mode stays
         writer = pq.ParquetWriter(temporary, schema, **options)
         self._open[place] = temporary, writer
         return temporary, writer

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import missing
+from ..private import make_private, open_private
 from ..schema import DAMAGED, GAPS, RESTARTS, STATISTICS, WINDOWS
 from .files import agent_of
 from .ledger import Ledger, Window, replace_file
@@ -50,7 +51,7 @@ def clear_stage(root: Path) -> Path:
     """Empty the stage; its folder."""
     stage = root / STAGE
     shutil.rmtree(stage, ignore_errors=True)
-    stage.mkdir()
+    make_private(stage)
     return stage
 
 
@@ -60,7 +61,7 @@ def move_in(root: Path, files: Iterable[str]) -> None:
     for place in files:
         target = root / place
         if target.parent not in made:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_private(target.parent)
             made.add(target.parent)
         os.replace(root / STAGE / place, target)
 
@@ -116,8 +117,8 @@ def write_small(root: Path, ledger: Ledger) -> None:
     _replace(root / "statistics", STATISTICS, list(_statistics(ledger)))
     _replace(root / "damaged", DAMAGED, list(_damaged(ledger)))
     for name in ROWS:
-        (root / name).mkdir(exist_ok=True)
-    (root / "windows").mkdir(exist_ok=True)
+        make_private(root / name)
+    make_private(root / "windows")
 
 
 def stage_windows(
@@ -131,8 +132,9 @@ def stage_windows(
     found: list[str] = []
     for day, rows in days.items():
         place = f"windows/{day_folder(day)}/{named}.parquet"
-        (stage / place).parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.Table.from_pylist(rows, WINDOWS), stage / place)
+        make_private((stage / place).parent)
+        with open_private(stage / place, "wb") as file:
+            pq.write_table(pa.Table.from_pylist(rows, WINDOWS), file)
         found.append(place)
     return found
 
@@ -239,7 +241,7 @@ def _damaged(ledger: Ledger) -> Iterator[dict[str, Any]]:
 
 def _replace(folder: Path, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
     """Write a table of one file."""
-    folder.mkdir(exist_ok=True)
+    make_private(folder)
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, schema), sink)
     content = sink.getvalue().to_pybytes()

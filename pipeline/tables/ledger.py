@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from ...protocol.errors import JournalError
+from ..private import open_private
 from .ranges import Ranges, Span
 from .sketch import Figures
 from .summary import Cell, Part, Report
@@ -352,7 +353,7 @@ class Ledger:
 def replace_file(path: Path, content: bytes) -> None:
     """Put a file in place of the one before, durably."""
     temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "wb") as file:
+    with open_private(temporary, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
