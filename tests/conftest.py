@@ -85,6 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
     _make_importable(config)
     config.pluginmanager.import_plugin("tests.leaks")
+    config.pluginmanager.import_plugin("tests.contract.rigs.fixtures")
     _choose_effort(config.getoption("--tier") == "quick")
     if config.getoption("--findings"):
         from tests.contract.findings.listing import Listing

@@ -14,23 +14,9 @@ from pzc import Agent, Notification, Policy, Protocol, Subscription, drop
 from pzc.agents.dispatch import Executor
 from pzc.agents.sockets.stream import Stream
 
-from tests.agents.links_rig import Forge, Workers
-from tests.agents.notifying import KEY
 from tests.agents.piping import Link
 from tests.agents.subscriptions import Blocked, Make
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    made = Forge()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def workers(forge: Forge) -> Iterator[Workers]:
-    with Workers(forge) as made:
-        yield made
+from tests.contract.rigs.peers import KEY
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any
 
 from pzc import Agent, Policy, Protocol
 
-from tests.agents.links_reading import Reading
-from tests.agents.links_rig import RANDOM_TCP, Worker
-from tests.agents.notifying import KEY, TIMEOUT
+from tests.contract.rigs.peers import KEY, TIMEOUT
+from tests.contract.rigs.reading import Reading
+from tests.contract.rigs.workers import RANDOM_TCP, Worker
 
 
 class Follower(Worker):

@@ -20,7 +20,7 @@ from pzc.protocol.bundle import Bundle, Item, Last
 from pzc.protocol.frames import PZC01, Kind
 from pzc.shm.views import Mapped
 
-from tests.agents.notifying import TIMEOUT
+from tests.contract.rigs.peers import TIMEOUT
 
 
 class Got(NamedTuple):

@@ -15,7 +15,7 @@ import zmq
 
 from pzc import Agent, Protocol
 
-from tests.agents.notifying import KEY, TIMEOUT
+from tests.contract.rigs.peers import KEY, TIMEOUT
 
 READER = """
 import os, sys

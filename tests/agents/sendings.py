@@ -13,7 +13,7 @@ from pzc.agents.sockets import loop as loops
 from pzc.agents.sockets.sending import Sending
 from pzc.protocol.frames import Buffer
 
-from tests.agents.notifying import TIMEOUT
+from tests.contract.rigs.peers import TIMEOUT
 
 NEVER = 1000.0
 

@@ -9,7 +9,7 @@ from typing import Any
 from pzc import Notification, Subscription
 from pzc.agents.dispatch import Executor
 
-from tests.agents.notifying import TIMEOUT, Inbox
+from tests.contract.rigs.peers import TIMEOUT, Inbox
 
 EPOCH = 7
 

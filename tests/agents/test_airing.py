@@ -12,7 +12,7 @@ import zmq
 
 from pzc import Agent, SerializeError, Subscription, block
 
-from tests.agents.notifying import TIMEOUT, balance, run_threads
+from tests.contract.rigs.peers import TIMEOUT, balance, run_threads
 
 
 def aired(agent: Agent, content: object = 0, key: str = "") -> int:

@@ -25,7 +25,7 @@ from pzc.protocol.errors import ConfigError
 from pzc.testing.clock import FakeClock
 
 from tests.agents.calling import run_in_fork, until
-from tests.agents.notifying import run_threads
+from tests.contract.rigs.peers import run_threads
 from tests.effort import many
 
 TIMEOUT = 20.0

@@ -13,9 +13,9 @@ import pytest
 from pzc import Agent, Notification, PeerLost, Subscription, latest
 from pzc.agents.notifying.awaited import is_awaited
 
-from tests.agents.linked import LONG, WAYS, pair, publish_until_full, wait_until
-from tests.agents.notifying import TIMEOUT
 from tests.agents.turns import turns
+from tests.contract.rigs.pairs import LONG, WAYS, pair, publish_until_full, wait_until
+from tests.contract.rigs.peers import TIMEOUT
 
 every_way = pytest.mark.parametrize("way", WAYS)
 

@@ -20,7 +20,7 @@ from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.keyring import Keyring
 
-from tests.agents.notifying import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, balance
+from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, balance
 
 pytestmark = pytest.mark.usefixtures("broadcast")
 

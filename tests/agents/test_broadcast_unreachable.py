@@ -13,7 +13,7 @@ import pytest
 
 from pzc import Agent, CallTimeout, Protocol
 
-from tests.agents.notifying import KEY, TIMEOUT, Elsewhere
+from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from pzc import Agent, Proxy, close, lock
 from pzc.agents.wire import Protocol
 
 from tests.agents.calling import KEY, TIMEOUT, ServerProcess, proxied
-from tests.agents.linked import LONG, OUTSIDE
-from tests.agents.links_evidence import digest, payload
-from tests.agents.links_rig import Workers
+from tests.agents.inside import inside
+from tests.contract.rigs.evidence import digest, payload
+from tests.contract.rigs.pairs import LONG, OUTSIDE
+from tests.contract.rigs.processes import Workers
 
 HOUR = 3600.0
 LARGE = 200_000
@@ -27,8 +28,8 @@ def expected(first: int, last: int) -> list[tuple[int, str]]:
 @over_a_wire
 @every_step
 def test_a_link_goes_on_when_a_clock_is_set(workers: Workers, way: str, who: str, step: float) -> None:
-    reader = workers.start()
-    publisher, endpoint = workers.publisher()
+    reader, publisher = workers.begin(inside), workers.begin(inside)
+    endpoint = publisher.ask("endpoints")[0]
     reader.ask("subscribe", "t", endpoint, "t", LONG, way, "hash")
     publisher.ask("publish", "t", [LARGE] * 10)
     reader.ask("account", "t", 10)
@@ -45,8 +46,8 @@ def test_a_link_goes_on_when_a_clock_is_set(workers: Workers, way: str, who: str
 @over_a_wire
 @every_step
 def test_a_link_is_opened_after_a_clock_was_set(workers: Workers, way: str, step: float) -> None:
-    reader = workers.start()
-    publisher, endpoint = workers.publisher()
+    reader, publisher = workers.begin(inside), workers.begin(inside)
+    endpoint = publisher.ask("endpoints")[0]
     reader.ask("subscribe", "before", endpoint, "before", LONG, way)
     publisher.ask("step_clock", step)
     reader.ask("close", "before")

@@ -10,7 +10,7 @@ from pzc import CallTimeout, ConfigError, Protocol, Proxy, Server, close
 from pzc.agents.serving import execution
 
 from tests.agents.calling import KEY, TIMEOUT, in_thread, proxied, served
-from tests.agents.notifying import run_threads
+from tests.contract.rigs.peers import run_threads
 
 
 class Room:

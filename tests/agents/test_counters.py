@@ -4,7 +4,7 @@ from functools import partial
 
 from pzc.agents.counters import Counters
 
-from tests.agents.notifying import run_threads
+from tests.contract.rigs.peers import run_threads
 
 
 def test_a_count_that_was_never_added_to_is_zero() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from pzc import Agent, Policy, Protocol, drop, mailbox
 
-from tests.agents.linked import LONG, WAYS, pair, wait_until
-from tests.agents.notifying import KEY, TIMEOUT
+from tests.contract.rigs.pairs import LONG, WAYS, pair, wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT
 
 every_way = pytest.mark.parametrize("way", WAYS)
 

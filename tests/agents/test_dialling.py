@@ -9,7 +9,7 @@ import pytest
 from pzc import Agent, ConfigError, PeerLost, Protocol, SignatureError
 from pzc.agents.calling.dialling import MOST, dial, expecting
 
-from tests.agents.notifying import KEY
+from tests.contract.rigs.peers import KEY
 
 
 @pytest.fixture

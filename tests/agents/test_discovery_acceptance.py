@@ -22,8 +22,8 @@ from pzc.discovery.directory import SILENCE
 from pzc.discovery.events import Appeared, Vanished
 
 from tests.agents.naming_rig import TIMEOUT, Child, Watch, eventually
-from tests.agents.notifying import Inbox
 from tests.conftest import free_port
+from tests.contract.rigs.peers import Inbox
 
 SLACK = 1.0
 """Seconds more than promised that a loaded machine may take to run a thread."""

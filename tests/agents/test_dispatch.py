@@ -13,7 +13,7 @@ import pytest
 from pzc import AgentClosed
 from pzc.agents.dispatch import Executor
 
-from tests.agents.notifying import TIMEOUT, run_threads
+from tests.contract.rigs.peers import TIMEOUT, run_threads
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import zmq
 from pzc import Agent, BindError, ConfigError, block, drop, latest
 from pzc.agents.sockets import endpoints, watch
 
-from tests.agents.notifying import TIMEOUT
+from tests.contract.rigs.peers import TIMEOUT
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from pzc import Policy, block, drop, latest, mailbox
 
 from tests.agents.following import following
-from tests.agents.links_rig import Forge, Hand, Workers
+from tests.contract.rigs.processes import Forge, Hand, Workers
 
 Start = Callable[..., Hand]
 

@@ -17,7 +17,7 @@ from pzc.agents.notifying import subscription as subscription_module
 from pzc.agents.notifying.hearing import Hearing
 from pzc.agents.sockets import loop
 
-from tests.agents.notifying import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, Inbox, balance
+from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, Inbox, balance
 
 pytestmark = pytest.mark.usefixtures("broadcast")
 

@@ -16,7 +16,7 @@ from pzc import (
 )
 from pzc.agents import wire
 
-from tests.agents.notifying import (
+from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
     Elsewhere,

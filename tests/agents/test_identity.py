@@ -9,7 +9,7 @@ from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
 from tests.agents.calling import Middle, proxied
-from tests.agents.notifying import Elsewhere, Forwarder, Inbox
+from tests.contract.rigs.peers import Elsewhere, Forwarder, Inbox
 
 LAB = Key("the laboratory's secret", "lab", Role.ADMIN)
 GUEST = Key("a guest's secret", "guest", Role.OBSERVER)

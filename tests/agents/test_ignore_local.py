@@ -4,9 +4,9 @@ import pytest
 
 from pzc import Agent, Policy, Protocol, block, drop
 
-from tests.agents.linked import LONG, pair, wait_until
-from tests.agents.links_rig import Workers
-from tests.agents.notifying import KEY, TIMEOUT
+from tests.contract.rigs.pairs import LONG, pair, wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT
+from tests.contract.rigs.processes import Workers
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from pzc.delivery.liveness import Liveness
 
 from tests.agents.calling import KEY, TIMEOUT, Gate, in_thread, proxied, run_in_fork
 from tests.agents.faults_rig import free_endpoint
-from tests.agents.linked import LONG, pair, read, wait_until
+from tests.contract.rigs.pairs import LONG, pair, read, wait_until
 
 FAMILY = """
 import multiprocessing, os, subprocess, sys, threading

@@ -27,8 +27,8 @@ from pzc import (
 from pzc.agents.notifying import keeping as keeping_module
 from pzc.protocol.bundle import Bundle
 
-from tests.agents.linked import pair, wait_until
-from tests.agents.notifying import KEY, TIMEOUT, balance
+from tests.contract.rigs.pairs import pair, wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT, balance
 
 PLANES = [
     pytest.param(drop(10_000), "auto", id="broadcast"),

@@ -20,9 +20,9 @@ from pzc import (
 from pzc.agents.notifying.keys import checked
 from pzc.protocol.errors import LocalProtocolError
 
-from tests.agents.linked import wait_until
 from tests.agents.mailing import publisher_and_reader
-from tests.agents.notifying import TIMEOUT
+from tests.contract.rigs.pairs import wait_until
+from tests.contract.rigs.peers import TIMEOUT
 
 WAYS: list[tuple[Policy, str | None]] = [
     (drop(1000), None),

@@ -13,7 +13,7 @@ from pzc.agents.serving.lane import Lane, Turn
 from pzc.protocol.errors import CallCancelled
 
 from tests.agents.calling import TIMEOUT, in_thread, until
-from tests.agents.notifying import run_threads
+from tests.contract.rigs.peers import run_threads
 
 
 @pytest.fixture

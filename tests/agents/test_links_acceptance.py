@@ -10,10 +10,11 @@ import pytest
 
 from pzc import block, drop, latest
 
-from tests.agents.linked import LONG, OUTSIDE, Publishing, pair, wait_until
-from tests.agents.links_evidence import digest, payload
-from tests.agents.links_rig import Counted, Hand, Workers
-from tests.agents.notifying import TIMEOUT
+from tests.contract.rigs.evidence import digest, payload
+from tests.contract.rigs.pairs import LONG, OUTSIDE, Publishing, pair, wait_until
+from tests.contract.rigs.peers import TIMEOUT
+from tests.contract.rigs.processes import Hand, Workers
+from tests.contract.rigs.workers import Counted
 
 LARGE = 200_000
 KIB64, MIB = 1 << 16, 1 << 20

@@ -12,7 +12,7 @@ from pzc import Notification
 from pzc.agents.links.arrivals import Arrival, Ledger, Urgency
 from pzc.protocol.errors import DecodeError, RemoteProtocolError
 
-from tests.agents.notifying import run_threads
+from tests.contract.rigs.peers import run_threads
 
 MIB = 1 << 20
 

@@ -13,7 +13,7 @@ from pzc.agents.links.outlet import Outlet
 from pzc.agents.links.queues import LENT
 
 from tests.agents.links_reader import UnixReader, wish
-from tests.agents.notifying import TIMEOUT
+from tests.contract.rigs.peers import TIMEOUT
 
 
 def publish(bursts: Bursts) -> bool:

@@ -17,7 +17,7 @@ from pzc.protocol.bundle import Bundle
 from pzc.protocol.errors import RemoteProtocolError
 
 from tests.agents.links_reader import READERS, PollReader, Reader, UnixReader, wish
-from tests.agents.notifying import TIMEOUT, Inbox, run_threads
+from tests.contract.rigs.peers import TIMEOUT, Inbox, run_threads
 
 
 @pytest.fixture

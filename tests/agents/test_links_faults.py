@@ -22,8 +22,8 @@ from pzc import (
 from pzc.agents.links import inlets, outlet, ways
 from pzc.protocol.bundle import Bundle
 
-from tests.agents.linked import LONG, OUTSIDE, WAYS, Publishing, pair, read, wait_until
-from tests.agents.notifying import KEY, TIMEOUT, Child, in_place_of
+from tests.contract.rigs.pairs import LONG, OUTSIDE, WAYS, Publishing, pair, read, wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT, Child, in_place_of
 
 every_way = pytest.mark.parametrize("way", WAYS)
 over_a_wire = pytest.mark.parametrize("way", OUTSIDE)

@@ -10,7 +10,7 @@ import pytest
 
 from pzc import Notification, ReceiveTimeout, block, drop, latest
 
-from tests.agents.linked import (
+from tests.contract.rigs.pairs import (
     LONG,
     OUTSIDE,
     SHORT,
@@ -21,7 +21,7 @@ from tests.agents.linked import (
     read,
     wait_until,
 )
-from tests.agents.notifying import TIMEOUT, Inbox
+from tests.contract.rigs.peers import TIMEOUT, Inbox
 
 every_way = pytest.mark.parametrize("way", WAYS)
 over_a_wire = pytest.mark.parametrize("way", OUTSIDE)

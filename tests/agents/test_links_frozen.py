@@ -10,9 +10,10 @@ import pytest
 from pzc.agents.links import inlet, outlet
 from pzc.delivery.liveness import Liveness
 
-from tests.agents.linked import LONG, OUTSIDE, Publishing, pair, wait_until
-from tests.agents.links_evidence import digest, payload
-from tests.agents.links_rig import Workers
+from tests.agents.inside import inside
+from tests.contract.rigs.evidence import digest, payload
+from tests.contract.rigs.pairs import LONG, OUTSIDE, Publishing, pair, wait_until
+from tests.contract.rigs.processes import Workers
 
 over_a_wire = pytest.mark.parametrize("way", OUTSIDE)
 
@@ -34,7 +35,7 @@ def expected(count: int) -> list[tuple[int, str]]:
 def test_a_reader_that_stalled_and_comes_back_has_the_same_link_and_lost_nothing(
     workers: Workers, way: str
 ) -> None:
-    reader = workers.start()
+    reader = workers.begin(inside)
     reader.ask("be_patient")
     with pair() as (publisher, _):
 
@@ -60,19 +61,19 @@ def test_a_reader_that_stalled_and_comes_back_has_the_same_link_and_lost_nothing
 def test_a_publisher_that_stalled_and_comes_back_has_the_same_link_and_lost_nothing(
     workers: Workers, way: str
 ) -> None:
-    reader = workers.start()
-    publisher, endpoint = workers.publisher()
+    reader, publisher = workers.begin(inside), workers.begin(inside)
+    endpoint = publisher.ask("endpoints")[0]
     for each in (reader, publisher):
         each.ask("be_patient")
     reader.ask("subscribe", "t", endpoint, "t", LONG, way, "hash")
     publisher.ask("publish", "t", [LARGE] * 10)
     (before,) = publisher.ask("statistics")["links"]
     publisher.freeze()
-    wait_until(lambda: reader.ask("links_of", "t")["state"] == "stalled")
+    wait_until(lambda: reader.ask("link_of", "t")["state"] == "stalled")
     publisher.thaw()
     publisher.ask("publish", "t", [LARGE] * 10, 11)
     assert reader.ask("account", "t", 20) == (20, 0, expected(20))
-    wait_until(lambda: reader.ask("links_of", "t")["state"] == "alive")
+    wait_until(lambda: reader.ask("link_of", "t")["state"] == "alive")
     assert reader.ask("wait_for", "t", "lost", 0) == []
     (after,) = publisher.ask("statistics")["links"]
     assert (after["link"], after["transport"]) == (before["link"], way)

@@ -16,10 +16,10 @@ import pytest
 from pzc import Agent, Gap, Protocol, Subscription, block, latest
 
 from tests.agents.faults_rig import free_endpoint
-from tests.agents.linked import LONG, OUTSIDE, Publishing, pair, read, wait_until
-from tests.agents.links_evidence import digest, memory_of, memory_of_all, payload
-from tests.agents.links_rig import Hand, Workers
-from tests.agents.notifying import KEY, TIMEOUT
+from tests.contract.rigs.evidence import digest, memory_of, memory_of_all, payload
+from tests.contract.rigs.pairs import LONG, OUTSIDE, Publishing, pair, read, wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT
+from tests.contract.rigs.processes import Hand, Workers
 
 logger = logging.getLogger("tests.faults")
 

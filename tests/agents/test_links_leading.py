@@ -10,8 +10,8 @@ import pytest
 from pzc import Agent, Notification, ReceiveTimeout, Subscription, SubscriptionClosed, latest
 from pzc.agents.links import inlets, leading
 
-from tests.agents.linked import LONG, pair, wait_until
-from tests.agents.notifying import TIMEOUT, run_threads
+from tests.contract.rigs.pairs import LONG, pair, wait_until
+from tests.contract.rigs.peers import TIMEOUT, run_threads
 
 
 class Witness:

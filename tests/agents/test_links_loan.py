@@ -10,7 +10,7 @@ import pytest
 from pzc import Agent, LocalProtocolError, Protocol
 
 from tests.agents.links_reader import READERS, LocalReader, Reader, UnixReader, wish
-from tests.agents.notifying import Inbox
+from tests.contract.rigs.peers import Inbox
 
 SHAPE = (100, 1000)
 

@@ -14,7 +14,7 @@ from pzc import Agent, CallTimeout, PeerLost
 from pzc.protocol.bundle import Bundle
 
 from tests.agents.links_reader import READERS, LocalReader, PollReader, Reader, UnixReader, wish
-from tests.agents.notifying import TIMEOUT, run_threads
+from tests.contract.rigs.peers import TIMEOUT, run_threads
 
 LARGE = 200_000
 

@@ -13,7 +13,7 @@ import pytest
 from pzc import Agent, AgentClosed, CallTimeout, ConfigError, PolicyRefused, Protocol
 
 from tests.agents.links_reader import READERS, LocalReader, PollReader, Reader, UnixReader, wish
-from tests.agents.notifying import TIMEOUT, Inbox, run_threads
+from tests.contract.rigs.peers import TIMEOUT, Inbox, run_threads
 
 THREADS = 8
 

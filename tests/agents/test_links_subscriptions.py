@@ -19,8 +19,8 @@ from pzc import (
     drop,
 )
 
-from tests.agents.linked import LONG, OUTSIDE, WAYS, Publishing, pair, read, wait_until
-from tests.agents.notifying import KEY, TIMEOUT, Child
+from tests.contract.rigs.pairs import LONG, OUTSIDE, WAYS, Publishing, pair, read, wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT, Child
 
 every_way = pytest.mark.parametrize("way", WAYS)
 over_a_wire = pytest.mark.parametrize("way", OUTSIDE)

@@ -16,7 +16,7 @@ from pzc.agents.links.hands import TAKE_OVER, Errand, Hands
 from pzc.agents.links.leading import Leading
 from pzc.agents.sockets import loop as loops
 
-from tests.agents.notifying import TIMEOUT
+from tests.contract.rigs.peers import TIMEOUT
 
 
 def nothing() -> None:

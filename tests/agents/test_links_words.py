@@ -12,7 +12,7 @@ from pzc import Agent, Keyring, PeerLost, Protocol, Refused, RemoteProtocolError
 from pzc.protocol.keyring import Key, Role
 
 from tests.agents.links_reader import PollReader, UnixReader, wish
-from tests.agents.notifying import TIMEOUT
+from tests.contract.rigs.peers import TIMEOUT
 
 
 @pytest.fixture

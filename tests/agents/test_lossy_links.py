@@ -9,7 +9,7 @@ import pytest
 from pzc import Agent, Gap, Protocol, Subscription, drop, latest
 from pzc.agents.notifying import presence
 
-from tests.agents.notifying import (
+from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
     Child,

@@ -14,11 +14,11 @@ from pzc.agents.notifying import rounds
 from pzc.agents.notifying import subscription as subscription_module
 from pzc.agents.sockets.stream import Stream
 
-from tests.agents.linked import LONG, pair, read, wait_until
-from tests.agents.links_evidence import digest, payload
-from tests.agents.links_rig import Workers
-from tests.agents.notifying import KEY, TIMEOUT, Child, Elsewhere, Inbox, balance, in_place_of
 from tests.agents.test_links_faults import break_connections
+from tests.contract.rigs.evidence import digest, payload
+from tests.contract.rigs.pairs import LONG, pair, read, wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT, Child, Elsewhere, Inbox, balance, in_place_of
+from tests.contract.rigs.processes import Workers
 
 
 def named(policy: Policy | None) -> str:

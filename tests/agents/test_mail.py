@@ -28,7 +28,6 @@ from pzc.agents.mail.words import read_caller, read_commands
 from pzc.delivery.policies import Policy
 
 from tests.agents.calling import in_thread
-from tests.agents.linked import Publishing, wait_until
 from tests.agents.mailing import (
     Faulty,
     ReaderProcess,
@@ -36,7 +35,8 @@ from tests.agents.mailing import (
     forget_silent_readers,
     publisher_and_reader,
 )
-from tests.agents.notifying import KEY, TIMEOUT, Child, Inbox, balance, in_place_of
+from tests.contract.rigs.pairs import Publishing, wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT, Child, Inbox, balance, in_place_of
 
 
 def test_ten_thousand_messages_of_another_process_arrive_in_order() -> None:

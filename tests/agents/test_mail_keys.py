@@ -22,9 +22,9 @@ from pzc.agents.mail.places import Places
 from pzc.delivery import orders
 from pzc.delivery.policies import Policy
 
-from tests.agents.linked import wait_until
 from tests.agents.mailing import delivered, forget_silent_readers, publisher_and_reader
-from tests.agents.notifying import KEY, TIMEOUT, Child, in_place_of
+from tests.contract.rigs.pairs import wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT, Child, in_place_of
 
 POLICY = mailbox()
 

@@ -16,9 +16,9 @@ from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.keyring import Keyring
 
-from tests.agents.linked import wait_until
 from tests.agents.mailing import delivered, forget_silent_readers, publisher_and_reader
-from tests.agents.notifying import KEY, TIMEOUT, Inbox
+from tests.contract.rigs.pairs import wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT, Inbox
 
 NAMED = mailbox(name="archive")
 CODEC = Codec(Keyring.from_key(KEY))

@@ -19,9 +19,9 @@ from pzc.protocol.frames import Kind
 from pzc.protocol.franking import SMALL
 from pzc.protocol.keyring import Keyring
 
-from tests.agents.linked import wait_until
 from tests.agents.mailing import delivered, publisher_and_reader
-from tests.agents.notifying import KEY, Inbox
+from tests.contract.rigs.pairs import wait_until
+from tests.contract.rigs.peers import KEY, Inbox
 
 NAMED = mailbox(max_messages=100_000, name="archive")
 CODEC = Codec(Keyring.from_key(KEY))

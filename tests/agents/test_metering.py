@@ -13,8 +13,8 @@ from pzc.agents.notifying import metering
 from pzc.agents.notifying.metering import SAMPLED, Arrivals, Meters, Sampled
 from pzc.agents.notifying.notification import Notification
 
-from tests.agents.linked import LONG, WAYS, pair, read, wait_until
-from tests.agents.notifying import TIMEOUT
+from tests.contract.rigs.pairs import LONG, WAYS, pair, read, wait_until
+from tests.contract.rigs.peers import TIMEOUT
 
 every_way = pytest.mark.parametrize("way", WAYS)
 

@@ -14,7 +14,7 @@ from pzc.agents.naming import participants
 from pzc.discovery.events import Appeared, Conflict, Vanished
 
 from tests.agents.naming_rig import TIMEOUT, Child, Watch, eventually
-from tests.agents.notifying import Inbox
+from tests.contract.rigs.peers import Inbox
 
 PATIENCE = 3 * TIMEOUT
 """Seconds within which a busy machine starts another process."""

@@ -11,7 +11,7 @@ import zmq
 
 from pzc import Agent, Protocol, latest
 
-from tests.agents.notifying import (
+from tests.contract.rigs.peers import (
     ENDPOINTS,
     KEY,
     TIMEOUT,

@@ -16,7 +16,7 @@ from pzc.agents.notifying import presence
 from pzc.agents.serving import control
 from pzc.protocol.ids import Stamp
 
-from tests.agents.notifying import (
+from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
     Elsewhere,

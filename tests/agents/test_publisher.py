@@ -14,7 +14,7 @@ from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.keyring import Keyring
 
-from tests.agents.notifying import KEY, TIMEOUT, BareSubscriber, Frames, Inbox, run_threads
+from tests.contract.rigs.peers import KEY, TIMEOUT, BareSubscriber, Frames, Inbox, run_threads
 
 
 class Watched(Agent):

@@ -9,7 +9,7 @@ import pytest
 from pzc import Agent, ConfigError, Server, UnknownName
 
 from tests.agents.naming_rig import TIMEOUT, eventually
-from tests.agents.notifying import Inbox
+from tests.contract.rigs.peers import Inbox
 
 
 def _announced(agent: Agent, kind: str) -> set[str]:

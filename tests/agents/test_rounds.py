@@ -10,7 +10,7 @@ from pzc.agents.dispatch import Executor
 from pzc.agents.notifying import rounds as module
 from pzc.agents.notifying.rounds import rounds
 
-from tests.agents.notifying import TIMEOUT
+from tests.contract.rigs.peers import TIMEOUT
 
 
 class Caller:

@@ -7,7 +7,7 @@ from types import FrameType
 
 from pzc import Agent
 
-from tests.agents.linked import LONG, pair
+from tests.contract.rigs.pairs import LONG, pair
 
 
 def _calls_to_advertise(publisher: Agent, topic: str) -> int:

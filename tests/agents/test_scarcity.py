@@ -20,10 +20,10 @@ from pzc.agents.sockets import descriptors
 from pzc.agents.sockets.parts import WITHOUT_COPY
 
 from tests.agents.calling import KEY, TIMEOUT, run_in_fork
-from tests.agents.linked import LONG, Publishing, pair, read, wait_until
-from tests.agents.links_evidence import digest, payload
-from tests.agents.links_rig import Workers
-from tests.agents.scarcity import Hog
+from tests.contract.rigs.evidence import digest, payload
+from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
+from tests.contract.rigs.processes import Workers
+from tests.contract.rigs.scarcity import Hog
 
 LARGE, HUGE = 200_000, 64 << 20
 

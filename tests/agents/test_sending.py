@@ -13,8 +13,8 @@ import zmq
 from pzc.agents.sockets import sending as sending_module
 from pzc.protocol.frames import Buffer
 
-from tests.agents.notifying import TIMEOUT, run_threads
 from tests.agents.sendings import NEVER, Bench, arrived, busy, message, opened
+from tests.contract.rigs.peers import TIMEOUT, run_threads
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pzc import (
 )
 
 from tests.agents.calling import KEY, TIMEOUT, Gate, Instrument, in_thread, proxied, served
-from tests.agents.notifying import run_threads
+from tests.contract.rigs.peers import run_threads
 
 
 class Watched(Signal):

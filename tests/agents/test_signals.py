@@ -11,7 +11,7 @@ import pytest
 from pzc import Signal
 from pzc.agents.notifying.signals import accepted_arguments
 
-from tests.agents.notifying import run_threads
+from tests.contract.rigs.peers import run_threads
 
 
 class Meter:

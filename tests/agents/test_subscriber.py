@@ -22,7 +22,7 @@ from pzc import (
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
-from tests.agents.notifying import (
+from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
     Elsewhere,

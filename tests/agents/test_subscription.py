@@ -20,8 +20,8 @@ from pzc import (
 from pzc.agents.dispatch import Executor
 from pzc.agents.notifying import following
 
-from tests.agents.notifying import TIMEOUT, Inbox, balance, run_threads
 from tests.agents.subscriptions import EPOCH, Make, feed, note
+from tests.contract.rigs.peers import TIMEOUT, Inbox, balance, run_threads
 
 
 def test_what_comes_out_of_a_mailbox_is_never_dropped(make: Make) -> None:

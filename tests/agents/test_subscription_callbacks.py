@@ -17,8 +17,8 @@ from pzc import (
 from pzc.agents.dispatch import Executor
 from pzc.agents.serving.execution import PROOFS
 
-from tests.agents.notifying import TIMEOUT, Inbox, balance, run_threads
 from tests.agents.subscriptions import EPOCH, Blocked, Make, feed, finish
+from tests.contract.rigs.peers import TIMEOUT, Inbox, balance, run_threads
 
 
 def test_a_blocked_callback_and_drop_count_exactly(make: Make, executor: Executor, blocked: Blocked) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from pzc import Agent, ConfigError
 
-from tests.agents.linked import pair
-from tests.agents.notifying import TIMEOUT
+from tests.contract.rigs.pairs import pair
+from tests.contract.rigs.peers import TIMEOUT
 
 
 def test_an_agent_publishes_its_statistics_again_and_again() -> None:

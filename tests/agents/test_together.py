@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.agents.links_evidence import digest, payload
-from tests.agents.links_rig import Forge, Hand, Workers
 from tests.agents.together import KINDS, MANY, MIXED, together
+from tests.contract.rigs.evidence import digest, payload
+from tests.contract.rigs.processes import Forge, Hand, Workers
 
 COMPLETE = ("block", "mailbox")
 LOSSY = ("latest", "broadcast")

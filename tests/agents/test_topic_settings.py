@@ -13,8 +13,8 @@ from pzc import Agent, ConfigError, PolicyRefused, Protocol, block, drop, latest
 from pzc.agents.settings import Settings, load
 from pzc.agents.topic_settings import TopicSettings, policy_of
 
-from tests.agents.linked import LONG, pair, publish_until_full, read, wait_until
-from tests.agents.notifying import KEY, TIMEOUT, Child
+from tests.contract.rigs.pairs import LONG, pair, publish_until_full, read, wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT, Child
 
 
 def _of(topic: str, **tables: Any) -> dict[str, Any]:

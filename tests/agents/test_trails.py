@@ -9,7 +9,7 @@ from pzc.agents.calling.endings import Endings
 from pzc.discovery.events import Conflict
 
 from tests.agents.naming_rig import TIMEOUT, Watch, eventually
-from tests.agents.notifying import Inbox
+from tests.contract.rigs.peers import Inbox
 
 
 class Lamp:

@@ -12,7 +12,7 @@ from pzc.agents.naming import announcing
 from pzc.agents.notifying.gathering import Gathering
 
 from tests.agents.naming_rig import eventually
-from tests.agents.notifying import Inbox, in_place_of
+from tests.contract.rigs.peers import Inbox, in_place_of
 
 WAYS = pytest.mark.parametrize(
     ("policy", "transport"),

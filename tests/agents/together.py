@@ -12,10 +12,11 @@ import numpy as np
 from pzc import Agent, Policy, Protocol, drop, latest, mailbox
 from pzc.agents.links.turns import Turn
 
-from tests.agents.linked import LONG
-from tests.agents.links_evidence import payload
-from tests.agents.links_rig import RANDOM_TCP, Worker
-from tests.agents.notifying import KEY
+from tests.agents.inside import Inside
+from tests.contract.rigs.evidence import payload
+from tests.contract.rigs.pairs import LONG
+from tests.contract.rigs.peers import KEY
+from tests.contract.rigs.workers import RANDOM_TCP
 
 LARGE = 200_000
 MANY = 10_000
@@ -45,7 +46,7 @@ def _unpickle(number: int, array: Any) -> Any:
     return array
 
 
-class Together(Worker):
+class Together(Inside):
     """A worker whose publications tell for whom they waited."""
 
     waited: Counter[str]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.agents.links_rig import Forge
+from tests.contract.rigs.processes import Forge
 from tests.networks.namespaces import Lab, obstacle
 from tests.networks.residents import Residents
 
@@ -32,13 +32,6 @@ def networks(request: pytest.FixtureRequest) -> None:
     reason = request.config.stash[_obstacle] = obstacle()
     if reason:
         (pytest.fail if REQUIRED else pytest.skip)(f"no network namespaces can be made here: {reason}")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def forge(networks: None) -> Iterator[Forge]:
-    made = Forge()
-    yield made
-    made.close()
 
 
 @pytest.fixture

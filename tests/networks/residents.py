@@ -17,10 +17,11 @@ import pytest
 from pzc import Agent, Policy, Proxy, PzcError, Server, Signal, block, discover, drop, latest, lock, mailbox
 from pzc.agents.naming.registry import Registry
 
-from tests.agents.linked import wait_until
-from tests.agents.links_evidence import digest, payload
-from tests.agents.links_rig import Forge, Hand, Worker
-from tests.agents.notifying import KEY
+from tests.contract.rigs.evidence import digest, payload
+from tests.contract.rigs.pairs import wait_until
+from tests.contract.rigs.peers import KEY
+from tests.contract.rigs.processes import Forge, Hand
+from tests.contract.rigs.workers import Worker
 from tests.networks.namespaces import Host
 from tests.networks.relay import enter, instead_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from pzc import Policy, drop
 
-from tests.agents.links_rig import Hand
+from tests.contract.rigs.processes import Hand
 from tests.networks.namespaces import Host, Lab
 from tests.networks.residents import EVERYTHING, Residents, every_policy
 

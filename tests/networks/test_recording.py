@@ -17,8 +17,8 @@ import pytest
 from pzc import block
 from pzc.pipeline.schema import segments
 
-from tests.agents.links_rig import Hand
-from tests.agents.notifying import KEY
+from tests.contract.rigs.peers import KEY
+from tests.contract.rigs.processes import Hand
 from tests.networks.namespaces import Host, Lab
 from tests.networks.residents import Residents
 from tests.pipeline.faults_pipeline import wait_until

@@ -15,8 +15,8 @@ from pzc.pipeline.tables.batches import Batch, Settings
 from pzc.pipeline.tables.feeds import MailboxFeed
 from pzc.pipeline.tables.streaming import Following
 
-from tests.agents.links_rig import Hand
-from tests.agents.notifying import KEY
+from tests.contract.rigs.peers import KEY
+from tests.contract.rigs.processes import Hand
 from tests.pipeline.source_rig import PATIENCE, await_
 
 NAME = "tables"

@@ -17,8 +17,9 @@ from pzc.agents.mail import reader
 from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.schema import segments
 
-from tests.agents.links_rig import RANDOM_TCP, Forge, Hand, Workers
-from tests.agents.notifying import KEY
+from tests.contract.rigs.peers import KEY
+from tests.contract.rigs.processes import Forge, Hand, Workers
+from tests.contract.rigs.workers import RANDOM_TCP
 
 PATIENCE = 60.0
 """Seconds that anything may take on a busy machine."""

@@ -10,8 +10,9 @@ from typing import Any
 
 from pzc import Agent, Protocol
 
-from tests.agents.links_rig import RANDOM_TCP, Forge, Hand, Workers
-from tests.agents.notifying import KEY
+from tests.contract.rigs.peers import KEY
+from tests.contract.rigs.processes import Forge, Hand, Workers
+from tests.contract.rigs.workers import RANDOM_TCP
 
 PATIENCE = 120.0
 """Seconds that a JVM may take on a busy machine."""

@@ -17,7 +17,7 @@ from pzc.testing.journals import Recording, Truth, write_journal
 
 from benchmarks.pipeline_cluster import differing, expected, found, run_pipeline
 from benchmarks.spark_cluster import Cluster, build_wheel, environment_without_pzc
-from tests.agents.notifying import KEY
+from tests.contract.rigs.peers import KEY
 from tests.pipeline.commanding import call
 from tests.pipeline.mailbox_rig import NAME, Post
 from tests.pipeline.source_rig import Publishers, await_, waiting

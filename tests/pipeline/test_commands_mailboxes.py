@@ -10,7 +10,7 @@ import pytest
 
 from pzc.pipeline.tables.feeds import MAILBOXES, mailbox_name
 
-from tests.agents.notifying import KEY
+from tests.contract.rigs.peers import KEY
 from tests.pipeline.commanding import call
 from tests.pipeline.faults_pipeline import Running, wait_until
 from tests.pipeline.source_rig import Publishers, await_, is_read, waiting

@@ -19,7 +19,7 @@ from pzc.pipeline.schema import DECODED, JOURNAL
 from pzc.pipeline.source import PzcDataSource, SourceListener, read_stream, register
 from pzc.pipeline.spark import jobs
 
-from tests.agents.notifying import KEY
+from tests.contract.rigs.peers import KEY
 from tests.pipeline.source_rig import PATIENCE, await_, is_read, waiting
 
 pytestmark = [

@@ -21,9 +21,9 @@ from pzc.pipeline.source.readers import decoded, look, read_spans
 from pzc.protocol.errors import PzcError, RemoteError, RowsMissing, SignatureError, SubscriptionClosed
 from pzc.protocol.frames import Kind
 
-from tests.agents.linked import wait_until
 from tests.agents.mailing import ReaderProcess
-from tests.agents.notifying import KEY, TIMEOUT
+from tests.contract.rigs.pairs import wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT
 
 START = Offset("q")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.agents.notifying import KEY
+from tests.contract.rigs.peers import KEY
 from tests.pipeline.source_rig import PATIENCE, Publishers, await_, is_read, waiting
 
 KILLS = int(os.environ.get("PIPELINE_MOMENTS", "3"))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.agents.notifying import TIMEOUT
+from tests.contract.rigs.peers import TIMEOUT
 
 CHILD = """
 import pathlib, sys, threading

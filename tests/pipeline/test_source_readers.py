@@ -17,8 +17,8 @@ from pzc.pipeline.source import PzcDataSource
 from pzc.pipeline.source.readers import StreamReader
 from pzc.protocol.errors import ConfigError
 
-from tests.agents.linked import wait_until
-from tests.agents.notifying import KEY
+from tests.contract.rigs.pairs import wait_until
+from tests.contract.rigs.peers import KEY
 
 NONE: Any = None
 ALL = ReadAllAvailable()

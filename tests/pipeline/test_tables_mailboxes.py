@@ -20,7 +20,7 @@ from pzc.pipeline.tables.ledger import LEDGER, Ledger
 from pzc.pipeline.tables.streaming import Following
 from pzc.protocol.errors import ConfigError, JournalError
 
-from tests.agents.notifying import KEY
+from tests.contract.rigs.peers import KEY
 from tests.pipeline.mailbox_rig import Post, refuse_one
 from tests.pipeline.source_rig import PATIENCE, Publishers, await_, is_read, waiting
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pzc import Gap, Notification, Subscription
 
-from tests.agents.links_evidence import digest, payload
+from tests.contract.rigs.evidence import digest, payload
 
 
 class Reading:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pzc import Agent, CallTimeout, Notification, Protocol, Subscription, block
 
-from tests.agents.notifying import KEY, TIMEOUT
+from tests.contract.rigs.peers import KEY, TIMEOUT
 
 WAYS = ("inproc", "unix", "tcp")
 OUTSIDE = ("unix", "tcp")

@@ -1,0 +1,35 @@
+"""Workers that reach into the package: nobody takes another for dead, the clock is set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from pzc import Agent, Protocol
+from pzc.agents.links import inlet, outlet
+from pzc.delivery.liveness import Liveness
+
+from tests.agents.calling import step_clock
+from tests.contract.rigs.peers import KEY
+from tests.contract.rigs.workers import RANDOM_TCP, Worker
+
+
+class Inside(Worker):
+    """A worker with more words."""
+
+    def be_patient(self) -> None:
+        """From the next link on, take nobody for dead who is silent for less than an hour."""
+        for module in (inlet, outlet):
+            setattr(module, "Liveness", partial(Liveness, lost=3600.0))  # noqa: B010
+
+    def step_clock(self, seconds: float) -> None:
+        """As if somebody set the clock of this machine."""
+        step_clock(seconds)
+
+
+@contextmanager
+def inside(rep: str = RANDOM_TCP, pub: str = RANDOM_TCP) -> Iterator[Inside]:
+    """Such a worker in this process."""
+    with Agent(rep, pub, name="inside", protocol=Protocol(KEY)) as agent:
+        yield Inside(agent)
