@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.util
 import os
 import shutil
@@ -170,6 +171,8 @@ def _make_importable(config: pytest.Config) -> None:
         package.write_text(f"__path__ = [{str(ROOT / name)!r}]\n", encoding="utf-8")
     sys.path.insert(0, shelf)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [shelf, os.environ.get("PYTHONPATH")]))
+    # So pytest calls the root, which is a package, in a directory whose name is no identifier, and imports it again.
+    sys.modules.setdefault("__init__", importlib.import_module("pzc"))
 
 
 def _clear_settings() -> None:

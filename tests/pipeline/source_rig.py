@@ -52,10 +52,8 @@ class Publishers(Workers):
         super().__init__(forge)
         self.callback(forge.close)
 
-    def start(self, *given: str | None) -> Hand:
-        hand = Hand(self._forge, *given, make=publishing)
-        self.callback(hand.kill)
-        return hand
+    def start(self, *given: str | None, timings: dict[str, Any] | None = None) -> Hand:
+        return self.begin(publishing, *given, timings=timings)
 
 
 def await_(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
