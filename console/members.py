@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import statistics
 import time
 from collections.abc import Iterator
@@ -130,19 +129,10 @@ def _finished(value: Any, timeout: float) -> Any:
 
 
 def run_set(args: argparse.Namespace) -> int:
-    """``pzc set``; never adds an attribute, as setting a misspelt one would."""
+    """``pzc set``."""
     with _member_of(args) as (remote, name):
-        if not remote.member(name) and not _is_original(remote):
-            near = difflib.get_close_matches(name, remote.table, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"pzc info {remote.target} lists what there is"
-            raise AttributeError(f"{remote.target} has no attribute {name!r}: {hint}", name=name)
         remote.request("setattr", {"name": name, "value": parse_value(args.value)})
     return 0
-
-
-def _is_original(remote: RemoteObject) -> bool:
-    """An original server names only the members that are held remotely."""
-    return remote.agent.peer(remote.endpoint, remote.timeout).dialect == PZC00
 
 
 def run_call(args: argparse.Namespace) -> int:

@@ -11,10 +11,15 @@
 
 Names that begin with ``_`` are never served; ``expose`` narrows further. Classification looks at
 the class and the instance dictionary and never runs a property: reading one may move hardware.
+
+What is not there cannot be set. There is what the class, its bases, slots or the instance have, what the
+object names in ``dir``, and, when its class has a ``__getattr__`` or ``__getattribute__`` of its own, what
+that answers to. A ``__setattr__`` alone says nothing of which names there are.
 """
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import logging
@@ -45,6 +50,9 @@ ITEM_METHODS: Mapping[str, Callable[..., Any]] = {
 }
 """What a peer may do with an ``items`` member, and nothing else."""
 
+
+_MISSING = object()
+_SHOWN = 5  # names in an error
 
 _MAX_USABLE = 1000
 """Names that are remembered as usable."""
@@ -97,7 +105,9 @@ class Members:
         Raises:
             AttributeError: when there is no such member.
         """
-        static = inspect.getattr_static(self._target, name)
+        return self._kind_of(name, inspect.getattr_static(self._target, name))
+
+    def _kind_of(self, name: str, static: object) -> str:
         if isinstance(static, _METHOD_MAKERS):
             return "method"
         computed = inspect.isdatadescriptor(static) or (
@@ -128,16 +138,34 @@ class Members:
         """Set a member.
 
         Raises:
-            MemberRefused: as `check`, and for a method or signal, which a peer may not replace.
+            MemberRefused: as `check`, for a method or signal, which a peer may not replace, and for what is
+                not there; it names what is nearest.
         """
         checked = self.check(name)
-        try:
-            kind = self.kind(checked)
-        except AttributeError:
-            kind = "value"
+        kind = self._kind_to_set(checked)
         if kind in ("method", "signal"):
             raise MemberRefused(f"{checked!r} is a {kind} and cannot be set")
         setattr(self._target, checked, value)
+
+    def _kind_to_set(self, name: str) -> str:
+        static = inspect.getattr_static(self._target, name, _MISSING)
+        if static is not _MISSING:
+            try:
+                return self._kind_of(name, static)
+            except AttributeError:  # a slot that is empty
+                return "value"
+        value = getattr(self._target, name, _MISSING) if _is_dynamic(type(self._target)) else _MISSING
+        if value is not _MISSING:
+            return kind_of(value)
+        if name in dir(self._target):
+            return "value"
+        names = self.names()
+        near = difflib.get_close_matches(name, names, n=3)
+        has = f"it has {', '.join(names[:_SHOWN]) or 'none'}"
+        told = f"did you mean {' or '.join(near)}?" if near else has
+        raise MemberRefused(
+            f"{name!r} cannot be set: {type(self._target).__name__} has no such member; {told}"
+        )
 
     def run(self, name: object, operation: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a method, or work on an ``items`` member or signal.
@@ -184,6 +212,11 @@ class Members:
         except Exception as exc:  # a member that cannot be described is still there
             logger.debug("member %s cannot be described: %r", name, exc)
             return {"kind": kind}
+
+
+def _is_dynamic(cls: type) -> bool:
+    own = cls.__getattribute__ is not object.__getattribute__
+    return own or hasattr(cls, "__getattr__")
 
 
 def _has_items(value: object) -> bool:
