@@ -24,7 +24,7 @@ from tests.contract.findings.marks import finding
 from tests.contract.rigs.coming import coming
 from tests.contract.rigs.supply import KEY, TIMEOUT, Supply, another, held
 
-MOMENT = 3.0
+MOMENT = 2.0
 """Seconds that an end may take to be seen on a busy machine; the ramp would go on for longer."""
 
 

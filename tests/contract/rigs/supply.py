@@ -152,7 +152,11 @@ def held(served: object, *, key: str = KEY, timeout: float = TIMEOUT, **options:
         Server(served, protocol=Protocol(key), **options) as server,
         Proxy(server.rep_endpoint, protocol=Protocol(key), timeout=timeout, transport="tcp") as proxy,
     ):
-        yield proxy
+        try:
+            yield proxy
+        finally:
+            if isinstance(served, Supply):
+                served.opened.set()
 
 
 def another(proxy: Any, **options: Any) -> Any:
