@@ -40,6 +40,9 @@ class Run:
 
     def __init__(self, tier: str, arguments: list[str]) -> None:
         self._tier, self._arguments = tier, arguments
+        # Names of tests show sets, whose order must be the same in every process.
+        seed = os.environ.get("PYTHONHASHSEED", "random")
+        self._environment = {**os.environ, "PYTHONHASHSEED": str(os.getpid()) if seed == "random" else seed}
         self.tests: dict[str, tuple[str, str]] = {}
         self.broken: list[str] = []
 
@@ -48,7 +51,8 @@ class Run:
         path = FOLDER / f"{self._tier}-{name}.json"
         path.unlink(missing_ok=True)
         command = [sys.executable, "-m", "pytest", "--tier", self._tier, "--outcomes", str(path)]
-        status = subprocess.run([*command, *options, *self._arguments], cwd=ROOT, check=False).returncode
+        command += [*options, *self._arguments]
+        status = subprocess.run(command, cwd=ROOT, env=self._environment, check=False).returncode
         if status == INTERRUPTED and not path.is_file():
             raise KeyboardInterrupt
         found = (
