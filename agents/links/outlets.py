@@ -292,7 +292,7 @@ class Outlets:
                 else:
                     outlet.attach(way, received)
                     outlet.liveness = Liveness(time.monotonic())
-                    self.routes.renew()
+                    self.routes.renew_ways()
             first()
         if before is not None:
             before.close()

@@ -34,6 +34,7 @@ class Routes:
 
     Attributes:
         version: another one after each change.
+        changes: how often what readers want has changed.
         usual: what is said of topics that nobody advertised; None for nothing of any.
         mail_readers: who reads a topic out of a mailbox.
     """
@@ -56,7 +57,7 @@ class Routes:
         self._advertised: dict[str, Advertised] = {}
         self._buffers = 0  # of all of them
         self._known: dict[str, Route] = {}
-        self.version = 0
+        self.version = self.changes = 0
         self.usual: Callable[[str], Advertised | None] | None = None
         self.mail_readers: Callable[[str], set[str]] = _nobody
 
@@ -124,7 +125,12 @@ class Routes:
             return route
 
     def renew(self) -> None:
-        """Links, their ways or their topics have changed; with the lock."""
+        """What links or mailboxes want has changed; with the lock. Have the agent act upon it then."""
+        self.changes += 1
+        self.renew_ways()
+
+    def renew_ways(self) -> None:
+        """The way of a link has changed; with the lock."""
         lossy = (o for o in self._links.values() if any(not leg.blocks for leg in o.legs.values()))
         self._ring.lossy = LEASES * sum(outlet.takes_blocks for outlet in lossy)
         self._change()

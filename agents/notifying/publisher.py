@@ -33,6 +33,7 @@ from ..sockets.sending import Sending
 from ..sockets.watch import Watch
 from ..wire import Protocol
 from . import airing
+from .acting import Acting
 from .beats import BEAT_TOPIC, Beats, beat_filter
 from .filters import ANY, MARK_TOPIC, Filters
 from .keeping import Keeping
@@ -78,7 +79,6 @@ class Publisher:
         self._agent_id = agent_id
         self._counters = counters
         self._outlets = outlets
-        self._on_filters = on_filters
         self._socket = new_socket(loop.context, zmq.XPUB)
         self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         # Else a filter hidden behind the first part of a message would be set without being told.
@@ -96,6 +96,7 @@ class Publisher:
         self._beats = Beats(loop, protocol, agent_id, lambda: self._filters.matches(beats), self._tell)
         self._state = threading.Condition()
         self._version = 0
+        self._acting = Acting(self._state, self._changes, on_filters)
         self._wanted: dict[str, tuple[int, tuple[Voice, ...]]] = {}
         self._express: dict[str, Express] = {}  # both are new ones when filters or topics change
         self._airings: dict[str, airing.Airing] = {}
@@ -119,8 +120,7 @@ class Publisher:
             self._socket.close(0)
         else:
             self._watch.close()
-        with self._state:
-            self._state.notify_all()
+        self._acting.close()
 
     def publish(
         self,
@@ -307,9 +307,11 @@ class Publisher:
                     self._beats.again(self._filters.marked(parts[0]), self._sequences)
             else:
                 self._loop.call(self._on_readable)  # the descriptor does not tell of the others again
-            self._state.notify_all()
         if version != self._version:
-            self._on_filters()
+            self._acting.act()
+
+    def _changes(self) -> int:
+        return self._version + self._outlets.routes.changes
 
     def forget_wanted(self) -> None:
         """What is said of topics has changed; any thread."""
@@ -348,9 +350,7 @@ class Publisher:
 
     def on_links(self, *, before_confirming: bool = False) -> None:
         """What links want has changed; any thread. It was acted upon before a reader is told so."""
-        with self._state:
-            self._state.notify_all()
-        (self._loop.run if before_confirming else self._loop.call)(self._on_filters)
+        (self._loop.run if before_confirming else self._loop.call)(self._acting.act)
 
     def subscribers(self, topic: str) -> int:
         """Number of agents that listen to a topic; equal filters of original peers count as one."""
@@ -359,10 +359,13 @@ class Publisher:
             return self._filters.listeners(topic, *self.voices.headers(topic), readers)
 
     def wait_for_subscribers(self, topic: str, count: int, timeout: float) -> bool:
-        """Wait until at least ``count`` agents listen to a topic; False after ``timeout`` seconds."""
-        with self._state:
-            self._state.wait_for(lambda: self._closed or self.subscribers(topic) >= count, timeout)
-            return not self._closed and self.subscribers(topic) >= count
+        """Wait until it was acted upon ``count`` agents that listen; False after ``timeout`` seconds."""
+
+        def enough() -> tuple[bool, int]:
+            with self._outlets.lock:
+                return self.subscribers(topic) >= count, self._changes()
+
+        return self._acting.wait(enough, timeout)
 
     def has_mark(self, mark: str) -> bool:
         """True once the subscriber's mark, and so every filter it set before, has arrived."""

@@ -155,7 +155,8 @@ class Publishing(ABC):
     def wait_for_subscribers(self, topic: str, n: int = 1, timeout: float = 5.0) -> bool:
         """Wait until ``n`` agents subscribe to a topic of this one; False after ``timeout`` seconds.
 
-        An agent counts once, whether it listens by broadcast, by a link, or both.
+        An agent counts once, whether it listens by broadcast, by a link, or both. True once `on_subscribers`
+        has run for them: a server is connected to its signal then, and what is emitted next reaches them.
         """
         return self._publisher.wait_for_subscribers(topic, n, timeout)
 

@@ -248,7 +248,7 @@ class Server(Agent):
     def _serve(self, served_object: object) -> None:
         self.served_object = served_object
         self._actions.members = Members(served_object, self._expose)
-        self.loop.call(self.on_subscribers)
+        self.loop.run(self._on_filters)
         super()._announce()
 
     def serve_forever(self) -> None:

@@ -1,0 +1,105 @@
+"""Notifications: what was lost without a word."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pzc import Agent, Notification, Server, Signal, drop, latest, mailbox
+
+from tests.contract.findings.marks import finding
+
+TIMEOUT = 10.0
+
+
+class Gate(Signal):
+    """A signal to which nobody is connected before its gate is open."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        super().__init__()
+        self.gate = gate
+
+    def connect(self, slot: Callable[..., object]) -> None:
+        assert self.gate.wait(TIMEOUT)
+        super().connect(slot)
+
+
+class Dial:
+    """Turns when it is told to."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        self.turned = Gate(gate)
+
+
+class Heard:
+    """Notifications that came, and who waits for them."""
+
+    def __init__(self) -> None:
+        self.contents: list[Any] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, notification: Notification) -> None:
+        with self._changed:
+            self.contents.append(notification.content)
+            self._changed.notify_all()
+
+    def wait(self, count: int, timeout: float = TIMEOUT) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self.contents) >= count, timeout)
+
+
+@finding("3.1")
+@pytest.mark.parametrize(
+    ("transport", "policy"),
+    [("auto", drop()), ("auto", latest()), ("unix", drop()), ("tcp", latest()), ("tcp", mailbox())],
+    ids=["inside", "inside newest", "unix", "tcp", "mailbox"],
+)
+def test_nobody_is_counted_as_subscriber_before_the_server_is_connected(transport: str, policy: Any) -> None:
+    gate, heard = threading.Event(), Heard()
+    dial = Dial(gate)
+    with Server(dial, discovery=False) as server, Agent(discovery=False) as reader:
+        subscribing = threading.Thread(
+            target=reader.subscribe,
+            args=(server.rep_endpoint, "turned", heard),
+            kwargs={"transport": transport, "policy": policy},
+        )
+        subscribing.start()
+        assert not server.wait_for_subscribers("turned", 1, 0.1)
+        gate.set()
+        assert server.wait_for_subscribers("turned", 1, TIMEOUT)
+        dial.turned.emit(7)
+        subscribing.join(TIMEOUT)
+        assert heard.wait(1)
+    assert heard.contents[0][0] == 7
+
+
+@finding("3.1")
+@pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
+def test_what_is_emitted_behind_wait_for_subscribers_arrives_each_time(transport: str) -> None:
+    gate = threading.Event()
+    gate.set()
+    with Agent(discovery=False) as reader:
+        for value in range(5):
+            dial, heard = Dial(gate), Heard()
+            with Server(dial, discovery=False) as server:
+                kwargs = {"transport": transport}
+                args = server.rep_endpoint, "turned", heard
+                subscribing = threading.Thread(target=reader.subscribe, args=args, kwargs=kwargs)
+                subscribing.start()
+                assert server.wait_for_subscribers("turned", 1, TIMEOUT)
+                dial.turned.emit(value)
+                subscribing.join(TIMEOUT)
+                assert heard.wait(1)
+            assert heard.contents[0][0] == value
+
+
+@finding("3.1")
+def test_waiting_for_subscribers_is_true_at_once_when_they_are_there() -> None:
+    with Agent(discovery=False) as publisher, Agent(discovery=False) as reader:
+        reader.subscribe(publisher.rep_endpoint, "t")
+        publisher.advertise("t", buffers=8)
+        assert publisher.wait_for_subscribers("t", 1, 0.0)
+        assert not publisher.wait_for_subscribers("t", 2, 0.0)
