@@ -20,6 +20,15 @@ class Limits:
     silence: float = 4.0
     """Seconds without a sign of life after which whoever holds something here counts as gone."""
 
+    upkeep_pause: float = 30.0
+    """Seconds between two looks of a recorder at what is to be compacted or removed."""
+
+    compact_age: float = 300.0
+    """Seconds after which a segment may be compacted: whoever follows the journal has read it by then."""
+
+    covered_grace: float = 3600.0
+    """Seconds for which segments stay beside the compacted one that stands for them."""
+
 
 current = Limits()
 """What holds in this process now; replaced whole with `use`."""

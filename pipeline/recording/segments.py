@@ -11,7 +11,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,6 +32,10 @@ log = logging.getLogger("pzc.journal")
 
 BLOB_BYTES = 1 << 20
 """A content of more bytes than this goes to ``blobs/``."""
+
+GROUP_BYTES = 64 << 20
+GROUP_ROWS = 1 << 16
+"""So much of a merged segment is in memory at once."""
 
 WRITERS = 4
 """Blobs that are written at the same time: each of them waits for the disk."""
@@ -63,6 +67,56 @@ def write_table(directory: Path, name: str, table: pa.Table) -> None:
     temporary = directory / f".{name}.tmp"
     _durably(temporary, directory / name, lambda file: pq.write_table(table, file, **PARQUET))
     sync_folder(directory)
+
+
+def merge_segments(
+    directory: Path, name: str, parts: Sequence[Path], first: int, last: int, written: float
+) -> None:
+    """Write the rows of some segments as one, group by group.
+
+    Args:
+        directory: of the journal.
+        name: of the new file.
+        parts: whose offsets go on from one to the next.
+        first: offset of the first row.
+        last: offset of the last one.
+        written: time of the new file, Unix seconds.
+
+    Raises:
+        JournalError: when the parts do not hold these offsets.
+        OSError, pa.ArrowException: as `write_segment`.
+    """
+
+    def write(file: BinaryIO) -> None:
+        with pq.ParquetWriter(file, pq.read_schema(parts[0]), **PARQUET) as writer:
+            for table in _groups(parts, first, last):
+                writer.write_table(table)
+        file.flush()
+        os.utime(file.fileno(), (written, written))
+
+    _durably(directory / f".{name}.tmp", directory / name, write)
+    sync_folder(directory)
+
+
+def _groups(parts: Sequence[Path], first: int, last: int) -> Iterator[pa.Table]:
+    pending, size, following = list[pa.RecordBatch](), 0, first
+    for part in parts:
+        with pq.ParquetFile(part) as file:
+            for batch in file.iter_batches(GROUP_ROWS):
+                if not len(batch):
+                    continue
+                offsets = batch.column("offset")
+                if (offsets[0].as_py(), offsets[-1].as_py()) != (following, following + len(batch) - 1):
+                    raise JournalError(f"rows of segment {part} do not follow those before them")
+                pending.append(batch)
+                size, following = size + batch.nbytes, following + len(batch)
+                if size >= GROUP_BYTES:
+                    yield pa.Table.from_batches(pending)
+                    pending, size = [], 0
+    if following != last + 1:
+        raise JournalError(f"segments from {first} on end at {following - 1} instead of {last}")
+    if pending:
+        yield pa.Table.from_batches(pending)
 
 
 def _store_blobs(directory: Path, recorder: str, contents: list[Any]) -> tuple[list[Any], list[str | None]]:

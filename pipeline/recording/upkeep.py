@@ -3,31 +3,35 @@
 ::
 
     segments    event                                      next
-    small       neighbours, older than `COMPACT_AGE`       compacted: one segment stands for them, which
-                                                           are covered
-    covered     `COVERED_GRACE` after that                 removed
+    small       neighbours, older than ``compact_age``     compacted by and by (see `compaction`): one segment
+                                                           stands for them, which are covered
+    covered     ``covered_grace`` after that               removed
     finished    older than ``keep_seconds``, or the        removed; never the newest one, which says where
                 oldest while the journal has more          offsets go on
                 than ``keep_bytes``
     blob        no segment refers to it any more, and      removed
                 nobody wrote it for `BLOB_GRACE`
 
-Everything is done by names and times of files, so it may be interrupted anywhere and be done again. Readers
-that hold a list of segments find its files until the grace is over.
+Everything is done by names and times of files, so it may be interrupted anywhere and be done again. The time
+of a segment is that of its newest row, also of a compacted one; that of a covered one is when it was covered.
+Readers that hold a list of segments find its files until the grace is over.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ...protocol import limits
 from ...protocol.errors import JournalError
 from .. import missing
 from ..schema import all_segments, compacted_name, segments
-from .segments import sync_folder, write_table
+from .compaction import Piece, next_run
+from .segments import merge_segments, sync_folder
 
 try:
     import pyarrow as pa
@@ -37,20 +41,8 @@ except ImportError as exc:
 
 log = logging.getLogger("pzc.journal")
 
-COMPACT_AGE = 600.0
-"""Seconds after which a segment may be compacted: whoever follows the journal has read it by then."""
-
-COVERED_GRACE = 3600.0
-"""Seconds for which segments stay beside the one that stands for them."""
-
 BLOB_GRACE = 3600.0
 """Seconds for which a blob stays that no segment refers to: its segment may be about to be written."""
-
-TARGET_BYTES = 64 << 20
-TARGET_ROWS = 1_000_000
-"""A compacted segment has no more than this; a segment of half of it is left alone."""
-
-PAUSE = 30.0
 
 
 class Upkeep:
@@ -79,6 +71,9 @@ class Upkeep:
         self._compact, self._keep_seconds, self._keep_bytes = compact, keep_seconds, keep_bytes
         self._clock = clock
         self._sweep = keep_seconds is not None or keep_bytes is not None
+        self._rows: dict[str, int | None] = {}
+        self._refs: dict[str, frozenset[str]] = {}
+        self._unreadable: set[str] = set()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
 
@@ -99,7 +94,7 @@ class Upkeep:
             self._thread.join(30.0)
 
     def _run(self) -> None:
-        while not self._closing.wait(PAUSE):
+        while not self._closing.wait(limits.current.upkeep_pause):
             while not self._closing.is_set() and self.step():
                 pass
 
@@ -114,49 +109,45 @@ class Upkeep:
     # --- compaction ------------------------------------------------------------------------------------
 
     def _merge_some(self) -> bool:
-        run = self._find_run()
-        if len(run) < 2:
+        run = next_run(self._pieces(), self._clock())
+        if not run:
             return False
-        table = pa.concat_tables([pq.read_table(path) for _, path in run])
-        first, last = run[0][0], run[0][0] + table.num_rows - 1
-        offsets = table["offset"]
-        if offsets[0].as_py() != first or offsets[-1].as_py() != last:
-            raise JournalError(f"segments from {first} on do not follow each other")
-        write_table(self._directory, compacted_name(self._recorder, first, last), table)
+        now = self._clock()
+        for piece in run:  # the grace of what will be covered begins; killed now, it is merged later
+            os.utime(piece.path, (now, now))
+        first, last = run[0].first, run[-1].end - 1
+        name = compacted_name(self._recorder, first, last)
+        try:
+            merge_segments(self._directory, name, [piece.path for piece in run], first, last, run[-1].written)
+        except (JournalError, pa.ArrowException):
+            self._unreadable.update(piece.path.name for piece in run)
+            raise
         self.compacted += len(run)
-        log.info("journal %s: %d segments became one of %d rows", self._directory, len(run), table.num_rows)
+        log.info("journal %s: %d segments became one of %d rows", self._directory, len(run), last - first + 1)
         return True
 
-    def _find_run(self) -> list[tuple[int, Path]]:
-        """The first neighbours that are small enough to become one segment."""
-        run, size, rows, following = list[tuple[int, Path]](), 0, 0, -1
+    def _pieces(self) -> list[Piece]:
+        """Segments that are old enough to be merged, but for the last one, which says where offsets go on."""
+        found, known = list[Piece](), dict[str, int | None]()
         for first, path in segments(self._directory, self._recorder)[:-1]:
-            about, count = path.stat(), pq.read_metadata(path).num_rows
-            fits = size + about.st_size <= TARGET_BYTES and rows + count <= TARGET_ROWS and first == following
-            if not fits and len(run) > 1:
-                return run
-            small = about.st_size * 2 < TARGET_BYTES and count * 2 < TARGET_ROWS and ".to-" not in path.name
-            if not small or about.st_mtime > self._clock() - COMPACT_AGE:
-                if len(run) > 1:
-                    return run
-                run, size, rows = [], 0, 0
-                continue
-            if not fits:
-                run, size, rows = [], 0, 0
-            run.append((first, path))
-            size, rows, following = size + about.st_size, rows + count, first + count
-        return run
+            about = path.stat()
+            if about.st_mtime > self._clock() - limits.current.compact_age:
+                break
+            name = path.name
+            rows = self._rows[name] if name in self._rows else _rows_of(path)
+            known[name] = rows
+            readable = rows if name not in self._unreadable else None
+            found.append(Piece(path, first, readable, about.st_size, about.st_mtime))
+        self._rows = known
+        return found
 
     def _remove_covered(self) -> bool:
+        over = self._clock() - limits.current.covered_grace
         found = all_segments(self._directory, self._recorder)
-        since = 0.0
-        for _, path, covered in found:
-            if not covered:
-                since = path.stat().st_mtime
-            elif since < self._clock() - COVERED_GRACE:
-                path.unlink()
-                return True
-        return False
+        old = [path for _, path, covered in found if covered and path.stat().st_mtime < over]
+        for path in old:
+            path.unlink()
+        return bool(old)
 
     # --- retention -------------------------------------------------------------------------------------
 
@@ -207,10 +198,31 @@ class Upkeep:
         return [path for path in (self._directory / "blobs").glob("*/*") if path.is_file()]
 
     def _referenced(self) -> set[str]:
-        """Blobs that any segment of any recorder refers to."""
-        found: set[str] = set()
+        """Blobs that any segment of any recorder refers to; a segment that was looked at never changes."""
+        refs: dict[str, frozenset[str]] = {}
         for _, path, _ in all_segments(self._directory):
-            column = pq.read_table(path, columns=["content_ref"])["content_ref"]
-            if column.null_count < len(column):
-                found.update(column.drop_null().to_pylist())
-        return found
+            known = self._refs.get(path.name)
+            refs[path.name] = _refs_of(path) if known is None else known
+        self._refs = refs
+        return set().union(*refs.values())
+
+
+def _rows_of(path: Path) -> int | None:
+    """How many rows a segment has; None when it is damaged: it is left alone then."""
+    try:
+        return pq.read_metadata(path).num_rows
+    except pa.ArrowException as exc:
+        log.warning("segment %s is left as it is: %s", path, exc)
+        return None
+
+
+def _refs_of(path: Path) -> frozenset[str]:
+    """Blobs that a segment refers to; most segments say in their end that they refer to none."""
+    about = pq.read_metadata(path)
+    number = about.schema.names.index("content_ref")
+    groups = (about.row_group(group) for group in range(about.num_row_groups))
+    told = [(group.num_rows, group.column(number).statistics) for group in groups]
+    if all(stats is not None and stats.null_count == rows for rows, stats in told):
+        return frozenset()
+    column = pq.read_table(path, columns=["content_ref"])["content_ref"]
+    return frozenset(column.drop_null().to_pylist())

@@ -13,12 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from pzc.pipeline.recording.journal import BLOB_BYTES, Journal
-from pzc.pipeline.recording.upkeep import BLOB_GRACE, COMPACT_AGE, COVERED_GRACE, Upkeep
+from pzc.pipeline.recording.upkeep import BLOB_GRACE, Upkeep
 from pzc.pipeline.schema import all_segments, compacted_name, segment_name, segment_recorder, segments
+from pzc.protocol.limits import Limits
 
 from tests.pipeline.conftest import a_row, sequences, written
 
-START = time.time()
+START = time.time() // 86_400 * 86_400 + 43_200
+COMPACT_AGE = Limits().compact_age
+COVERED_GRACE = Limits().covered_grace
 
 
 class Clock:
@@ -61,18 +64,21 @@ def clock() -> Clock:
 
 
 def test_small_neighbours_become_one_segment_of_the_same_rows(tmp_path: Path, clock: Clock) -> None:
-    journal_of(tmp_path, 5)
+    journal_of(tmp_path, 9)
     before = written(tmp_path)
     clock.now += COMPACT_AGE + 1
     upkeep = upkeep_of(tmp_path, clock, compact=True)
     settle(upkeep)
     assert written(tmp_path) == before
-    assert [path.name for _, path in segments(tmp_path)] == [compacted_name("r", 0, 7), segment_name("r", 8)]
-    assert upkeep.compacted == 4
+    assert [path.name for _, path in segments(tmp_path)] == [
+        compacted_name("r", 0, 15),
+        segment_name("r", 16),
+    ]
+    assert upkeep.compacted == 8
 
 
 def test_segments_that_are_young_are_left_alone(tmp_path: Path, clock: Clock) -> None:
-    journal_of(tmp_path, 5)
+    journal_of(tmp_path, 9)
     clock.now += COMPACT_AGE - 1
     upkeep = upkeep_of(tmp_path, clock, compact=True)
     settle(upkeep)
@@ -82,34 +88,94 @@ def test_segments_that_are_young_are_left_alone(tmp_path: Path, clock: Clock) ->
 def test_whoever_has_an_old_list_finds_its_files_until_the_grace_is_over(
     tmp_path: Path, clock: Clock
 ) -> None:
-    journal_of(tmp_path, 5)
+    journal_of(tmp_path, 9)
     listed = [path for _, path in segments(tmp_path)]
     clock.now += COMPACT_AGE + 1
     upkeep = upkeep_of(tmp_path, clock, compact=True)
     settle(upkeep)
-    (merged,) = tmp_path.glob("*.to-*")
-    os.utime(merged, (clock.now, clock.now))
+    assert list(tmp_path.glob("*.to-*"))
     clock.now += COVERED_GRACE - 1
     settle(upkeep)
-    assert [path.exists() for path in listed] == [True] * 5
+    assert [path.exists() for path in listed] == [True] * 9
     clock.now += 2
     settle(upkeep)
-    assert [path.exists() for path in listed] == [False] * 4 + [True]
-    assert sequences(tmp_path) == list(range(10))
+    assert [path.exists() for path in listed] == [False] * 8 + [True]
+    assert sequences(tmp_path) == list(range(18))
 
 
 def test_offsets_go_on_behind_a_compacted_segment(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 3)
-    clock.now += COMPACT_AGE + 1
+    clock.now += 86_400
     settle(upkeep_of(tmp_path, clock, compact=True))
     with Journal(tmp_path, recorder="r") as journal:
         assert journal.append(a_row(6)) == 6
 
 
+def test_compacted_segments_become_one_when_their_day_is_over(tmp_path: Path, clock: Clock) -> None:
+    upkeep = upkeep_of(tmp_path, clock, compact=True)
+    for _ in range(4):
+        with Journal(tmp_path, recorder="r") as journal:
+            for _each in range(9):
+                journal.append(a_row(journal.next_offset))
+                journal.commit()
+        touch(tmp_path, START)
+        clock.now = START + COMPACT_AGE + 1
+        settle(upkeep)
+    assert len(segments(tmp_path)) > 2
+    clock.now += 86_400
+    settle(upkeep)
+    assert [path.name for _, path in segments(tmp_path)] == [
+        compacted_name("r", 0, 34),
+        segment_name("r", 35),
+    ]
+    assert sequences(tmp_path) == list(range(36))
+
+
+def test_a_compacted_segment_is_as_old_as_its_newest_row(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 5)
+    clock.now += 86_400
+    upkeep = upkeep_of(tmp_path, clock, compact=True, keep_seconds=90_000.0)
+    settle(upkeep)
+    assert [path.stat().st_mtime for path in tmp_path.glob("*.to-*")] == [START]
+    clock.now += 90_000 - 86_400 + 1
+    settle(upkeep)
+    assert sequences(tmp_path) == [8, 9]
+
+
+def test_a_damaged_segment_is_left_alone_and_stops_neither_its_neighbours_nor_retention(
+    tmp_path: Path, clock: Clock
+) -> None:
+    journal_of(tmp_path, 7)
+    broken = tmp_path / segment_name("r", 4)
+    broken.write_bytes(broken.read_bytes()[:-100])
+    os.utime(broken, (START, START))
+    clock.now += 86_400
+    upkeep = upkeep_of(tmp_path, clock, compact=True, keep_seconds=90_000.0)
+    settle(upkeep)
+    assert [first for first, _ in segments(tmp_path)] == [0, 4, 6, 12]
+    clock.now += 86_400
+    settle(upkeep)
+    assert [first for first, _ in segments(tmp_path)] == [12]
+
+
+def test_rows_that_cannot_be_read_are_left_alone_from_then_on(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 5, lambda n: os.urandom(4000))
+    broken = tmp_path / segment_name("r", 2)
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:100] + bytes(4000) + whole[4100:])
+    os.utime(broken, (START, START))
+    clock.now += 86_400
+    upkeep = upkeep_of(tmp_path, clock, compact=True)
+    for _ in range(3):
+        settle(upkeep)
+    assert upkeep.compacted == 0
+    assert not list(tmp_path.glob(".*tmp"))
+
+
 def test_a_hole_between_segments_is_not_closed(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 6)
     (tmp_path / segment_name("r", 4)).unlink()
-    clock.now += COMPACT_AGE + 1
+    clock.now += 86_400
     settle(upkeep_of(tmp_path, clock, compact=True))
     names = [path.name for _, path in segments(tmp_path)]
     assert names == [compacted_name("r", 0, 3), compacted_name("r", 6, 9), segment_name("r", 10)]
@@ -143,7 +209,7 @@ def test_old_segments_are_removed_by_bytes(tmp_path: Path, clock: Clock) -> None
 
 def test_a_removed_segment_does_not_come_back_by_those_it_stood_for(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 3)
-    clock.now += COMPACT_AGE + 1
+    clock.now += 86_400
     settle(upkeep_of(tmp_path, clock, compact=True))
     settle(upkeep_of(tmp_path, clock, keep_bytes=1))
     assert [(first, covered) for first, _, covered in all_segments(tmp_path)] == [(4, False)]
