@@ -16,8 +16,11 @@ import numpy as np
 
 from .blocks import capacity
 
-MAX_MAPPED = 256
-"""Blocks, and so descriptors, of one publisher that are mapped at once."""
+INTRODUCED = 256
+"""Blocks whose descriptors a publisher lets one reader have at once; contents in others go inline."""
+
+MAX_MAPPED = 2 * INTRODUCED
+"""Blocks, and so descriptors, of one publisher that are mapped at once: some wait to be dropped."""
 
 
 class Mapped:

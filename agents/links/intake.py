@@ -17,7 +17,7 @@ from typing import Any
 from ...protocol import serializers
 from ...protocol.bundle import MAX_ITEMS, Body, Item
 from ...protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
-from ...shm.views import Mapped
+from ...shm.views import INTRODUCED, Mapped
 from ..calling.peers import Peer
 from ..counters import Counters
 from ..notifying.notification import Notification
@@ -112,7 +112,9 @@ class Intake:
         for last in bundle.lasts:
             told = (self.peer.epoch, last.topic, last.number, last.lost)
             errands.extend(partial(place.tell, *told) for place in roster.wanting(last.topic))
-        if bundle.dropped:  # at last, because to unmap a large one takes milliseconds
+        if bundle.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
+            self._drop(self._mapped, bundle.dropped)
+        elif bundle.dropped:  # at last, because to unmap a large one takes milliseconds
             errands.append(partial(self._drop, self._mapped, bundle.dropped))
         return errands
 

@@ -17,8 +17,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...delivery.acknowledgements import Unacknowledged
-from ...protocol.bundle import MAX_ITEMS, Bundle, Item, Last
+from ...protocol.bundle import Bundle, Item, Last
 from ...shm.ring import Ring
+from ...shm.views import INTRODUCED
 from .published import Posted, Published
 from .ways import Way
 
@@ -63,6 +64,7 @@ class Queue:
         self._again: deque[tuple[int, Posted]] = deque()
         self._undone: Unacknowledged[Posted] = Unacknowledged()
         self._reader = object()  # who has the descriptors: one connection of the reader
+        self._introduced = 0  # whose descriptors it has
 
     def __len__(self) -> int:
         return len(self._queue) + len(self._again)
@@ -104,7 +106,7 @@ class Queue:
         """
         self._again = deque(self._undone.after(received))
         self._ring.gone(self._reader)
-        self._reader = object()
+        self._reader, self._introduced = object(), 0
 
     def acknowledged(self, received: int, upto: int, others: Iterable[int]) -> list[Posted]:
         """What the reader is done with, and was not before.
@@ -180,13 +182,20 @@ class Queue:
 
     def _introduce(self, block: int) -> int:
         """A descriptor of a block to send; -1 when none can be had, and the content goes inline."""
+        if self._introduced >= INTRODUCED:
+            return -1
         try:
             fd = self._ring.descriptor(block)
         except OSError:
             return -1
         if fd >= 0:
             self._ring.introduced(self._reader, block)
+            self._introduced += 1
         return fd
 
     def _dropped(self, way: Way) -> list[int]:
-        return self._ring.take_dropped(self._reader)[:MAX_ITEMS] if way.blocks else []
+        if not way.blocks:
+            return []
+        dropped = self._ring.take_dropped(self._reader)
+        self._introduced -= len(dropped)
+        return dropped

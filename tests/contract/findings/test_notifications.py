@@ -6,9 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pzc import Agent, Notification, Server, Signal, drop, latest, mailbox
+from pzc import Agent, Notification, Server, Signal, block, drop, latest, mailbox
 
 from tests.contract.findings.marks import finding
 
@@ -103,3 +104,16 @@ def test_waiting_for_subscribers_is_true_at_once_when_they_are_there() -> None:
         publisher.advertise("t", buffers=8)
         assert publisher.wait_for_subscribers("t", 1, 0.0)
         assert not publisher.wait_for_subscribers("t", 2, 0.0)
+
+
+@finding("3.12")
+def test_a_block_reader_gets_everything_that_lies_in_more_than_256_blocks() -> None:
+    with Agent(discovery=False) as publisher, Agent(discovery=False) as reader:
+        publisher.advertise("t", buffers=300)
+        policy = block(timeout=TIMEOUT, slots=300)
+        with reader.subscribe(publisher.rep_endpoint, "t", policy=policy, transport="unix") as reading:
+            for size in (9000, 9000, 15_000):  # above what goes inline; the third time in other blocks
+                for number in range(300):
+                    publisher.publish("t", np.full(size, number, np.float64))
+                assert [reading.recv(TIMEOUT).content[-1] for _ in range(300)] == [*range(300)]
+            assert (reading.gaps, reading.dropped) == ([], 0)
