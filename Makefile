@@ -5,8 +5,12 @@
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := pipeline,demo,dev
+DEMO_EXTRAS := pipeline,demo
 # Named after the directory, so that a moved or copied checkout builds an environment of its own.
-STAMP := $(VENV)/ready-$(shell pwd -P | cksum | cut -d ' ' -f 1)
+PLACE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
+STAMP := $(VENV)/ready-$(PLACE)
+# What the demo needs and nothing else; whoever has the whole environment has that, too.
+DEMO := $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/demo-$(PLACE))
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3 python)
 ARGS :=
 BENCHMARKS := calls notifications discovery
@@ -64,17 +68,26 @@ python:
 java:
 	@$(java_works) || { $(say_java); exit 1; } >&2
 
-$(STAMP): pyproject.toml | python
-	@$(find_python); if test -e $@ && $(BIN)/python -c ''; then echo "==> bringing $(VENV) up to date"; else \
+# Installs the package with its extras $(1) into the environment, which is made when there is none of this directory.
+define install
+	@$(find_python); if $(BIN)/python -c '' 2>/dev/null && ls $(VENV)/*-$(PLACE) >/dev/null 2>&1; \
+	then echo "==> bringing $(VENV) up to date"; else \
 	echo "==> creating $(VENV) with $$python ($$("$$python" --version))"; \
 	rm -rf $(VENV) && "$$python" -m venv $(VENV); fi
 	@$(BIN)/python -m pip install --quiet --upgrade pip
 	@echo "==> installing pzc and what it needs into $(VENV); the first time takes minutes"
-	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --editable '.[$(EXTRAS)]'
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --editable '.[$(1)]'
 	@mkdir -p $(VENV)/types && ln -sfn ../.. $(VENV)/types/pzc
 	@touch $@
+endef
 
-demo: java $(STAMP)
+$(STAMP): pyproject.toml | python
+	$(call install,$(EXTRAS))
+
+$(VENV)/demo-$(PLACE): pyproject.toml | python
+	$(call install,$(DEMO_EXTRAS))
+
+demo: java $(DEMO)
 	@echo "==> the lab demo; Ctrl-C ends it at any time"
 	@$(BIN)/python -m examples.lab.demo $(ARGS)
 
