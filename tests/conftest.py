@@ -32,12 +32,11 @@ WHEEL = {
     "agents": (
         "test_aio.py",
         "test_calls.py",
-        "test_mail.py",
-        "test_notifications.py",
         "test_process.py",
         "test_stubs_checked.py",
         "test_transports.py",
     ),
+    "notifications": ("test_mail.py", "test_notifications.py"),
     "console": ("test_keys.py", "test_ls.py", "test_main.py", "test_serve.py", "test_stubs.py"),
     "examples": ("test_lab_demo.py",),
     "pipeline": (

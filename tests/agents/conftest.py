@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -10,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pzc import Agent, Notification, Policy, Protocol, Subscription, drop
+from pzc import Notification, Policy, Subscription, drop
 from pzc.agents.dispatch import Executor
 from pzc.agents.sockets.stream import Stream
 
 from tests.agents.piping import Link
 from tests.agents.subscriptions import Blocked, Make
-from tests.contract.rigs.peers import KEY
 
 
 @pytest.fixture
@@ -55,29 +53,6 @@ def make(executor: Executor) -> Iterator[Make]:
 
 
 @pytest.fixture
-def publisher() -> Iterator[Agent]:
-    with Agent(protocol=Protocol(KEY)) as made:
-        yield made
-
-
-@pytest.fixture
-def reader() -> Iterator[Agent]:
-    with Agent(protocol=Protocol(KEY)) as made:
-        yield made
-
-
-@pytest.fixture
-def broadcast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agents that are made from now on take no links for `drop` and `latest` unless they are told to."""
-    monkeypatch.setenv("PZC_TRANSPORT", "tcp")
-
-
-@pytest.fixture
-def pair(publisher: Agent, reader: Agent) -> tuple[Agent, Agent]:
-    return publisher, reader
-
-
-@pytest.fixture
 def link() -> Iterator[Link]:
     made = Link()
     yield made
@@ -101,11 +76,3 @@ def files(tmp_path: Path) -> Iterator[list[int]]:
     yield fds
     for fd in fds:
         os.close(fd)
-
-
-@pytest.fixture
-def without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()

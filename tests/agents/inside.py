@@ -1,7 +1,8 @@
-"""Workers that reach into the package: nobody takes another for dead, the clock is set."""
+"""Ways into the package: nobody takes another for dead, the clock is set, mailboxes are forgotten."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -33,3 +34,12 @@ def inside(rep: str = RANDOM_TCP, pub: str = RANDOM_TCP) -> Iterator[Inside]:
     """Such a worker in this process."""
     with Agent(rep, pub, name="inside", protocol=Protocol(KEY)) as agent:
         yield Inside(agent)
+
+
+def forget_silent_readers(publisher: Agent) -> None:
+    """Let the mailboxes of a publisher believe that nobody polled for a day."""
+    mailboxes = publisher._posting._boxes
+    with publisher._outlets.lock:
+        for day in (1, 2):
+            mailboxes.tick(time.monotonic() + day * 86_400.0)
+    publisher._posting._look()

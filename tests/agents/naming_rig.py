@@ -6,9 +6,7 @@ import os
 import queue
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 from pzc.agents.naming import participants
@@ -16,7 +14,7 @@ from pzc.agents.settings import load
 from pzc.agents.wire import Protocol
 from pzc.discovery.events import Appeared, Conflict, Event, Vanished
 
-TIMEOUT = 20.0
+from tests.contract.rigs.peers import TIMEOUT
 
 CHILD = """
 import sys
@@ -109,12 +107,3 @@ class Watch:
     def __exit__(self, *exc: object) -> None:
         self.participant.unlisten(self._take)
         participants.release(self.participant)
-
-
-def eventually(ask: Callable[[], Any], timeout: float = TIMEOUT) -> Any:
-    """What a function returns, once that is true."""
-    deadline, pause = time.monotonic() + timeout, threading.Event()
-    while not (found := ask()):
-        assert time.monotonic() < deadline, "it did not come about"
-        pause.wait(0.01)
-    return found

@@ -16,7 +16,7 @@ from pzc.agents.awaiting.awaiting import outcome
 
 from tests.agents.benches import Bench, bench_served, proxy_of, reached, run
 from tests.agents.calling import KEY, TIMEOUT, ServerProcess, in_thread
-from tests.agents.turns import turns
+from tests.contract.rigs.turns import turns
 
 
 @pytest.fixture

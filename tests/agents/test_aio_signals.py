@@ -13,7 +13,7 @@ from pzc import Notification, aio, drop, latest
 
 from tests.agents.benches import Bench, bench_served, proxy_of, reached, run
 from tests.agents.calling import TIMEOUT
-from tests.agents.turns import turns
+from tests.contract.rigs.turns import turns
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from pzc.discovery.records import Heartbeat
 from pzc.discovery.site import Site
 from pzc.protocol.errors import ConfigError
 
-from tests.agents.naming_rig import TIMEOUT
 from tests.conftest import free_port
+from tests.contract.rigs.peers import TIMEOUT
 
 
 @dataclass

@@ -9,8 +9,8 @@ import pytest
 from pzc import Agent, Notification, Subscription, drop, latest
 from pzc.agents.dispatch import Executor
 
-from tests.agents.turns import turns
 from tests.contract.rigs.peers import TIMEOUT, run_threads
+from tests.contract.rigs.turns import turns
 
 
 def note(number: int, content: object) -> Notification:

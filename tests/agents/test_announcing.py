@@ -7,7 +7,8 @@ from pzc.agents.naming import announcing
 from pzc.agents.naming.announcing import type_name
 from pzc.discovery.events import Appeared, Vanished
 
-from tests.agents.naming_rig import Watch, eventually
+from tests.agents.naming_rig import Watch
+from tests.contract.rigs.pairs import eventually
 
 
 class Lamp:
@@ -25,14 +26,6 @@ def topics() -> list[str]:
 def test_a_type_is_called_by_its_full_name(given: str | type | None, name: str) -> None:
     assert type_name(given).endswith(name)
     assert bool(type_name(given)) == bool(name)
-
-
-def test_a_topic_that_cannot_be_a_name_is_published_and_not_announced() -> None:
-    with Agent(name="meter") as meter:
-        assert meter.publish("two words", 1) == 1
-        meter.advertise("two words")
-        meter.advertise("one")
-        assert topics() == ["one"]
 
 
 def test_no_more_topics_than_the_bound_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from pzc.agents.serving.audit import CALLS
 from pzc.agents.serving.audit_topic import AuditTopic
 
 from tests.agents.calling import KEY, TIMEOUT, proxied
-from tests.agents.naming_rig import eventually
+from tests.contract.rigs.pairs import eventually
 
 
 class Adding:

@@ -14,8 +14,8 @@ from pzc.agents.serving.lane import Lane
 from pzc.protocol.errors import CallCancelled, PeerLost
 
 from tests.agents.calling import TIMEOUT, in_thread, served
-from tests.agents.turns import turns, value_after_a_turn
 from tests.contract.rigs.peers import run_threads
+from tests.contract.rigs.turns import turns, value_after_a_turn
 
 
 class Meeting:

@@ -21,9 +21,10 @@ from pzc import Agent, PeerLost, Policy, Proxy, block, discover
 from pzc.discovery.directory import SILENCE
 from pzc.discovery.events import Appeared, Vanished
 
-from tests.agents.naming_rig import TIMEOUT, Child, Watch, eventually
+from tests.agents.naming_rig import Child, Watch
 from tests.conftest import free_port
-from tests.contract.rigs.peers import Inbox
+from tests.contract.rigs.pairs import eventually
+from tests.contract.rigs.peers import TIMEOUT, Inbox
 
 SLACK = 1.0
 """Seconds more than promised that a loaded machine may take to run a thread."""
@@ -209,32 +210,6 @@ def test_a_subscription_follows_a_killed_server_to_another_port(policy: Policy |
         assert [gap.restarted for gap in subscription.gaps] == [True]
 
 
-def test_a_signal_that_is_connected_by_name_follows_its_server() -> None:
-    from pzc import Server, Signal
-
-    class Dial:
-        def __init__(self) -> None:
-            self.turned = Signal()
-
-    values: list[object] = []
-    come = threading.Event()
-
-    def on_turn(value: object) -> None:
-        values.append(value)
-        come.set()
-
-    first = Server(Dial(), name="dial")
-    with Proxy("dial") as dial:
-        dial.turned.connect(on_turn)
-        first.stop()
-        served = Dial()
-        with Server(served, name="dial") as second:
-            assert second.wait_for_subscribers("turned", 1, TIMEOUT)
-            served.turned.emit(7)
-            assert come.wait(TIMEOUT)
-    assert values == [7]
-
-
 def test_two_networks_hear_each_other_through_a_relay() -> None:
     port = str(free_port())
     with (
@@ -243,24 +218,3 @@ def test_two_networks_hear_each_other_through_a_relay() -> None:
         Proxy(near.endpoint) as asking,
     ):
         eventually(lambda: "/far" in asking.names())
-
-
-def test_a_forked_child_takes_part_on_its_own() -> None:
-    with Agent(name="parent") as parent, Agent() as asking:
-        assert asking.request("parent", 1) == 1
-        reading, writing = os.pipe()
-        child = os.fork()
-        if not child:
-            status = 1
-            try:
-                with Agent(name="child") as own:
-                    os.write(writing, own.request("parent", "from the child").encode())
-                    status = 0
-            finally:
-                os._exit(status)
-        os.close(writing)
-        with os.fdopen(reading) as told:
-            assert told.read() == "from the child"
-        assert os.waitpid(child, 0)[1] == 0
-        assert asking.request("parent", 2) == 2
-        assert parent.statistics()["discovery"]["problem"] == ""

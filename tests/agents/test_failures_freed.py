@@ -13,7 +13,7 @@ import pytest
 from pzc import Agent, CallTimeout, LockedBy, PolicyRefused, Protocol, Proxy, Server, batch, block, lock
 
 from tests.agents.calling import KEY, TIMEOUT, proxied
-from tests.agents.naming_rig import eventually
+from tests.contract.rigs.pairs import eventually
 
 
 class Marker:

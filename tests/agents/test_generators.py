@@ -11,7 +11,7 @@ from pzc import Agent, Protocol, Refused, Server
 from pzc.agents.serving import generators, holding
 
 from tests.agents.calling import KEY, TIMEOUT
-from tests.agents.turns import turns
+from tests.contract.rigs.turns import turns
 
 
 class Source:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 
-from pzc import Agent, AgentClosed, CallTimeout, ConfigError, PolicyRefused, Protocol
+from pzc import Agent, AgentClosed, CallTimeout, PolicyRefused, Protocol
 
 from tests.agents.links_reader import READERS, LocalReader, PollReader, Reader, UnixReader, wish
 from tests.contract.rigs.peers import TIMEOUT, Inbox, run_threads
@@ -164,12 +163,6 @@ def test_a_topic_has_its_own_ack_wait(agent: Agent) -> None:
         assert agent.counters["ack_waits_missed"] == 1
 
 
-def test_a_throttled_topic_leaves_out_what_is_too_much(agent: Agent) -> None:
-    agent.advertise("t", throttle=1e-6)
-    assert [agent.publish("t", number) for number in range(5)] == [1] * 5
-    assert agent.counters["publish_throttled"] == 4
-
-
 def test_a_topic_refuses_the_policies_that_it_does_not_offer(agent: Agent) -> None:
     agent.advertise("t", policies=["latest"])
     with pytest.raises(PolicyRefused, match="only latest"):
@@ -193,27 +186,6 @@ def test_a_topic_stays_in_its_scope(agent: Agent, scope: str, refused: list[type
                 kind(agent, wish("t"))
         else:
             kind(agent, wish("t")).close()
-
-
-def test_a_topic_that_stays_here_is_not_broadcast(agent: Agent) -> None:
-    with Agent() as other:
-        inbox = Inbox()
-        other.subscribe(agent.rep_endpoint, "*", inbox, transport="tcp")
-        agent.advertise("t", scope="host")
-        with pytest.raises(PolicyRefused, match="unix"):
-            other.subscribe(agent.rep_endpoint, "t", transport="tcp")
-        agent.publish("t", 0)
-        agent.publish("u", 1)
-        assert inbox.next().topic == "u"
-
-
-@pytest.mark.parametrize(
-    "about",
-    [{"buffers": 0}, {"scope": "room"}, {"throttle": 0}, {"ack_wait": -1}, {"policies": ["letterbox"]}],
-)
-def test_an_argument_that_cannot_be_used_is_told(agent: Agent, about: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        agent.advertise("t", **about)
 
 
 def test_readers_by_link_are_waited_for_like_all_others(agent: Agent) -> None:

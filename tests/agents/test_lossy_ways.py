@@ -8,25 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from pzc import Agent, Notification, Policy, PolicyRefused, Protocol, block, drop, latest
+from pzc import Agent, Protocol, drop, latest
 from pzc.agents.links.pipe import Pipe
 from pzc.agents.notifying import rounds
 from pzc.agents.notifying import subscription as subscription_module
 from pzc.agents.sockets.stream import Stream
 
 from tests.agents.test_links_faults import break_connections
-from tests.contract.rigs.evidence import digest, payload
-from tests.contract.rigs.pairs import LONG, pair, read, wait_until
-from tests.contract.rigs.peers import KEY, TIMEOUT, Child, Elsewhere, Inbox, balance, in_place_of
-from tests.contract.rigs.processes import Workers
-
-
-def named(policy: Policy | None) -> str:
-    return "default" if policy is None else policy.name
-
-
-lossy = pytest.mark.parametrize("policy", [None, drop(10_000), latest(10_000)], ids=named)
-LARGE = 1 << 20
+from tests.contract.rigs.pairs import pair, read, wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Inbox, balance, in_place_of
 
 
 def stranger() -> Agent:
@@ -36,42 +26,6 @@ def stranger() -> Agent:
 
 def links_of(publisher: Agent) -> list[str]:
     return [link["transport"] for link in publisher.statistics()["links"]["links"]]
-
-
-@lossy
-def test_a_reader_of_the_same_process_gets_the_very_object(policy: Policy | None) -> None:
-    found: list[Notification] = []
-    content = {"volts": [1, 2]}
-    with pair() as (publisher, reader):
-        subscription = reader.subscribe(publisher.rep_endpoint, "t", found.append, policy=policy)
-        publisher.publish("t", content)
-        wait_until(lambda: found)
-        assert (subscription.transport, links_of(publisher)) == ("inproc", ["inproc"])
-    assert found[0].content is content
-
-
-def test_whoever_receives_inside_the_process_has_a_copy() -> None:
-    content = [1]
-    with pair() as (publisher, reader):
-        subscription = reader.subscribe(publisher.rep_endpoint, "t")
-        publisher.publish("t", content)
-        received = subscription.recv(TIMEOUT).content
-    assert received == content
-    assert received is not content
-
-
-@lossy
-def test_a_reader_of_this_host_takes_the_unix_socket(workers: Workers, policy: Policy | None) -> None:
-    hand, endpoint = workers.publisher()
-    with Agent(protocol=Protocol(KEY)) as reader:
-        subscription = reader.subscribe(endpoint, "t", policy=policy)
-        assert subscription.transport == "unix"
-        assert reader.statistics()["subscriptions"][0]["transport"] == "unix"
-        hand.ask("publish", "t", [10, 100_000])
-        assert [digest(subscription.recv(TIMEOUT).content) for _ in range(2)] == [
-            digest(payload(1, 10)),
-            digest(payload(2, 100_000)),
-        ]
 
 
 def test_without_a_unix_socket_they_come_by_broadcast(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,99 +60,6 @@ def test_tcp_means_broadcast(said: str, monkeypatch: pytest.MonkeyPatch, tmp_pat
         assert publisher._publisher.dialects_of("t") == ("PZC01",)
 
 
-def test_raw_frames_come_by_broadcast() -> None:
-    with pair() as (publisher, reader):
-        subscription = reader.subscribe(publisher.rep_endpoint, "t", raw=True)
-        publisher.publish("t", 1)
-        assert len(subscription.recv(TIMEOUT).frames or ()) == 5
-        assert links_of(publisher) == []
-
-
-def test_an_original_publisher_is_heard_by_broadcast() -> None:
-    with Agent(protocol=Protocol("", accept=("PZC00",))) as publisher, Agent(protocol=Protocol("")) as reader:
-        subscription = reader.subscribe(publisher.rep_endpoint, "t")
-        assert publisher.wait_for_subscribers("t", 1, TIMEOUT)
-        publisher.publish("t", 1)
-        assert subscription.recv(TIMEOUT).content == 1
-        assert links_of(publisher) == []
-
-
-def test_what_links_may_not_have_comes_by_broadcast() -> None:
-    with pair() as (publisher, reader):
-        publisher.advertise("t", policies=["block"])
-        subscription = reader.subscribe(publisher.rep_endpoint, "t")
-        publisher.publish("t", 1)
-        assert subscription.recv(TIMEOUT).content == 1
-        assert links_of(publisher) == []
-
-
-def test_a_topic_that_does_not_leave_its_host_needs_no_transport() -> None:
-    with pair() as (publisher, reader), stranger() as other:
-        publisher.advertise("t", scope="host")
-        publisher.advertise("mine", scope="process")
-        assert reader.subscribe(publisher.rep_endpoint, "t").transport == "inproc"
-        assert other.subscribe(publisher.rep_endpoint, "t").transport == "unix"
-        with pytest.raises(PolicyRefused, match="does not leave its process"):
-            other.subscribe(publisher.rep_endpoint, "mine")
-
-
-def test_an_agent_is_one_subscriber_on_both_planes() -> None:
-    with pair() as (publisher, reader):
-        for transport in ("auto", "tcp"):
-            reader.subscribe(publisher.rep_endpoint, "t", transport=transport)
-        assert publisher.wait_for_subscribers("t", 1, TIMEOUT)
-        assert not publisher.wait_for_subscribers("t", 2, 0)
-
-
-def test_lossy_subscriptions_share_a_link_of_their_own() -> None:
-    with pair() as (publisher, reader):
-        for policy in (LONG, latest(), drop()):
-            reader.subscribe(publisher.rep_endpoint, "t", policy=policy)
-        assert links_of(publisher) == ["inproc", "inproc"]
-
-
-def test_a_lossy_subscription_shares_the_link_of_a_stronger_policy_when_it_asks_for_that_way() -> None:
-    with pair() as (publisher, reader):
-        waiting = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="inproc")
-        lossy = reader.subscribe(publisher.rep_endpoint, "t", policy=latest(), transport="inproc")
-        for number in range(3):
-            publisher.publish("t", number)
-        assert links_of(publisher) == ["inproc"]
-        assert read(waiting, 3) == [0, 1, 2]
-        assert (read(lossy, 1), balance(lossy)) == ([2], 3)
-
-
-@pytest.mark.parametrize("near", [True, False], ids=["inproc", "unix"])
-def test_a_lossy_subscription_that_nobody_reads_does_not_hold_up_a_block_of_the_same_process(
-    near: bool,
-) -> None:
-    with (
-        Agent(protocol=Protocol(KEY)) as publisher,
-        Agent(protocol=Protocol(KEY)) if near else stranger() as reader,
-    ):
-        waiting = reader.subscribe(publisher.rep_endpoint, "t", policy=block(2))
-        unread = reader.subscribe(publisher.rep_endpoint, "t", policy=drop(1000))
-        for number in range(10):
-            publisher.publish("t", number)
-            assert waiting.recv(TIMEOUT).content == number
-        assert (waiting.transport, unread.transport) == (("inproc", "inproc") if near else ("unix", "unix"))
-        assert read(unread, 10) == [*range(10)]
-
-
-def test_a_restarted_publisher_is_followed_over_a_new_link() -> None:
-    with Agent(protocol=Protocol(KEY)) as reader, Child() as first:
-        subscription = reader.subscribe(first.rep, "t")
-        reader.request(first.rep, ["t", 3], TIMEOUT)
-        assert read(subscription, 3) == [0, 1, 2]
-        first.kill()
-        with Child(first.rep, first.pub) as second:
-            wait_until(lambda: subscription.gaps)
-            reader.request(second.rep, ["t", 3], TIMEOUT)
-            assert read(subscription, 3) == [0, 1, 2]
-            assert (subscription.transport, [gap.restarted for gap in subscription.gaps]) == ("unix", [True])
-            assert (subscription.received, subscription.dropped) == (6, 0)
-
-
 def test_a_publisher_that_comes_back_without_a_unix_socket_is_followed_over_tcp() -> None:
     with stranger() as reader:
         publisher = Agent(protocol=Protocol(KEY))
@@ -225,50 +86,6 @@ def test_without_its_unix_socket_it_goes_on_over_tcp_with_all_accounted_for() ->
         assert subscription.transport == "tcp"
 
 
-def test_64_mib_lie_in_shared_memory_by_default(workers: Workers) -> None:
-    size = 64 << 20
-    hand, endpoint = workers.publisher()
-    with Agent(protocol=Protocol(KEY)) as reader:
-        subscription = reader.subscribe(endpoint, "t", policy=latest())
-        hand.ask("publish", "t", [size])
-        with subscription.recv_zero_copy(TIMEOUT) as notification:
-            told = hand.ask("statistics")
-            assert (told["ring"]["blocks"], [link["leases"] for link in told["links"]]) == (1, [1])
-            assert not notification.content.flags.writeable
-            assert digest(notification.content) == digest(payload(1, size))
-
-
-@pytest.mark.parametrize("policy", [drop(10), latest(1), latest(5)], ids=named)
-def test_a_reader_that_stands_still_accounts_for_everything(workers: Workers, policy: Policy) -> None:
-    publisher, endpoint = workers.publisher()
-    reader = workers.start()
-    assert reader.ask("subscribe", "s", endpoint, "t", policy, how="hash") == "unix"
-    sizes = [100, LARGE, 30_000] * 100
-    reader.freeze()
-    publisher.ask("publish", "t", sizes)
-    held = publisher.ask("statistics")["links"][0]["leases"]
-    reader.thaw()
-    received, dropped, found = reader.ask("account", "s", len(sizes))
-    assert received + dropped == len(sizes)
-    assert dropped > 0
-    assert held <= 2 + 5  # on their way, and kept
-    assert found == [(number, digest(payload(number, sizes[number - 1]))) for number, _ in found]
-
-
-def test_a_publisher_of_small_messages_has_as_much_patience_as_on_the_broadcast_plane(
-    workers: Workers,
-) -> None:
-    publisher, endpoint = workers.publisher()
-    reader = workers.start()
-    reader.ask("subscribe", "s", endpoint, "t", drop(10), how="hash")
-    reader.freeze()
-    publisher.ask("publish", "t", [64] * 5000)
-    assert publisher.ask("statistics")["links"][0]["topics"]["t"]["dropped"] == 0
-    reader.thaw()
-    received, dropped, _ = reader.ask("account", "s", 5000)
-    assert received + dropped == 5000
-
-
 def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((subscription_module, "QUICK"), (rounds, "TURN")):
         monkeypatch.setattr(module, name, 100.0)  # also on a machine that is busy
@@ -288,35 +105,6 @@ def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_bundle(monkeypatch: p
         assert small.dropped == 0
 
 
-@pytest.mark.parametrize("policy", [drop(), latest()], ids=named)
-def test_whoever_keeps_every_array_goes_on_getting_others(workers: Workers, policy: Policy) -> None:
-    publisher, endpoint = workers.publisher()
-    kept: list[Notification] = []
-    with Agent(protocol=Protocol(KEY)) as reader:
-        reader.subscribe(endpoint, "t", kept.append, policy=policy)
-        for number in range(1, 11):
-            publisher.ask("publish", "t", [LARGE], number)
-            wait_until(lambda number=number: len(kept) == number)
-        assert publisher.ask("statistics")["links"][0]["leases"] == 1
-    assert [digest(each.content) for each in kept] == [digest(payload(n, LARGE)) for n in range(1, 11)]
-
-
-@pytest.mark.parametrize("policy", [drop(20_000), latest(1)], ids=named)
-@pytest.mark.parametrize("size", [64, LARGE])
-def test_what_was_published_before_a_stop_is_accounted_for(
-    workers: Workers, policy: Policy, size: int
-) -> None:
-    count = 20_000 if size == 64 else 20
-    publisher, endpoint = workers.publisher()
-    reader = workers.start()
-    reader.ask("subscribe", "s", endpoint, "t", policy, how="hash")
-    publisher.ask("publish", "t", [size] * count)
-    publisher.stop()
-    received, dropped, found = reader.ask("account", "s", count)
-    assert received + dropped == count
-    assert found[-1] == (count, digest(payload(count, size)))
-
-
 def test_a_reader_has_not_received_what_is_in_its_socket() -> None:
     ours, theirs = socket.socketpair()
     with theirs:
@@ -328,12 +116,3 @@ def test_a_reader_has_not_received_what_is_in_its_socket() -> None:
         assert pipe.drained
         pipe.close()
         assert pipe.drained
-
-
-def test_a_stop_drops_what_a_reader_that_stands_still_cannot_take(workers: Workers) -> None:
-    publisher, endpoint = workers.publisher()
-    reader = workers.start()
-    reader.ask("subscribe", "s", endpoint, "t", latest(5), how="hash")
-    reader.freeze()
-    publisher.ask("publish", "t", [LARGE] * 20)
-    publisher.stop()

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
-import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import cast
 
-import psutil
 import pytest
 
-from pzc import Agent, Notification, PolicyRefused, Protocol, Subscription, mailbox
+from pzc import Agent, Policy, PolicyRefused, Protocol, Subscription, mailbox
 from pzc.agents.mail import readers
 from pzc.agents.mail.place import Place
 from pzc.agents.mail.places import Places
 from pzc.delivery import orders
-from pzc.delivery.policies import Policy
 
-from tests.agents.mailing import delivered, forget_silent_readers, publisher_and_reader
+from tests.agents.inside import forget_silent_readers
+from tests.contract.rigs.mailing import delivered, publisher_and_reader
 from tests.contract.rigs.pairs import wait_until
-from tests.contract.rigs.peers import KEY, TIMEOUT, Child, in_place_of
+from tests.contract.rigs.peers import KEY, TIMEOUT, in_place_of
 
 POLICY = mailbox()
 
@@ -51,45 +48,6 @@ def counted() -> Iterator[Callable[[], int]]:
         yield lambda: calls
     finally:
         sys.setprofile(None)
-
-
-def test_two_thousand_keys_take_two_connections() -> None:
-    with Child() as child, Agent(protocol=Protocol(KEY), discovery=False) as agent:
-        port = int(child.rep.rpartition(":")[2])
-        subscribed(agent, child.rep, 2000)
-        connections = [each for each in psutil.Process().net_connections("tcp") if each.raddr]
-        assert 1 <= sum(each.raddr.port == port for each in connections) <= 2
-
-
-def test_a_key_takes_less_than_a_kilobyte_and_a_half() -> None:
-    number = 500
-    with Child() as child, Agent(protocol=Protocol(KEY), discovery=False) as agent:
-        first = subscribed(agent, child.rep, 1)
-        gc.collect()
-        tracemalloc.start(1)
-        try:
-            made = subscribed(agent, child.rep, number)
-            gc.collect()
-            assert tracemalloc.get_traced_memory()[0] < 1500 * number
-        finally:
-            tracemalloc.stop()
-        assert len(made) + len(first) == number + 1
-
-
-def test_publishing_to_one_key_calls_no_more_functions_with_a_thousand_others() -> None:
-    def calls() -> int:
-        with counted() as so_far:
-            publisher.publish("t", 0, key="key-0")
-            return so_far()
-
-    with publisher_and_reader() as (publisher, agent):
-        subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key="key-0")
-        calls()
-        assert subscription.recv(TIMEOUT)
-        alone = min(calls() for _ in range(3))
-        made = subscribed(agent, publisher.rep_endpoint, 1000)
-        assert min(calls() for _ in range(3)) <= alone + 5
-        assert len(made) == 1000
 
 
 class Wanting:
@@ -128,21 +86,6 @@ def test_a_place_more_among_two_thousand_looks_at_no_other(step: str) -> None:
     assert calls(2000) == calls(2)
 
 
-def test_a_message_goes_to_the_subscriptions_of_its_key_only() -> None:
-    found, came = list[object](), threading.Event()
-
-    def take(notification: object) -> None:
-        found.append(notification)
-        came.set()
-
-    with publisher_and_reader() as (publisher, agent):
-        made = subscribed(agent, publisher.rep_endpoint, 300, take)
-        publisher.publish("t", 7, key="key-123")
-        assert came.wait(TIMEOUT)
-        wait_until(lambda: made[123].received == 1)
-        assert sum(each.received for each in made) == len(found) == 1
-
-
 def test_closing_all_keys_leaves_nothing() -> None:
     with publisher_and_reader() as (publisher, agent):
         made = subscribed(agent, publisher.rep_endpoint, 300, print)
@@ -156,18 +99,6 @@ def test_closing_all_keys_leaves_nothing() -> None:
         readers.settle()
         assert not [reader for reader in readers._table.readers if reader.peer.agent_id == publisher.agent_id]
         wait_until(lambda: bool(gc.collect() or 1) and not [each for each in gone if each()])
-
-
-def test_keys_that_are_closed_leave_the_others_what_they_had() -> None:
-    with publisher_and_reader() as (publisher, agent):
-        made = subscribed(agent, publisher.rep_endpoint, 200)
-        for each in made[::2]:
-            each.close()
-        wait_until(lambda: [b["subscriptions"] for b in publisher.statistics()["mailboxes"]] == [100])
-        for number in (1, 2, 199):
-            publisher.publish("t", number, key=f"key-{number}")
-        assert [made[number].recv(TIMEOUT).content for number in (1, 199)] == [1, 199]
-        assert publisher.statistics()["topics"]["t"]["subscribers"] == 1
 
 
 def test_the_largest_bounds_that_a_key_asks_for_hold() -> None:
@@ -215,21 +146,6 @@ def test_thousands_of_keys_are_subscribed_in_one_round_trip() -> None:
         assert in_mailboxes(publisher) == [5000]
         publisher.publish("t", 0, key="key-4999")
         assert taken(subscription, 1) == ["key-4999"]
-
-
-def test_a_key_of_many_takes_less_than_250_bytes() -> None:
-    number = 2000
-    with Child() as child, Agent(protocol=Protocol(KEY), discovery=False) as agent:
-        made = [agent.subscribe(child.rep, "t", policy=POLICY, key=["first", "second"])]
-        keys = [f"key-{each}" for each in range(number)]
-        gc.collect()
-        tracemalloc.start(1)
-        try:
-            made.append(agent.subscribe(child.rep, "t", policy=POLICY, key=keys))
-            gc.collect()
-            assert tracemalloc.get_traced_memory()[0] < 250 * number
-        finally:
-            tracemalloc.stop()
 
 
 def test_more_keys_than_a_batch_holds_are_all_there_when_it_returns(small_batches: int) -> None:
@@ -324,26 +240,6 @@ def test_whoever_resumes_a_named_mailbox_gets_all_its_keys(small_batches: int) -
             assert taken(again, 2 * len(MANY)) == [*reversed(MANY), *MANY]
             assert (again.received, again.dropped) == (2 * len(MANY), 0)
             wait_until(lambda: delivered(publisher) == 2 * len(MANY))
-
-
-def test_evicted_messages_of_many_keys_are_told_once() -> None:
-    entered, leave = threading.Event(), threading.Event()
-
-    def slow(_: Notification) -> None:
-        entered.set()
-        assert leave.wait(TIMEOUT)
-
-    with publisher_and_reader() as (publisher, agent):
-        policy = mailbox(max_messages=10)
-        subscription = agent.subscribe(publisher.rep_endpoint, "t", slow, policy=policy, key=MANY)
-        publisher.publish("t", 0, key=MANY[0])
-        assert entered.wait(TIMEOUT)
-        for _ in range(3):
-            for key in MANY:
-                publisher.publish("t", 0, key=key)
-        leave.set()
-        wait_until(lambda: subscription.received + subscription.dropped == 151 and not subscription.pending)
-        assert subscription.dropped == sum(gap.count for gap in subscription.gaps) > 0
 
 
 def test_closing_a_subscription_of_many_keys_leaves_nothing() -> None:

@@ -19,7 +19,7 @@ from pzc.protocol.frames import Kind
 from pzc.protocol.franking import SMALL
 from pzc.protocol.keyring import Keyring
 
-from tests.agents.mailing import delivered, publisher_and_reader
+from tests.contract.rigs.mailing import delivered, publisher_and_reader
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, Inbox
 

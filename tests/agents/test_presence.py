@@ -19,7 +19,6 @@ from pzc.protocol.ids import Stamp
 from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
-    Elsewhere,
     in_place_of,
 )
 
@@ -67,31 +66,6 @@ def test_a_publisher_that_comes_back_in_time_is_not_lost(reader: Agent) -> None:
     assert told == []
 
 
-def test_a_restart_is_one_gap_however_the_publisher_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host name, too: the reconnection is told by its address."""
-    gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
-    with Agent(protocol=Protocol(KEY)) as reader:
-        first = Elsewhere(protocol=Protocol(KEY))
-        rep, pub = first.rep_endpoint, first.pub_endpoint
-        named = pub.replace("127.0.0.1", "localhost")
-        first.advertised = named
-        subscription = reader.subscribe(rep, "t")
-        subscription.on_gap = gaps.put
-        first.publish("t", 1)
-        assert subscription.recv(TIMEOUT).content == 1
-        first.stop()
-        with in_place_of(first, Elsewhere, rep, pub, protocol=Protocol(KEY)) as second:
-            second.advertised = named
-            assert second.wait_for_subscribers("t", 1, TIMEOUT)
-            gap = gaps.get(timeout=TIMEOUT)
-            assert gap == Gap(second.epoch, 0, 0, restarted=True)
-            second.publish("t", 2)
-            assert subscription.recv(TIMEOUT).content == 2
-            assert subscription.publisher == second.agent_id
-            assert reader.unsubscribe(rep, "t") == 1
-        assert subscription.gaps == [gap]
-
-
 def test_subscriptions_follow_a_publisher_to_another_pub_endpoint(reader: Agent) -> None:
     gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
     first = Agent(protocol=Protocol(KEY))
@@ -112,20 +86,6 @@ def test_subscriptions_follow_a_publisher_to_another_pub_endpoint(reader: Agent)
         reader.loop.run(lambda: None)
         assert not reader._subscribing.subscriber._placed
         assert not reader._subscribing.subscriber._presence._watched
-
-
-def test_a_subscription_made_after_a_restart_and_one_from_before_both_receive(reader: Agent) -> None:
-    gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
-    first = Agent(protocol=Protocol(KEY))
-    rep, pub = first.rep_endpoint, first.pub_endpoint
-    before = reader.subscribe(rep, "t")
-    before.on_gap = gaps.put
-    first.stop()
-    with in_place_of(first, Agent, rep, pub, protocol=Protocol(KEY)) as second:
-        assert gaps.get(timeout=TIMEOUT).restarted
-        after = reader.subscribe(rep, "t")
-        second.publish("t", "both")
-        assert before.recv(TIMEOUT).content == after.recv(TIMEOUT).content == "both"
 
 
 def test_two_sources_at_one_endpoint_are_merged_and_none_is_forgotten(

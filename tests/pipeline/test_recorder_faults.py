@@ -18,7 +18,7 @@ from pzc.pipeline.recording.gaps import GapLog, GapRow, read_gaps
 from pzc.pipeline.recording.recorder import Recorder
 
 from tests.agents.calling import step_clock
-from tests.agents.mailing import forget_silent_readers
+from tests.agents.inside import forget_silent_readers
 from tests.pipeline.recorder_rig import await_, recorded
 
 OPTIONS: dict[str, Any] = {"max_age": 0.1, "retry": 0.05}

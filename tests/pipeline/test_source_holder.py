@@ -21,7 +21,7 @@ from pzc.pipeline.source.readers import decoded, look, read_spans
 from pzc.protocol.errors import PzcError, RemoteError, RowsMissing, SignatureError, SubscriptionClosed
 from pzc.protocol.frames import Kind
 
-from tests.agents.mailing import ReaderProcess
+from tests.contract.rigs.mailing import ReaderProcess
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 
+from pzc import Agent, Protocol
+
+from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.processes import Forge, Workers
 
 
@@ -36,3 +40,36 @@ def crew(forge: Forge) -> Iterator[Workers]:
     """Starts processes that all tests of a module share."""
     with Workers(forge) as made:
         yield made
+
+
+@pytest.fixture
+def publisher() -> Iterator[Agent]:
+    """An agent with a key."""
+    with Agent(protocol=Protocol(KEY)) as made:
+        yield made
+
+
+@pytest.fixture
+def reader() -> Iterator[Agent]:
+    """Another agent with that key."""
+    with Agent(protocol=Protocol(KEY)) as made:
+        yield made
+
+
+@pytest.fixture
+def broadcast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents that are made from now on take no links for `drop` and `latest` unless they are told to."""
+    monkeypatch.setenv("PZC_TRANSPORT", "tcp")
+
+
+@pytest.fixture
+def pair(publisher: Agent, reader: Agent) -> tuple[Agent, Agent]:
+    return publisher, reader
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -82,6 +83,15 @@ def wait_until(condition: Callable[[], object], changed: threading.Condition | N
     raise AssertionError("it did not come to pass")
 
 
+def eventually(ask: Callable[[], Any], timeout: float = TIMEOUT) -> Any:
+    """What a function returns, once that is true."""
+    deadline, pause = time.monotonic() + timeout, threading.Event()
+    while not (found := ask()):
+        assert time.monotonic() < deadline, "it did not come about"
+        pause.wait(0.01)
+    return found
+
+
 SHORT = block(timeout=0.3)
 LONG = block(timeout=TIMEOUT)
 
@@ -92,6 +102,7 @@ __all__ = [
     "WAYS",
     "Notification",
     "Publishing",
+    "eventually",
     "pair",
     "publish_until_full",
     "read",

@@ -10,7 +10,7 @@ import pytest
 
 from pzc import Agent, Protocol, block, drop, mailbox
 
-from tests.agents.calling import KEY
+from tests.contract.rigs.peers import KEY
 
 
 class Deliberate(Agent):

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
@@ -145,12 +144,3 @@ def publisher_and_reader() -> Iterator[tuple[Agent, Agent]]:
 def delivered(publisher: Agent) -> int:
     """What the readers of all mailboxes have acknowledged."""
     return sum(each["delivered"] for each in publisher.statistics()["mailboxes"])
-
-
-def forget_silent_readers(publisher: Agent) -> None:
-    """Let the mailboxes of a publisher believe that nobody polled for a day."""
-    mailboxes = publisher._posting._boxes
-    with publisher._outlets.lock:
-        for day in (1, 2):
-            mailboxes.tick(time.monotonic() + day * 86_400.0)
-    publisher._posting._look()

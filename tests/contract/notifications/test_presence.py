@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import queue
+
+import pytest
+
+from pzc import (
+    Agent,
+    Gap,
+    Protocol,
+)
+
+from tests.contract.rigs.peers import (
+    KEY,
+    TIMEOUT,
+    Elsewhere,
+    in_place_of,
+)
+
+pytestmark = pytest.mark.usefixtures("broadcast")
+
+
+def test_a_restart_is_one_gap_however_the_publisher_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host name, too: the reconnection is told by its address."""
+    gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    with Agent(protocol=Protocol(KEY)) as reader:
+        first = Elsewhere(protocol=Protocol(KEY))
+        rep, pub = first.rep_endpoint, first.pub_endpoint
+        named = pub.replace("127.0.0.1", "localhost")
+        first.advertised = named
+        subscription = reader.subscribe(rep, "t")
+        subscription.on_gap = gaps.put
+        first.publish("t", 1)
+        assert subscription.recv(TIMEOUT).content == 1
+        first.stop()
+        with in_place_of(first, Elsewhere, rep, pub, protocol=Protocol(KEY)) as second:
+            second.advertised = named
+            assert second.wait_for_subscribers("t", 1, TIMEOUT)
+            gap = gaps.get(timeout=TIMEOUT)
+            assert gap == Gap(second.epoch, 0, 0, restarted=True)
+            second.publish("t", 2)
+            assert subscription.recv(TIMEOUT).content == 2
+            assert subscription.publisher == second.agent_id
+            assert reader.unsubscribe(rep, "t") == 1
+        assert subscription.gaps == [gap]
+
+
+def test_a_subscription_made_after_a_restart_and_one_from_before_both_receive(reader: Agent) -> None:
+    gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    first = Agent(protocol=Protocol(KEY))
+    rep, pub = first.rep_endpoint, first.pub_endpoint
+    before = reader.subscribe(rep, "t")
+    before.on_gap = gaps.put
+    first.stop()
+    with in_place_of(first, Agent, rep, pub, protocol=Protocol(KEY)) as second:
+        assert gaps.get(timeout=TIMEOUT).restarted
+        after = reader.subscribe(rep, "t")
+        second.publish("t", "both")
+        assert before.recv(TIMEOUT).content == after.recv(TIMEOUT).content == "both"
