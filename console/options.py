@@ -7,6 +7,9 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
+EVERY = 1.0
+"""Seconds after which a command that goes on looks or prints again."""
+
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
 Run = Callable[[argparse.Namespace], int]
 
@@ -59,6 +62,17 @@ def add_timeout(
 ) -> None:
     """``--timeout``."""
     parser.add_argument("--timeout", type=seconds, metavar="S", help=f"seconds, {meaning}")
+
+
+def add_every(parser: argparse.ArgumentParser, meaning: str) -> None:
+    """``--every``."""
+    parser.add_argument(
+        "--every",
+        type=seconds,
+        default=EVERY,
+        metavar="S",
+        help=f"seconds between two {meaning}; default {EVERY:g}",
+    )
 
 
 def add_agent(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..agents.settings import load
-from .options import Commands, add_command, add_json, positive, seconds
+from .options import Commands, add_command, add_every, add_json, positive, seconds
 from .output import say, write, write_json
 from .targets import UsageError
 from .values import plain
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..pipeline.tables.feeds import Feed
 
 MASTER = "local[*]"
-EVERY = 1.0
 MAX_FILES = 64
 JOURNAL, MAILBOXES = "journal", "pzc"
 SOURCES = (JOURNAL, MAILBOXES)
@@ -80,10 +79,7 @@ def _add_pipeline(commands: Commands) -> None:
         "  pzc pipeline run --source pzc 'psu,cam*:image' /data/tables --name archive",
     )  # fmt: skip
     run.add_argument("--once", action="store_true", help="end when all that is there now is in the tables")
-    run.add_argument(
-        "--every", type=seconds, default=EVERY, metavar="S",
-        help=f"seconds between two looks for something new, default {EVERY:g}",
-    )  # fmt: skip
+    add_every(run, "looks for something new")
     run.add_argument(
         "--max-files", type=positive, metavar="N",
         help=f"segments of one batch at most, default {MAX_FILES}",

@@ -19,13 +19,10 @@ from ..delivery.meters import Intervals
 from ..delivery.policies import drop
 from ..protocol.errors import PolicyRefused, ReceiveTimeout
 from .members import known_names, leased_agent
-from .options import Commands, add_command, add_json, add_timeout, positive, seconds
+from .options import Commands, add_command, add_every, add_json, add_timeout, positive, seconds
 from .output import say, write, write_json
 from .targets import split_target
 from .watch import ALL, check_topic
-
-EVERY = 1.0
-"""Seconds between two lines."""
 
 WINDOW = 10.0
 """Seconds that are looked at."""
@@ -57,6 +54,7 @@ def add_commands(commands: Commands) -> None:
         parser.add_argument(
             "--transport", choices=TRANSPORTS, help="how notifications come; default PZC_TRANSPORT, else auto"
         )
+        add_every(parser, "lines")
         add_timeout(parser, "to subscribe; default PZC_TIMEOUT, else 30")
         add_json(parser)
 
@@ -81,12 +79,14 @@ def _run(args: argparse.Namespace, add: Callable[[Notification], None], tell: Re
     ):
         if topic != ALL:
             check_topic(agent, target, topic, timeout)
-        for _ in _ticks(args.count):
+        for _ in _ticks(args.count, args.every):
             lost = {"topic": topic, "gaps": len(subscription.gaps), "lost": subscription.dropped}
             told = {**lost, **tell()}
             (write_json(told) if args.json else write(line(told)))
         if not subscription.received:
-            raise ReceiveTimeout(f"no notification of {args.target} came within {args.count * EVERY:g} s")
+            raise ReceiveTimeout(
+                f"no notification of {args.target} came within {args.count * args.every:g} s"
+            )
     return 0
 
 
@@ -107,12 +107,12 @@ def _subscribed(
         yield subscription
 
 
-def _ticks(count: int | None) -> Iterator[None]:
-    """One turn each `EVERY` seconds."""
+def _ticks(count: int | None, every: float) -> Iterator[None]:
+    """One turn each so many seconds."""
     pause, due, number = threading.Event(), time.monotonic(), 0
     while count is None or number < count:
         number += 1
-        due += EVERY
+        due += every
         pause.wait(max(0.0, due - time.monotonic()))
         yield
 

@@ -14,14 +14,11 @@ from ..agents.agent import Agent
 from ..protocol.errors import PeerLost, PzcError, Refused
 from ..protocol.frames import PZC00
 from .members import known_names, leased_agent
-from .options import Commands, add_command, add_json, add_timeout, positive
+from .options import Commands, add_command, add_every, add_json, add_timeout, positive
 from .output import describe, write, write_json
 from .rates import in_bytes
 from .targets import UsageError
 from .values import plain
-
-EVERY = 1.0
-"""Seconds between two refreshes."""
 
 PATIENCE = 2.0
 """Seconds that one agent may take to answer, unless ``--timeout`` says otherwise."""
@@ -40,6 +37,7 @@ def add_commands(commands: Commands) -> None:
     )  # fmt: skip
     top.add_argument("agents", nargs="*", metavar="N", help="REP endpoint or name; default all of PZC_PEERS")
     top.add_argument("-n", "--count", type=positive, metavar="N", help="end after so many refreshes")
+    add_every(top, "refreshes")
     add_timeout(top, f"that one agent may take to answer; default {PATIENCE:g}")
     add_json(top)
 
@@ -53,7 +51,7 @@ def run_top(args: argparse.Namespace) -> int:
     lost = ""
     with leased_agent(args.timeout) as (agent, _), ThreadPoolExecutor(AT_ONCE) as asking:
         watched = [Watched(agent, name, patience) for name in names]
-        for number in _refreshes(args.count):
+        for number in _refreshes(args.count, args.every):
             told = list(asking.map(Watched.look, watched))
             lost = next((f"{each['agent']}: {each['error']}" for each in told if "error" in each), "")
             if args.json:
@@ -66,12 +64,12 @@ def run_top(args: argparse.Namespace) -> int:
     return 0
 
 
-def _refreshes(count: int | None) -> Iterator[int]:
+def _refreshes(count: int | None, every: float) -> Iterator[int]:
     pause, due, number = threading.Event(), time.monotonic(), 0
     while count is None or number < count:
         number += 1
         yield number
-        due = max(due + EVERY, time.monotonic())
+        due = max(due + every, time.monotonic())
         if count is None or number < count:
             pause.wait(max(0.0, due - time.monotonic()))
 

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import logging
+import math
 import os
 import signal
 import sys
@@ -21,6 +22,8 @@ from ..protocol.errors import ReceiveTimeout
 
 _one_at_a_time = threading.Lock()
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+_AGAIN = 0.05
+"""Seconds after which a signal is sent again: Python sleeps through one that comes when it begins to wait."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Running:
     def __init__(self, out: _Told, err: _Told, interrupts: _Interrupts) -> None:
         self._out, self._err, self._interrupts = out, err, interrupts
         self._read = 0
+        self._sent: signal.Signals | None = None
 
     @property
     def out(self) -> str:
@@ -120,10 +124,14 @@ class Running:
         Args:
             timeout: seconds.
         """
-        return self._interrupts.wait(timeout)
+        deadline = time.monotonic() + timeout
+        while (left := deadline - time.monotonic()) > 0 and not self._interrupts.wait(min(left, _AGAIN)):
+            if self._sent is not None:
+                self.kill(self._sent)
+        return self._interrupts.wait(0)
 
     def kill(self, number: signal.Signals) -> None:
-        """Send the command a signal.
+        """Send the command a signal, and again while somebody waits for its end.
 
         Args:
             number: SIGINT or SIGTERM.
@@ -133,6 +141,7 @@ class Running:
         """
         if number not in _INTERRUPTS:
             raise ValueError(f"{number.name} would reach the test; SIGINT and SIGTERM reach a command")
+        self._sent = number
         signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
@@ -213,6 +222,7 @@ class _Interrupts:
 
     def __enter__(self) -> _Interrupts:
         self._ended = threading.Event()
+        self._came = False
         self._before = [(number, signal.getsignal(number)) for number in _INTERRUPTS]
         self._take()
         return self
@@ -222,7 +232,8 @@ class _Interrupts:
             signal.signal(number, self._handle)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if not self._ended.is_set():
+        first, self._came = not self._came, True
+        if first and not self._ended.is_set():
             raise KeyboardInterrupt
 
     def wait(self, timeout: float) -> bool:
@@ -257,6 +268,7 @@ class _Beside:
         finally:
             if not self._running.wait(0):
                 self._running.kill(signal.SIGINT)
+                self._running.wait(math.inf)
 
     def __enter__(self) -> None:
         self._thread.start()

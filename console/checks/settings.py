@@ -62,6 +62,8 @@ def check_misspelt(subject: Subject) -> Iterator[Finding]:
 
 def check_settings_file(subject: Subject) -> Iterator[Finding]:
     """The settings file in use."""
+    if str(subject.settings["PZC_CONFIG"]) == os.devnull != subject.environ.get("PZC_CONFIG"):
+        return  # it cannot be used, and that was told
     places = config_files(subject.environ)
     found = next((path for path in places if path.is_file()), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""Parsing, help, and what becomes of errors, in this process."""
+"""Parsing, and what becomes of errors."""
 
 from __future__ import annotations
 
@@ -10,53 +10,6 @@ import pytest
 from pzc.console import main as console
 from pzc.console.output import OutputClosed
 from pzc.protocol.errors import CallTimeout
-
-COMMANDS = (
-    "serve", "ls", "registry", "doctor", "info", "get", "set", "call", "ping", "watch", "keygen", "stubs", "version",
-    "record", "replay", "pipeline", "sql", "report",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        console.main([command, "--help"])
-    assert ended.value.code == 0
-    assert f"example:\n  {'export PZC_KEY=$(pzc keygen)' if command == 'keygen' else f'pzc {command}'}" in (
-        capsys.readouterr().out
-    )
-
-
-def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        console.main(["--help"])
-    out = capsys.readouterr().out
-    assert [name for name in COMMANDS if f"\n    {name} " not in out] == []
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["nonsense"],
-        ["get"],
-        ["get", "psu.voltage", "--tiemout", "3"],
-        ["get", "psu.voltage", "--time", "3"],
-        ["get", "psu.voltage", "--timeout", "-1"],
-        ["get", "psu.voltage", "--timeout", "nan"],
-        ["get", "psu.voltage", "more"],
-        ["watch", "psu.x", "--count", "0"],
-        ["call", "psu.f", "--unknown", "3"],
-        ["keygen", "--role", "king"],
-    ],
-)
-def test_a_command_line_that_cannot_be_parsed_is_status_2(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        console.main(arguments)
-    assert ended.value.code == 2
-    assert "error: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_a_command_until_ctrl_c_ends_with_what_runs_beside_it() -> None:
         target = f"{source.rep_endpoint}.readings"
 
         def meanwhile(running: Running) -> None:
-            source.wait_for_subscribers("readings")
+            source.wait_for_subscribers("readings", timeout=30.0)
             for number in range(2):
                 source.publish("readings", number)
                 seen.append(running.line())
@@ -80,7 +80,7 @@ def test_a_command_that_ends_by_itself_is_not_interrupted() -> None:
     with Agent(name="source", discovery=False) as source:
 
         def meanwhile(running: Running) -> None:
-            source.wait_for_subscribers("readings")
+            source.wait_for_subscribers("readings", timeout=30.0)
             source.publish("readings", 1)
             assert running.wait(30.0)
 
@@ -135,8 +135,13 @@ def test_a_warning_is_on_stderr_once() -> None:
 
 def test_what_fails_beside_a_command_ends_it_and_is_raised() -> None:
     with Agent(name="source", discovery=False) as source:
+
+        def meanwhile(running: Running) -> None:
+            assert source.wait_for_subscribers("x", timeout=30.0)
+            running.line(0.05)
+
         with pytest.raises(ReceiveTimeout, match="wrote no line"):
-            command("watch", f"{source.rep_endpoint}.x", meanwhile=lambda running: running.line(0.05))
+            command("watch", f"{source.rep_endpoint}.x", meanwhile=meanwhile)
 
 
 def test_only_the_main_thread_can_be_interrupted() -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 
-import pytest
+from pzc.testing import command
 
-from pzc.console.main import main
-
-from tests.console.command import Console
+from tests.contract.rigs.console import Console
 
 
 def test_the_stub_is_printed(either: Console) -> None:
@@ -36,12 +34,11 @@ def test_a_file_that_cannot_be_written_is_status_1(bench: Console) -> None:
     assert outcome.err.startswith("pzc: FileNotFoundError: ")
 
 
-def test_printing_and_writing_at_once_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["stubs", "psu", "--output", "psu.pyi", "--json"]) == 2
-    assert capsys.readouterr().err.startswith("pzc: stubs: --json prints the stub and --output writes it")
+def test_printing_and_writing_at_once_is_status_2() -> None:
+    outcome = command("stubs", "psu", "--output", "psu.pyi", "--json")
+    assert outcome.status == 2
+    assert outcome.err.startswith("pzc: stubs: --json prints the stub and --output writes it")
 
 
-def test_the_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["stubs", "--help"])
-    assert "example:\n  pzc stubs psu --output psu.pyi" in capsys.readouterr().out
+def test_the_help_has_an_example() -> None:
+    assert "example:\n  pzc stubs psu --output psu.pyi" in command("stubs", "--help").out

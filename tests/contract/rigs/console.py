@@ -1,20 +1,21 @@
-"""The real command in processes of its own, and a module for it to serve."""
+"""The command line in this process and in others, and a module for it to serve."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
+from pzc.testing import Result, Running, command
 
-PATIENCE = 30.0
-"""Seconds after which a command counts as stuck."""
+from tests.contract.rigs.processes import Forge
+from tests.contract.rigs.programs import PATIENCE, Program
+
+KEY = "correct horse battery staple"
 
 MODULE = '''
 """Instruments without hardware."""
@@ -108,52 +109,63 @@ number = 3
 '''
 
 
-@dataclass
-class Outcome:
-    """What a command did."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out, parse_constant=pytest.fail)
-
-
 class Console:
-    """Runs ``pzc`` in a folder, with an environment of its own."""
+    """Runs ``pzc`` in a folder, with an environment of its own.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: working directory of its commands.
+        forge: forks those that need a process.
+
+    Attributes:
+        environment: the variables that are set for its commands, or with None removed.
+        forge: as given.
+        endpoint: where the server that it knows as ``psu`` is reached.
+    """
+
+    def __init__(self, folder: Path, forge: Forge) -> None:
         self.folder = folder
-        self.environment = {**os.environ, "PYTHONUNBUFFERED": "", "PYTHONFAULTHANDLER": "1", "TZ": "UTC"}
-        self.running: list[subprocess.Popen[str]] = []
+        self.environment: dict[str, str | None] = {"TZ": "UTC"}
+        self.endpoint = ""
+        self.forge = forge
+        self._programs: list[Program] = []
+        self._running: list[subprocess.Popen[str]] = []
 
-    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-        command = [sys.executable, "-P", "-m", "pzc", *arguments]
+    def __call__(self, *arguments: str, meanwhile: Callable[[Running], object] | None = None) -> Result:
+        """Run a command in this process."""
+        return command(*arguments, environment=self.environment, cwd=self.folder, meanwhile=meanwhile)
+
+    def variables(self) -> dict[str, str]:
+        """The whole environment of its commands."""
+        found = {**os.environ, **self.environment}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def start(self, *arguments: str, stdout: str | None = None) -> Program:
+        """Start a command in a forked process, which is killed at the end of the test."""
+        program = Program(self.forge, arguments, self.folder, self.variables(), stdout)
+        self._programs.append(program)
+        return program
+
+    def interpret(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        """Start a command as the shell does, in a new interpreter, for what happens when that one ends."""
+        program = [sys.executable, "-P", "-m", "pzc", *arguments]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        process = subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True, **pipes)
-        self.running.append(process)
+        environment = {**self.variables(), "PYTHONUNBUFFERED": ""}
+        process = subprocess.Popen(program, cwd=self.folder, env=environment, text=True, **pipes)
+        self._running.append(process)
         return process
 
-    def finish(self, process: subprocess.Popen[str]) -> Outcome:
-        out, err = process.communicate(timeout=PATIENCE)
-        return Outcome(process.returncode, out, err)
-
-    def __call__(self, *arguments: str) -> Outcome:
-        return self.finish(self.start(*arguments))
-
-    def serve(self, *arguments: str) -> tuple[subprocess.Popen[str], str]:
+    def serve(self, *arguments: str) -> tuple[Program, str]:
         """A server of ``bench:Supply``, and its REP endpoint out of the line that it prints."""
-        process = self.start("serve", "bench:Supply", *arguments)
-        assert process.stdout is not None
-        line = process.stdout.readline()
+        program = self.start("serve", "bench:Supply", *arguments)
+        line = program.line()
         found = re.search(r" at ((?:tcp|ipc)://[^ ,]+), publishes at ", line)
-        assert found, line + self.finish(process).err
-        return process, found[1]
+        assert found, line or program.finish().err
+        return program, found[1]
 
     def close(self) -> None:
-        for process in self.running:
+        for program in self._programs:
+            program.close()
+        for process in self._running:
             if process.poll() is None:
                 process.kill()
             process.communicate(timeout=PATIENCE)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.command import MODULE, Console
+from tests.contract.rigs.console import KEY, MODULE, Console
+from tests.contract.rigs.processes import Forge
 
 
 @pytest.fixture(scope="module")
@@ -19,33 +20,33 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def pzc(folder: Path) -> Iterator[Console]:
-    console = Console(folder)
+def console(folder: Path, forge: Forge) -> Iterator[Console]:
+    console = Console(folder, forge)
     yield console
     console.close()
 
 
-def _bench(folder: Path, **environment: str) -> Iterator[Console]:
-    console = Console(folder)
+def _bench(folder: Path, forge: Forge, **environment: str) -> Iterator[Console]:
+    console = Console(folder, forge)
     console.environment.update(environment)
     try:
-        _, endpoint = console.serve("--name", "psu")
-        console.environment["PZC_PEERS"] = f"psu={endpoint}"
+        _, console.endpoint = console.serve("--name", "psu")
+        console.environment["PZC_PEERS"] = f"psu={console.endpoint}"
         yield console
     finally:
         console.close()
 
 
 @pytest.fixture(scope="module")
-def bench(folder: Path) -> Iterator[Console]:
+def bench(folder: Path, forge: Forge) -> Iterator[Console]:
     """A console that knows one running server as ``psu``; both have the same key."""
-    yield from _bench(folder, PZC_KEY="correct horse battery staple")
+    yield from _bench(folder, forge, PZC_KEY=KEY)
 
 
 @pytest.fixture(scope="module")
-def keyless(folder: Path) -> Iterator[Console]:
+def keyless(folder: Path, forge: Forge) -> Iterator[Console]:
     """As ``bench``, without a key."""
-    yield from _bench(folder)
+    yield from _bench(folder, forge)
 
 
 @pytest.fixture(params=["signed", "unsigned"])

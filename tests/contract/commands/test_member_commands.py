@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zmq
 
-from tests.console.command import Console
+from tests.contract.rigs.console import Console
 
 
 def test_what_was_set_is_read_back(either: Console) -> None:
@@ -19,8 +19,7 @@ def test_a_negative_number_is_no_option(bench: Console) -> None:
 
 
 def test_an_endpoint_does_as_well_as_a_name(bench: Console) -> None:
-    endpoint = bench.environment["PZC_PEERS"].removeprefix("psu=")
-    assert bench("get", f"{endpoint}.resource", "--json").json == "SIM"
+    assert bench("get", f"{bench.endpoint}.resource", "--json").json == "SIM"
 
 
 def test_a_dictionary_is_printed_whole(bench: Console) -> None:
@@ -156,7 +155,7 @@ def test_ping_as_json(bench: Console) -> None:
 
 
 def test_an_unknown_name_says_which_are_known(bench: Console) -> None:
-    outcome = bench("get", "camera.exposure")
+    outcome = bench("get", "camera.exposure", "--timeout", "0.2")
     assert outcome.status == 1
     assert outcome.err.startswith("pzc: UnknownName: no agent is named 'camera'; known names: psu;")
 
@@ -173,38 +172,36 @@ def test_another_key_is_a_signature_error(bench: Console) -> None:
     assert "keys differ" in outcome.err
 
 
-def test_nobody_there_is_an_error_in_time(pzc: Console) -> None:
+def test_nobody_there_is_an_error_in_time(console: Console) -> None:
     with zmq.Context() as context, context.socket(zmq.STREAM) as socket:
         port = socket.bind_to_random_port("tcp://127.0.0.1")
-    outcome = pzc("get", f"tcp://127.0.0.1:{port}.voltage", "--timeout", "0.3")
+    outcome = console("get", f"tcp://127.0.0.1:{port}.voltage", "--timeout", "0.3")
     assert outcome.status == 1
     assert outcome.err.startswith(f"pzc: PeerLost: tcp://127.0.0.1:{port} cannot be reached")
 
 
-def test_a_target_without_member_is_status_2(pzc: Console) -> None:
-    outcome = pzc("get", "tcp://127.0.0.1:5555")
+def test_a_target_without_member_is_status_2(console: Console) -> None:
+    outcome = console("get", "tcp://127.0.0.1:5555")
     assert (outcome.status, outcome.out) == (2, "")
     assert "is not N.MEMBER" in outcome.err
 
 
-def test_a_misspelt_variable_is_told_once(pzc: Console) -> None:
-    pzc.environment["PZC_SRE"] = "json"
-    _, endpoint = pzc.serve()
-    assert pzc("ping", endpoint, "--count", "1").err.count("did you mean PZC_SER?") == 1
+def test_a_misspelt_variable_is_told_once(console: Console) -> None:
+    console.environment["PZC_SRE"] = "json"
+    _, endpoint = console.serve()
+    assert console("ping", endpoint, "--count", "1").err.count("did you mean PZC_SER?") == 1
 
 
 def test_a_full_disk_is_an_error(bench: Console) -> None:
-    with open("/dev/full", "w") as full:
-        outcome = bench.finish(bench.start("get", "psu.resource", stdout=full))
+    outcome = bench.start("get", "psu.resource", stdout="/dev/full").finish()
     assert (outcome.status, outcome.err) == (1, "pzc: OSError: [Errno 28] No space left on device\n")
 
 
-def test_info_and_ping_are_answered_while_a_call_runs(pzc: Console) -> None:
-    process, endpoint = pzc.serve("--name", "psu")
-    pzc.start("call", f"{endpoint}.wait")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "waiting\n"
-    assert pzc("ping", endpoint, "--count", "1").status == 0
-    outcome = pzc("info", endpoint)
+def test_info_and_ping_are_answered_while_a_call_runs(console: Console) -> None:
+    process, endpoint = console.serve("--name", "psu")
+    console.start("call", f"{endpoint}.wait")
+    assert process.line() == "waiting\n"
+    assert console("ping", endpoint, "--count", "1").status == 0
+    outcome = console("info", endpoint)
     assert "\nname             psu\n" in outcome.out
     assert (outcome.status, outcome.err) == (0, "")

@@ -1,0 +1,47 @@
+"""Help, and command lines that cannot mean anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from pzc.testing import command
+
+COMMANDS = (
+    "serve", "ls", "registry", "doctor", "info", "get", "set", "call", "ping", "watch", "keygen", "stubs", "version",
+    "record", "replay", "pipeline", "sql", "report", "hz", "bw", "top",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(name: str) -> None:
+    outcome = command(name, "--help")
+    example = "export PZC_KEY=$(pzc keygen)" if name == "keygen" else f"pzc {name}"
+    assert (outcome.status, outcome.err) == (0, "")
+    assert f"example:\n  {example}" in outcome.out
+
+
+def test_the_help_names_every_command() -> None:
+    out = command("--help").out
+    assert [name for name in COMMANDS if f"\n    {name} " not in out] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["get"],
+        ["get", "psu.voltage", "--tiemout", "3"],
+        ["get", "psu.voltage", "--time", "3"],
+        ["get", "psu.voltage", "--timeout", "-1"],
+        ["get", "psu.voltage", "--timeout", "nan"],
+        ["get", "psu.voltage", "more"],
+        ["watch", "psu.x", "--count", "0"],
+        ["call", "psu.f", "--unknown", "3"],
+        ["keygen", "--role", "king"],
+    ],
+)
+def test_a_command_line_that_cannot_be_parsed_is_status_2(arguments: list[str]) -> None:
+    outcome = command(*arguments)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "error: " in outcome.err

@@ -1,0 +1,62 @@
+"""``pzc record`` and ``pzc replay``."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from pzc import Agent
+from pzc.testing import Running
+
+from tests.contract.rigs.console import Console
+from tests.contract.rigs.programs import PATIENCE
+
+
+def test_what_was_recorded_until_an_interrupt_is_replayed(console: Console, tmp_path: Path) -> None:
+    with Agent(name="source") as source:
+
+        def meanwhile(running: Running) -> None:
+            assert json.loads(running.line())["name"] == "recorder"
+            for number in range(20):
+                source.publish("v", number)
+                source.publish("other", number)
+
+        source_v = f"{source.rep_endpoint}:v"
+        outcome = console("record", source_v, "--journal", str(tmp_path), "--json", meanwhile=meanwhile)
+    assert (outcome.status, outcome.err) == (0, "")
+    counts = outcome.rows[1]
+    assert (counts["recorded"], counts["durable"]) == (20, 20)
+    replayed = console("replay", str(tmp_path), "--speed", "max", "--json")
+    told, counts = replayed.rows
+    assert (told["name"], told["topics"]) == ("source", ["v"])
+    assert (replayed.status, counts["published"], counts["refused"]) == (0, 20, 0)
+
+
+def test_a_replay_of_another_key_fails_and_publishes_nothing(console: Console, tmp_path: Path) -> None:
+    with Agent(name="source") as source:
+
+        def meanwhile(running: Running) -> None:
+            running.line()
+            source.publish("v", 1)
+            running.kill(signal.SIGTERM)
+            assert running.wait(PATIENCE)
+
+        recorded = console("record", source.rep_endpoint, "--journal", str(tmp_path), meanwhile=meanwhile)
+        assert recorded.status == 0
+    console.environment["PZC_KEY"] = "another"
+    outcome = console("replay", str(tmp_path), "--speed", "max")
+    assert outcome.status == 1
+    assert "1 rows did not verify or decode" in outcome.err
+
+
+def test_commands_start_without_the_packages_of_the_pipeline() -> None:
+    found = subprocess.run(
+        [sys.executable, "-P", "-X", "importtime", "-m", "pzc", "ls", "--help"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    imported = {line.rpartition("|")[2].strip() for line in found.stderr.splitlines()}
+    assert "pzc.console.ls" in imported
+    assert not imported & {"pyspark", "pyarrow", "pandas"}

@@ -1,0 +1,111 @@
+"""``pzc top``: what it shows of agents."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from pzc import Agent, Protocol, Proxy, block, close, lock
+from pzc.testing import Running
+
+from tests.contract.rigs.console import Console
+from tests.contract.rigs.programs import PATIENCE
+
+
+@pytest.fixture
+def source() -> Iterator[Agent]:
+    with Agent(name="source") as agent:
+        yield agent
+
+
+def test_topics_links_and_leases_are_told_as_json(console: Console, source: Agent) -> None:
+    with Agent(name="reader") as reader:
+        subscription = reader.subscribe(source.rep_endpoint, "readings", policy=block(), transport="unix")
+        for number in range(3):
+            source.publish("readings", number)
+            subscription.recv(PATIENCE)
+        outcome = console("top", source.rep_endpoint, "-n", "2", "--every", "0.1", "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    first, second = (json.loads(line) for line in outcome.out.splitlines())
+    assert (second["agent"], second["name"]) == (source.rep_endpoint, "source")
+    assert second["topics"]["readings"]["published"] == 3
+    assert second["topics"]["readings"]["dropped"] == 0
+    (link,) = second["links"]
+    assert (link["transport"], link["sent"], link["leases"]) == ("unix", 3, 0)
+    assert first["calls"]["rate_hz"] == 0.0
+    assert second["calls"]["count"] >= first["calls"]["count"]
+
+
+def test_all_known_agents_are_shown_as_text(bench: Console) -> None:
+    outcome = bench("top", "--count", "1")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.startswith("psu tcp://127.0.0.1:")
+    assert "\x1b" not in outcome.out
+
+
+def test_who_holds_the_lock_is_shown(bench: Console) -> None:
+    psu = Proxy(bench.endpoint, protocol=Protocol(bench.environment["PZC_KEY"] or ""))
+    try:
+        with lock(psu, reason="calibration"):
+            outcome = bench("top", "psu", "--count", "1", "--json")
+    finally:
+        close(psu)
+    assert outcome.json["lock"]["reason"] == "calibration"
+
+
+def test_an_agent_that_is_not_there_is_told_and_the_others_are_shown(console: Console, source: Agent) -> None:
+    outcome = console(
+        "top", "tcp://127.0.0.1:9", source.rep_endpoint, "-n", "1", "--timeout", "0.3", "--json"
+    )
+    missing, there = (json.loads(line) for line in outcome.out.splitlines())
+    assert "error" in missing
+    assert there["name"] == "source"
+    assert outcome.status == 1
+    assert outcome.err.startswith("pzc: PeerLost: tcp://127.0.0.1:9: ")
+
+
+def test_nobody_to_ask_is_a_wrong_command_line(console: Console) -> None:
+    outcome = console("top")
+    assert outcome.status == 2
+    assert "PZC_PEERS" in outcome.err
+
+
+def test_an_interrupt_is_quiet_with_status_130(console: Console, source: Agent) -> None:
+    outcome = console("top", source.rep_endpoint, meanwhile=Running.line)
+    assert (outcome.status, outcome.err) == (130, "")
+
+
+def test_a_terminal_is_drawn_anew(console: Console, source: Agent) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        program = console.start("top", source.rep_endpoint, "-n", "1", stdout=os.ttyname(theirs))
+        assert program.wait()
+        shown = os.read(ours, 65536).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert shown.startswith("\x1b[H\x1b[2J")
+    assert source.rep_endpoint in shown
+
+
+def test_help_has_an_example(console: Console) -> None:
+    outcome = console("top", "--help")
+    assert (outcome.status, "example:\n  pzc top " in outcome.out) == (0, True)
+
+
+def test_a_reader_that_leaves_is_no_traceback(console: Console, source: Agent) -> None:
+    process = console.interpret("top", source.rep_endpoint)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        pytest.fail("it went on without a reader")
+    assert (process.returncode, process.stderr.read()) == (141, "")
