@@ -71,6 +71,9 @@ class Codec:
         accept_suites: suites that are opened; default all.
         max_content: limit of frame 2 in bytes.
 
+    Attributes:
+        trusted: ids of the keys whose pickles may be unpickled in full.
+
     Raises:
         ConfigError: for an unknown dialect or suite.
         LocalProtocolError: for an unknown serializer.
@@ -90,6 +93,7 @@ class Codec:
     ) -> None:
         serializers.validate(serializer)
         self.keyring = keyring
+        self.trusted = frozenset[str]() if keyring is None else keyring.trusted
         self.serializer = serializer
         self.accept = _known("dialect", (*accept,), DIALECTS)
         self.dialect = _known("dialect", (dialect,), self.accept)[0]
@@ -291,11 +295,11 @@ class Codec:
             raise self._refused(incoming.serializer)
         return Envelope(
             PZC01, incoming.kind, incoming.sender, incoming.topic, number, read_key(about) if about else "",
-            msgid, stamp, incoming.signer, incoming.serializer, content,
+            msgid, stamp, incoming.signer, incoming.serializer, content, incoming.trusted,
         )  # fmt: skip
 
     def content(self, envelope: Envelope, *, writable: bool = False) -> Any:
-        """Decode a verified message; an unsigned pickle goes through the restricted unpickler.
+        """Decode a verified message; unless it is `trusted`, a pickle goes through the restricted unpickler.
 
         Args:
             envelope: from `open`.
@@ -304,11 +308,10 @@ class Codec:
 
         Raises:
             DecodeError: when the serializer cannot read it.
-            SerializerRefused: for a class that an unsigned pickle may not name.
+            SerializerRefused: for a class that an untrusted pickle may not name.
         """
-        return serializers.decode(
-            envelope.serializer, envelope.content, trusted=envelope.signer is not None, writable=writable
-        )
+        name, body = envelope.serializer, envelope.content
+        return serializers.decode(name, body, trusted=envelope.trusted, writable=writable)
 
     def _meet(
         self, header_frame: bytes, name_frame: bytes, proof: bytes, receiver: str, kind: Kind | None
@@ -327,6 +330,7 @@ class Codec:
             name,
             serializers.family(name) in self._opened,
             signer,
+            signer is not None and signer.trusted and (bool(receiver) or header.kind is _NOTIFICATION),
             1 + len(signature.tag) if signer else len(proof),
             sealer_of,
             None,

@@ -48,6 +48,7 @@ class Incoming:
         serializer: name.
         accepted: whether contents in that serializer are opened.
         signer: known key; None for unsigned messages.
+        trusted: as that of `Envelope`.
         tag_end: where in frame 4 the tag ends, that begins behind the suite.
         sealer_of: makes a sealer for an epoch of that sender.
         sealer: of the last message that held, None before.
@@ -59,6 +60,7 @@ class Incoming:
     serializer: str
     accepted: bool
     signer: Key | None
+    trusted: bool
     tag_end: int
     sealer_of: Callable[[int], Sealer]
     sealer: Sealer | None

@@ -25,6 +25,8 @@ class Envelope:
         signer: the key that signed it; None for an unsigned message.
         serializer: name from frame 1.
         content: frame 2, decrypted, not decoded.
+        trusted: True when a pickle in it may be unpickled in full: a key of role operator or above signed
+            it, in PZC01, and it is a notification or addressed to this side.
     """
 
     dialect: str
@@ -38,6 +40,7 @@ class Envelope:
     signer: Key | None
     serializer: str
     content: Buffer
+    trusted: bool = False
 
     @property
     def signed(self) -> bool:

@@ -48,6 +48,9 @@ class Key:
         name: the proven identity shown in logs; default the key id.
         role: what its holder may do, default admin.
 
+    Attributes:
+        trusted: True when a pickle that it signed may be unpickled in full.
+
     Raises:
         ConfigError: for an empty secret, or one that is not UTF-8.
     """
@@ -57,6 +60,7 @@ class Key:
         if not self.secret:
             raise ConfigError("a signing key may not be empty")
         self.role = role
+        self.trusted = role >= Role.OPERATOR
         self.key_id = self._derive(b"key id", length=4).hex()
         self.name = name or self.key_id
         self._aead_of = lru_cache(1024)(self._make_aead)
@@ -100,6 +104,9 @@ class Keyring:
         keys: all keys that are accepted.
         active: the key to sign with; default the only one.
 
+    Attributes:
+        trusted: ids of the keys of role operator or above.
+
     Raises:
         ConfigError: without keys, or with two keys of one id.
     """
@@ -118,6 +125,7 @@ class Keyring:
             active = next(iter(self._keys.values()))
         self._keys.setdefault(active.key_id, active)
         self.active = self._keys[active.key_id]
+        self.trusted = frozenset(key_id for key_id, key in self._keys.items() if key.trusted)
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._keys.values())

@@ -130,8 +130,9 @@ def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> A
     Args:
         name: serializer name, as received.
         data: frame 2.
-        trusted: whether a known key signed the message. If not, the pickle families use the restricted
-            unpickler, and a registered serializer must have been registered as safe.
+        trusted: whether a key of role operator or above signed the message for this side. If not, the
+            pickle families use the restricted unpickler, and a registered serializer must have been
+            registered as safe.
         writable: True gives writable arrays in place when ``buffers`` content lies in writable memory, which
             nobody else may use then; otherwise they are read-only.
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from cryptography.exceptions import InvalidTag
@@ -65,13 +66,16 @@ class Party(NamedTuple):
 class _Way:
     """What is constant in one direction: of the bytes under the tag, and of frame 4."""
 
-    __slots__ = ("aead", "before", "behind", "key_id", "receiver")
+    __slots__ = ("aead", "before", "behind", "key_id", "loads", "receiver")
 
     def __init__(self, kind: Kind, sender: Party, receiver: Party, header: bytes) -> None:
         self.receiver = b"\0" + receiver.address.encode()
         self.before = self.behind = self.key_id = b""
         self.aead = None
+        self.loads: Callable[[Buffer], Any] = partial(serializers.decode, "pickle", trusted=False)
         if sender.key is not None:
+            if sender.key.trusted:
+                self.loads = pickle.loads
             size = len(header) + (_OWN_SIZE + 1 if kind is Kind.REPLY else 0)
             start, names = parties(kind, Suite.AES256_GMAC, sender.key.key_id, receiver.address)
             self.before = start + _pack_sizes(size, len(_SERIALIZER), _MSGID_SIZE)
@@ -161,7 +165,7 @@ class AskingSession:
         if way.aead is None:
             if tag != way.receiver or header != b"%b%b+" % (self._start, _stamp(own).hex().encode()):
                 return None
-            return (serializers.decode("pickle", body, trusted=False),)
+            return (way.loads(body),)
         if tag[:1] != _GMAC or tag[_TAG_END:] != way.key_id:
             return None
         nonce = (own >> 32 & _NONCE_MS | own >> 28 & _NONCE_HIGH | own >> 26 & _NONCE_LOW).to_bytes(12, "big")
@@ -171,7 +175,7 @@ class AskingSession:
             way.aead.decrypt(nonce, tag[1:_TAG_END], whole)
         except InvalidTag:
             return None
-        return (pickle.loads(body),)
+        return (way.loads(body),)
 
 
 class AnsweringSession:
@@ -231,9 +235,7 @@ class AnsweringSession:
         Raises:
             Exception: whatever there is about a body that is no pickle.
         """
-        if self._in.aead is None:
-            return serializers.decode("pickle", body, trusted=False)
-        return pickle.loads(body)
+        return self._in.loads(body)
 
     def reply(self, content: object, msgid: Buffer, ms: int) -> list[Buffer] | None:
         """Frames of the reply to ``msgid``; None when it is not to be made here.

@@ -41,7 +41,7 @@ class QuickWay:
         closed: ends the wait for a reply when it is set.
 
     Attributes:
-        trusted: True when replies are signed.
+        trusted: True when pickles of the peer are unpickled in full.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class QuickWay:
         refused: Refused,
         closed: threading.Event,
     ) -> None:
-        self.trusted = protocol.signed
+        self.trusted = peer.key_id in protocol.codec.trusted
         self._peer = peer
         self._agent_id = peer.agent_id
         self._ready = lines.ready(peer, kind)

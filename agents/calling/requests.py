@@ -25,14 +25,14 @@ from ...protocol.errors import (
 from ...protocol.frames import PZC00, PZC01, Buffer, Kind
 from ...protocol.session import AskingSession
 from ..counters import Counters
-from ..messages import control, is_word, read_ps_message, read_refusal
+from ..messages import control, is_word, read_ps_message
 from ..wire import Protocol, now_ms
 from .broken import LineBroke, Lost, Moved, NotSent, expired, told
 from .endings import Endings
 from .lines import Line, Lines, abilities, arriving, asking_session, capabilities
 from .peers import OFFSET_WORTH_TELLING_MS, Peer, Peers, hello, read_hello, read_info_00
 from .quickway import QuickWay
-from .reply import Reply, accepted
+from .reply import Reply, accepted, decoded
 from .retries import Repeating
 
 logger = logging.getLogger("pzc.requests")
@@ -385,16 +385,5 @@ class Requester:
             raise RemoteProtocolError(f"reply of {peer.endpoint} cannot be read: {exc}") from exc
 
     def read_reply(self, peer: Peer, envelope: Envelope) -> Reply:
-        """Decode a verified reply. Only a refusal may come from another agent or key than the peer's.
-
-        Raises:
-            SignatureError: when the holder of another key answered in the peer's place.
-            DecodeError, SerializerRefused: when the content cannot be decoded.
-        """
-        content = self._protocol.content(envelope, writable=True)
-        refusal = read_refusal(content) if envelope.dialect == PZC01 else None
-        met = peer.dialect == PZC01 and bool(peer.agent_id)
-        if met and refusal is None and (envelope.sender, envelope.key_id) != (peer.agent_id, peer.key_id):
-            self._counters.add("replies_refused")
-            raise SignatureError(f"the reply of {peer.endpoint} is by another agent or with another key")
-        return Reply(content, envelope.serializer, envelope.signed, envelope.sender, envelope.key_id, refusal)
+        """As `reply.decoded`, counted here."""
+        return decoded(self._protocol, self._counters, peer, envelope)

@@ -67,6 +67,7 @@ class Intake:
         self._mapped = Mapped()
         self._complained: set[str] = set()
         self._accepted: dict[str, bool] = {}
+        self._trusted = protocol.codec.trusted
 
     def map_anew(self) -> None:
         """Another connection: descriptors come anew, views of before stay true."""
@@ -212,9 +213,9 @@ class Intake:
             if not self._accepts(name):
                 raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
             if len(body) <= DECODE_LATER:
-                content = serializers.decode_part(name, bytes(body), trusted=bool(key_id))
+                content = serializers.decode_part(name, bytes(body), trusted=key_id in self._trusted)
             else:
-                content = serializers.decode(name, body, trusted=bool(key_id))
+                content = serializers.decode(name, body, trusted=key_id in self._trusted)
         except ProtocolError as exc:
             self._complain(item.topic, exc)
             raise

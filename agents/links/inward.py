@@ -302,7 +302,7 @@ def _bundle_of(peer: Peer, reply: Reply, fd: int = -1) -> Received:
     content = accepted(reply).content
     if not isinstance(content, Bundle):
         raise RemoteProtocolError(f"{peer.endpoint} sent over a link something else than notifications")
-    return Received(content, reply.key_id if reply.trusted else "", fd)
+    return Received(content, reply.key_id, fd)
 
 
 def settle(answer: Future[Reply], reply: Reply) -> None:

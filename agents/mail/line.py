@@ -62,7 +62,7 @@ class Line:
 
     def answered(self, reply: Reply) -> None:
         """An answer came, perhaps by an agent that has replaced the publisher."""
-        self.key_id = reply.key_id if reply.trusted else ""
+        self.key_id = reply.key_id
         if reply.sender != self.peer.agent_id:
             self.peer = self._requester.peers.get(self.peer.endpoint) or self.peer
 

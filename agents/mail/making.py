@@ -38,6 +38,7 @@ class Making:
         self._peer = peer
         self._epoch = epoch
         self._key_id = key_id
+        self._trusted = key_id in protocol.codec.trusted
         self._received_at = received_at
         self._opener = Opener(peer.agent_id, epoch, key_id)
 
@@ -73,7 +74,7 @@ class Making:
         if isinstance(item, Letter) and item.sealed:
             frames = self._opener.frames(item)
             body = self._protocol.open(frames, Kind.NOTIFICATION, judge_time=False).content
-        content = serializers.decode(name, body, trusted=bool(self._key_id))
+        content = serializers.decode(name, body, trusted=self._trusted)
         peer = self._peer
         return Notification(
             peer.agent_id, peer.name, item.topic, item.key, item.number, self._epoch, item.sent_ms / 1000,

@@ -200,7 +200,7 @@ class Hearing:
                 return False
         envelope = series.envelope
         try:
-            content = serializers.decode(envelope.serializer, body, trusted=known_as is not None)
+            content = serializers.decode(envelope.serializer, body, trusted=envelope.trusted)
         except ProtocolError:
             self._enter_run()
             self._refuse_or(self._enter, heard.source, _enveloped(opened), frames, now)

@@ -57,15 +57,17 @@ class Direct:
 
     Attributes:
         serializer: of what is copied.
-        trusted: True when the caller has a key.
+        trusted: True when pickles of the agent are unpickled in full, over the wire as well.
     """
 
-    def __init__(self, execution: Execution, caller: Caller, serializer: str, max_content: int) -> None:
+    def __init__(
+        self, execution: Execution, caller: Caller, serializer: str, max_content: int, trusted: bool
+    ) -> None:
         self._execution = execution
         self._max_content = max_content
         self._caller = caller
         self.serializer = serializer
-        self.trusted = caller.key is not None
+        self.trusted = trusted
         self._run = execution.direct
         self._forks = forks()
 
@@ -134,4 +136,5 @@ def find(peer: Peer, agent_id: str, protocol: Protocol) -> Direct | None:
         if key is None:
             return None
     limit = min(protocol.codec.max_content, theirs.codec.max_content)
-    return Direct(execution, Caller(agent_id, key, "inproc"), protocol.codec.serializer, limit)
+    codec, caller = protocol.codec, Caller(agent_id, key, "inproc")
+    return Direct(execution, caller, codec.serializer, limit, peer.key_id in codec.trusted)

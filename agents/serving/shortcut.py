@@ -16,7 +16,6 @@ from ...protocol.envelope import Envelope
 from ...protocol.errors import PzcError, SerializeError
 from ...protocol.frames import PZC01, Buffer, Kind
 from ...protocol.ids import parse_urn
-from ...protocol.keyring import Role
 from ...protocol.session import AnsweringSession, Party
 from ...protocol.signing import Suite
 from ..counters import Counters
@@ -64,7 +63,7 @@ class House:
     def serves(self, envelope: Envelope, signature: Buffer) -> bool:
         """True when the sender of a verified request may have a short cut."""
         signer, codec = envelope.signer, self.protocol.codec
-        may_all = signer is None or (signer.role >= Role.OPERATOR and not self.execution.always_asks)
+        may_all = signer is None or (signer.trusted and not self.execution.always_asks)
         usual = envelope.serializer == "pickle" and "pickle" in codec.accept_serializers and not codec.suite
         return may_all and usual and signature[0] in _SUITES and not self.execution.affine
 
@@ -114,7 +113,7 @@ class ShortCut:
         msgid = str(frames[3], "ascii")
         envelope = Envelope(
             PZC01, Kind.REQUEST, self.caller.agent, "", self._sequence, "", msgid, parse_urn(msgid),
-            self.caller.key, "pickle", frames[2],
+            self.caller.key, "pickle", frames[2], self.caller.key is not None and self.caller.key.trusted,
         )  # fmt: skip
         return self._request_of(envelope, frames, transmit)
 

@@ -68,7 +68,18 @@ def test_a_request_comes_back_with_all_that_it_says(ring: Keyring | None) -> Non
     signer = ring.active if ring else None
     body = envelope.content
     assert envelope == Envelope(
-        "PZC01", Kind.REQUEST, AGENT, "", 0, "", msgid, Stamp(NOW, 5, 7), signer, "pickle", body
+        "PZC01",
+        Kind.REQUEST,
+        AGENT,
+        "",
+        0,
+        "",
+        msgid,
+        Stamp(NOW, 5, 7),
+        signer,
+        "pickle",
+        body,
+        ring is not None,
     )
     assert codec.content(envelope) == "x"
     assert (envelope.signed, envelope.epoch, envelope.sent_ms) == (ring is not None, 7, NOW)
@@ -258,7 +269,7 @@ def test_an_agent_without_key_refuses_a_pickle_that_would_create_a_file(tmp_path
 def test_opening_decodes_nothing(tmp_path: Path, suite: str) -> None:
     trap = CreatesFile(tmp_path / "trap")
     codec = Codec(RING, suite=suite)
-    envelope = codec.open(encode(codec, content=trap))
+    envelope = codec.open(encode(codec, content=trap, receiver=PEER), receiver=PEER)
     assert not trap.path.exists()
     codec.content(envelope)
     assert trap.path.exists()
