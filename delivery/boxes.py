@@ -15,6 +15,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ..protocol import limits
 from .interests import Interests, Subscriptions
 from .mail import BATCH_MESSAGES, Applied, Batch, Caller, Commands, PollRequest, Position
 from .mailbox import Mailbox
@@ -23,9 +24,6 @@ from .policies import mailbox as mailbox_policy
 
 P = TypeVar("P")
 W = TypeVar("W")
-
-GRACE = 30.0
-"""Seconds between the flush of a silent subscriber's poll and the end of its mailbox."""
 
 REMEMBERED = 16
 """Processes from which a durable mailbox was taken over that are turned away by their id."""
@@ -136,7 +134,7 @@ class Box(Generic[P, W]):
         """When the poll is flushed or, without one, the mailbox removed."""
         if self.held is not None:
             return self.held[2]
-        return max(self.polled_at + self.keep, self.flushed_at) + GRACE
+        return max(self.polled_at + self.keep, self.flushed_at) + limits.current.mail_grace
 
     def owned_by(self, caller: Caller, position: Position) -> bool:
         """Whether the caller is the reader, and speaks of the numbering in force."""

@@ -34,10 +34,10 @@ Liveness, from the last poll or the opening; T is the policy's ``keep``, 300 s u
     at            a held poll             the mailbox
     T - 1         held                    as it was
     T             empty Batch             as it was
-    T + `boxes.GRACE`   -                       removed with everything in it, `Gone` once
+    T + ``mail_grace``  -                       removed with everything in it, `Gone` once
 
-Should this process be late to look, a subscriber whose poll was held gets its `boxes.GRACE` from then on; the
-caller serves the requests that have come before it calls `tick`.
+Should this process be late to look, a subscriber whose poll was held gets its ``mail_grace`` from then on;
+the caller serves the requests that have come before it calls `tick`.
 
 What is not returned at once comes from `events`: answers of held polls, room for a blocked publication, dead
 subscribers.

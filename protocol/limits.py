@@ -20,6 +20,15 @@ class Limits:
     silence: float = 4.0
     """Seconds without a sign of life after which whoever holds something here counts as gone."""
 
+    mail_hold: float = 1.0
+    """Seconds that a publisher may hold a poll of a mailbox."""
+
+    mail_patience: float = 2.0
+    """Seconds after which the answer of a mailbox that is due is not expected any more."""
+
+    mail_grace: float = 30.0
+    """Seconds that a mailbox is left behind the time for which it is kept."""
+
     upkeep_pause: float = 30.0
     """Seconds between two looks of a recorder at what is to be compacted or removed."""
 

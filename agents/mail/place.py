@@ -6,6 +6,9 @@
     held      message                           held      kept
     held      the publisher confirmed           open      what it numbers later is delivered; of a mailbox
                                                           with a name everything: it was kept for us
+    held      the mailbox was removed           held      what was kept is a gap once confirmed
+    held      the publisher was restarted       held      what was kept, and what is not said yet, is one
+                                                          restart gap; with a name it is delivered before
     open      message                           open      delivered
     open      messages were evicted             open      a gap of so many
     open      the mailbox was removed           held      once confirmed, a gap of what was numbered meanwhile
@@ -19,6 +22,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
+from types import MappingProxyType
 
 from ...delivery.mail import ALL, Lost
 from ...delivery.sequences import Gap
@@ -33,6 +37,7 @@ _topic = attrgetter("topic")
 
 
 _EVERY = (None,)
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 
 def asked_keys(subscription: Subscription) -> Collection[str | None]:
@@ -58,7 +63,7 @@ class Place:
     """
 
     __slots__ = (
-        "_confirmed", "_durable", "_early", "_forgotten", "_last", "_lasts", "_unsaid", "held",
+        "_begun", "_confirmed", "_durable", "_early", "_forgotten", "_last", "_lasts", "_unsaid", "held",
         "subscription", "unjudged",
     )  # fmt: skip
 
@@ -71,6 +76,7 @@ class Place:
         # The highest numbers that were seen: of its topic, or of each when it is for all topics.
         self._last: int | None = None
         self._lasts: dict[str, int] | None = {} if subscription.topic == ALL else None
+        self._begun: Mapping[str, int] | None = None  # numbers after which unseen topics began
         self._forgotten = False
         self._unsaid: set[str | None] | None = None  # of many keys, those that are not confirmed
         self._hold()
@@ -140,10 +146,11 @@ class Place:
         for topic, last in lasts.items():
             if self.topic not in (topic, ALL):
                 continue
-            if forgotten and (seen := self._seen(topic)) is not None:
+            if forgotten and (seen := self._seen(topic, self._begun)) is not None:
                 self._lose(epoch, topic, last, last - seen, "forgotten")
             if not self._durable:
                 self._see(topic, last)
+        self._begun = lasts if self._durable else _NONE
         confirmed, self._confirmed = self._confirmed, None
         if confirmed is not None:
             with suppress(InvalidStateError):  # it was closed at this moment
@@ -157,8 +164,9 @@ class Place:
             with suppress(InvalidStateError):  # it was confirmed at this moment
                 confirmed.set_exception(error.with_traceback(None))  # else the two may hold each other
 
-    def _seen(self, topic: str) -> int | None:
-        return self._last if self._lasts is None else self._lasts.get(topic)
+    def _seen(self, topic: str, begun: Mapping[str, int] | None = None) -> int | None:
+        seen = self._last if self._lasts is None else self._lasts.get(topic)
+        return seen if seen is not None or begun is None else begun.get(topic, 0)
 
     def _see(self, topic: str, number: int) -> None:
         if self._lasts is None:
@@ -168,20 +176,34 @@ class Place:
 
     def restart(self, epoch: int, publisher: str) -> None:
         """Another agent has taken the publisher's place, numbering anew."""
+        missed = self._end_early()
         self.subscription.publisher = publisher
         self.unjudged = bool(self.subscription.type)
         self._last = None
         if self._lasts is not None:
             self._lasts.clear()
-        self._forgotten = False
-        if not self.held:
+        self._begun = None
+        if missed or self._forgotten or not self.held:
             self._report(ALL, Gap(epoch, 0, 0, restarted=True), "restarted")
+        self._forgotten = False
         self._hold()
 
     def forget(self) -> None:
         """The publisher has removed the mailbox, with what was in it."""
-        self._forgotten = self._forgotten or not self.held
+        self._forgotten = self._end_early() or self._forgotten or not self.held
         self._hold()
+
+    def _end_early(self) -> bool:
+        """What came is not confirmed any more: delivered of a name, else missed; False for nothing."""
+        early, self._early = self._early or [], None
+        if self._durable and not self.unjudged:
+            self.deliver(early)
+            return bool(early)
+        for arrival in early:
+            if self._seen(arrival.topic) is None:
+                self._see(arrival.topic, arrival.sequence - 1)
+            arrival.consumed()
+        return bool(early)
 
     def take(self, arrivals: list[Arrival]) -> None:
         """Messages came."""

@@ -26,6 +26,7 @@ from typing import Any
 from ...delivery.collector import Arrived, Collector, Event, Forgotten, Missed, Restarted, Silent
 from ...delivery.mail import Applied, CommandRequest, PollRequest, Position
 from ...delivery.policies import strongest
+from ...protocol import limits
 from ...protocol.bundle import Item
 from ...protocol.errors import CallTimeout, PzcError, Refused, SubscriptionClosed
 from ..calling.peers import Peer
@@ -44,12 +45,6 @@ from .unclaimed import Unclaimed
 from .words import read_answer, refusal_text, word_of
 
 logger = logging.getLogger("pzc.mail")
-
-HOLD = 1.0
-"""Seconds that a publisher may hold a poll."""
-
-PATIENCE = 2.0
-"""Seconds after which an answer that is due is not expected any more."""
 
 SPACING = 0.02
 """Seconds until the publisher is told what is done, together with what follows."""
@@ -136,8 +131,10 @@ class Reader:
                 raise SubscriptionClosed("the mailbox is not read any more")
             policy = place.subscription.policy
             if self._collector is None:
-                now = time.monotonic()
-                self._collector = Collector(policy, now, hold=HOLD, patience=PATIENCE, delay=SPACING)
+                now, times = time.monotonic(), limits.current
+                self._collector = Collector(
+                    policy, now, hold=times.mail_hold, patience=times.mail_patience, delay=SPACING
+                )
             if policy != self._collector.policy:
                 self._collector.policy = strongest([policy, self._collector.policy])
             self._collector.subscribe(place.topic, *place.keys)
@@ -173,7 +170,7 @@ class Reader:
         Raises:
             PzcError: when it could not be reached.
         """
-        if self._line.move(endpoint, HOLD + PATIENCE):
+        if self._line.move(endpoint, limits.current.mail_hold + limits.current.mail_patience):
             self._run_soon()
 
     # --- to the publisher ----------------------------------------------------------------------------
@@ -210,7 +207,7 @@ class Reader:
             self._timer = self._loop.call_later(max(0.001, deadline - time.monotonic()), self._run)
 
     def _send(self, request: Asked) -> None:
-        timeout = PATIENCE + (request.hold if isinstance(request, PollRequest) else 0.0)
+        timeout = limits.current.mail_patience + (request.hold if isinstance(request, PollRequest) else 0.0)
         try:
             with self._lock:
                 if self.ended:  # else this might come behind the last word, and open the mailbox anew
@@ -264,7 +261,7 @@ class Reader:
         for place, early in claims:
             begin = partial(self._begin, place, applied.position, lasts, early)
             if place.unjudged:
-                ask = partial(self._line.ask, timeout=PATIENCE)
+                ask = partial(self._line.ask, timeout=limits.current.mail_patience)
                 begin_if_it_fits(place.subscription, self.peer.endpoint, ask, begin)
             else:
                 begin()
@@ -391,7 +388,7 @@ class Reader:
                 return None
             if not self._parked:
                 return {"pzc": "discard", "name": self.name, "position": collector.position}
-            later = time.monotonic() + HOLD
+            later = time.monotonic() + limits.current.mail_hold
             polls = [each for each in collector.requests(later) if isinstance(each, PollRequest)]
         return word_of(replace(polls[0], limit=0, hold=0.0), self.name) if polls else None
 

@@ -17,8 +17,9 @@ from pzc import (
     SubscriptionClosed,
     mailbox,
 )
-from pzc.agents.mail import posting, reader
+from pzc.agents.mail import posting
 from pzc.agents.mail.words import read_caller, read_commands
+from pzc.testing import Timings
 
 from tests.agents.calling import in_thread
 from tests.agents.inside import forget_silent_readers
@@ -58,13 +59,10 @@ def test_a_publication_that_found_no_room_in_time_is_not_published(monkeypatch: 
         assert publisher.publish("t", 2) == 2
 
 
-def test_of_two_thousand_commands_over_a_faulty_way_the_last_on_each_key_holds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(reader, "PATIENCE", 0.1)
-    monkeypatch.setattr(reader, "HOLD", 0.2)
+def test_of_two_thousand_commands_over_a_faulty_way_the_last_on_each_key_holds() -> None:
     random = Random(7)
     with (
+        Timings(mail_hold=0.2, mail_patience=0.1),
         Agent(protocol=Protocol(KEY)) as publisher,
         Faulty(publisher.rep_endpoint, 0.2, 0.2, 7) as faulty,
         Agent(protocol=Protocol(KEY)) as agent,

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from pzc.delivery.boxes import GRACE
 from pzc.delivery.mail import (
     ALL,
     MAX_COMMANDS,
@@ -22,6 +21,7 @@ from pzc.delivery.mail import (
 from pzc.delivery.mailboxes import Mailboxes
 from pzc.delivery.policies import Policy, drop, mailbox
 from pzc.protocol.errors import PolicyRefused, RemoteProtocolError
+from pzc.protocol.limits import Limits
 
 from tests.delivery.mailroom import (
     FIRST,
@@ -36,6 +36,8 @@ from tests.delivery.mailroom import (
     subscribed,
     unknown,
 )
+
+GRACE = Limits().mail_grace
 
 
 def test_what_was_published_before_the_subscription_is_not_delivered() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pzc.delivery.boxes import GRACE
 from pzc.delivery.mail import Answered, Applied, Batch, Caller, Command, Gone, Position, Refusal
 from pzc.delivery.policies import mailbox
+from pzc.protocol.limits import Limits
 
 from tests.delivery.mailroom import (
     FIRST,
@@ -27,6 +27,8 @@ from tests.delivery.mailroom import (
     tickets,
     unknown,
 )
+
+GRACE = Limits().mail_grace
 
 
 def test_a_silent_reader_lives_until_its_time_is_over_and_then_everything_of_it_is_gone() -> None:
