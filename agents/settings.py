@@ -3,7 +3,7 @@
 The file is ``pzc.toml``: the one named by ``PZC_CONFIG``, else the first found in the working
 directory, ``$XDG_CONFIG_HOME/pzc`` (default ``~/.config/pzc``) and ``/etc/pzc``. Its keys are the
 variables' names in lower case without the prefix (``ser = "json"``); its tables ``topics`` are told by
-`topic_settings`.
+`topic_settings`, its table ``limits`` by `Limits`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..discovery import names, site
-from ..protocol import serializers
+from ..protocol import limits, serializers
 from ..protocol.errors import ConfigError, PzcError
 from ..protocol.frames import DIALECTS
 from ..protocol.keyring import Key, Keyring
@@ -124,6 +124,9 @@ RESERVED = frozenset({"PZC_CURVE_DIR"})
 TOPICS = "topics"
 """Table of the file with the defaults of topics."""
 
+LIMITS = "limits"
+"""Table of the file with times and limits, by the names of `Limits`."""
+
 
 class Settings:
     """Values with their origin.
@@ -136,6 +139,7 @@ class Settings:
     Attributes:
         origin: where each value comes from.
         topics: defaults of topics.
+        limits: times and limits that the file changes, by name.
 
     Raises:
         ConfigError: for a value that cannot be used; says where it stands and what was expected.
@@ -162,9 +166,16 @@ class Settings:
         }
         for key in table:
             name = f"PZC_{key.upper()}"
-            if key != TOPICS and name not in known:
+            if key not in (TOPICS, LIMITS) and name not in known:
                 self._unknown[name] = f"{table_name}: {key}"
         self.topics = TopicSettings(table.get(TOPICS), table_name)
+        self._set_limits(table.get(LIMITS, {}), f"{table_name}: [{LIMITS}]")
+
+    def _set_limits(self, table: object, where: str) -> None:
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"{where} is no table; expected lines such as silence = 4.0 below it")
+        self.limits: Mapping[str, float] = cast("Mapping[str, float]", table)
+        limits.changed(limits.Limits(), self.limits, where)
 
     def _take(self, name: str, setting: _Setting, raw: object, where: str) -> None:
         try:
@@ -260,6 +271,8 @@ def config_files(environ: Mapping[str, str]) -> list[Path]:
 def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Settings of this process; logs a warning for each unknown ``PZC_`` variable.
 
+    Times and limits that the file names hold in this process from now on.
+
     Raises:
         ConfigError: for a value or file that cannot be used.
     """
@@ -271,6 +284,8 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             table, name = _read_toml(path), str(path)
             break
     settings = Settings(environ, table, name)
+    if settings.limits:
+        limits.use(limits.changed(limits.current, settings.limits, name))
     for complaint in settings.complaints():
         logger.warning("%s", complaint)
     return settings

@@ -15,9 +15,6 @@ from collections import OrderedDict
 
 from ..protocol.bundle import MAX_ITEMS, Item
 
-MAX_BODY = 1 << 16
-"""Largest encoded content in bytes that is kept."""
-
 MAX_BYTES = 64 << 20
 """Encoded contents of one publisher in bytes that are kept together."""
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ..protocol import limits
 from ..protocol.errors import ConfigError
 
 State = Literal["alive", "stalled", "lost"]
@@ -29,9 +30,11 @@ class Liveness:
 
     Args:
         now: the link opens: both ends count as heard.
-        stalled: seconds of silence after which the other end is stalled.
-        lost: seconds of silence after which it is lost, more than ``stalled``.
-        beat: seconds between two signs of life of this end.
+        stalled: seconds of silence after which the other end is stalled; default `Limits.stalled`, at
+            most three quarters of ``lost``.
+        lost: seconds of silence after which it is lost, more than ``stalled``; default `Limits.silence`.
+        beat: seconds between two signs of life of this end; default `Limits.sign_of_life`, at most a quarter
+            of ``lost``.
 
     Raises:
         ConfigError: when ``0 < beat``, ``0 < stalled < lost`` does not hold.
@@ -39,7 +42,12 @@ class Liveness:
 
     __slots__ = ("_beat", "_heard", "_lost", "_spoke", "_stalled")
 
-    def __init__(self, now: float, stalled: float = 3.0, lost: float = 4.0, beat: float = 1.0) -> None:
+    def __init__(
+        self, now: float, stalled: float | None = None, lost: float | None = None, beat: float | None = None
+    ) -> None:
+        lost = limits.current.silence if lost is None else lost
+        stalled = min(limits.current.stalled, 0.75 * lost) if stalled is None else stalled
+        beat = min(limits.current.sign_of_life, 0.25 * lost) if beat is None else beat
         if not (0 < stalled < lost and beat > 0):
             raise ConfigError(
                 f"a link cannot be stalled after {stalled} s, lost after {lost} s and beat every {beat} s: "

@@ -19,6 +19,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from ..protocol import limits
 from ..protocol.errors import PolicyRefused, RemoteProtocolError
 from .policies import Policy
 
@@ -31,12 +32,6 @@ ALL = "*"
 BATCH_MESSAGES = 5000
 BATCH_BYTES = 512 << 20
 """Most messages and bytes of one batch; one message of any size always fits."""
-
-MAX_COMMANDS = 10_000
-"""Most commands of one batch."""
-
-MAX_SUBSCRIPTIONS = 1_000_000
-"""Most topics and keys of one mailbox."""
 
 MAX_WHO = 1000
 """Agents of one process that are told for one command; further ones are not counted."""
@@ -138,7 +133,7 @@ class Commands:
 
     Attributes:
         number: higher than that of every earlier batch of the process to this mailbox.
-        commands: at most `MAX_COMMANDS`.
+        commands: at most `mail_commands`.
         policy: of the mailbox from now on.
         begins: what is subscribed now is to go with the batch that ``ends``, unless subscribed until then.
         ends: everything wanted has been said since ``begins``.
@@ -301,10 +296,10 @@ def check_commands(batch: Commands, largest: Policy) -> None:
         RemoteProtocolError: for one that cannot be.
         PolicyRefused: as `check_policy`.
     """
-    if batch.number < 1 or len(batch.commands) > MAX_COMMANDS:
+    if batch.number < 1 or len(batch.commands) > limits.current.mail_commands:
         raise RemoteProtocolError(
             f"batch {batch.number} of {len(batch.commands)} commands: expected a number from 1 and at most "
-            f"{MAX_COMMANDS} commands"
+            f"{limits.current.mail_commands} commands"
         )
     check_policy(batch.policy, largest)
     for topic, key, *_ in batch.commands:

@@ -48,11 +48,11 @@ from __future__ import annotations
 import heapq
 from typing import Generic, TypeVar
 
+from ..protocol import limits
 from .boxes import Box, Key, Statistics, key_of
 from .interests import Interests
 from .mail import (
     BATCH_BYTES,
-    MAX_SUBSCRIPTIONS,
     Answered,
     Applied,
     Batch,
@@ -88,7 +88,8 @@ class Mailboxes(Generic[P, W]):
     Args:
         epoch: of the publisher, another one after each start.
         max_mailboxes: most mailboxes; others are refused.
-        max_subscriptions: most subscriptions of one mailbox; a batch that would exceed it is refused.
+        max_subscriptions: most subscriptions of one mailbox; a batch that would exceed it is refused;
+            default `Limits.mail_subscriptions`.
         largest: a mailbox with the largest bounds that a subscriber may ask for.
 
     Attributes:
@@ -101,13 +102,15 @@ class Mailboxes(Generic[P, W]):
         epoch: int,
         *,
         max_mailboxes: int = MAX_MAILBOXES,
-        max_subscriptions: int = MAX_SUBSCRIPTIONS,
+        max_subscriptions: int | None = None,
         largest: Policy = LARGEST,
     ) -> None:
         self.epoch = epoch
         self.interests: Interests[Box[P, W]] = Interests()
         self._max_mailboxes = max_mailboxes
-        self._max_subscriptions = max_subscriptions
+        self._max_subscriptions = (
+            limits.current.mail_subscriptions if max_subscriptions is None else max_subscriptions
+        )
         self._largest = largest
         self._boxes: dict[tuple[bool, str], Box[P, W]] = {}
         self._tenures = 0

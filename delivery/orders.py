@@ -21,8 +21,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import islice
 
+from ..protocol import limits
 from ..protocol.errors import PolicyRefused
-from .mail import MAX_COMMANDS, MAX_SUBSCRIPTIONS, Command, Commands
+from .mail import Command, Commands
 from .policies import Policy
 
 
@@ -58,7 +59,7 @@ class Orders:
         Raises:
             PolicyRefused: when these were more than any mailbox may have; nothing was done.
         """
-        if subscribe and self._count + len(keys) > MAX_SUBSCRIPTIONS:
+        if subscribe and self._count + len(keys) > limits.current.mail_subscriptions:
             self._check_room(topic, keys)
         wanted = self._wanted.setdefault(topic, {})
         self._count -= len(wanted)
@@ -74,9 +75,10 @@ class Orders:
 
     def _check_room(self, topic: str, keys: Iterable[str | None]) -> None:
         total = self._count + len(set(keys).difference(self._wanted.get(topic, ())))
-        if total > MAX_SUBSCRIPTIONS:
+        if total > limits.current.mail_subscriptions:
             raise PolicyRefused(
-                f"a mailbox has at most {MAX_SUBSCRIPTIONS} topics and keys, not {total}: ask for all keys"
+                f"a mailbox has at most {limits.current.mail_subscriptions} topics and keys, not {total}: "
+                "ask for all keys"
             )
 
     def forget(self) -> None:
@@ -98,9 +100,9 @@ class Orders:
     def _take(self) -> list[Command]:
         """As many of those that wait as go into a batch."""
         commands = list[Command]()
-        while self._waiting and len(commands) < MAX_COMMANDS:
+        while self._waiting and len(commands) < limits.current.mail_commands:
             topic, waiting = next(iter(self._waiting.items()))
-            some = list(islice(waiting.items(), MAX_COMMANDS - len(commands)))
+            some = list(islice(waiting.items(), limits.current.mail_commands - len(commands)))
             if len(some) == len(waiting):
                 del self._waiting[topic]
             else:

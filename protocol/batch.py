@@ -13,16 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, cast
 
-from . import signing
+from . import limits, signing
 from .envelope import Envelope
 from .errors import RemoteProtocolError
 from .frames import MAX_CONTENT, MAX_HEADER, PZC01, Buffer, Kind, read_key, read_sequence
 from .ids import Stamp, Urns
 from .keyring import Key
 from .signing import KEY_ID_SIZE, Suite
-
-CAPACITY = 4096
-"""Series that are remembered; then it begins anew."""
 
 BLOCK = 64
 """Block size of SHA-256 in bytes; a key of more bytes is not prepared."""
@@ -167,7 +164,7 @@ class Batch:
         )
         tag_end = 1 + len(signature.tag) if signer is not None else len(proof)
         envelope.content = b""
-        if len(self._known) >= CAPACITY:
+        if len(self._known) >= limits.current.known_series:
             self._known.clear()
         self._known[_shared(header.rsplit(b"+", 2)[0], name, msgid, proof)] = Series(
             envelope, sealer, tags, tag_end, about=about

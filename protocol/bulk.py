@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import signing
-from .batch import BLOCK, CAPACITY
+from . import limits, signing
+from .batch import BLOCK
 from .envelope import Envelope
 from .errors import RemoteProtocolError
 from .frames import MAX_HEADER, PZC01, Kind, read_key, read_sequence
@@ -125,7 +125,7 @@ class Bulk:
 
     def forget(self) -> None:
         """Begin anew when there are too many lines; not while their numbers are needed."""
-        if len(self.lines) >= CAPACITY:
+        if len(self.lines) >= limits.current.known_series:
             self.lines, self._known = [], {}
 
     def open(

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-_MOST = 256
+from . import limits
+
 _LONGEST = 512
 _KINDS = frozenset("biufc")
 
@@ -47,6 +48,6 @@ def recall(kind: Kind) -> bytes | None:
 def learn(kind: Kind, frame: memoryview) -> None:
     """Remember the front of a frame that was made of one array of that kind."""
     if 0 < len(frame) - kind.size <= _LONGEST:
-        if len(_known) >= _MOST:
+        if len(_known) >= limits.current.known_fronts:
             _known.clear()
         _known[kind] = bytes(frame[: len(frame) - kind.size])

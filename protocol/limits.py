@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 from .errors import ConfigError
@@ -17,17 +18,213 @@ from .errors import ConfigError
 class Limits:
     """Times in seconds, sizes in bytes, other bounds in pieces."""
 
+    # Signs of life
+
     silence: float = 4.0
-    """Seconds without a sign of life after which whoever holds something here counts as gone."""
+    """Seconds without a sign of life after which whoever holds, reads or publishes something counts as
+    gone."""
+
+    stalled: float = 3.0
+    """Seconds of silence after which the other end of a link counts as stalled; at most three quarters of
+    `silence`."""
+
+    sign_of_life: float = 1.0
+    """Seconds between two signs of life of one end of a link; at most a quarter of `silence`."""
+
+    publisher_retry: float = 1.0
+    """Seconds until a publisher that did not answer is asked again."""
+
+    link_look: float = 0.25
+    """Seconds between two looks at the signs of life of all links."""
+
+    # Calls
+
+    call_recovery: float = 3.0
+    """Seconds after the loss of its connection within which a call asks a silent peer for its result."""
+
+    result_kept: float = 60.0
+    """Seconds that a result is kept."""
+
+    result_wait: float = 20.0
+    """Seconds after which a request for a running result is answered 'pending'."""
+
+    running_futures: int = 10_000
+    """Futures of one server that may be running."""
+
+    results_kept: int = 10_000
+    """Results that one server keeps."""
+
+    result_bytes: int = 64 << 20
+    """Bytes of all results that one server keeps."""
+
+    batch_calls: int = 10_000
+    """Calls of one batch."""
+
+    bundle_calls: int = 256
+    """Deferred calls that travel in one message."""
+
+    deferred_calls: int = 10_000
+    """Deferred requests of one agent that may be unanswered."""
+
+    bundle_patience: float = 0.1
+    """Seconds after which an unanswered bundle of calls holds up the next one no longer."""
+
+    bundle_slice: float = 0.005
+    """Seconds that the quick calls of one bundle may take in the I/O thread."""
+
+    bundle_delay: float = 0.005
+    """Seconds after which an outcome of a bundle is told though others are not there yet."""
+
+    quick_call: float = 0.001
+    """Seconds within which a quick request is answered and a quick callback returns."""
+
+    lane_look: float = 0.5
+    """Seconds between two looks whether the sender of a waiting request is still there."""
+
+    lane_waiting: int = 100_000
+    """Requests that may wait for one lane."""
+
+    streams: int = 1000
+    """Open streams of one server."""
+
+    short_cuts: int = 512
+    """Clients that have a short cut over TCP; the one that was not heard for longest makes room."""
+
+    audit_waiting: int = 10_000
+    """Audited calls that wait to be published; others are counted as ``calls_unpublished``."""
+
+    process_start: float = 30.0
+    """Seconds that a server process may take until it serves."""
+
+    # Connections
+
+    connections: int = 256
+    """Unix connections of one agent; more are turned away and use TCP."""
+
+    greeting: float = 1.0
+    """Seconds that a greeting on a Unix connection may take."""
+
+    scarcity_pause: float = 0.25
+    """Seconds without accepting anything after no descriptor, memory or thread was left for a connection."""
+
+    high_water_mark: int = 10_000
+    """Messages that a ZeroMQ socket holds for one slow peer before it drops or refuses more."""
+
+    io_take_over: float = 0.01
+    """Seconds aside after which another thread becomes the I/O thread."""
+
+    io_stand_by: float = 0.1
+    """Seconds without such an absence after which the thread that stands by goes to sleep."""
+
+    send_tail: float = 0.02
+    """Seconds after which news is seen that came with the last message of a burst."""
+
+    send_look: float = 0.001
+    """Seconds after which whoever sends looks for news."""
+
+    send_waiting: int = 1000
+    """Messages from which on a sender waits until they went."""
+
+    send_patience: float = 1.0
+    """Seconds that a sender waits at most; beyond them more than `send_waiting` may wait."""
+
+    # Notifications
+
+    topic_beat: float = 1.0
+    """Seconds between two messages that tell the last number of every topic."""
+
+    topic_beat_topics: int = 500
+    """Topics in one of these messages."""
+
+    filters: int = 1 << 18
+    """Different filters of one PUB endpoint."""
+
+    hearing_doubts: int = 64
+    """Notifications of known series in succession, after which messages are received in a quicker way."""
+
+    early_notifications: int = 10_000
+    """Notifications that may arrive before the publisher's confirmation."""
+
+    callback_turn: float = 0.005
+    """Seconds after which quick callbacks let others have their turn."""
+
+    retained_bytes: int = 1 << 16
+    """Bytes of the largest encoded content that is kept for later subscribers."""
+
+    links: int = 1000
+    """Links of one publisher."""
+
+    burst_pause: float = 50e-6
+    """Seconds from one publication to the next below which they may belong to a burst."""
+
+    burst_publications: int = 8
+    """Quick publications in succession after which more are gathered."""
+
+    burst_gathering: float = 500e-6
+    """Seconds that a message of a burst waits for others."""
+
+    answers_behind: int = 1 << 20
+    """Bytes of answers that may wait behind the rest of a message; a reader that takes none is given up."""
+
+    lead_absence: float = 0.01
+    """Seconds without a reading thread of the user after which the link's own thread receives again."""
+
+    lead_look: float = 1.0
+    """Seconds that such a thread sleeps at most; only a lost wake-up needs it."""
+
+    # Mailboxes
+
+    mail_block: float = 30.0
+    """Seconds that a publication waits for room in mailboxes with ``when_full="block"``."""
+
+    mail_gathering: float = 0.02
+    """Seconds that an answer of a mailbox waits for more notifications."""
 
     mail_hold: float = 1.0
-    """Seconds that a publisher may hold a poll of a mailbox."""
+    """Seconds that a publisher may hold a poll."""
 
     mail_patience: float = 2.0
-    """Seconds after which the answer of a mailbox that is due is not expected any more."""
+    """Seconds after which an answer of a mailbox that is due is not expected any more."""
 
     mail_grace: float = 30.0
     """Seconds that a mailbox is left behind the time for which it is kept."""
+
+    mail_commands: int = 10_000
+    """Commands of one batch to a mailbox."""
+
+    mail_subscriptions: int = 1_000_000
+    """Topics and keys of one mailbox."""
+
+    # Discovery
+
+    heartbeats_wait: float = 0.5
+    """Seconds for which heartbeats may wait, to be heard together."""
+
+    announced_topics: int = 1000
+    """Topics of one agent that are announced."""
+
+    type_question: float = 5.0
+    """Seconds for which a question for a topic's type is kept that has no new answer."""
+
+    # Shared memory and what is remembered
+
+    shared_blocks: int = 8
+    """Blocks of one writer on one connection; so many messages can be held by its reader without a copy."""
+
+    shared_bytes: int = 512 << 20
+    """Bytes of all blocks of one writer on one connection."""
+
+    free_bytes: int = 128 << 20
+    """Bytes of blocks that one writer keeps although nobody uses them."""
+
+    known_series: int = 4096
+    """Series of notifications that are remembered; then it begins anew."""
+
+    known_fronts: int = 256
+    """Beginnings of frames of arrays that are remembered; then it begins anew."""
+
+    known_templates: int = 256
+    """Pickles of arrays that are remembered; then it begins anew."""
 
     upkeep_pause: float = 30.0
     """Seconds between two looks of a recorder at what is to be compacted or removed."""
@@ -66,7 +263,8 @@ def changed(limits: Limits, table: Mapping[str, Any], where: str) -> Limits:
         where: where the table stands, for messages.
 
     Raises:
-        ConfigError: for an unknown name, or a value that is no number of its kind or not positive.
+        ConfigError: for an unknown name, with the nearest one, or a value that is no number of its kind or
+            below 0.
     """
     kinds: dict[str, type[int] | type[float]] = {
         field.name: type(getattr(limits, field.name)) for field in fields(Limits)
@@ -75,11 +273,12 @@ def changed(limits: Limits, table: Mapping[str, Any], where: str) -> Limits:
     for name, value in table.items():
         kind = kinds.get(name)
         if kind is None:
-            raise ConfigError(f"{where}: {name} is no limit; known are {', '.join(sorted(kinds))}")
+            near = get_close_matches(name, kinds, n=1, cutoff=0.0)[0]
+            raise ConfigError(f"{where}: {name} is no limit; did you mean {near}?")
         fits = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
-        if not fits or value < 0:
+        if not fits or not value >= 0:
             raise ConfigError(
-                f"{where}: {name} = {value!r} cannot be used; expected a {kind.__name__} of 0 or more"
+                f"{where}: {name} = {value!r} cannot be used; expected {kind.__name__} of 0 or more"
             )
         values[name] = kind(value)
     return replace(limits, **values)

@@ -14,9 +14,9 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
+from . import limits
 from .arrays import Array
 
-_MOST = 256
 _LONGEST = 256
 _KINDS = "biufc"  # those whose bytes can be anything
 
@@ -60,7 +60,7 @@ def learn(pickled: memoryview, views: Sequence[memoryview], made: object) -> Non
         return
     if array.ctypes.data != np.frombuffer(view, np.uint8).ctypes.data:
         return
-    if len(_known) >= _MOST:
+    if len(_known) >= limits.current.known_templates:
         _known.clear()
     order, raw = "C" if flags.c_contiguous else "F", bytes(pickled)
     fixed = any(opcode.name == "READONLY_BUFFER" for opcode, _, _ in pickletools.genops(raw))

@@ -32,21 +32,15 @@ from typing import cast
 
 import numpy as np
 
+from ..protocol import limits
 from . import warm
 from .blocks import Block, address_of
 from .private import Private
-
-MAX_BLOCKS = 8
-"""Blocks of one writer on one connection; so many messages can be held by its reader without a copy."""
-
-MAX_BYTES = 512 << 20
-"""Bytes of all blocks of one writer on one connection."""
 
 COPIES = 16
 """Contents that are copied after a reader wrote to a view: its own pages cost ten times as much as a copy."""
 
 LATELY = warm.LATELY
-MAX_FREE_BYTES = warm.MAX_FREE_BYTES
 
 
 class _State(enum.Enum):
@@ -177,7 +171,9 @@ class Pool:
 
     def _has_room(self, size: int) -> bool:
         total = sum(entry.block.size for entry in self._entries.values())
-        return len(self._entries) < MAX_BLOCKS and total + size <= MAX_BYTES
+        return (
+            len(self._entries) < limits.current.shared_blocks and total + size <= limits.current.shared_bytes
+        )
 
     def _free(self) -> list[_Entry]:
         """Free entries, the one longest unused first."""
@@ -191,7 +187,7 @@ class Pool:
                 entry.state = _State.THEIRS if entry.state is _State.BOTH else _State.FREE
 
     def _trim(self) -> None:
-        for entry in warm.surplus(self._free(), self._turn, MAX_FREE_BYTES):
+        for entry in warm.surplus(self._free(), self._turn, limits.current.free_bytes):
             self._let_go(entry)
 
     def _let_go(self, entry: _Entry) -> None:
@@ -221,8 +217,10 @@ class Borrowed:
         Raises:
             ValueError: when the block is not new, or one too many; the descriptor stays the caller's.
         """
-        if block_id in self._fds or len(self._fds) >= MAX_BLOCKS:
-            raise ValueError(f"descriptor of block {block_id} came twice, or over {MAX_BLOCKS} are kept")
+        if block_id in self._fds or len(self._fds) >= limits.current.shared_blocks:
+            raise ValueError(
+                f"descriptor of block {block_id} came twice, or over {limits.current.shared_blocks} are kept"
+            )
         self._fds[block_id] = fd
 
     def map(self, block_id: int, size: int) -> memoryview:

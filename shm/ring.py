@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from ..protocol import limits
 from . import warm
 from .blocks import Block
 
@@ -39,7 +40,6 @@ BUFFERS = 32
 MAX_BYTES = 1 << 30
 """Bytes of all blocks of a publisher."""
 
-MAX_FREE_BYTES = warm.MAX_FREE_BYTES
 
 LATELY = 1000
 """As `warm.LATELY`: a new block costs ten times the copy into a warm one, and readers are late in bursts."""
@@ -365,7 +365,7 @@ class Ring:
         self._free[entry.block_id], entry.turn = entry, self._turn
         self._free_bytes += entry.block.size
         oldest = next(iter(self._free.values()))
-        if self._free_bytes > MAX_FREE_BYTES or self._turn - oldest.turn > LATELY:
+        if self._free_bytes > limits.current.free_bytes or self._turn - oldest.turn > LATELY:
             self._trim()
         return True
 
@@ -373,7 +373,7 @@ class Ring:
         """Let go of what is not worth keeping."""
         free = list(self._free.values())
         kept = sum(each.block.size for each in free[-warm.KEPT :])
-        surplus = warm.surplus(free[: -warm.KEPT], self._turn, MAX_FREE_BYTES - kept, LATELY)
+        surplus = warm.surplus(free[: -warm.KEPT], self._turn, limits.current.free_bytes - kept, LATELY)
         surplus += warm.surplus(free[-warm.KEPT : -1], self._turn, kept, LATELY)
         for other in surplus:
             self._let_go(other)

@@ -11,9 +11,6 @@ from typing import Protocol, TypeVar
 
 from .blocks import Block
 
-MAX_FREE_BYTES = 128 << 20
-"""Bytes of blocks that one writer keeps although nobody uses them."""
-
 LATELY = 64
 """A free block is let go when it was not used for so many leases."""
 

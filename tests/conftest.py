@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import importlib.util
@@ -11,7 +12,7 @@ import socket
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,10 +184,28 @@ def _clear_settings() -> None:
 
 @pytest.fixture(autouse=True)
 def _own_settings() -> Iterator[None]:
-    """No ``PZC_…`` variable of the caller or of an earlier test; loopback only."""
+    """No ``PZC_…`` variable and no limit of the caller or of an earlier test; loopback only."""
+    from pzc.protocol import limits
+
     _clear_settings()
     yield
     _clear_settings()
+    limits.use(limits.Limits())
+
+
+@pytest.fixture
+def timings() -> Iterator[Callable[..., None]]:
+    """Other times and limits from here to the end of a test: ``timings(silence=0.2)``."""
+    from pzc.testing import Timings
+
+    changes: dict[str, float] = {}
+    with contextlib.ExitStack() as stack:
+
+        def use(**more: float) -> None:
+            changes.update(more)
+            stack.enter_context(Timings(**changes))
+
+        yield use
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...protocol import limits
 from ...protocol.errors import LocalProtocolError, MemberRefused, RemoteProtocolError
-from ..serving.actions import MAX_BATCH
 from ..serving.members import ITEM_METHODS
 from .answers import BatchOutcome
 
@@ -53,8 +53,10 @@ class Batch:
     def _record(self, action: str, options: dict[str, Any]) -> None:
         if self._over:
             raise LocalProtocolError("this batch is over: begin another one")
-        if len(self._calls) >= MAX_BATCH:
-            raise LocalProtocolError(f"a batch has at most {MAX_BATCH} calls; nothing was sent")
+        if len(self._calls) >= limits.current.batch_calls:
+            raise LocalProtocolError(
+                f"a batch has at most {limits.current.batch_calls} calls; nothing was sent"
+            )
         self._calls.append([action, options])
 
     def __enter__(self) -> Batch:

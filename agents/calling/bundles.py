@@ -12,7 +12,7 @@
 
     bundle     event                                            next
     -          sent                                             unanswered
-    unanswered first answer, refusal, or `PATIENCE` seconds     answered: the next one may go
+    unanswered first answer, refusal, or `bundle_patience`       answered: the next one may go
     answered   every call is over                               over
 
 So a lone call leaves at once, and what gathers meanwhile leaves as one signed message. A server says
@@ -30,7 +30,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from ...protocol import serializers
+from ...protocol import limits, serializers
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, RemoteProtocolError
 from ..messages import control, read_refusal
 from ..sockets.loop import Loop, Timer
@@ -49,20 +49,11 @@ logger = logging.getLogger("pzc.bundles")
 ACTIONS = frozenset({"exec", "get", "getattr", "setattr"})
 """Actions of calls that may stand in a bundle."""
 
-MAX_CALLS = 256
-"""Calls of one bundle."""
-
 MAX_BYTES = 48 << 10
 """Bytes of a bundle's calls, from which on the next ones wait for the next bundle."""
 
 MAX_BODY = 12 << 10
 """Bytes of a call, or of an outcome, that stands in a bundle; a larger one goes by itself."""
-
-MAX_PENDING = 10_000
-"""Deferred requests of one agent that may be unanswered."""
-
-PATIENCE = 0.1
-"""Seconds after which an unanswered bundle holds up the next one no longer."""
 
 UNANSWERED = 0.25
 """Seconds after which an unanswered call is kept alive at the server."""
@@ -224,8 +215,8 @@ class Outbox:
         future.seconds = timeout
         future.due = due = time.monotonic() + timeout
         waiting = self._waiting
-        if len(waiting) + self._deferred.bundled >= MAX_PENDING:
-            future.fail(PeerLost(f"{MAX_PENDING} deferred requests are already unanswered"))
+        if len(waiting) + self._deferred.bundled >= limits.current.deferred_calls:
+            future.fail(PeerLost(f"{limits.current.deferred_calls} deferred requests are already unanswered"))
             return
         waiting.append((future, body))
         if not self._woken:
@@ -256,7 +247,7 @@ class Outbox:
         calls: list[tuple[str, bytes]] = []
         futures: list[CallFuture] = []
         waiting, size, latest = self._waiting, 0, 0.0
-        while waiting and len(calls) < MAX_CALLS and size < MAX_BYTES:
+        while waiting and len(calls) < limits.current.bundle_calls and size < MAX_BYTES:
             entry = waiting.popleft()
             if not isinstance(entry, tuple):
                 if calls:
@@ -281,7 +272,7 @@ class Outbox:
         self._unanswered = bundle
         if self._patience is not None:
             self._patience.cancel()
-        self._patience = self._loop.call_later(PATIENCE, partial(self._go_on, bundle))
+        self._patience = self._loop.call_later(limits.current.bundle_patience, partial(self._go_on, bundle))
         left = max(0.0, latest - time.monotonic())
         try:
             self._deferred.send_bundle(self.peer, {"pzc": "calls", "calls": calls}, left, bundle)

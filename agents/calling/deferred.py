@@ -26,6 +26,7 @@ from typing import Any
 
 import zmq
 
+from ...protocol import limits
 from ...protocol.codec import Envelope
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
 from ...protocol.frames import PZC00, Buffer
@@ -35,7 +36,7 @@ from ..sockets.loop import Loop, Timer
 from ..sockets.parts import is_readable, receive_parts, send_parts
 from ..sockets.watch import LINGER_MS
 from ..wire import Protocol
-from .bundles import MAX_PENDING, Bundle, Hold, Outbox
+from .bundles import Bundle, Hold, Outbox
 from .peers import Peer
 from .reply import Reply, accepted
 from .requests import Requester
@@ -164,8 +165,8 @@ class Deferred:
     def _begin(self, entry: _Pending) -> None:
         if self._closed:
             raise AgentClosed("the agent was stopped")
-        if len(self._pending) >= MAX_PENDING:
-            raise PeerLost(f"{MAX_PENDING} deferred requests are already unanswered")
+        if len(self._pending) >= limits.current.deferred_calls:
+            raise PeerLost(f"{limits.current.deferred_calls} deferred requests are already unanswered")
         self._pending[entry.msgid] = entry
         left = max(0.0, entry.deadline - time.monotonic())
         entry.timer = self._loop.call_later(left, partial(self._expire, entry))

@@ -10,6 +10,7 @@ from functools import partial
 
 import zmq
 
+from ...protocol import limits
 from ...protocol.codec import Envelope
 from ...protocol.consignments import Consignment
 from ...protocol.errors import (
@@ -41,9 +42,6 @@ _SOON = 20.0
 """Seconds within which no request can have become stale on its way; less than the freshness window."""
 
 _SUBSCRIBING = frozenset({"placed", "link", "grant", "unlink", "kept", "mailbox", "collect", "discard"})
-
-RECOVER = 3.0
-"""Seconds after the loss of its line within which a call asks a silent peer for its result."""
 
 
 class Requester:
@@ -307,7 +305,10 @@ class Requester:
     def _recover(self, peer: Peer, lost: Lost, deadline: float) -> Reply:
         """The reply of a call whose line broke: its peer may live, and keep the result."""
         ask = {"pzc": "future", "id": lost.call_id}
-        until, ending = min(deadline, time.monotonic() + RECOVER), self.endings.of(peer.endpoint)
+        until, ending = (
+            min(deadline, time.monotonic() + limits.current.call_recovery),
+            self.endings.of(peer.endpoint),
+        )
         while time.monotonic() < until and not ending.abandoned:
             try:
                 reply = self._exchange(peer, ask, until, "tcp")

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-QUICK = 50e-6
-"""Seconds from the end of one publication to the next below which they may belong to a burst."""
-
-BURST = 8
-"""Quick publications in succession after which more are gathered."""
+from ...protocol import limits
 
 
 class Bursts:
@@ -27,8 +23,8 @@ class Bursts:
 
     def begin(self, since: float) -> bool:
         """A publication that began then is about to be sent; True when it belongs to a burst."""
-        quick = self._quick = self._quick + 1 if since - self._returned < QUICK else 0
-        self.on = quick >= BURST
+        quick = self._quick = self._quick + 1 if since - self._returned < limits.current.burst_pause else 0
+        self.on = quick >= limits.current.burst_publications
         return self.on
 
     def end(self) -> None:

@@ -6,7 +6,7 @@
     own       a thread would like to lead                     own, asked
     asked     something was received by the link's thread     lent: that stands by
     lent      a thread that waits for a notification leads    lent: it receives until it has one
-    lent      nobody has led for `ABSENCE`                    own: the link's thread goes on
+    lent      nobody has led for `lead_absence`               own: the link's thread goes on
     lent      there are errands, or the way is over           own: they are for the link's thread
 
 Whoever leads has no errands: a link lends its socket only for its one subscription, of the policy ``block``,
@@ -21,6 +21,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ...protocol import limits
 from .inward import Inward, OverUnix
 from .roster import Roster
 
@@ -28,11 +29,7 @@ if TYPE_CHECKING:
     from ..notifying.subscription import Subscription
     from .hands import Hands
 
-ABSENCE = 0.01
-"""Seconds without a leader after which the link's thread receives again."""
-
 _LONG = 0.1  # seconds of one lead after which the thread that stands by sleeps until that ends
-_LONGEST = 1.0  # nothing but a lost wake-up would ever need it
 
 
 class Leading:
@@ -57,7 +54,7 @@ class Leading:
         self._changed = 0.0
 
     def puts_off(self) -> bool:
-        """True when the publisher is told what is done later: before the next wait, or after `ABSENCE`."""
+        """True when the publisher is told later: before the next wait or after `lead_absence`."""
         self._owes = True  # first, because the link's thread looks at it last
         return self._lent
 
@@ -101,18 +98,18 @@ class Leading:
     def _is_needed(self) -> bool:
         """Wait until the link's thread is needed; False when somebody leads all the same."""
         while not (self._back or self._over.is_set()):
-            self._wake.wait(ABSENCE)
+            self._wake.wait(limits.current.lead_absence)
             self._wake.clear()
             since = monotonic() - self._changed
             if self._leads:
                 if since > _LONG:
                     self._sleep()
-            elif since >= ABSENCE:
+            elif since >= limits.current.lead_absence:
                 break
         self._lent = False
         ends = self._back or self._over.is_set()
         # Whoever leads then ends its turn at once: it was told so, or the way was closed.
-        if not self._receiving.acquire(timeout=_LONGEST if ends else 0):
+        if not self._receiving.acquire(timeout=limits.current.lead_look if ends else 0):
             return ends
         self._receiving.release()
         return True
@@ -125,7 +122,7 @@ class Leading:
     def _sleep(self) -> None:
         self._sleeps = True
         while self._leads and not (self._back or self._over.is_set()):
-            self._wake.wait(_LONGEST)
+            self._wake.wait(limits.current.lead_look)
             self._wake.clear()
         self._sleeps = False
 

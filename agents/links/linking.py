@@ -23,6 +23,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...protocol import limits
 from ...protocol.errors import PeerLost, Refused, RemoteProtocolError
 from ..messages import as_text
 from ..notifying.filters import ANY
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     from ..serving.fastlane import Connection
 
 logger = logging.getLogger("pzc.links")
-
-MAX_LINKS = 1000
-"""Links of one publisher."""
 
 _REMEMBERED = 1000
 
@@ -200,8 +198,8 @@ class Linking:
             raise RemoteProtocolError(f"the id of a link has 32 hexadecimal digits, not {link[:40]!r}")
         if received:
             raise _over(link, "it was silent for too long")
-        if len(outlets.links) >= MAX_LINKS:
-            raise Refused(f"this agent has {MAX_LINKS} links already")
+        if len(outlets.links) >= limits.current.links:
+            raise Refused(f"this agent has {limits.current.links} links already")
         outlet = Outlet(link, owner, arrays, outlets.lock, outlets.ring, time.monotonic())
         outlets.add(outlet)
         return outlet

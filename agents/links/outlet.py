@@ -25,6 +25,7 @@ from ...delivery.flows import Flow, Verdict
 from ...delivery.liveness import Liveness
 from ...delivery.meters import Meter
 from ...delivery.policies import Policy
+from ...protocol import limits
 from ...protocol.bundle import MAX_ITEMS, Bundle, Last
 from ...shm.ring import Ring
 from ..notifying.metering import Sampled, told
@@ -41,10 +42,6 @@ MAX_BYTES_AHEAD = 64 << 20
 
 MAX_BYTES_KEPT = 64 << 20
 """Bytes that the lossy topics of a link keep; beyond them the oldest is dropped, of ``drop`` the newest."""
-
-RETURN = 4.0
-"""Seconds that a reader whose connection ended has to come back: as long as one may be silent, because its
-host may be loaded. That of a dead process is seen at once."""
 
 GATHERED = 256
 """Messages of a burst that wait for one another, at most half of the smallest window of those waited for."""
@@ -147,7 +144,7 @@ class Outlet:
 
     def is_forsaken(self, now: float) -> bool:
         """True when the reader has not come back in time."""
-        return self.way is None and now - self._alone_since > RETURN
+        return self.way is None and now - self._alone_since > limits.current.silence
 
     def end(self, reason: str) -> Way | None:
         """Nothing more is sent and nobody waits for it; returns the way, to be closed without the lock."""

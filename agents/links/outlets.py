@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ...delivery.flows import Verdict
 from ...delivery.liveness import Liveness
 from ...delivery.patience import Patience
+from ...protocol import limits
 from ...protocol.errors import AgentClosed, CallTimeout
 from ...shm.ring import BUFFERS, Ring
 from ..counters import Counters
@@ -42,12 +43,6 @@ if TYPE_CHECKING:
     from ..mail.posting import Posting
 
 logger = logging.getLogger("pzc.links")
-
-GATHERING = 500e-6
-"""Seconds that a message of a burst waits for others."""
-
-LOOK = 0.25
-"""Seconds between two looks at the signs of life of all links."""
 
 
 class Outlets:
@@ -213,7 +208,7 @@ class Outlets:
         """Send what a publication queued, that of a burst together."""
         gathers, now = self.bursts.begin(turn.since), time.monotonic()
         for outlet in turn.route.outlets:
-            if not gathers or outlet.is_due(now, GATHERING):
+            if not gathers or outlet.is_due(now, limits.current.burst_gathering):
                 outlet.flush()
             else:
                 self._gathered = True
@@ -223,7 +218,7 @@ class Outlets:
 
     def _arm(self) -> None:
         self._armed = True
-        self._loop.call_later(GATHERING, self._flush_all)
+        self._loop.call_later(limits.current.burst_gathering, self._flush_all)
 
     def _flush_all(self) -> None:
         """Send what was gathered, and look again while a burst goes on; I/O thread."""
@@ -337,7 +332,7 @@ class Outlets:
         """Look at signs of life from now on, as long as there are links."""
         if not self._looking:
             self._looking = True
-            self._loop.call_later(LOOK, self._look)
+            self._loop.call_later(limits.current.link_look, self._look)
 
     def _look(self) -> None:
         now = time.monotonic()

@@ -9,7 +9,7 @@ frozen or gone costs the publisher one message that is half in the socket::
     ready    push, not all taken            full     the rest is kept, with its descriptor
     full     push, answers only are left    full     goes behind them: they came after `ready` was asked
     full     push, else                     full     refused: nothing of it is kept
-    full     send (an answer to a request)  full     goes behind what is kept; over `MAX_BEHIND` bytes: gone
+    full     send (an answer to a request)  full     goes behind what is kept; over `answers_behind`: gone
     full     flush, all taken               ready
     any      the connection is over, close  gone
 """
@@ -23,13 +23,11 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
+from ...protocol import limits
 from ...protocol.errors import AgentClosed, PeerLost
 from ...protocol.frames import Buffer
 from ..sockets.framing import CARRYING, PLAIN, compose
 from ..sockets.stream import Stream
-
-MAX_BEHIND = 1 << 20
-"""Bytes of answers that may wait behind the rest of a message; a reader that takes none is given up."""
 
 _WRITABLE = select.EPOLLOUT | select.EPOLLONESHOT if hasattr(select, "EPOLLOUT") else 0
 
@@ -117,7 +115,7 @@ class Pipe:
         parts = compose(frames)
         size = sum(map(len, parts))
         with self._lock:
-            if self._left and self._behind + size > MAX_BEHIND:
+            if self._left and self._behind + size > limits.current.answers_behind:
                 self._end()
                 self._stream.close()
                 raise PeerLost(f"{self._stream.peer} was given up, because it takes no more answers")

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...delivery.mail import ALL, Answered, Applied, Batch, Caller, Gone, Outdated, Refusal, check_policy
 from ...delivery.mailboxes import LARGEST, Mailboxes
-from ...protocol import serializers
+from ...protocol import limits, serializers
 from ...protocol.bundle import Body, Item
 from ...protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, RemoteProtocolError
 from ...protocol.frames import PZC01
@@ -39,12 +39,6 @@ logger = logging.getLogger("pzc.mail")
 
 ANSWER_BYTES = 4 << 20
 """Bytes of contents that go together as the answer to a poll; a larger one goes alone."""
-
-GATHERING = 0.02
-"""Seconds for which small notifications gather, for readers of frames that have fetched all others."""
-
-BLOCK_TIMEOUT = 30.0
-"""Seconds that a publication waits for room in mailboxes with ``when_full="block"``."""
 
 _FRAME = 1 << 16  # bytes of an answer beside its largest content, far more than enough
 _MOST_UNABLE = 10_000  # one is enough for all; the rest is to know when none is left
@@ -195,7 +189,7 @@ class Posting:
             CallTimeout: when it is over; nothing was published.
             AgentClosed: when the agent is stopped meanwhile.
         """
-        until = turn.since + (0.0 if self._loop.in_thread() else BLOCK_TIMEOUT)
+        until = turn.since + (0.0 if self._loop.in_thread() else limits.current.mail_block)
         topic, key = turn.published.topic, turn.published.key or None
         size = 0 if turn.mail is None else len(turn.mail[1])
         with self._lock:
@@ -205,7 +199,7 @@ class Posting:
                     raise AgentClosed("the agent was stopped while a publication waited for its readers")
                 if left <= 0:
                     self._counters.add("publish_timeouts")
-                    raise _full(full, topic, BLOCK_TIMEOUT)
+                    raise _full(full, topic, limits.current.mail_block)
                 self._outlets.changed.wait(min(left, _LONGEST))
 
     # --- readers -------------------------------------------------------------------------------------
@@ -293,7 +287,7 @@ class Posting:
         """As `_answer_soon`, with what follows within a moment: nobody waits for it so urgently."""
         if not self._gathering:
             self._gathering = True
-            self._loop.call_later(GATHERING, self._answer_gathered)
+            self._loop.call_later(limits.current.mail_gathering, self._answer_gathered)
 
     def _answer_gathered(self) -> None:
         self._gathering = False

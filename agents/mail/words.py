@@ -24,7 +24,6 @@ from typing import Any, cast
 
 from ...delivery.mail import (
     BATCH_MESSAGES,
-    MAX_COMMANDS,
     MAX_WHO,
     Applied,
     Batch,
@@ -40,6 +39,7 @@ from ...delivery.mail import (
     Refusal,
 )
 from ...delivery.policies import MAX_NAME, Policy, mailbox
+from ...protocol import limits
 from ...protocol.bundle import Item, Mail, Range
 from ...protocol.errors import PzcError, RemoteProtocolError
 from ...protocol.letters import Letters
@@ -112,8 +112,8 @@ def read_commands(content: Mapping[str, Any]) -> CommandRequest:
         batch = _dict(content["batch"])
         commands = cast("list[Any]", batch["commands"])
         agents = cast("list[Any]", batch.get("who") or [()] * len(commands))
-        if type(commands) is not list or len(commands) > MAX_COMMANDS:
-            raise ValueError(f"at most {MAX_COMMANDS} commands, in a list")
+        if type(commands) is not list or len(commands) > limits.current.mail_commands:
+            raise ValueError(f"at most {limits.current.mail_commands} commands, in a list")
         said = Commands(
             _number(batch["number"]), [_command(*each) for each in zip(commands, agents, strict=True)],
             _policy(batch["policy"]), batch["begins"] is True, batch["ends"] is True,

@@ -27,15 +27,13 @@ from ...discovery.records import Announcement, Heartbeat
 from ...discovery.relaying import Relaying
 from ...discovery.sieve import Mark
 from ...discovery.site import Site
+from ...protocol import limits
 from ...protocol.errors import BindError, ConfigError
 from ..sockets.loop import Loop, Timer
 from ..sockets.timers import until_next
 from .views import everywhere, reach_of, view_of
 
 logger = logging.getLogger("pzc.discovery")
-
-PATIENCE = 0.5
-"""Seconds for which heartbeats may wait, to be heard together: waking up costs more than hearing."""
 
 WAITING = 128
 """Heartbeats that should wait at once, at most: the system keeps about twice as many for a socket."""
@@ -53,7 +51,11 @@ _ALL = 4096
 
 def patience(rate: float) -> float:
     """Seconds for which heartbeats wait when so many come in a second."""
-    return PATIENCE if rate * PATIENCE <= WAITING else max(SOON, WAITING / rate)
+    return (
+        limits.current.heartbeats_wait
+        if rate * limits.current.heartbeats_wait <= WAITING
+        else max(SOON, WAITING / rate)
+    )
 
 
 class Airwaves:
@@ -125,7 +127,7 @@ class Airwaves:
         for fileno in multicast.filenos():
             self._loop.register(fileno, partial(self._on_readable, multicast, fileno))
         if multicast.patient is not None:
-            self._timer = self._loop.call_later(until_next(PATIENCE), self._on_patience)
+            self._timer = self._loop.call_later(until_next(limits.current.heartbeats_wait), self._on_patience)
         self._relaying.begin(multicast.interfaces)
         self._views = {view_of(each): each for each in reversed(multicast.interfaces)}
         self._reaches = {view: reach_of(view, multicast.interfaces) for view in self._views}
@@ -140,7 +142,11 @@ class Airwaves:
             now = time.monotonic()
             seconds = patience(self._patient / max(SOON, now - self._looked))
             self._looked, self._patient = now, 0
-            delay = seconds if seconds < PATIENCE else until_next(PATIENCE)
+            delay = (
+                seconds
+                if seconds < limits.current.heartbeats_wait
+                else until_next(limits.current.heartbeats_wait)
+            )
             self._timer = self._loop.call_later(delay, self._on_patience)
         if heard:
             self._heard(True)

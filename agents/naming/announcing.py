@@ -1,10 +1,10 @@
 """Announcing: what one agent tells others of itself: its name, and the topics that it publishes.
 
 A topic is announced when it is advertised, else within `LOOK_EVERY` seconds of its first notification. At
-most `MAX_TOPICS` are; one that cannot be a name is not. Subscribing needs none of that.
+most `announced_topics` are; one that cannot be a name is not. Subscribing needs none of that.
 
 A reader that wants a type asks what a topic has (`typed.question`). When it knows that already, its question
-is kept until that changes, at most `HELD` seconds; whoever wants another type is told of in the log.
+is kept until that changes, at most `type_question` seconds; whoever wants another type is told of in the log.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from ...discovery.records import Entry
+from ...protocol import limits
 from ...protocol.errors import PzcError
 from ..links.topics import Advertised
 from ..messages import as_text
@@ -31,12 +32,6 @@ logger = logging.getLogger("pzc.names")
 
 LOOK_EVERY = 0.5
 """Seconds between two looks for topics that were not announced yet."""
-
-MAX_TOPICS = 1000
-"""Topics of one agent that are announced."""
-
-HELD = 5.0
-"""Seconds for which a question is kept that has no new answer."""
 
 MAX_HELD = 10_000
 """Questions of one agent that are kept; others are answered at once."""
@@ -153,7 +148,9 @@ class Announcing:
             agent, known = self._agent, self._topics.get(topic)
             if agent is None or self._closed or (topic in self._topics and not anew):
                 return
-            if topic.startswith("__") or (known is None and len(self._topics) >= MAX_TOPICS):
+            if topic.startswith("__") or (
+                known is None and len(self._topics) >= limits.current.announced_topics
+            ):
                 return
             self._topics[topic] = known
             try:
@@ -185,7 +182,9 @@ class Announcing:
         if new or long or self._closed or len(self._held) >= MAX_HELD:
             self._answer(asked)
         else:
-            self._held[asked] = self._loop.call_later(HELD, partial(self._answer, asked))
+            self._held[asked] = self._loop.call_later(
+                limits.current.type_question, partial(self._answer, asked)
+            )
 
     def _answer_changed(self) -> None:
         for asked in list(self._held):

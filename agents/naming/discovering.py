@@ -31,10 +31,11 @@ from ...discovery.multicast import Datagram
 from ...discovery.reach import Reach
 from ...discovery.records import Announcement, Entry
 from ...discovery.site import Site
+from ...protocol import limits
 from ..sockets import loop
 from ..sockets.loop import Timer
 from ..wire import Protocol
-from .airwaves import PATIENCE, Airwaves
+from .airwaves import Airwaves
 from .registering import Registering
 from .views import LOOPBACK, REGISTRY_VIEW, as_seen_here, view_of
 
@@ -269,7 +270,12 @@ class Participant:
         source = "multicast" if datagram.way == "group" else "relay"
         waited = time.time() - datagram.at if datagram.at else 0.0
         # The clock may have been set meanwhile.
-        return self.take(datagram.data, source, view_of(datagram.interface), min(max(waited, 0.0), PATIENCE))
+        return self.take(
+            datagram.data,
+            source,
+            view_of(datagram.interface),
+            min(max(waited, 0.0), limits.current.heartbeats_wait),
+        )
 
     def _on_heard(self, all_of_it: bool) -> None:
         if all_of_it or time.monotonic() - self._ticked > LATE:

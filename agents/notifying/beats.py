@@ -1,7 +1,7 @@
 """Beats: a publisher tells on the broadcast plane how far each topic is, so that no loss stays unseen.
 
 A PZC01 notification with number 0 on the reserved topic `BEAT_TOPIC`, whose content is a
-`protocol.bundle.Bundle` of nothing but ``lasts``. Within `BEAT` seconds of a message it tells the topic's
+`protocol.bundle.Bundle` of nothing but ``lasts``. `topic_beat` seconds after a message it tells the topic's
 last number, and again after growing pauses (`delivery.tails`), in case the beat is lost as well. It goes the
 way of the messages, behind them: what a subscriber has not got when it comes is lost.
 """
@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from ...delivery.tails import Tails
+from ...protocol import limits
 from ...protocol.bundle import Bundle, Last
 from ...protocol.errors import DecodeError
 from ...protocol.frames import PZC01, Buffer, topic_filter
@@ -21,12 +22,6 @@ from .filters import ANY
 
 BEAT_TOPIC = "__lasts__"
 """Topic of the beats; nobody publishes there, or subscribes to it."""
-
-BEAT = 1.0
-"""Seconds between beats."""
-
-MOST = 500
-"""Topics in one message of a beat."""
 
 
 def beat_filter(agent_id: str) -> bytes:
@@ -83,7 +78,7 @@ class Beats:
 
     def _arm(self) -> None:
         if self._armed.acquire(blocking=False) and not self._closed:
-            self._timer = self._loop.call_later(BEAT, self._beat)
+            self._timer = self._loop.call_later(limits.current.topic_beat, self._beat)
 
     def again(self, topic: str, lasts: Mapping[str, int]) -> None:
         """Somebody listens to a topic, or to ``*``, perhaps after a time without connection.
@@ -129,8 +124,8 @@ class Beats:
         if not told or not self._wanted():
             return
         lasts = [Last(topic, number, 0) for topic, number in told.items()]
-        for first in range(0, len(lasts), MOST):
-            bundle = Bundle(1, lasts=lasts[first : first + MOST])
+        for first in range(0, len(lasts), limits.current.topic_beat_topics):
+            bundle = Bundle(1, lasts=lasts[first : first + limits.current.topic_beat_topics])
             self._send(
                 self._protocol.encode(self._agent_id, BEAT_TOPIC, bundle, dialect=PZC01, serializer="bundle")
             )

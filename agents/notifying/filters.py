@@ -23,6 +23,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from ...protocol import limits
 from ...protocol.frames import PZC00, PZC01
 
 ANY = "*"
@@ -33,9 +34,6 @@ MARK_TOPIC = "__placed__"
 
 MAX_LENGTH = 4096
 """Longest filter in bytes, its first byte included."""
-
-MAX_FILTERS = 1 << 18
-"""Most different filters of one PUB endpoint."""
 
 
 def mark_filter(agent_id: str, mark: str, topic: str) -> bytes:
@@ -77,7 +75,7 @@ class Filters:
             self._held.remove(prefix)
             self._count_original(prefix, -1)
             self._mark(prefix, -1, turn())
-        elif len(self._held) < MAX_FILTERS:
+        elif len(self._held) < limits.current.filters:
             self._held.add(prefix)
             self._count_original(prefix, 1)
             self._mark(prefix, 1, turn())

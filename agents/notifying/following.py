@@ -4,7 +4,7 @@
 
     state    event                                     next     what happens
     -        hold                                      held
-    held     arrives                                   held     kept, at most `MAX_EARLY`
+    held     arrives                                   held     kept, at most `early_notifications`
     held     begin                                     open     a restart is told, what was kept is judged
     open     arrives, numbered after the beginning     open     new, or repeated; a hole before it is a gap
     open     told of a number that did not arrive      open     a gap up to it, which is late from now on
@@ -17,11 +17,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from ...delivery.sequences import Gap, Sequence
+from ...protocol import limits
 from .notification import Notification
-
-MAX_EARLY = 10_000
-"""Notifications that may arrive before the publisher's confirmation."""
-
 
 Observed = tuple[bool, Gap | None]
 """Whether a notification is new, and the gap that it reveals."""
@@ -51,7 +48,7 @@ class Following:
         """Keep an early one; False when it is not early. Too many are missed by their numbers."""
         if self._early is None:
             return False
-        if len(self._early) < MAX_EARLY:
+        if len(self._early) < limits.current.early_notifications:
             self._early.append(notification)
         return True
 

@@ -15,8 +15,8 @@ numbered without a hole are entered as one run::
 Callbacks that are quick are called here, aside of the loop. When one was slow after all, another thread
 receives by then, and for `APART` seconds none is called here.
 
-After `DOUBTS` notifications of known series in succession, messages are received in a quicker way, which may
-take several that have too few parts for one. What is behind them is not lost.
+After `hearing_doubts` notifications of known series in succession, messages are received in a quicker way,
+which may take several that have too few parts for one. What is behind them is not lost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any, cast
 import zmq
 
 from ...delivery.sequences import Gap
-from ...protocol import serializers
+from ...protocol import limits, serializers
 from ...protocol.batch import Batch, Opened
 from ...protocol.codec import FRESH_MS, Envelope
 from ...protocol.errors import ProtocolError, ReplayedMessage, SignatureError, StaleMessage
@@ -51,9 +51,6 @@ logger = logging.getLogger("pzc.subscriber")
 
 BURST = 256
 """Most messages that are taken before the loop looks at other sockets."""
-
-DOUBTS = 64
-"""Notifications of known series in succession, after which messages are received without asking each part."""
 
 APART = 1.0
 """Seconds without a callback in the I/O thread after one has held it up."""
@@ -111,7 +108,7 @@ class Hearing:
         self._run: list[Notification] = []
         self._next = self._size = 0
         self._ready: list[Subscription] = []
-        self._doubts = DOUBTS
+        self._doubts = limits.current.hearing_doubts
         self._apart_until = 0.0
 
     def forget(self) -> None:
@@ -151,7 +148,7 @@ class Hearing:
                     self._refuse_or(self._accept, frames)
                 else:
                     self._judge(frames)
-                self._doubts = DOUBTS
+                self._doubts = limits.current.hearing_doubts
                 continue
             self._doubts = self._doubts and self._doubts - 1
             if self._heard is not None and len(self._run) >= self._heard.most:

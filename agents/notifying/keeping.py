@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...delivery.kept import MAX_BODY, Kept
-from ...protocol import serializers
+from ...delivery.kept import Kept
+from ...protocol import limits, serializers
 from ...protocol.bundle import MAX_ITEMS, Bundle, Item, Last
 from ...protocol.errors import RemoteProtocolError
 from ..counters import Counters
@@ -69,12 +69,12 @@ class Keeping:
             return None
         if published.serializer:
             name, body = published.serializer, published.body
-        elif _size(published.content) > MAX_BODY:
+        elif _size(published.content) > limits.current.retained_bytes:
             return _TOO_LARGE
         else:
             name = self._protocol.codec.serializer
             body = serializers.encode(name, published.content)
-        return (name, bytes(body)) if len(body) <= MAX_BODY else _TOO_LARGE
+        return (name, bytes(body)) if len(body) <= limits.current.retained_bytes else _TOO_LARGE
 
     def keep(self, published: Published, encoded: Body) -> None:
         """The notification has its number; with the lock of the outlets."""

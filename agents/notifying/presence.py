@@ -7,12 +7,12 @@ State of one PUB endpoint that this process is connected to::
     awaited   connected          present
     present   disconnected       missing    its REP endpoint is asked who is there now
     missing   connected          present    asked: it may be another agent
-    missing   `LOST_AFTER` over  lost       told as lost, asked
+    missing   `silence` over   lost       told as lost, asked
     lost      connected          present    asked
     any       unwatch            absent
 
 Asking is a handshake in a helper thread, one at a time per REP endpoint, repeated every
-`RETRY_AFTER` until somebody answers: a publisher may come back with another PUB endpoint.
+`publisher_retry` until somebody answers: a publisher may come back with another PUB endpoint.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from functools import partial
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from ...protocol import limits
 from ...protocol.errors import AgentClosed, PzcError
 from ..counters import Counters
 from ..sockets import families
@@ -34,12 +35,6 @@ from ..sockets.endpoints import new_monitor
 from ..sockets.loop import Loop, Timer
 
 logger = logging.getLogger("pzc.presence")
-
-LOST_AFTER = 4.0
-"""Seconds without connection after which a publisher counts as lost."""
-
-RETRY_AFTER = 1.0
-"""Seconds until a publisher that did not answer is asked again."""
 
 
 class Presence:
@@ -132,7 +127,9 @@ class Presence:
     def _on_disconnected(self, endpoint: str) -> None:
         self._counters.add("publishers_disconnected")
         if endpoint not in self._missing:
-            self._missing[endpoint] = self._loop.call_later(LOST_AFTER, partial(self._lost, endpoint))
+            self._missing[endpoint] = self._loop.call_later(
+                limits.current.silence, partial(self._lost, endpoint)
+            )
         self._ask_at(endpoint)
 
     def _on_connected(self, endpoint: str) -> None:
@@ -181,7 +178,7 @@ class Presence:
         if self._monitor is None:
             return
         if not answered:
-            self._loop.call_later(RETRY_AFTER, partial(self._ask_if_needed, rep_endpoint))
+            self._loop.call_later(limits.current.publisher_retry, partial(self._ask_if_needed, rep_endpoint))
         elif again:
             self.ask(rep_endpoint)
 

@@ -6,8 +6,8 @@
     made      start, all are quick and the executor is idle        running, in the calling thread
     made      start, else                                          waiting: submitted
     waiting   the executor's turn                                  running
-    running   each was called: until it is slow for once, `TURN`   over
-              has passed or nothing is pending; nothing is left
+    running   each was called: until it is slow for once,          over
+              `callback_turn` has passed or nothing is pending; nothing is left
     running   something is left                                    waiting: what else the executor has
                                                                    to do comes first
     any       the executor is full, or closed                      over: the next arrival starts anew
@@ -20,11 +20,9 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Protocol
 
+from ...protocol import limits
 from ...protocol.errors import AgentClosed
 from ..dispatch import Executor
-
-TURN = 0.005
-"""Seconds after which quick callbacks let others have their turn."""
 
 
 class Called(Protocol):
@@ -89,7 +87,7 @@ class Round:
             each.start()
 
     def _call(self) -> None:
-        waiting, until = self._waiting, monotonic() + TURN
+        waiting, until = self._waiting, monotonic() + limits.current.callback_turn
         for _ in range(len(waiting)):
             called = waiting.popleft()
             if called.call_pending(until):

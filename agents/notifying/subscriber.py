@@ -24,6 +24,7 @@ from typing import Any
 
 import zmq
 
+from ...protocol import limits
 from ...protocol.errors import (
     AgentClosed,
     LocalProtocolError,
@@ -211,7 +212,7 @@ class Subscriber:
 
     def _lost(self, pub_endpoint: str) -> None:
         for source in [s for s in self._sources.values() if s.peer.pub_endpoint == pub_endpoint]:
-            reason = f"{source.peer.endpoint} has been unreachable for {presence.LOST_AFTER:g} s"
+            reason = f"{source.peer.endpoint} has been unreachable for {limits.current.silence:g} s"
             for subscription in source.everyone():
                 subscription.report_lost(reason)
 

@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any
 from ...delivery.policies import Inbox, Policy
 from ...delivery.sequences import Gap
 from ...delivery.throttle import Throttle
+from ...protocol import limits
 from ...protocol.errors import AgentClosed, ProtocolError
 from ..dispatch import Executor
 from ..links import local
 from ..links.arrivals import Arrival
-from ..serving.execution import PROOFS, QUICK
+from ..serving.execution import PROOFS
 from .entries import Entry, done, notification_of, wanted
 from .following import Followed, Following
 from .keys import Keys
@@ -326,7 +327,7 @@ class Subscription(Followed, Reading):
                     except BaseException as error:  # even SystemExit may end one callback only
                         self._failed(error)
                     now = clock()
-                    self._proofs = self._proofs + 1 if now - started < QUICK else 0
+                    self._proofs = self._proofs + 1 if now - started < limits.current.quick_call else 0
                 notification = None  # else it would be kept beyond its end
                 if linked:
                     entry.ledger.consumed(entry)

@@ -23,6 +23,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, cast
 
+from ...protocol import limits
 from ...protocol.errors import PzcError, Refused, RemoteProtocolError, SerializeError
 from ...protocol.frames import PZC00
 from ...protocol.keyring import Role
@@ -44,9 +45,6 @@ FUTURE_TOPIC = "__future__"
 FUTURE_DELAY = 0.05
 """Seconds between the reply that names a future and its completion for an original proxy, which
 forgets completions of futures that it has not registered yet."""
-
-MAX_BATCH = 10_000
-"""Calls of one batch."""
 
 _NEEDS = {"setattr": Role.OPERATOR, "exec": Role.OPERATOR, "instantiate": Role.ADMIN, "next": Role.OPERATOR}
 _READS = frozenset(
@@ -80,8 +78,8 @@ def calls_of(options: Any) -> list[tuple[str, Any]]:
         RemoteProtocolError: when it is no batch.
     """
     calls = options.get("calls") if isinstance(options, dict) else None
-    if not isinstance(calls, list | tuple) or len(calls) > MAX_BATCH:
-        raise RemoteProtocolError(f"a batch has a list of at most {MAX_BATCH} calls")
+    if not isinstance(calls, list | tuple) or len(calls) > limits.current.batch_calls:
+        raise RemoteProtocolError(f"a batch has a list of at most {limits.current.batch_calls} calls")
     found: list[tuple[str, Any]] = []
     for call in calls:
         if not isinstance(call, list | tuple) or len(call) != 2 or not isinstance(call[0], str):

@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from ...protocol import limits
 from ...protocol.errors import AgentClosed, PzcError
 from ..counters import Counters
 from ..dispatch import Executor
 from .audit import CALLS
 
 logger = logging.getLogger("pzc.audit")
-
-WAITING = 10_000
-"""Lines that wait to be published, at most; others are not, and counted as ``calls_unpublished``."""
 
 CLOSE_TIMEOUT = 0.5
 """Seconds that the last lines have to be published."""
@@ -36,13 +34,15 @@ class AuditTopic:
     def __init__(self, publish: Callable[[str, Any], object], counters: Counters) -> None:
         self._publish = publish
         self._counters = counters
-        self._executor = Executor("pzc-calls", bound=WAITING + 1)  # one for the end
+        self._executor = Executor("pzc-calls", bound=limits.current.audit_waiting + 1)  # one for the end
 
     def tell(self, lines: Iterable[dict[str, Any]]) -> None:
         """Publish lines soon, in order; never waits."""
         for line in lines:
             try:
-                taken = len(self._executor) < WAITING and self._executor.submit(partial(self._tell, line))
+                taken = len(self._executor) < limits.current.audit_waiting and self._executor.submit(
+                    partial(self._tell, line)
+                )
             except AgentClosed:
                 taken = False
             if not taken:

@@ -11,10 +11,10 @@
 
     bundle     event                                        next
     -          came                                         open
-    open       `SLICE` seconds of quick calls, or one       open: the rest waits in the lane
+    open       `bundle_slice` s of quick calls, or one       open: the rest waits in the lane
                that has not proved quick
     open       all that ran in one go ended, a call of      open: what is done is told
-               another kind begins, `LATE` seconds
+               another kind begins, `bundle_delay` seconds
     open       every call is over                           told, and its outcomes are kept as one
 
 The content is ``{"pzc": "calls", "calls": [[call id, bytes], ...]}``, where the bytes are a message of a
@@ -34,12 +34,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from ...protocol import serializers
+from ...protocol import limits, serializers
 from ...protocol.errors import CallCancelled, PzcError, RemoteProtocolError, SerializeError
 from ...protocol.frames import PZC01
 from ...protocol.keyring import Role
 from ..calling import answers
-from ..calling.bundles import ACTIONS, MAX_BODY, MAX_BYTES, MAX_CALLS
+from ..calling.bundles import ACTIONS, MAX_BODY, MAX_BYTES
 from ..messages import PS, portable, refusal, shown
 from ..sockets.loop import Loop, Timer
 from .calls import Call, Caller
@@ -49,12 +49,6 @@ from .replies import CAPABLE_ARRAYS, Replies, Request, guarded
 from .results import Outcomes, Results
 
 logger = logging.getLogger("pzc.bundled")
-
-SLICE = 0.005
-"""Seconds that the quick calls of one bundle may take in the I/O thread."""
-
-LATE = 0.005
-"""Seconds after which an outcome is told though others are not there yet."""
 
 MAX_ID = 64
 """Characters of a call's id."""
@@ -157,7 +151,7 @@ class Bundled:
         except BaseException:
             self._results.drop(bundle.outcomes)
             raise
-        bundle.alarm = self._loop.call_later(LATE, partial(self._ring, bundle))
+        bundle.alarm = self._loop.call_later(limits.current.bundle_delay, partial(self._ring, bundle))
         self._queue_running()
         first = bundle.waiting[0]
         if self._lane.affine or not self._is_quick(bundle, first) or not self._lane.enter_now():
@@ -175,7 +169,7 @@ class Bundled:
         self._tell(bundle)
 
     def _run_quick(self, bundle: Bundle) -> None:
-        until, waiting, clock = time.monotonic() + SLICE, bundle.waiting, time.monotonic
+        until, waiting, clock = time.monotonic() + limits.current.bundle_slice, bundle.waiting, time.monotonic
         while waiting and clock() < until:
             try:
                 call = waiting[0]
@@ -217,10 +211,10 @@ class Bundled:
         if bundle.untold and not self._is_quick(bundle, call):
             self._tell(bundle)
         self._perform(bundle, call)
-        if time.monotonic() - bundle.told_at > SLICE:
+        if time.monotonic() - bundle.told_at > limits.current.bundle_slice:
             self._tell(bundle)
         elif bundle.untold and bundle.alarm is None:
-            bundle.alarm = self._loop.call_later(LATE, partial(self._ring, bundle))
+            bundle.alarm = self._loop.call_later(limits.current.bundle_delay, partial(self._ring, bundle))
 
     def _is_quick(self, bundle: Bundle, call: BundledCall) -> bool:
         """True for a call that has proved quick, or will be refused."""
@@ -295,8 +289,11 @@ class Bundled:
 
 def _pairs(content: dict[str, Any]) -> list[tuple[str, bytes]]:
     pairs = content.get("calls")
-    if not isinstance(pairs, list | tuple) or not 0 < len(cast("list[Any]", pairs)) <= MAX_CALLS:
-        raise RemoteProtocolError(f"a bundle has a list of 1 to {MAX_CALLS} calls")
+    if (
+        not isinstance(pairs, list | tuple)
+        or not 0 < len(cast("list[Any]", pairs)) <= limits.current.bundle_calls
+    ):
+        raise RemoteProtocolError(f"a bundle has a list of 1 to {limits.current.bundle_calls} calls")
     try:
         for call_id, body in cast("list[Any]", pairs):
             if type(call_id) is not str or type(body) is not bytes or not 0 < len(call_id) <= MAX_ID:

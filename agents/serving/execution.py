@@ -12,7 +12,7 @@
     content above 64 KiB                        is decoded where it runs
     any, while the agent is being stopped       refused, and not executed
 
-Quick is what ended within `QUICK` seconds the last `PROOFS` times. Should it be slow for once,
+Quick is what ended within `quick_call` seconds the last `PROOFS` times. Should it be slow for once,
 another thread becomes the I/O thread meanwhile (see `loop`).
 """
 
@@ -24,6 +24,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
+from ...protocol import limits
 from ...protocol.envelope import Envelope
 from ...protocol.errors import FrameError, RemoteProtocolError, RoleRefused, SignatureError
 from ...protocol.frames import PZC00
@@ -38,9 +39,6 @@ from .replies import Frames, Replies, Request
 from .results import Results
 
 logger = logging.getLogger("pzc.execution")
-
-QUICK = 0.001
-"""Seconds within which a quick request is answered."""
 
 PROOFS = 3
 """Times in succession that a request must have been quick."""
@@ -335,7 +333,7 @@ class Execution:
         finally:
             reset_current(token)
         proofs, name = self._proofs, call.name
-        if monotonic() - started >= QUICK:
+        if monotonic() - started >= limits.current.quick_call:
             proofs[name] = 0
         elif (proved := proofs.get(name, 0)) < PROOFS:
             proofs[name] = proved + 1

@@ -29,6 +29,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ...protocol import limits
 from ...protocol.envelope import Envelope
 from ...protocol.errors import PeerLost, ProtocolError, PzcError, Refused, ReplayedMessage
 from ...protocol.frames import PZC01, Kind, format_header
@@ -48,20 +49,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pzc.fastlane")
 
-MAX_CONNECTIONS = 256
-"""Connections of one agent; more are turned away and use TCP."""
-
-GREETING_TIMEOUT = 1.0
-"""Seconds that a greeting may take."""
-
 CLOSE_TIMEOUT = 2.0
 """Seconds that `FastLane.close` waits for the calls that run."""
 
 DYING = 0.25
 """Seconds within which a process whose connections were closed by its end has ended."""
-
-PAUSE = 0.25
-"""Seconds without accepting anything after no descriptor, memory or thread was left for a connection."""
 
 _SEND_TIMEOUT = 30.0
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -160,7 +152,7 @@ class FastLane:
 
     def _take(self, accepted: sockets.socket) -> None:
         accepted.setblocking(True)
-        if peer_uid(accepted) != os.geteuid() or len(self._connections) >= MAX_CONNECTIONS:
+        if peer_uid(accepted) != os.geteuid() or len(self._connections) >= limits.current.connections:
             self.counters.add("fast_lane_refused")
             accepted.close()
             return
@@ -184,7 +176,7 @@ class FastLane:
             )  # fmt: skip
         if self._socket is not None:
             self._loop.unregister(self._socket.fileno())
-            self._loop.call_later(PAUSE, self.start)
+            self._loop.call_later(limits.current.scarcity_pause, self.start)
 
     def remove(self, connection: Connection) -> None:
         """Forget a connection that has ended."""
@@ -240,7 +232,7 @@ class Connection(threading.Thread):
         try:
             header = format_header(PZC01, self.fast.agent_id, "", 0)
             greeting = [header, b"", self.nonce.encode(), b"", b""]
-            self._stream.send(greeting, time.monotonic() + GREETING_TIMEOUT)
+            self._stream.send(greeting, time.monotonic() + limits.current.greeting)
             receive = self._stream.receive
             while True:
                 frames = receive(math.inf, self._never)
@@ -347,7 +339,7 @@ class Connection(threading.Thread):
 def connect(agent_id: str, endpoint: str, deadline: float = math.inf) -> tuple[Stream, str]:
     """A connection to the agent of that id on this host, and the nonce of the connection.
 
-    It takes `GREETING_TIMEOUT` seconds at most, and ends at the deadline (monotonic seconds).
+    It takes `greeting` seconds at most, and ends at the deadline (monotonic seconds).
 
     Raises:
         PeerLost: when there is none for this user.
@@ -355,7 +347,7 @@ def connect(agent_id: str, endpoint: str, deadline: float = math.inf) -> tuple[S
     if not available():
         raise PeerLost("this system has no fast lane")
     now = time.monotonic()
-    until = min(deadline, now + GREETING_TIMEOUT)
+    until = min(deadline, now + limits.current.greeting)
     try:
         socket = mine(sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM))
     except OSError as exc:

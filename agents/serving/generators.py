@@ -22,15 +22,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from ...protocol import limits
 from ...protocol.errors import LocalProtocolError, Refused
 from ..messages import ps_message, raised, shown
 from .calls import Call, Caller, current
 from .coroutines import Coroutines
 from .holding import Holding
 from .lane import Lane
-
-MAX_STREAMS = 1000
-"""Open streams of one server."""
 
 MAX_CREDIT = 1000
 """Items of one answer."""
@@ -79,12 +77,12 @@ class Generators:
         """The answer that names a new stream.
 
         Raises:
-            Refused: when `MAX_STREAMS` are open.
+            Refused: when `streams` are open.
         """
         stream_id = secrets.token_hex(8)
         with self._lock:
-            if len(self._streams) >= MAX_STREAMS:
-                raise Refused(f"{MAX_STREAMS} streams of this server are open: close some")
+            if len(self._streams) >= limits.current.streams:
+                raise Refused(f"{limits.current.streams} streams of this server are open: close some")
             stream = self._streams[stream_id] = _Stream(caller, generator)
         try:
             stream.ticket = self._holding.hold(caller.agent, "stream", partial(self._close, stream_id))

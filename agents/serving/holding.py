@@ -2,7 +2,7 @@
 
 A client that holds something keeps one ``alive`` request here. It is answered `PULSE` seconds late, and
 that answer tells whether its way back still exists. A client whose way is gone and who does not come
-back by another one within `GRACE` is dead, as is one that is silent for `SILENCE`: what it holds is
+back by another one within `GRACE` is dead, as is one that is silent for `silence`: what it holds is
 released. Its lock it keeps for the lock's ttl when it is only silent; but one that was silent ever since it
 was given the lock died before its first sign of life, and loses the lock with the rest.
 """
@@ -19,6 +19,7 @@ from typing import Any
 
 from ...delivery.holders import Held, Holders
 from ...delivery.locks import Changed, Event, Granted, Lock, Owner, Refusal
+from ...protocol import limits
 from ...protocol.errors import LockedBy, Refused
 from ...protocol.keyring import Role
 from ..messages import as_text
@@ -34,9 +35,6 @@ PULSE = 0.25
 
 GRACE = 0.4
 """Seconds that a client without way back has to come by another one."""
-
-SILENCE = 4.0
-"""Seconds of silence after which a client is taken for dead."""
 
 _DEFAULT_TTL = 30.0
 
@@ -199,7 +197,11 @@ class Holding:
 
     def _set_alarm(self) -> None:
         with self._mutex:
-            times = [t for t in (self.lock.next_due(), self._holders.next_due(SILENCE)) if t is not None]
+            times = [
+                t
+                for t in (self.lock.next_due(), self._holders.next_due(limits.current.silence))
+                if t is not None
+            ]
             if not times:
                 return
             due = min(times)
@@ -215,14 +217,16 @@ class Holding:
             self._alarm = None
             events = self.lock.expire(now)
             silent: list[tuple[str, list[Held[Callable[[], None]]]]] = []
-            for agent in self._holders.silent(now, SILENCE):
+            for agent in self._holders.silent(now, limits.current.silence):
                 released, mute = self._forget_holder(agent)
                 silent.append((agent, released))
                 if mute or self.lock.owner is None or self.lock.owner.agent != agent:
                     events += self.lock.gone(agent, now)
         self._tell(events)
         for agent, released in silent:
-            logger.info("agent %s is silent for %g s; what it held is released", agent, SILENCE)
+            logger.info(
+                "agent %s is silent for %g s; what it held is released", agent, limits.current.silence
+            )
             if any(held.what not in (_SIGN, _GRANT) for held in released):
                 self._release(agent, [held.release for held in released])
         self._set_alarm()

@@ -22,16 +22,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from ...protocol import limits
 from ...protocol.errors import AgentClosed, CallCancelled, ConfigError, PeerLost, Refused
 from ..dispatch import CLOSE_TIMEOUT, Executor
 
 T = TypeVar("T")
-
-MAX_WAITING = 100_000
-"""Turns that may wait for one lane."""
-
-LOOK = 0.5
-"""Seconds between two looks whether the sender of a waiting request is still there."""
 
 STOPPING = "this agent is being stopped; the request was not executed"
 
@@ -111,12 +106,12 @@ class Lane:
 
         Args:
             turn: made for this.
-            gone: asked every `LOOK` seconds; True when nobody wants the turn any more.
+            gone: asked every `lane_look` seconds; True when nobody wants the turn any more.
 
         Raises:
             CallCancelled: when it was removed.
             PeerLost: when the lane is being closed, or the sender is gone.
-            Refused: when `MAX_WAITING` others wait.
+            Refused: when `lane_waiting` others wait.
         """
         if self.enter_now():
             turn.state = _RUNNING
@@ -126,7 +121,7 @@ class Lane:
                 return
             gate = turn.gate = threading.Lock()
             gate.acquire()
-        while not gate.acquire(timeout=LOOK):
+        while not gate.acquire(timeout=limits.current.lane_look):
             if gone is not None and gone():
                 self.remove(turn, PeerLost("its sender left before its turn; it was not executed"))
         if turn.reason is not None:
@@ -146,7 +141,7 @@ class Lane:
             self._free -= 1
             turn.state = _RUNNING
             return True
-        if self._count >= MAX_WAITING:
+        if self._count >= limits.current.lane_waiting:
             raise Refused("the lane of this agent is full: too many requests are waiting")
         turn.state = _WAITING
         self._waiting.append(turn)

@@ -17,12 +17,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
+from ...protocol import limits
 from ...protocol.errors import PeerLost, SerializeError
 from ...protocol.frames import PZC01
 from ..messages import portable, ps_message, raised, read_ps_message, read_raised
-
-START_TIMEOUT = 30.0
-"""Seconds that a child may take until it serves."""
 
 PARENT_CHECK = 1.0
 """Seconds between two looks at the parent, for the case that a fork of it holds the pipe open."""
@@ -79,7 +77,7 @@ def start(
     Raises:
         Exception: whatever the child raised before it served.
         SerializeError: when the class or an argument cannot be sent to the child.
-        PeerLost: when the child died or took longer than `START_TIMEOUT`.
+        PeerLost: when the child died or took longer than `process_start`.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -101,8 +99,8 @@ def start(
 
 
 def _read_outcome(pipe: Any, child: _Child) -> str:
-    if not pipe.poll(START_TIMEOUT):
-        raise PeerLost(f"the server process did not start within {START_TIMEOUT:g} s")
+    if not pipe.poll(limits.current.process_start):
+        raise PeerLost(f"the server process did not start within {limits.current.process_start:g} s")
     try:
         message = read_ps_message(pipe.recv())
     except (EOFError, OSError) as exc:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from functools import partial
 
+from ...protocol import limits
 from ...protocol.codec import FRESH_MS
 from ...protocol.envelope import Envelope
 from ...protocol.errors import PzcError, RemoteProtocolError, ReplayedMessage
@@ -20,9 +21,6 @@ from ..calling.peers import Nonces
 from ..wire import now_ms
 from .replies import Frames, Transmit
 from .shortcut import House, ShortCut, is_quick
-
-MAX_REGULARS = 512
-"""Clients that have a short cut over tcp; the one that was not heard for longest makes room."""
 
 
 class Regular(ShortCut):
@@ -84,7 +82,7 @@ class Regulars:
         header = bytes(frames[0])
         self._known[header] = Regular(self._house, envelope, header)
         self._known.move_to_end(header)
-        if len(self._known) > MAX_REGULARS:
+        if len(self._known) > limits.current.short_cuts:
             self._known.popitem(last=False)
 
     def admit(self, frames: Frames) -> Regular | None:

@@ -6,13 +6,13 @@
     -         method returned a future     running
     running   future done                  kept (waiting requests answered)
     -         a bundle of calls came       open: outcomes are kept one by one, all forgotten together
-    running   asked                        running (request held, 'pending' after ASK_TIMEOUT)
+    running   asked                        running (request held, 'pending' after `result_wait`)
     -         a call was answered          kept, as the frames that were sent
     kept      asked                        kept (answered again: the reply may have been lost)
-    kept      KEEP seconds, or no room     forgotten
+    kept      `result_kept` s, or no room  forgotten
 
 Only the key that made a call may ask for its result, whatever agent it asks from: a crashed client
-comes back as another one. Bounds: `MAX_RUNNING` futures, `MAX_KEPT` answers, `MAX_BYTES` of them;
+comes back as another one. Bounds: `running_futures` futures, `results_kept` answers, `result_bytes` of them;
 beyond, new futures are refused and the oldest answers are forgotten.
 """
 
@@ -27,7 +27,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...protocol import serializers
+from ...protocol import limits, serializers
 from ...protocol.errors import Refused, RemoteProtocolError
 from ...protocol.frames import Kind
 from ..messages import ps_message, raised
@@ -36,21 +36,11 @@ from ..wire import Protocol
 from .calls import Call, Caller
 from .replies import Frames
 
-KEEP = 60.0
-"""Seconds that a result is kept."""
-
-ASK_TIMEOUT = 20.0
-"""Seconds after which a request for a running result is answered 'pending'."""
-
 ASK_AGAIN = 0.2
 """Seconds after which a request for the result of a running call is answered 'pending'."""
 
-MAX_RUNNING = 10_000
-MAX_KEPT = 10_000
-MAX_BYTES = 64 << 20
-
 SMALL = 4096
-"""Bytes of a small answer; `MAX_KEPT` of these are kept beside the others."""
+"""Bytes of a small answer; `results_kept` of these are kept beside the others."""
 
 MAX_COPIED = 1 << 20
 """Bytes up to which an answer in shared memory is copied to be kept; a larger one is not kept."""
@@ -116,7 +106,7 @@ class Results:
         self._running: dict[str, _Running] = {}
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._bytes = 0
-        self._small: deque[tuple[str, Caller, str, float, Frames]] = deque(maxlen=MAX_KEPT)
+        self._small: deque[tuple[str, Caller, str, float, Frames]] = deque(maxlen=limits.current.results_kept)
         self._bundled: dict[str, Outcomes] = {}
         self._over: deque[Outcomes] = deque()
         self._over_calls = self._over_bytes = 0
@@ -145,7 +135,7 @@ class Results:
                 del self._bundled[call_id]
 
     def close(self, outcomes: Outcomes) -> None:
-        """Every call of a bundle is over: `KEEP` seconds begin; the oldest bundles make room."""
+        """Every call of a bundle is over: `result_kept` seconds begin; the oldest bundles make room."""
         outcomes.at = time.monotonic()
         outcomes.size = sum(map(len, outcomes.bodies.values()))
         forgotten: list[Outcomes] = []
@@ -153,7 +143,10 @@ class Results:
             self._over.append(outcomes)
             self._over_calls += len(outcomes.ids)
             self._over_bytes += outcomes.size
-            while self._over_calls > MAX_KEPT or self._over_bytes > MAX_BYTES:
+            while (
+                self._over_calls > limits.current.results_kept
+                or self._over_bytes > limits.current.result_bytes
+            ):
                 oldest = self._over.popleft()
                 self._over_calls -= len(oldest.ids)
                 self._over_bytes -= oldest.size
@@ -207,10 +200,14 @@ class Results:
                 self._bytes -= _size(self._kept.pop(call_id))
             self._kept[call_id] = kept
             self._bytes += _size(kept)
-            oldest = kept.at - KEEP
+            oldest = kept.at - limits.current.result_kept
             while self._kept:
                 first = next(iter(self._kept.values()))
-                if first.at > oldest and len(self._kept) <= MAX_KEPT and self._bytes <= MAX_BYTES:
+                if (
+                    first.at > oldest
+                    and len(self._kept) <= limits.current.results_kept
+                    and self._bytes <= limits.current.result_bytes
+                ):
                     return
                 self._bytes -= _size(self._kept.popitem(last=False)[1])
 
@@ -218,12 +215,12 @@ class Results:
         """Keep the outcome of a future.
 
         Raises:
-            Refused: when `MAX_RUNNING` futures are running.
+            Refused: when `running_futures` futures are running.
         """
         call.id = call.id or f"direct-{next(_numbers)}"
         with self._lock:
-            if len(self._running) >= MAX_RUNNING:
-                raise Refused(f"{MAX_RUNNING} futures of this server are still running")
+            if len(self._running) >= limits.current.running_futures:
+                raise Refused(f"{limits.current.running_futures} futures of this server are still running")
             self._running[call.id] = _Running(_key_id(call.caller), call.caller.agent)
         future.add_done_callback(lambda done: self._finish(call.id, done))
 
@@ -255,15 +252,19 @@ class Results:
             if entry is not None and entry.key_id == key_id:
                 entry.waiting.append(reply)
         if entry is not None and entry.key_id == key_id:
-            self._loop.call_later(ASK_TIMEOUT, lambda: self._still_running(call_id, reply))
-        elif kept is not None and kept.key_id == key_id and time.monotonic() - kept.at < KEEP:
+            self._loop.call_later(limits.current.result_wait, lambda: self._still_running(call_id, reply))
+        elif (
+            kept is not None
+            and kept.key_id == key_id
+            and time.monotonic() - kept.at < limits.current.result_kept
+        ):
             reply(self._read(kept))
         elif running:
             self._loop.call_later(ASK_AGAIN, lambda: reply(ps_message("pending", None)))
         else:
             raise Refused(
-                f"no result is kept for call {call_id}: it never came here, ended more than {KEEP:g} s ago, "
-                "or is another key's"
+                f"no result is kept for call {call_id}: it never came here, ended more than "
+                f"{limits.current.result_kept:g} s ago, or is another key's"
             )
 
     def _read(self, kept: _Kept) -> object:

@@ -11,6 +11,7 @@ import socket as stdlib_socket
 
 import zmq
 
+from ...protocol import limits
 from ...protocol.errors import BindError, ConfigError, PeerLost
 from ...protocol.frames import MAX_CONTENT
 from . import families, inherited
@@ -20,9 +21,6 @@ logger = logging.getLogger("pzc.endpoints")
 
 RANDOM_TCP = "tcp://127.0.0.1:0"
 """Any free TCP port on loopback."""
-
-HIGH_WATER_MARK = 10_000
-"""Messages that a socket holds for one slow peer before it drops or refuses more."""
 
 DECODE_LATER = 1 << 16
 """Contents above this many bytes are decoded by the lane, so that they do not hold up the rest."""
@@ -148,8 +146,8 @@ def new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket
         socket = context.socket(kind)
     except zmq.ZMQError as exc:
         raise _scarce(kind, exc) from exc
-    socket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
-    socket.setsockopt(zmq.RCVHWM, HIGH_WATER_MARK)
+    socket.setsockopt(zmq.SNDHWM, limits.current.high_water_mark)
+    socket.setsockopt(zmq.RCVHWM, limits.current.high_water_mark)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.MAXMSGSIZE, MAX_CONTENT)
     socket.setsockopt(zmq.RECONNECT_IVL, 50)

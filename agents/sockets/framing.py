@@ -37,14 +37,13 @@ from ...protocol.frames import (
     Buffer,
     check_frames,
 )
-from ...shm.pool import MAX_BLOCKS
 
 INLINE = 1 << 16
 """Contents up to this many bytes go over the socket; a block would cost more than their copy."""
 
 HEAD = struct.Struct("<HHBBHIQ")  # version with flags, and block id with notes: fewer to look at
 PLAIN, IN_BLOCK, WITH_FD, PROVED, CARRYING = 0x0001, 0x0101, 0x0301, 0x0400, 0x0801
-MAX_NOTES = 2 * MAX_BLOCKS
+MAX_NOTES = 16
 
 
 def checked(frames: Sequence[Buffer]) -> list[Buffer]:

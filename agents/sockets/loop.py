@@ -4,7 +4,7 @@
 
     state      event                 next
     absent     first acquire()       running (thread and ZMQ context exist)
-    running    `TAKE_OVER` seconds   running, led by the thread that stood by; the old one ends with
+    running    `io_take_over` s      running, led by the thread that stood by; the old one ends with
                aside                 the function that held it up
     running    last release()        stopping (threads joined, context ended) → absent
     any        fork in the child     absent (the parent's loop stays the parent's)
@@ -31,6 +31,7 @@ from typing import Any, TypeVar
 
 import zmq
 
+from ...protocol import limits
 from ...protocol.errors import AgentClosed, BindError, CallTimeout
 from .descriptors import require
 from .timers import Timer, Timers
@@ -41,12 +42,6 @@ T = TypeVar("T")
 
 STOP_TIMEOUT = 5.0
 """Seconds to wait for the thread to finish its last work."""
-
-TAKE_OVER = 0.01
-"""Seconds aside after which another thread becomes the I/O thread."""
-
-_STAND_BY = 0.1
-"""Seconds without `step_aside` after which the thread that stands by goes to sleep."""
 
 _DESCRIPTORS = 32  # more than two contexts of libzmq take, ours and that which frees large messages
 
@@ -142,7 +137,7 @@ class Loop:
     def step_aside(self) -> None:
         """What follows may be slow after all, and may wait for the I/O thread; I/O thread only.
 
-        `in_thread` is False until `step_back`; after `TAKE_OVER` seconds another thread is the I/O thread.
+        `in_thread` is False until `step_back`; after `io_take_over` seconds another thread is the I/O thread.
         """
         self._aside_count += 1
         self._aside_since = time.monotonic()
@@ -172,15 +167,15 @@ class Loop:
     def _watch_over(self) -> None:
         pause, count, idle_since = threading.Event(), -1, 0.0
         while self._running or self._aside_since:
-            pause.wait(TAKE_OVER / 2)
+            pause.wait(limits.current.io_take_over / 2)
             now, since = time.monotonic(), self._aside_since
-            if since and now - since > TAKE_OVER and self._take_over(since):
+            if since and now - since > limits.current.io_take_over and self._take_over(since):
                 self._wake()  # of the functions that are called, some may be left
                 self._run()
                 return
             if since or count != self._aside_count:
                 count, idle_since = self._aside_count, now
-            elif now - idle_since > _STAND_BY:
+            elif now - idle_since > limits.current.io_stand_by:
                 self._watch.clear()
                 self._watched = False
                 while count == self._aside_count and self._running and not self._watch.wait(60.0):

@@ -7,10 +7,10 @@ finalizer may run in the middle of anything, and publish, or wait for something:
     send, nobody uses the socket         it is sent
     send, somebody does                  whoever that is sends it next, but at most `TURN` in one go
     `TURN` sent, more waits              the next one who sends, or the I/O thread, sends that
-    send, `WAITING` wait already         waits for the socket, at most `PATIENCE` s, and sends them
+    send, `send_waiting` wait already    waits for the socket, at most `send_patience` s, and sends them
     the descriptor becomes readable      the I/O thread is told of news
-    send, last look `LOOK` s ago         looked: when there is news, the I/O thread is told
-    send, else                           `TAIL` s later the I/O thread is told, once for all sent meanwhile
+    send, last look `send_look` s ago    looked: when there is news, the I/O thread is told
+    send, else                           `send_tail` s later the I/O thread is told, once for all
     receive, somebody uses the socket    whoever that is receives, and tells the I/O thread
 
 To ask the socket whether something has come would be to use it as well, so the I/O thread waits for its
@@ -25,24 +25,13 @@ from collections.abc import Callable, Sequence
 
 import zmq
 
+from ...protocol import limits
 from ...protocol.frames import Buffer
 from .loop import STOP_TIMEOUT, Loop
 from .parts import NOW, is_readable, send_part, send_parts
 
-LOOK = 0.001
-"""Seconds after which whoever sends looks for news."""
-
-TAIL = 0.02
-"""Seconds after which news is seen that came with the last message of a burst."""
-
 TURN = 64
 """Messages that somebody sends in one go, so that nobody is kept by what others publish."""
-
-WAITING = 1000
-"""Messages from which on a sender waits until they went."""
-
-PATIENCE = 1.0
-"""Seconds that it waits at most; beyond them more than `WAITING` may wait."""
 
 _MOST = 256  # messages that wait for the I/O thread; more stay in the socket
 
@@ -105,7 +94,7 @@ class Sending:
             False after `close`: it may not have been sent.
         """
         self._waiting.append(frames)
-        self._send_waiting(now, len(self._waiting) > WAITING)
+        self._send_waiting(now, len(self._waiting) > limits.current.send_waiting)
         return not self._closed
 
     def _send_waiting(self, now: float, patient: bool = False) -> None:
@@ -134,7 +123,11 @@ class Sending:
         """Get the socket, which is to be released; False when somebody else uses it."""
         me = threading.get_ident()
         wait = patient and not self._closed and self._user != me
-        if not (self._using.acquire(timeout=PATIENCE) if wait else self._using.acquire(blocking=False)):
+        if not (
+            self._using.acquire(timeout=limits.current.send_patience)
+            if wait
+            else self._using.acquire(blocking=False)
+        ):
             return False
         self._user = me
         return True
@@ -152,14 +145,14 @@ class Sending:
             raise
 
     def _look(self, now: float) -> None:
-        if self._asked or now - self._looked >= LOOK:
+        if self._asked or now - self._looked >= limits.current.send_look:
             self._looked, self._asked = now, False
             if is_readable(self._socket):
                 self._fetch()
                 self._loop.call(self._on_news)
         elif not self._armed:
             self._armed = True
-            self._loop.call_later(TAIL, self._look_late)
+            self._loop.call_later(limits.current.send_tail, self._look_late)
 
     def _fetch(self) -> None:
         """Receive for the I/O thread, which might not find the socket unused for long."""

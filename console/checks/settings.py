@@ -37,7 +37,7 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[Finding]]:
 
 
 def check_settings(subject: Subject) -> Iterator[Finding]:
-    """Each setting with its origin."""
+    """Each setting with its origin, and each limit that the file changes."""
     settings = subject.settings
     for name in KNOWN:
         if name in subject.environ and settings.origin[name] == "default":
@@ -48,6 +48,8 @@ def check_settings(subject: Subject) -> Iterator[Finding]:
         yield ok(
             f"setting {name}", f"{shown} ({settings.origin[name]})", value=told, origin=settings.origin[name]
         )
+    for name, value in settings.limits.items():
+        yield ok(f"limit {name}", f"{value} (changed in the settings file)", value=value)
 
 
 def check_misspelt(subject: Subject) -> Iterator[Finding]:

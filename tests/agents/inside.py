@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 from pzc import Agent, Protocol
-from pzc.agents.links import inlet, outlet
-from pzc.delivery.liveness import Liveness
+from pzc.testing import Timings
 
 from tests.agents.calling import step_clock
 from tests.contract.rigs.peers import KEY
@@ -21,8 +19,7 @@ class Inside(Worker):
 
     def be_patient(self) -> None:
         """From the next link on, take nobody for dead who is silent for less than an hour."""
-        for module in (inlet, outlet):
-            setattr(module, "Liveness", partial(Liveness, lost=3600.0))  # noqa: B010
+        Timings(silence=3600.0).__enter__()
 
     def step_clock(self, seconds: float) -> None:
         """As if somebody set the clock of this machine."""

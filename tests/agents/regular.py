@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from pzc import Protocol, Server
 from pzc.agents.messages import read_refusal
-from pzc.agents.serving import execution, regulars
+from pzc.agents.serving import regulars
 from pzc.protocol.frames import PZC01, Kind
 from pzc.protocol.ids import Stamp
 
@@ -129,7 +129,7 @@ def client(server: Server) -> Iterator[Client]:
 
 
 @pytest.fixture(autouse=True)
-def served(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+def served(monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]) -> list[bool]:
     """Whether each request that was admitted to a short cut was executed by it."""
     seen: list[bool] = []
     real = regulars.Regular.serve
@@ -139,5 +139,5 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         return seen[-1]
 
     monkeypatch.setattr(regulars.Regular, "serve", noting)
-    monkeypatch.setattr(execution, "QUICK", math.inf)
+    timings(quick_call=math.inf)
     return seen

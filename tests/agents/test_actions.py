@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from pzc import Agent, Protocol, RemoteProtocolError, Role, Server
-from pzc.agents.serving import actions
 from pzc.agents.serving.actions import role_of
 
 from tests.agents.calling import KEY, TIMEOUT
@@ -118,9 +117,9 @@ def test_a_malformed_batch_has_no_role_and_is_refused(call: Caller, device: Devi
 
 
 def test_a_batch_that_is_too_long_is_refused_and_nothing_of_it_runs(
-    call: Caller, device: Device, monkeypatch: pytest.MonkeyPatch
+    call: Caller, device: Device, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(actions, "MAX_BATCH", 2)
+    timings(batch_calls=2)
     assert call("batch", {"calls": [exec_of("step", 1)] * 2})[0] == "batch"
     with pytest.raises(RemoteProtocolError, match="at most 2 calls"):
         call("batch", {"calls": [exec_of("step", 1)] * 3})

@@ -1,19 +1,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from pzc.agents.naming import airwaves
-from pzc.agents.naming.airwaves import PATIENCE, SOON, WAITING, Airwaves, patience
+from pzc.agents.naming.airwaves import SOON, WAITING, Airwaves, patience
 from pzc.agents.sockets import loop
 from pzc.discovery.announcer import Outgoing
 from pzc.discovery.interfaces import Interface, chosen
 from pzc.discovery.multicast import Datagram
 from pzc.discovery.records import Heartbeat
 from pzc.discovery.site import Site
+from pzc.protocol import limits
 from pzc.protocol.errors import ConfigError
 
 from tests.conftest import free_port
@@ -101,8 +102,8 @@ def test_without_a_group_nothing_is_opened() -> None:
         loop.release(owner)
 
 
-def test_heartbeats_wait_to_be_heard_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(airwaves, "PATIENCE", 1000.0)
+def test_heartbeats_wait_to_be_heard_together(bench: Bench, timings: Callable[..., None]) -> None:
+    timings(heartbeats_wait=1000.0)
     bench.owner.run(bench.waves.look)
     beats = [b"PZD1" + bytes([Heartbeat.code, number]) for number in range(3)]
     bench.owner.run(lambda: bench.waves.say([Outgoing(0, each) for each in [*beats, b"news"]]))
@@ -123,7 +124,7 @@ def test_heartbeats_are_heard_by_themselves(bench: Bench) -> None:
 def test_heartbeats_wait_for_less_when_more_come_than_the_system_keeps() -> None:
     rates = (0.0, 50.0, 256.0, 300.0, 1000.0, 5000.0, 50_000.0)
     times = [patience(rate) for rate in rates]
-    assert times[:3] == [PATIENCE] * 3
+    assert times[:3] == [limits.current.heartbeats_wait] * 3
     assert times == sorted(times, reverse=True)
     assert all(rate * seconds <= WAITING for rate, seconds in zip(rates[:5], times, strict=False))
     assert times[-2:] == [SOON] * 2

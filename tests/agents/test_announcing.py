@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from pzc import Agent, Server, discover
-from pzc.agents.naming import announcing
 from pzc.agents.naming.announcing import type_name
 from pzc.discovery.events import Appeared, Vanished
 
@@ -28,8 +29,8 @@ def test_a_type_is_called_by_its_full_name(given: str | type | None, name: str) 
     assert bool(type_name(given)) == bool(name)
 
 
-def test_no_more_topics_than_the_bound_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announcing, "MAX_TOPICS", 3)
+def test_no_more_topics_than_the_bound_are_announced(timings: Callable[..., None]) -> None:
+    timings(announced_topics=3)
     with Agent(name="meter") as meter:
         for number in range(5):
             meter.advertise(f"topic{number}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pzc import Agent, Protocol, Server, block
 from pzc.agents.counters import Counters
-from pzc.agents.serving import audit_topic
 from pzc.agents.serving.audit import CALLS
 from pzc.agents.serving.audit_topic import AuditTopic
 
@@ -58,8 +58,8 @@ def test_readers_get_the_lines_of_the_file_in_order(tmp_path: Path) -> None:
         assert [line["at"] for line in lines[-len(got) :]] == [line["at"] for line in got]
 
 
-def test_lines_for_which_there_is_no_room_are_counted(monkeypatch: Any) -> None:
-    monkeypatch.setattr(audit_topic, "WAITING", 3)
+def test_lines_for_which_there_is_no_room_are_counted(timings: Callable[..., None]) -> None:
+    timings(audit_waiting=3)
     counters, begun, free = Counters(), threading.Event(), threading.Event()
     got: list[Any] = []
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -18,7 +18,6 @@ from pzc import (
     batch,
     lock,
 )
-from pzc.agents.calling import batches
 from pzc.agents.calling.batches import Batch
 
 from tests.agents import original
@@ -236,10 +235,10 @@ def test_an_original_pizco_refuses_a_batch() -> None:
 
 
 def test_more_calls_than_a_batch_may_have_are_refused_where_they_are_written(
-    bench: tuple[Server, Proxy], monkeypatch: pytest.MonkeyPatch
+    bench: tuple[Server, Proxy], timings: Callable[..., None]
 ) -> None:
     _, proxy = bench
-    monkeypatch.setattr(batches, "MAX_BATCH", 2)
+    timings(batch_calls=2)
     recorded = batch(proxy)
     recorded.move(1)
     recorded.move(1)

@@ -11,10 +11,8 @@ import pytest
 import zmq
 
 from pzc import Agent, DecodeError, Gap, Protocol, drop
-from pzc.agents.notifying import beats
 from pzc.agents.notifying.beats import BEAT_TOPIC, Beats, beat_filter, lasts_of
 from pzc.agents.notifying.filters import mark_filter
-from pzc.agents.sockets import endpoints
 from pzc.delivery.tails import BEATS
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
@@ -87,9 +85,9 @@ def test_when_all_is_lost_that_is_told_too(publisher: Elsewhere, reader: Agent) 
 
 
 def test_a_message_that_was_told_as_lost_is_refused_when_it_comes(
-    publisher: Elsewhere, reader: Agent, monkeypatch: pytest.MonkeyPatch
+    publisher: Elsewhere, reader: Agent, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(beats, "BEAT", NEVER)
+    timings(topic_beat=NEVER)
     late: list[Frames] = []
 
     def overtake(_: int, frames: Frames) -> list[Frames]:
@@ -116,12 +114,10 @@ def test_a_message_that_was_told_as_lost_is_refused_when_it_comes(
 PUBLISHER = """
 import sys
 from pzc import Agent, Protocol
-from pzc.agents.notifying import beats
-from pzc.agents.sockets import endpoints
+from pzc.testing import Timings
 
 key, count = sys.argv[1], int(sys.argv[2])
-endpoints.HIGH_WATER_MARK, beats.BEAT = 5, 0.05
-with Agent(protocol=Protocol(key)) as agent:
+with Timings(high_water_mark=5, topic_beat=0.05), Agent(protocol=Protocol(key)) as agent:
     print(agent.rep_endpoint, flush=True)
     sys.stdin.readline()
     for _ in range(count):
@@ -134,10 +130,10 @@ with Agent(protocol=Protocol(key)) as agent:
 
 
 def test_a_reader_that_stood_still_counts_what_its_queues_could_not_hold(
-    reader: Agent, monkeypatch: pytest.MonkeyPatch
+    reader: Agent, timings: Callable[..., None]
 ) -> None:
     """The first beats are lost with the tail."""
-    monkeypatch.setattr(endpoints, "HIGH_WATER_MARK", 5)
+    timings(high_water_mark=5)
     count = 1_000
     told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
     still = threading.Event()
@@ -169,9 +165,9 @@ def test_a_reader_that_stood_still_counts_what_its_queues_could_not_hold(
 
 
 def test_a_publisher_that_stops_tells_first_how_far_it_came(
-    reader: Agent, monkeypatch: pytest.MonkeyPatch
+    reader: Agent, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(beats, "BEAT", NEVER)
+    timings(topic_beat=NEVER)
     told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
     with Elsewhere(protocol=Protocol(KEY)) as publisher:
         with Forwarder(publisher.pub_endpoint, lose_after(1)) as forwarder:
@@ -278,8 +274,8 @@ def test_nothing_is_told_to_nobody() -> None:
     assert beating.told == [{"t": 1}]
 
 
-def test_many_topics_are_told_in_several_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beats, "MOST", 2)
+def test_many_topics_are_told_in_several_messages(timings: Callable[..., None]) -> None:
+    timings(topic_beat_topics=2)
     beating = Beating()
     for topic in "abcde":
         beating.beats.sent(topic, 1)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Key, Keyring, Protocol, RemoteProtocolError, Role, Server, attach
-from pzc.agents.calling.bundles import MAX_BODY, MAX_CALLS
+from pzc.agents.calling.bundles import MAX_BODY
 from pzc.agents.calling.reply import Reply
-from pzc.agents.serving import bundled
-from pzc.protocol import serializers
+from pzc.protocol import limits, serializers
 
 from tests.agents.calling import KEY, TIMEOUT, proxied
 
@@ -172,7 +171,7 @@ def test_a_call_does_not_stand_in_a_bundle_twice(client: Agent, server: Server, 
 @pytest.mark.parametrize(
     "calls",
     [None, [], 7, [7], [("id",)], [("id", "text")], [(7, b"")], [("", b"")], [("x" * 65, b"")],
-     [(str(n), b"") for n in range(MAX_CALLS + 1)]],
+     [(str(n), b"") for n in range(limits.current.bundle_calls + 1)]],
 )  # fmt: skip
 def test_what_is_no_bundle_is_refused(client: Agent, server: Server, calls: Any) -> None:
     with pytest.raises(RemoteProtocolError):
@@ -248,11 +247,11 @@ def test_calls_run_in_their_order_when_one_of_them_is_slow_for_once(
 
 
 def test_the_rest_of_a_bundle_waits_in_the_lane_when_its_time_is_over(
-    client: Agent, server: Server, counter: Counter, monkeypatch: pytest.MonkeyPatch
+    client: Agent, server: Server, counter: Counter, timings: Callable[..., None]
 ) -> None:
     proved(client, server, "note")
     counter.noted.clear()
-    monkeypatch.setattr(bundled, "SLICE", 0.0)
+    timings(bundle_slice=0.0)
     with proxied(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as proxy:
         futures = [proxy.note.future(number) for number in range(100)]
         assert [future.result(TIMEOUT) for future in futures] == list(range(100))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
@@ -9,7 +9,6 @@ import pytest
 
 from pzc import AgentClosed, CallTimeout, LockedBy, PeerLost, Protocol, Proxy, Server, attach, lock
 from pzc.agents.calling import bundles
-from pzc.agents.serving import bundled
 from pzc.protocol.errors import SerializeError
 
 from tests.agents.calling import KEY, TIMEOUT, ServerProcess, proxied, served
@@ -64,10 +63,10 @@ def proxy(server: Server) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def gathering(monkeypatch: pytest.MonkeyPatch, proxy: Proxy, notes: Notes) -> Future[Any]:
+def gathering(timings: Callable[..., None], proxy: Proxy, notes: Notes) -> Future[Any]:
     """A call that runs at the server; what is called behind it waits here until it has ended."""
-    monkeypatch.setattr(bundled, "LATE", 2 * TIMEOUT)
-    monkeypatch.setattr(bundles, "PATIENCE", 2 * TIMEOUT)
+    timings(bundle_delay=2 * TIMEOUT)
+    timings(bundle_patience=2 * TIMEOUT)
     future = proxy.wait.future()
     assert notes.entered.wait(TIMEOUT)
     return future
@@ -88,9 +87,9 @@ def test_calls_that_gather_go_as_one_message(
 
 
 def test_a_bundle_has_a_bound_and_the_rest_goes_in_the_next_ones(
-    server: Server, proxy: Proxy, notes: Notes, gathering: Future[Any], monkeypatch: pytest.MonkeyPatch
+    server: Server, proxy: Proxy, notes: Notes, gathering: Future[Any], timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(bundles, "MAX_CALLS", 10)
+    timings(bundle_calls=10)
     before = messages(server)
     futures = [proxy.note.future(number) for number in range(100)]
     notes.opened.set()
@@ -99,9 +98,9 @@ def test_a_bundle_has_a_bound_and_the_rest_goes_in_the_next_ones(
 
 
 def test_a_lone_call_does_not_wait_for_others(
-    proxy: Proxy, server: Server, monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, server: Server, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(bundles, "PATIENCE", 2 * TIMEOUT)
+    timings(bundle_patience=2 * TIMEOUT)
     for number in range(3):
         before = messages(server)
         assert proxy.note.future(number).result(TIMEOUT) == number
@@ -160,10 +159,10 @@ def test_a_call_that_was_sent_ends_with_its_own_timeout(proxy: Proxy, notes: Not
 
 
 def test_a_call_that_leaves_when_another_ends_unanswered_still_ends_with_its_own_timeout(
-    proxy: Proxy, notes: Notes, monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, notes: Notes, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(bundled, "LATE", 2 * TIMEOUT)
-    monkeypatch.setattr(bundles, "PATIENCE", 2 * TIMEOUT)
+    timings(bundle_delay=2 * TIMEOUT)
+    timings(bundle_patience=2 * TIMEOUT)
     unanswered = proxy.wait.options(timeout=0.2).future()
     assert notes.entered.wait(TIMEOUT)
     next_one = proxy.note.options(timeout=0.4).future("next")
@@ -175,9 +174,9 @@ def test_a_call_that_leaves_when_another_ends_unanswered_still_ends_with_its_own
 
 
 def test_a_bundle_that_nobody_answers_does_not_hold_up_the_next_one(
-    proxy: Proxy, server: Server, notes: Notes, monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, server: Server, notes: Notes, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(bundled, "LATE", 2 * TIMEOUT)
+    timings(bundle_delay=2 * TIMEOUT)
     waits = proxy.wait.future()
     assert notes.entered.wait(TIMEOUT)
     before = messages(server)
@@ -235,9 +234,9 @@ def test_every_outcome_is_kept_by_the_id_of_its_call(proxy: Proxy) -> None:
 
 
 def test_too_many_calls_are_refused(
-    proxy: Proxy, notes: Notes, gathering: Future[Any], monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, notes: Notes, gathering: Future[Any], timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(bundles, "MAX_PENDING", 4)
+    timings(deferred_calls=4)
     futures = [proxy.note.future(number) for number in range(4)]
     with pytest.raises(PeerLost, match="4 deferred requests are already unanswered"):
         futures.pop().result(TIMEOUT)

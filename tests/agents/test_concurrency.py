@@ -57,8 +57,8 @@ class Moody:
 
 
 @pytest.fixture
-def moody(monkeypatch: pytest.MonkeyPatch) -> Iterator[Moody]:
-    monkeypatch.setattr(execution, "QUICK", TIMEOUT)  # whatever a loaded machine makes of it
+def moody(timings: Callable[..., None]) -> Iterator[Moody]:
+    timings(quick_call=TIMEOUT)  # whatever a loaded machine makes of it
     made = Moody()
     yield made
     made.opened.set()

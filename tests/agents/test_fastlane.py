@@ -6,17 +6,17 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from pzc import Agent, PeerLost, Protocol, Server
-from pzc.agents.calling import requests
 from pzc.agents.messages import read_refusal
-from pzc.agents.serving import fastlane, lane
+from pzc.agents.serving import fastlane
 from pzc.agents.sockets.stream import Stream
+from pzc.protocol import limits
 from pzc.protocol.frames import PZC01, Buffer, Kind
 
 from tests.agents.calling import (
@@ -245,8 +245,8 @@ def test_who_does_not_greet_as_the_agent_is_not_spoken_to() -> None:
         thread.join(TIMEOUT)
 
 
-def test_who_does_not_greet_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fastlane, "GREETING_TIMEOUT", 0.05)
+def test_who_does_not_greet_in_time_is_given_up(timings: Callable[..., None]) -> None:
+    timings(greeting=0.05)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(f"\0pzc/{ME}")
         silent.listen()
@@ -255,9 +255,9 @@ def test_who_does_not_greet_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_client_that_hangs_up_while_its_call_waits_is_not_executed(
-    server: Server, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    server: Server, gate: Gate, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(lane, "LOOK", 0.02)
+    timings(lane_look=0.02)
     with knocking(server) as busy, knocking(server) as leaver:
         busy.send(busy.frames(call("wait")))
         assert gate.entered.wait(TIMEOUT)
@@ -313,17 +313,17 @@ def test_connections_beyond_the_bound_are_turned_away_and_use_tcp() -> None:
         for _ in range(300):
             with contextlib.suppress(PeerLost):
                 connected.append(fastlane.connect(server.agent_id, server.rep_endpoint)[0])
-        assert len(server._answering.fast) == len(connected) == fastlane.MAX_CONNECTIONS
+        assert len(server._answering.fast) == len(connected) == limits.current.connections
         with proxied(server.rep_endpoint, protocol=Protocol(KEY)) as proxy:
             assert proxy.count() == 1
-        assert counts(server)["fast_lane_refused"] == 300 - fastlane.MAX_CONNECTIONS + 1
+        assert counts(server)["fast_lane_refused"] == 300 - limits.current.connections + 1
         for stream in connected:
             stream.close()
         until(lambda: len(server._answering.fast) == 0)
 
 
-def test_many_at_once_do_not_exceed_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fastlane, "MAX_CONNECTIONS", 10)
+def test_many_at_once_do_not_exceed_the_bound(timings: Callable[..., None]) -> None:
+    timings(connections=10)
     with Server(Gate(), protocol=Protocol(KEY)) as server:
         knocks = [socket.socket(socket.AF_UNIX) for _ in range(40)]
         for knock in knocks:
@@ -347,8 +347,8 @@ def test_an_agent_without_a_free_name_is_reached_over_tcp(monkeypatch: pytest.Mo
         assert proxy.count() == 1
 
 
-def test_a_killed_server_is_an_error_after_the_time_for_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "RECOVER", 0.3)
+def test_a_killed_server_is_an_error_after_the_time_for_recovery(timings: Callable[..., None]) -> None:
+    timings(call_recovery=0.3)
     with ServerProcess("Gate") as child, proxied(child.endpoint, protocol=Protocol(KEY)) as proxy:
         assert proxy.count() == 1
         thread, outcome = in_thread(proxy.wait)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -148,8 +150,8 @@ def test_what_is_no_filter_is_refused(held: Filters, message: bytes) -> None:
     assert len(held) == 0
 
 
-def test_the_number_of_different_filters_is_bounded(held: Filters, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "MAX_FILTERS", 3)
+def test_the_number_of_different_filters_is_bounded(held: Filters, timings: Callable[..., None]) -> None:
+    timings(filters=3)
     assert [held.take(b"\1%d" % number, dict) for number in range(5)] == [True, True, True, False, False]
     assert held.take(b"\1" + b"0", dict)
     assert len(held) == 3

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from pzc import Agent, Protocol, Refused, Server
-from pzc.agents.serving import generators, holding
+from pzc.agents.serving import generators
 
 from tests.agents.calling import KEY, TIMEOUT
 from tests.contract.rigs.turns import turns
@@ -258,10 +258,8 @@ def test_stopping_the_server_closes_its_streams(
     assert source.closed.is_set()
 
 
-def test_one_stream_too_many_is_refused(
-    reader: Reader, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(generators, "MAX_STREAMS", 2)
+def test_one_stream_too_many_is_refused(reader: Reader, server: Server, timings: Callable[..., None]) -> None:
+    timings(streams=2)
     kept = [reader.open("count"), reader.open("count")]
     call = {"name": "count", "method": "__call__", "args": ()}
     assert error_of(reader.ask("exec", **call)) == "Refused"
@@ -282,9 +280,9 @@ def test_a_stream_that_may_not_be_held_is_not_kept(
 
 
 def test_the_stream_of_a_reader_that_gives_no_sign_of_life_is_closed(
-    source: Source, monkeypatch: pytest.MonkeyPatch
+    source: Source, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(holding, "SILENCE", 0.2)
+    timings(silence=0.2)
     with Server(source, protocol=Protocol(KEY)) as server, reader_of(server) as reader:
         reader.next(reader.open("count"), 1)
         assert source.closed.wait(TIMEOUT)

@@ -10,11 +10,7 @@ import pytest
 
 from pzc import Agent, Gap, Protocol, latest
 from pzc.agents import wire
-from pzc.agents.notifying import hearing as hearing_module
-from pzc.agents.notifying import rounds
-from pzc.agents.notifying import subscription as subscription_module
 from pzc.agents.notifying.hearing import Hearing
-from pzc.agents.sockets import loop
 
 from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, Inbox, balance
 
@@ -36,9 +32,9 @@ def publisher() -> Iterator[Elsewhere]:
 
 
 @pytest.fixture(autouse=True)
-def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
+def trusting(timings: Callable[..., None]) -> None:
     """Messages are received in the quicker way from the first one of a known series on."""
-    monkeypatch.setattr(hearing_module, "DOUBTS", 1)
+    timings(hearing_doubts=1)
 
 
 def is_note(frames: Frames, number: int) -> bool:
@@ -110,11 +106,10 @@ def test_what_is_old_is_refused_and_a_gap(
 
 
 def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_burst(
-    publisher: Elsewhere, reader: Agent, monkeypatch: pytest.MonkeyPatch
+    publisher: Elsewhere, reader: Agent, timings: Callable[..., None]
 ) -> None:
-    for module, name in ((subscription_module, "QUICK"), (rounds, "TURN")):
-        monkeypatch.setattr(module, name, 100.0)  # also on a machine that is busy
-    monkeypatch.setattr(loop, "TAKE_OVER", 1.0)
+    # Also on a machine that is busy.
+    timings(quick_call=100.0, callback_turn=100.0, io_take_over=1.0)
     got = Inbox()
     small = reader.subscribe(publisher.rep_endpoint, "t", got, policy=latest(1))
     for number in range(20):

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Key, Keyring, LockedBy, LockLost, Protocol, Role, RoleRefused, Server
-from pzc.agents.serving import holding
 
 from tests.agents.calling import KEY, TIMEOUT
 
@@ -125,9 +124,9 @@ def waiting(server: Server, count: int) -> Callable[[], bool]:
 
 
 def test_a_killed_client_loses_lock_and_stream_because_its_connection_ends(
-    server: Server, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    server: Server, bench: Bench, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(holding, "SILENCE", 3600.0)  # so that it is not this that ends it
+    timings(silence=3600.0)  # so that it is not this that ends it
     with holder(server, ttl=3600.0) as process:
         assert owner_of(server)["reason"] == "works alone"
         process.send_signal(signal.SIGKILL)
@@ -137,9 +136,9 @@ def test_a_killed_client_loses_lock_and_stream_because_its_connection_ends(
 
 
 def test_a_frozen_client_loses_its_stream_to_silence_and_its_lock_to_its_ttl(
-    server: Server, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    server: Server, bench: Bench, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(holding, "SILENCE", 0.6)
+    timings(silence=0.6)
     with holder(server, ttl=1.5) as process:
         process.send_signal(signal.SIGSTOP)
         assert bench.closed.wait(TIMEOUT)
@@ -159,35 +158,35 @@ def held_without_a_sign_of_life(server: Server, **options: Any) -> Iterator[Aske
 
 
 def test_a_client_that_was_killed_before_its_first_sign_of_life_loses_its_lock(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(holding, "SILENCE", 0.2)
+    timings(silence=0.2)
     with held_without_a_sign_of_life(server):
         until(lambda: owner_of(server) is None)
     assert server.statistics()["calls"]["held"] == 0
 
 
 def test_a_client_that_was_killed_before_its_first_sign_of_life_loses_its_stream(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(holding, "SILENCE", 0.2)
+    timings(silence=0.2)
     with asking(server) as client:
         assert client.call("count").result(TIMEOUT).content
         until(lambda: server.statistics()["calls"]["held"] == 0)
 
 
 def test_whoever_waits_gets_the_lock_of_a_client_that_was_killed_before_its_first_sign_of_life(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(holding, "SILENCE", 0.2)
+    timings(silence=0.2)
     with held_without_a_sign_of_life(server), asking(server) as other:
         assert other.agent.agent_id[:8] in other.lock(wait=TIMEOUT)["owner"]
 
 
 def test_a_second_lock_is_lost_as_the_first_when_its_client_gives_no_sign_of_life_any_more(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(holding, "SILENCE", 0.5)
+    timings(silence=0.5)
     with held_without_a_sign_of_life(server) as client:
         client.alive().result(TIMEOUT)
         assert client.unlock()
@@ -196,9 +195,9 @@ def test_a_second_lock_is_lost_as_the_first_when_its_client_gives_no_sign_of_lif
 
 
 def test_one_sign_of_life_is_enough_to_keep_the_lock_for_its_ttl(
-    server: Server, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    server: Server, bench: Bench, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(holding, "SILENCE", 0.2)
+    timings(silence=0.2)
     with held_without_a_sign_of_life(server) as client:
         client.alive().result(TIMEOUT)
         until(lambda: server.statistics()["calls"]["held"] == 0)  # it was silent meanwhile
@@ -214,9 +213,9 @@ def test_a_lock_that_was_given_back_leaves_nothing_held(server: Server) -> None:
 
 
 def test_a_client_that_is_alive_keeps_what_it_holds(
-    server: Server, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    server: Server, bench: Bench, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(holding, "SILENCE", 2.0)
+    timings(silence=2.0)
     with holder(server, ttl=2.0), asking(server) as other:
         with pytest.raises(LockedBy, match="works alone"):
             other.lock(wait=4.0)
@@ -232,9 +231,9 @@ def test_a_sign_of_life_is_answered_later(server: Server) -> None:
 
 
 def test_who_let_everything_go_and_falls_silent_keeps_its_waiting_calls(
-    server: Server, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    server: Server, bench: Bench, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(holding, "SILENCE", 0.3)
+    timings(silence=0.3)
     with asking(server) as client, asking(server) as other:
         running = other.call("wait")
         assert bench.entered.wait(TIMEOUT)

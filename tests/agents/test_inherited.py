@@ -9,19 +9,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import pytest
 
 from pzc import Agent, PeerLost, Protocol, Server
-from pzc.agents.calling import requests
-from pzc.agents.links import inlet, inlets
-from pzc.agents.links import outlet as outlets
-from pzc.agents.serving import holding
-from pzc.delivery.liveness import Liveness
+from pzc.agents.links import inlets
 
 from tests.agents.calling import KEY, TIMEOUT, Gate, in_thread, proxied, run_in_fork
 from tests.agents.faults_rig import free_endpoint
@@ -105,11 +100,9 @@ def family(what: str, how: str, *given: str) -> Iterator[Family]:
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def patient(timings: Callable[..., None]) -> None:
     """Nobody is taken for dead because of silence."""
-    monkeypatch.setattr(inlet, "Liveness", partial(Liveness, stalled=3600.0, lost=7200.0))
-    monkeypatch.setattr(outlets, "Liveness", partial(Liveness, stalled=3600.0, lost=7200.0))
-    monkeypatch.setattr(holding, "SILENCE", 3600.0)
+    timings(silence=7200.0, stalled=3600.0)
 
 
 @every_how
@@ -135,10 +128,8 @@ def test_a_publisher_hears_of_its_killed_reader_which_left_a_child(
 
 
 @every_how
-def test_a_call_hears_of_its_killed_server_which_left_a_child(
-    how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(requests, "RECOVER", 0.3)
+def test_a_call_hears_of_its_killed_server_which_left_a_child(how: str, timings: Callable[..., None]) -> None:
+    timings(call_recovery=0.3)
     with family("server", how) as server:
         with proxied(server.told, protocol=Protocol(KEY), timeout=3600.0, transport="unix") as proxy:
             assert proxy.count() == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from pzc import (
     PolicyRefused,
     Refused,
 )
-from pzc.agents.notifying import keeping as keeping_module
 from pzc.protocol.bundle import Bundle
 
 from tests.contract.rigs.pairs import pair
@@ -60,10 +59,8 @@ def test_a_publisher_that_does_not_know_the_question_refuses_it(agents: tuple[Ag
     assert reader.statistics()["subscriptions"] == []
 
 
-def test_the_bound_is_that_of_the_contents(
-    agents: tuple[Agent, Agent], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_bound_is_that_of_the_contents(agents: tuple[Agent, Agent], timings: Callable[..., None]) -> None:
     publisher, _ = agents
-    monkeypatch.setattr(keeping_module, "MAX_BODY", 10)
+    timings(retained_bytes=10)
     publisher.publish("t", "more than ten bytes")
     assert publisher.counters["keep_refused"] == 1

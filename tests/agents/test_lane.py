@@ -152,10 +152,8 @@ def test_removed_turns_do_not_pile_up_behind_one_that_runs(lane: Lane) -> None:
     lane.leave()
 
 
-def test_a_thread_whose_sender_has_left_gives_its_turn_up(
-    lane: Lane, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lanes, "LOOK", 0.01)
+def test_a_thread_whose_sender_has_left_gives_its_turn_up(lane: Lane, timings: Callable[..., None]) -> None:
+    timings(lane_look=0.01)
     assert lane.enter_now()
     with pytest.raises(PeerLost, match="not executed"):
         lane.enter(Turn(), lambda: True)
@@ -202,8 +200,8 @@ def test_closing_from_inside_a_turn_does_not_wait_for_itself(lane: Lane) -> None
     assert lane.running == 0
 
 
-def test_a_full_lane_refuses_and_goes_on(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "MAX_WAITING", 2)
+def test_a_full_lane_refuses_and_goes_on(lane: Lane, timings: Callable[..., None]) -> None:
+    timings(lane_waiting=2)
     ran = threading.Event()
     assert lane.enter_now()
     lane.run(int)

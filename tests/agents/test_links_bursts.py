@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from pzc import Agent
-from pzc.agents.links import bursts as module
-from pzc.agents.links import outlets
-from pzc.agents.links.bursts import BURST, Bursts
+from pzc.agents.links.bursts import Bursts
 from pzc.agents.links.outlet import Outlet
 from pzc.agents.links.queues import LENT
+from pzc.protocol import limits
 
 from tests.agents.links_reader import UnixReader, wish
 from tests.contract.rigs.peers import TIMEOUT
@@ -23,31 +23,33 @@ def publish(bursts: Bursts) -> bool:
         bursts.end()
 
 
-def test_publications_in_quick_succession_become_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "QUICK", TIMEOUT)  # on a slow machine as well
+def test_publications_in_quick_succession_become_a_burst(timings: Callable[..., None]) -> None:
+    timings(burst_pause=TIMEOUT)  # on a slow machine as well
     bursts = Bursts()
     assert not bursts.begin(time.monotonic() + 2 * TIMEOUT)
     bursts.end()
-    assert [publish(bursts) for _ in range(BURST)] == [False] * (BURST - 1) + [True]
+    assert [publish(bursts) for _ in range(limits.current.burst_publications)] == [False] * (
+        limits.current.burst_publications - 1
+    ) + [True]
     assert bursts.on
 
 
-def test_the_first_one_after_a_pause_belongs_to_no_burst(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "QUICK", TIMEOUT)
+def test_the_first_one_after_a_pause_belongs_to_no_burst(timings: Callable[..., None]) -> None:
+    timings(burst_pause=TIMEOUT)
     bursts = Bursts()
-    for _ in range(2 * BURST):
+    for _ in range(2 * limits.current.burst_publications):
         publish(bursts)
     assert not bursts.begin(time.monotonic() + 2 * TIMEOUT)
     assert not bursts.on
 
 
 @pytest.fixture
-def endless(monkeypatch: pytest.MonkeyPatch) -> None:
+def endless(monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]) -> None:
     """Whatever is published belongs to a burst, and neither a timer nor a sign of life ends one."""
     monkeypatch.setattr(Outlet, "beat", lambda *_: None)
-    monkeypatch.setattr(module, "QUICK", TIMEOUT)
-    monkeypatch.setattr(module, "BURST", 0)
-    monkeypatch.setattr(outlets, "GATHERING", 10 * TIMEOUT)
+    timings(burst_pause=TIMEOUT)
+    timings(burst_publications=0)
+    timings(burst_gathering=10 * TIMEOUT)
 
 
 def opened(agent: Agent, reader: UnixReader) -> Outlet:

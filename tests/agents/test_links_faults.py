@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from pzc import (
     Agent,
     Protocol,
 )
-from pzc.agents.links import inlets, outlet, ways
+from pzc.agents.links import inlets, ways
 from pzc.protocol.bundle import Bundle
 
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
@@ -83,10 +84,10 @@ with Agent(protocol=Protocol(sys.argv[2])) as agent:
 
 
 def test_the_end_of_a_process_shows_also_behind_the_end_of_its_connection(
-    monkeypatch: pytest.MonkeyPatch,
+    timings: Callable[..., None],
 ) -> None:
     """As after a kill: the kernel closes the sockets first."""
-    monkeypatch.setattr(outlet, "RETURN", 1_000.0)
+    timings(silence=1_000.0)
     with Agent(name="publisher", protocol=Protocol(KEY)) as publisher:
         process = subprocess.Popen(
             [sys.executable, "-c", READER, publisher.rep_endpoint, KEY, "unix"],

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-from pzc.agents.links import inlet, outlet
-from pzc.delivery.liveness import Liveness
 
 from tests.agents.inside import inside
 from tests.contract.rigs.evidence import digest, payload
@@ -21,10 +18,9 @@ LARGE = 200_000
 
 
 @pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def _patient(timings: Callable[..., None]) -> None:
     """As in the workers: what is stalled comes back before it is lost, however slow this machine is."""
-    for module in (inlet, outlet):
-        monkeypatch.setattr(module, "Liveness", partial(Liveness, lost=3600.0))
+    timings(silence=3600.0)
 
 
 def expected(count: int) -> list[tuple[int, str]]:

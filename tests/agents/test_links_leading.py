@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -145,9 +145,10 @@ def test_the_thread_of_the_link_goes_on_at_once_when_it_is_needed() -> None:
 
 def test_whoever_begins_to_lead_at_the_last_moment_is_the_only_one_who_receives(
     monkeypatch: pytest.MonkeyPatch,
+    timings: Callable[..., None],
 ) -> None:
     """The thread of the link has seen by then that nobody leads, and would receive besides."""
-    monkeypatch.setattr(leading, "_LONGEST", 0.001)
+    timings(lead_look=0.001)
     begun, ended = threading.Event(), threading.Event()
 
     def receive() -> bool:
@@ -171,7 +172,7 @@ def test_whoever_begins_to_lead_at_the_last_moment_is_the_only_one_who_receives(
             self._begins = begins
 
     monkeypatch.setattr(leading, "Leading", Late)
-    monkeypatch.setattr(leading, "ABSENCE", 0.0)
+    timings(lead_absence=0.0)
     lent = Lent()
     leader = threading.Thread(target=lambda: lent.leading.lead(receive), daemon=True)
     lent.thread.start()

@@ -6,11 +6,10 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from pzc.agents.links import pipe as pipes
 from pzc.agents.links.pipe import Pipe
 from pzc.agents.sockets.stream import INLINE, Stream
 from pzc.protocol.errors import AgentClosed, LocalProtocolError, PeerLost
@@ -127,9 +126,9 @@ def test_a_message_goes_behind_an_answer_that_came_just_before_it(link: Link, fi
 
 
 def test_a_reader_that_takes_no_answers_is_given_up(
-    link: Link, monkeypatch: pytest.MonkeyPatch, files: list[int]
+    link: Link, timings: Callable[..., None], files: list[int]
 ) -> None:
-    monkeypatch.setattr(pipes, "MAX_BEHIND", 1000)
+    timings(answers_behind=1000)
     link.pipe.push(message(bytes(HUGE)), files[0])
     for _ in range(1000 // len(packed())):
         link.stream.send(message(), soon())

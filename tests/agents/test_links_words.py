@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -142,8 +142,8 @@ def test_an_observer_may_link() -> None:
         assert reader.take(1)[0].content == 1
 
 
-def test_a_publisher_has_a_bounded_number_of_links(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pzc.agents.links.linking.MAX_LINKS", 1)
+def test_a_publisher_has_a_bounded_number_of_links(agent: Agent, timings: Callable[..., None]) -> None:
+    timings(links=1)
     with UnixReader(agent, wish("t")), pytest.raises(Refused, match="1 links"):
         UnixReader(agent, wish("t"))
 

@@ -10,6 +10,7 @@ import zmq
 
 from pzc.agents.sockets import loop as loops
 from pzc.agents.sockets.loop import Loop
+from pzc.protocol import limits
 
 from tests.agents.calling import TIMEOUT
 
@@ -122,7 +123,7 @@ def test_no_work_and_no_end_is_lost_when_threads_take_over_again_and_again(loop:
 
     def work(number: int) -> None:
         if number % 10 == 0:
-            pause.wait(loops.TAKE_OVER * 2)
+            pause.wait(limits.current.io_take_over * 2)
         worked.append(number)
 
     def end(number: int) -> None:
@@ -140,8 +141,8 @@ def test_no_work_and_no_end_is_lost_when_threads_take_over_again_and_again(loop:
     assert sorted(worked) == sorted(ended) == list(range(100))
 
 
-def test_the_thread_that_stands_by_sleeps_and_is_woken(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "_STAND_BY", 0.0)
+def test_the_thread_that_stands_by_sleeps_and_is_woken(loop: Loop, timings: Callable[..., None]) -> None:
+    timings(io_stand_by=0.0)
     ended, pause = threading.Event(), threading.Event()
     loop.call(lambda: run_aside(loop, int, ended.set))
     assert ended.wait(TIMEOUT)

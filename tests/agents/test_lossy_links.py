@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Callable
 
 import pytest
 
 from pzc import Agent, Gap, Protocol, Subscription
-from pzc.agents.notifying import presence
 
 from tests.contract.rigs.peers import (
     KEY,
@@ -48,9 +48,10 @@ def _subscribe_behind(reader: Agent, publisher: Agent, forwarder: Forwarder) -> 
 
 def test_a_publisher_that_stays_away_is_lost_once_and_heard_again_when_it_returns(
     monkeypatch: pytest.MonkeyPatch,
+    timings: Callable[..., None],
 ) -> None:
-    monkeypatch.setattr(presence, "LOST_AFTER", 0.05)
-    monkeypatch.setattr(presence, "RETRY_AFTER", 0.05)
+    timings(silence=0.05)
+    timings(publisher_retry=0.05)
     lost: queue.SimpleQueue[str] = queue.SimpleQueue()
     gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
     with Agent(protocol=Protocol(KEY)) as reader:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pzc import Agent, Protocol, drop, latest
 from pzc.agents.links.pipe import Pipe
-from pzc.agents.notifying import rounds
-from pzc.agents.notifying import subscription as subscription_module
 from pzc.agents.sockets.stream import Stream
 
 from tests.agents.test_links_faults import break_connections
@@ -86,9 +85,8 @@ def test_without_its_unix_socket_it_goes_on_over_tcp_with_all_accounted_for() ->
         assert subscription.transport == "tcp"
 
 
-def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((subscription_module, "QUICK"), (rounds, "TURN")):
-        monkeypatch.setattr(module, name, 100.0)  # also on a machine that is busy
+def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_bundle(timings: Callable[..., None]) -> None:
+    timings(quick_call=100.0, callback_turn=100.0)  # also on a machine that is busy
     got = Inbox()
     with Agent(protocol=Protocol(KEY)) as publisher, stranger() as reader:
         small = reader.subscribe(publisher.rep_endpoint, "t", got, policy=latest(1))

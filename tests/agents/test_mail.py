@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Any
@@ -17,7 +18,6 @@ from pzc import (
     SubscriptionClosed,
     mailbox,
 )
-from pzc.agents.mail import posting
 from pzc.agents.mail.words import read_caller, read_commands
 from pzc.testing import Timings
 
@@ -46,8 +46,8 @@ def test_what_a_removed_mailbox_missed_is_told() -> None:
         assert [(gap.first, gap.last) for gap in subscription.gaps] == [(2, 2)]
 
 
-def test_a_publication_that_found_no_room_in_time_is_not_published(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting, "BLOCK_TIMEOUT", 0.1)
+def test_a_publication_that_found_no_room_in_time_is_not_published(timings: Callable[..., None]) -> None:
+    timings(mail_block=0.1)
     with publisher_and_reader() as (publisher, agent):
         policy = mailbox(max_messages=1, when_full="block")
         subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=policy)

@@ -16,7 +16,6 @@ from pzc import Agent, Policy, PolicyRefused, Protocol, Subscription, mailbox
 from pzc.agents.mail import readers
 from pzc.agents.mail.place import Place
 from pzc.agents.mail.places import Places
-from pzc.delivery import orders
 
 from tests.agents.inside import forget_silent_readers
 from tests.contract.rigs.mailing import delivered, publisher_and_reader
@@ -120,9 +119,9 @@ MANY = [f"key-{number}" for number in range(50)]
 
 
 @pytest.fixture
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> int:
+def small_batches(timings: Callable[..., None]) -> int:
     """Of so many commands."""
-    monkeypatch.setattr(orders, "MAX_COMMANDS", 8)
+    timings(mail_commands=8)
     return 8
 
 
@@ -256,9 +255,9 @@ def test_closing_a_subscription_of_many_keys_leaves_nothing() -> None:
 
 
 def test_more_keys_than_a_mailbox_may_have_leave_other_subscriptions_as_they_are(
-    monkeypatch: pytest.MonkeyPatch,
+    timings: Callable[..., None],
 ) -> None:
-    monkeypatch.setattr(orders, "MAX_SUBSCRIPTIONS", 20)
+    timings(mail_subscriptions=20)
     with publisher_and_reader() as (publisher, agent):
         subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY[:10])
         with pytest.raises(PolicyRefused, match="at most 20"):

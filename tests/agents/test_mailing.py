@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from pzc import Agent, Protocol, mailbox
-from pzc.agents.mail import mailing, posting
+from pzc.agents.mail import mailing
 from pzc.agents.mail.bursts import Burst, Missed
 from pzc.agents.mail.drafts import Draft
 from pzc.agents.mail.mailing import Mailing
@@ -160,9 +160,9 @@ class Sink:
 
 
 def test_small_notifications_gather_for_readers_of_frames_and_for_no_others(
-    monkeypatch: pytest.MonkeyPatch,
+    timings: Callable[..., None],
 ) -> None:
-    monkeypatch.setattr(posting, "GATHERING", 3600.0)
+    timings(mail_gathering=3600.0)
     sink, inbox = Sink(), Inbox()
     with publisher_and_reader() as (publisher, agent), Agent(protocol=Protocol(KEY)) as other:
         agent.subscribe(

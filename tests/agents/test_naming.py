@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 
 from pzc import Agent, PeerLost, Proxy, UnknownName, discover
-from pzc.agents.calling import requests
 from pzc.agents.calling.remote import RemoteObject
 from pzc.agents.naming import participants
 from pzc.discovery.events import Appeared, Conflict, Vanished
@@ -39,9 +39,9 @@ def test_a_proxy_that_learns_its_members_anew_comes_along_when_the_server_moves(
 
 
 def test_nobody_is_asked_for_the_result_of_a_call_to_an_agent_that_is_elsewhere(
-    monkeypatch: pytest.MonkeyPatch,
+    timings: Callable[..., None],
 ) -> None:
-    monkeypatch.setattr(requests, "RECOVER", PATIENCE)
+    timings(call_recovery=PATIENCE)
     began, release = threading.Event(), threading.Event()
 
     class Busy(Agent):

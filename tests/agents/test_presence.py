@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ from pzc import (
     Protocol,
 )
 from pzc.agents import wire
-from pzc.agents.notifying import presence
 from pzc.agents.serving import control
 from pzc.protocol.ids import Stamp
 
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.usefixtures("broadcast")
 
 
 def test_lost_is_told_once_and_only_to_its_subscriptions(
-    publisher: Agent, reader: Agent, monkeypatch: pytest.MonkeyPatch
+    publisher: Agent, reader: Agent, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(presence, "LOST_AFTER", 0.05)
+    timings(silence=0.05)
     told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     with Agent(protocol=Protocol(KEY)) as doomed:
         for agent, topic in ((doomed, "a"), (doomed, "b"), (publisher, "c")):

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
@@ -105,8 +105,8 @@ def test_a_child_that_ends_before_it_serves_is_told_with_its_exit_code(how: str,
         Server.serve_in_process(Made, (how,))
 
 
-def test_a_child_that_does_not_start_in_time_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "START_TIMEOUT", 0.01)
+def test_a_child_that_does_not_start_in_time_is_ended(timings: Callable[..., None]) -> None:
+    timings(process_start=0.01)
     with pytest.raises(PeerLost, match=r"did not start within 0\.01 s"):
         Server.serve_in_process(Made)
 

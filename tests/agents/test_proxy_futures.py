@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
@@ -110,8 +110,9 @@ def test_a_future_that_fails_later_fails_here(futures: tuple[Futures, Proxy]) ->
 
 def test_a_future_outlives_the_servers_patience_with_one_question(
     monkeypatch: pytest.MonkeyPatch,
+    timings: Callable[..., None],
 ) -> None:
-    monkeypatch.setattr("pzc.agents.serving.results.ASK_TIMEOUT", 0.01)
+    timings(result_wait=0.01)
     target, asked = Futures(), threading.Semaphore(0)
     ask = Results.ask
 

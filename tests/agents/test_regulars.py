@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import pytest
 
 from pzc import Key, Keyring, Protocol, Role, Server
-from pzc.agents.serving import regulars
 from pzc.agents.serving.execution import PROOFS
 from pzc.agents.wire import now_ms
 from pzc.protocol.frames import PZC01, Kind
@@ -185,9 +185,9 @@ def test_a_client_of_the_same_id_with_a_new_epoch_is_known_anew(
 
 
 def test_the_table_is_bounded_and_forgets_who_was_not_heard_for_longest(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+    client: Client, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(regulars, "MAX_REGULARS", 4)
+    timings(short_cuts=4)
     others = [Client(client.server, os.urandom(16).hex()) for _ in range(6)]
     for other in others:
         assert other.ask()[1] == client.ask()[1] == "return"

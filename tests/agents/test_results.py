@@ -13,6 +13,7 @@ from pzc.agents.serving.calls import Call, Caller
 from pzc.agents.serving.replies import Frames
 from pzc.agents.serving.results import Results, outcome_of
 from pzc.agents.sockets.loop import Loop, Timer
+from pzc.protocol import limits
 from pzc.protocol.keyring import Key
 
 from tests.agents.calling import KEY
@@ -97,9 +98,9 @@ def test_the_answer_is_refused_for_another_key(kept: Results, protocol: Protocol
 
 
 def test_the_oldest_answers_go_first_when_there_are_too_many(
-    kept: Results, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+    kept: Results, protocol: Protocol, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(results, "MAX_KEPT", 3)
+    timings(results_kept=3)
     for number in range(5):
         kept.keep(Call(str(number), ME), RECEIVER, answered(protocol, number, str(number)))
     assert len(kept) == 3
@@ -109,9 +110,9 @@ def test_the_oldest_answers_go_first_when_there_are_too_many(
 
 
 def test_the_oldest_answers_go_first_when_they_have_too_many_bytes(
-    kept: Results, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+    kept: Results, protocol: Protocol, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(results, "MAX_BYTES", 3000)
+    timings(result_bytes=3000)
     for number in range(5):
         kept.keep(Call(str(number), ME), RECEIVER, answered(protocol, b"x" * 1000, str(number)))
     assert 0 < len(kept) < 3
@@ -119,9 +120,9 @@ def test_the_oldest_answers_go_first_when_they_have_too_many_bytes(
 
 
 def test_answers_to_one_id_again_and_again_do_not_use_the_room_up(
-    kept: Results, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+    kept: Results, protocol: Protocol, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(results, "MAX_BYTES", 3000)
+    timings(result_bytes=3000)
     for _ in range(10):
         kept.keep(Call("id", ME), RECEIVER, answered(protocol, b"x" * 1000))
     kept.keep(Call("other", ME), RECEIVER, answered(protocol, b"y" * 1000, "other"))
@@ -186,9 +187,9 @@ def test_an_unknown_result_is_refused(kept: Results) -> None:
 
 
 def test_a_result_is_forgotten_after_a_while(
-    kept: Results, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+    kept: Results, protocol: Protocol, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(results, "KEEP", 0.0)
+    timings(result_kept=0.0)
     kept.register(Call("old", ME), done())
     with pytest.raises(Refused):
         asked(kept, "old")
@@ -197,9 +198,9 @@ def test_a_result_is_forgotten_after_a_while(
 
 
 def test_a_running_result_is_not_forgotten(
-    kept: Results, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+    kept: Results, protocol: Protocol, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(results, "KEEP", 0.0)
+    timings(result_kept=0.0)
     kept.register(Call("id", ME), Future())
     kept.keep(Call("other", ME), RECEIVER, answered(protocol))
     assert len(kept) == 1
@@ -209,7 +210,7 @@ def test_a_question_about_a_running_result_is_answered_pending_in_time(kept: Res
     future: Future[int] = Future()
     kept.register(Call("id", ME), future)
     answers = asked(kept)
-    clock.fire(results.ASK_TIMEOUT)
+    clock.fire(limits.current.result_wait)
     assert answers == [PENDING]
     future.set_result(7)
     assert answers == [PENDING]
@@ -221,7 +222,7 @@ def test_an_answered_question_is_not_answered_pending_as_well(kept: Results, clo
     kept.register(Call("id", ME), future)
     answers = asked(kept)
     future.set_result(7)
-    clock.fire(results.ASK_TIMEOUT)
+    clock.fire(limits.current.result_wait)
     assert answers == [RETURN_7]
 
 
@@ -235,10 +236,8 @@ def test_the_questions_of_a_dead_agent_are_dropped_and_its_result_is_not(kept: R
     assert asked(kept, caller=Caller("successor", None, "")) == [RETURN_7]
 
 
-def test_when_too_many_are_running_one_more_is_refused(
-    kept: Results, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(results, "MAX_RUNNING", 2)
+def test_when_too_many_are_running_one_more_is_refused(kept: Results, timings: Callable[..., None]) -> None:
+    timings(running_futures=2)
     kept.register(Call("a", ME), Future())
     kept.register(Call("b", ME), Future())
     with pytest.raises(Refused, match="2 futures of this server are still running"):

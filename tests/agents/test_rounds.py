@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from pzc.agents.dispatch import Executor
-from pzc.agents.notifying import rounds as module
 from pzc.agents.notifying.rounds import rounds
 
 from tests.contract.rigs.peers import TIMEOUT
@@ -63,9 +62,9 @@ def test_what_is_left_after_one_call_each_is_called_for_by_the_executor(executor
 
 
 def test_when_the_turn_is_over_the_rest_of_the_round_is_called_by_the_executor(
-    executor: Executor, monkeypatch: pytest.MonkeyPatch
+    executor: Executor, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(module, "TURN", 0.0)
+    timings(callback_turn=0.0)
     first, second = Caller(executor), Caller(executor)
     start_here(first, second)
     assert first.called.get(timeout=TIMEOUT) is threading.current_thread()

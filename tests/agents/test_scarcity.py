@@ -7,6 +7,7 @@ import errno
 import logging
 import socket
 import time
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
@@ -115,8 +116,8 @@ def knock(agent: Agent) -> socket.socket:
     return made
 
 
-def test_a_fast_lane_that_cannot_accept_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fastlane, "PAUSE", 3600.0)
+def test_a_fast_lane_that_cannot_accept_rests(timings: Callable[..., None]) -> None:
+    timings(scarcity_pause=3600.0)
     with Agent(protocol=Protocol(KEY)) as agent, knock(agent) as client:
         with Hog():
             client.connect(f"\0pzc/{agent.agent_id}")
@@ -127,9 +128,9 @@ def test_a_fast_lane_that_cannot_accept_rests(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_fast_lane_that_rested_says_so_once_and_accepts_when_it_can(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    timings: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(fastlane, "PAUSE", 0.01)
+    timings(scarcity_pause=0.01)
     with Agent(protocol=Protocol(KEY)) as agent, knock(agent) as client:
         with Hog():
             client.connect(f"\0pzc/{agent.agent_id}")
@@ -141,11 +142,12 @@ def test_a_fast_lane_that_rested_says_so_once_and_accepts_when_it_can(
 
 def test_a_fast_lane_without_threads_closes_the_connection_and_accepts_when_it_can(
     monkeypatch: pytest.MonkeyPatch,
+    timings: Callable[..., None],
 ) -> None:
     def none_left(self: object) -> NoReturn:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(fastlane, "PAUSE", 0.01)
+    timings(scarcity_pause=0.01)
     with Agent(protocol=Protocol(KEY)) as agent:
         with monkeypatch.context() as patch, knock(agent) as client:
             patch.setattr(fastlane.Connection, "start", none_left)

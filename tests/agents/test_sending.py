@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import zmq
@@ -40,9 +40,9 @@ def test_messages_of_eight_threads_stay_whole(bench: Bench) -> None:
         assert mine == [b"1%d.%d" % (thread, turn) for turn in range(200)]
 
 
-def test_news_that_comes_while_others_send_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_news_that_comes_while_others_send_is_told(bench: Bench, timings: Callable[..., None]) -> None:
     """Whoever sends takes the sign of it away from the descriptor."""
-    monkeypatch.setattr(sending_module, "TAIL", NEVER)
+    timings(send_tail=NEVER)
     bench.loop.run(bench.sending.start)
     over = threading.Event()
 
@@ -132,10 +132,10 @@ def test_nobody_waits_for_whoever_uses_the_socket(bench: Bench) -> None:
 
 
 def test_a_thread_that_sends_all_the_time_does_not_keep_news_from_the_io_thread(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]
 ) -> None:
     """Which may never find the socket unused: whoever uses it receives for it."""
-    monkeypatch.setattr(sending_module, "LOOK", math.inf)
+    timings(send_look=math.inf)
     bench.loop.run(bench.sending.start)
     real = sending_module.send_parts
 

@@ -74,11 +74,11 @@ class Waited:
 
 
 def test_whoever_sends_when_too_much_waits_already_waits_for_the_socket(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]
 ) -> None:
     reader = with_reader(bench)
-    monkeypatch.setattr(sending_module, "WAITING", 5)
-    monkeypatch.setattr(sending_module, "PATIENCE", NEVER)
+    timings(send_waiting=5)
+    timings(send_patience=NEVER)
     lock = Waited(bench.sending._using)
     monkeypatch.setattr(bench.sending, "_using", lock)
     assert lock.acquire()
@@ -95,11 +95,11 @@ def test_whoever_sends_when_too_much_waits_already_waits_for_the_socket(
 
 
 def test_what_waits_beyond_the_patience_of_its_sender_is_sent_all_the_same(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, timings: Callable[..., None]
 ) -> None:
     reader = with_reader(bench)
-    monkeypatch.setattr(sending_module, "WAITING", 5)
-    monkeypatch.setattr(sending_module, "PATIENCE", 0.001)
+    timings(send_waiting=5)
+    timings(send_patience=0.001)
     with bench.sending._using:
         send_all(bench, numbered(20))
     assert bench.sending.send(message(b"20"), time.monotonic())
@@ -108,12 +108,12 @@ def test_what_waits_beyond_the_patience_of_its_sender_is_sent_all_the_same(
 
 
 def test_whoever_sends_in_the_middle_of_its_own_message_never_waits(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]
 ) -> None:
     """It would wait for itself."""
     reader = with_reader(bench)
-    monkeypatch.setattr(sending_module, "WAITING", 5)
-    monkeypatch.setattr(sending_module, "PATIENCE", NEVER)
+    timings(send_waiting=5)
+    timings(send_patience=NEVER)
     real = sending_module.send_parts
 
     def interrupted(socket: zmq.Socket[bytes], route: Sequence[bytes], frames: Sequence[Buffer]) -> None:
@@ -172,9 +172,9 @@ def test_what_others_gave_to_an_interrupted_sender_is_sent_without_another_one(
 
 
 def test_news_that_an_interrupted_sender_kept_from_the_io_thread_is_told(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(sending_module, "TAIL", NEVER)
+    timings(send_tail=NEVER)
     bench.loop.run(bench.sending.start)
 
     def come() -> None:
@@ -206,9 +206,9 @@ def test_what_is_given_behind_the_last_message_of_a_socket_is_not_said_to_be_sen
 
 
 def test_what_comes_for_the_io_thread_waits_in_the_socket_while_that_is_busy(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(sending_module, "LOOK", 0.0)
+    timings(send_look=0.0)
     bench.loop.run(bench.sending.start)
     count = 3 * sending_module._MOST
     with busy(bench):

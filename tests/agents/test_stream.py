@@ -7,18 +7,18 @@ import resource
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 from pzc import CallTimeout, PeerLost
 from pzc.agents.sockets.stream import INLINE, Stream, peer_pid, peer_uid
+from pzc.protocol import limits
 from pzc.protocol.errors import LocalProtocolError
 from pzc.protocol.frames import MAX_CONTENT, Buffer
 from pzc.shm import pool
 from pzc.shm.blocks import available
-from pzc.shm.pool import MAX_BLOCKS
 from pzc.shm.private import Private
 
 from tests.agents.calling import TIMEOUT
@@ -77,7 +77,9 @@ def test_what_a_receiver_writes_neither_its_sender_nor_the_next_message_sees(
 
 def test_over_eight_messages_that_are_held_are_copied_over_the_socket(ends: tuple[Stream, Stream]) -> None:
     one, two = ends
-    held = [hand_over(one, two, bytes([number]) * LARGE) for number in range(MAX_BLOCKS + 2)]
+    held = [
+        hand_over(one, two, bytes([number]) * LARGE) for number in range(limits.current.shared_blocks + 2)
+    ]
     assert one.inlined == 2
     assert [bytes(content) for content in held] == [bytes([n]) * LARGE for n in range(len(held))]
 
@@ -85,7 +87,7 @@ def test_over_eight_messages_that_are_held_are_copied_over_the_socket(ends: tupl
 def test_blocks_that_were_given_back_are_used_again(ends: tuple[Stream, Stream]) -> None:
     one, two = ends
     for _ in range(5):
-        held = [hand_over(one, two, bytes(LARGE)) for _ in range(MAX_BLOCKS)]
+        held = [hand_over(one, two, bytes(LARGE)) for _ in range(limits.current.shared_blocks)]
         held.clear()
         hand_over(two, one)  # brings the news
     assert one.inlined == 0
@@ -93,7 +95,7 @@ def test_blocks_that_were_given_back_are_used_again(ends: tuple[Stream, Stream])
 
 def test_nothing_is_given_back_without_a_message(ends: tuple[Stream, Stream]) -> None:
     one, two = ends
-    for _ in range(MAX_BLOCKS + 1):
+    for _ in range(limits.current.shared_blocks + 1):
         hand_over(one, two, bytes(LARGE))
     assert one.inlined == 1
     assert one.idle()
@@ -140,7 +142,7 @@ def test_many_messages_leave_no_descriptor(ends: tuple[Stream, Stream]) -> None:
     for number in range(300):
         both(LARGE + 1000 * number)
     # Each end keeps a few warm blocks of its own and knows those of the other.
-    assert len(os.listdir("/proc/self/fd")) <= before + 4 * 3 * MAX_BLOCKS
+    assert len(os.listdir("/proc/self/fd")) <= before + 4 * 3 * limits.current.shared_blocks
     for _ in range(pool.LATELY + 5):
         both(LARGE)
     assert len(os.listdir("/proc/self/fd")) <= before
@@ -236,8 +238,8 @@ def test_a_peer_that_goes_in_the_middle_of_a_message_is_lost(
         stream.receive(soon(), NEVER)
 
 
-def test_a_message_is_sent_in_parts_while_the_peer_reads_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "MAX_BLOCKS", 0)
+def test_a_message_is_sent_in_parts_while_the_peer_reads_slowly(timings: Callable[..., None]) -> None:
+    timings(shared_blocks=0)
     one, two = socket.socketpair()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     stream, content, received = Stream(one), os.urandom(300_000), bytearray()

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from pzc import PeerLost
 from pzc.agents.sockets.stream import INLINE, Stream
+from pzc.protocol import limits
 from pzc.protocol.errors import RemoteProtocolError
 from pzc.protocol.frames import MAX_CONTENT
 from pzc.shm.blocks import Block, available
-from pzc.shm.pool import MAX_BLOCKS
 
 from tests.agents.streaming import HEAD, IN_BLOCK, LARGE, NEVER, WITH_FD, attached, in_block, packed, soon
 
@@ -60,7 +60,7 @@ def refused(raw: tuple[Stream, socket.socket], text: str) -> None:
         ((1, 0, 1, 1, 129, 1, 1, 0, 0), "impossible lengths"),
         ((1, 0, 1, 1, 1, 513, 1, 0, 0), "impossible lengths"),
         ((1, 0, 1, 1, 1, 1, MAX_CONTENT + 1, 0, 0), "impossible lengths"),
-        ((1, 0, 1, 1, 1, 1, 1, 0, 2 * MAX_BLOCKS + 1), "17 notes"),
+        ((1, 0, 1, 1, 1, 1, 1, 0, 2 * limits.current.shared_blocks + 1), "17 notes"),
         ((1, 0, 1, 1, 1, 1, 1, 5, 0), "block 5 does not go with the flags"),
         ((1, 1, 1, 1, 1, 1, 1, 0, 0), "block 0 does not go with the flags"),
     ],
@@ -121,9 +121,9 @@ def test_a_block_that_was_not_given_back_is_refused(raw: tuple[Stream, socket.so
 
 def test_a_ninth_block_is_refused(raw: tuple[Stream, socket.socket], block: Block) -> None:
     stream, peer = raw
-    for number in range(1, MAX_BLOCKS + 2):
+    for number in range(1, limits.current.shared_blocks + 2):
         peer.sendmsg([in_block(LARGE, number)], attached(block.fd))
-    for _ in range(MAX_BLOCKS):
+    for _ in range(limits.current.shared_blocks):
         stream.receive(soon(), NEVER)
     refused(raw, "over 8 are kept")
 

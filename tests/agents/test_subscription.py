@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -18,7 +19,6 @@ from pzc import (
     mailbox,
 )
 from pzc.agents.dispatch import Executor
-from pzc.agents.notifying import following
 
 from tests.agents.subscriptions import EPOCH, Make, feed, note
 from tests.contract.rigs.peers import TIMEOUT, Inbox, balance, run_threads
@@ -159,9 +159,9 @@ def test_notifications_that_overtake_the_confirmation_are_sorted_out_by_it(make:
 
 
 def test_what_arrives_before_the_confirmation_is_bounded_and_counted(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+    make: Make, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(following, "MAX_EARLY", 3)
+    timings(early_notifications=3)
     subscription = make()
     subscription.hold()
     feed(subscription, 1, 5)

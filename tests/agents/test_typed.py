@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from pzc import Agent
-from pzc.agents.naming import announcing
 from pzc.agents.notifying.gathering import Gathering
 
 from tests.contract.rigs.pairs import eventually
@@ -21,9 +20,9 @@ def reader() -> Iterator[Agent]:
 
 
 def test_a_question_without_news_is_answered_and_asked_again(
-    reader: Agent, monkeypatch: pytest.MonkeyPatch
+    reader: Agent, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(announcing, "HELD", 0.01)
+    timings(type_question=0.01)
     with Agent() as meter:
         subscription = reader.subscribe(meter.rep_endpoint, "reading", type="Sound")
         before = meter.statistics()["counts"]["requests"]

@@ -4,7 +4,6 @@ import pytest
 
 from pzc.delivery.mail import (
     ALL,
-    MAX_COMMANDS,
     Answered,
     Applied,
     Batch,
@@ -20,6 +19,7 @@ from pzc.delivery.mail import (
 )
 from pzc.delivery.mailboxes import Mailboxes
 from pzc.delivery.policies import Policy, drop, mailbox
+from pzc.protocol import limits
 from pzc.protocol.errors import PolicyRefused, RemoteProtocolError
 from pzc.protocol.limits import Limits
 
@@ -171,7 +171,7 @@ def test_what_is_not_said_again_in_a_series_is_gone_when_it_ends_and_the_rest_mi
         Commands(0, (), mailbox()),
         Commands(1, (), drop()),
         Commands(1, [Command(ALL, "key")], mailbox()),
-        Commands(1, [Command("t")] * (MAX_COMMANDS + 1), mailbox()),
+        Commands(1, [Command("t")] * (limits.current.mail_commands + 1), mailbox()),
     ],
 )
 def test_a_batch_that_cannot_be_opens_nothing(batch: Commands) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -10,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import PolicyRefused
-from pzc.delivery import orders as module
 from pzc.delivery.collector import Collector
 from pzc.delivery.mail import CommandRequest
 from pzc.delivery.mailboxes import Mailboxes
@@ -118,8 +118,8 @@ def test_the_publisher_s_word_on_another_batch_settles_nothing() -> None:
     assert not orders.settled
 
 
-def test_more_keys_than_a_mailbox_may_have_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_SUBSCRIPTIONS", 5)
+def test_more_keys_than_a_mailbox_may_have_change_nothing(timings: Callable[..., None]) -> None:
+    timings(mail_subscriptions=5)
     orders = Orders()
     orders.order("t", ["a", "b", "c"], True)
     with pytest.raises(PolicyRefused, match="at most 5 topics and keys, not 6"):
@@ -135,8 +135,8 @@ def test_more_keys_than_a_mailbox_may_have_change_nothing(monkeypatch: pytest.Mo
     }  # fmt: skip
 
 
-def test_more_commands_than_a_batch_holds_go_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_COMMANDS", 4)
+def test_more_commands_than_a_batch_holds_go_in_several(timings: Callable[..., None]) -> None:
+    timings(mail_commands=4)
     orders = Orders()
     orders.order("t", [str(number) for number in range(6)], True)
     orders.order("u", [None, "a"], True)

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from pzc import Agent, Protocol
-from pzc.agents.mail import reader
 from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.schema import segments
+from pzc.testing import Timings
 
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.processes import Forge, Hand, Workers
@@ -95,8 +95,10 @@ class Recording:
 
 @contextmanager
 def recording(directory: str, endpoint: str, options: dict[str, Any]) -> Iterator[Recording]:
-    reader.PATIENCE = 0.5  # what a killed publisher does not answer is asked again soon
-    with Recorder(directory, [endpoint], name="r", protocol=Protocol(KEY), **options) as recorder:
+    with (
+        Timings(mail_patience=0.5),  # what a killed publisher does not answer is asked again soon
+        Recorder(directory, [endpoint], name="r", protocol=Protocol(KEY), **options) as recorder,
+    ):
         yield Recording(recorder)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.protocol import batch, signing
+from pzc.protocol import signing
 from pzc.protocol.batch import Batch, Prepared, Tags
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
@@ -48,8 +48,8 @@ def test_a_request_makes_no_series() -> None:
     assert known.open(*asked) is None
 
 
-def test_series_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "CAPACITY", 2)
+def test_series_are_forgotten_when_there_are_too_many(timings: Callable[..., None]) -> None:
+    timings(known_series=2)
     codec, known = Codec(Keyring.from_key("lab")), Batch()
     made = [series(codec, topic) for topic in "abc"]
     for first, _ in made:

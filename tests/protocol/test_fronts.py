@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -91,8 +92,8 @@ def test_an_array_with_a_known_front_goes_into_the_memory_that_is_given() -> Non
         np.testing.assert_array_equal(np.frombuffer(frame[-64:], "f8"), np.full(8, float(number)))
 
 
-def test_no_more_is_remembered_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fronts, "_MOST", 3)
+def test_no_more_is_remembered_than_its_bound(timings: Callable[..., None]) -> None:
+    timings(known_fronts=3)
     for size in range(1, 9):
         encoded(np.zeros(size))
     assert 0 < len(fronts._known) <= 3

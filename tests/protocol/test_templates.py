@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -100,8 +101,8 @@ def test_a_buffer_of_another_size_is_refused_as_before() -> None:
         serializers.decode("buffers", shorter, trusted=False)
 
 
-def test_no_more_is_remembered_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templates, "_MOST", 3)
+def test_no_more_is_remembered_than_its_bound(timings: Callable[..., None]) -> None:
+    timings(known_templates=3)
     for size in range(1, 9):
         decoded(np.zeros(size))
     assert len(templates._known) <= 3

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -10,9 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
+from pzc.protocol import limits
 from pzc.shm import pool as pools
 from pzc.shm.blocks import Block, address_of, available
-from pzc.shm.pool import MAX_BLOCKS, Borrowed, Pool
+from pzc.shm.pool import Borrowed, Pool
 from pzc.shm.private import Private
 
 from tests.effort import many
@@ -126,13 +127,13 @@ def test_a_block_is_not_used_again_while_its_writer_holds_a_view(connection: Con
 
 
 def test_what_was_allocated_and_never_sent_goes_back(connection: Connection) -> None:
-    for _ in range(3 * MAX_BLOCKS):
+    for _ in range(3 * limits.current.shared_blocks):
         assert connection.writer.allocate(SIZE) is not None
     assert len(connection.blocks()) == 1
 
 
 def test_over_eight_blocks_are_not_had(connection: Connection) -> None:
-    held = [connection.send(b"x" * SIZE) for _ in range(MAX_BLOCKS)]
+    held = [connection.send(b"x" * SIZE) for _ in range(limits.current.shared_blocks)]
     assert connection.send_if_possible(b"x" * SIZE) is None
     assert connection.writer.allocate(SIZE) is None
     held.pop()
@@ -140,10 +141,8 @@ def test_over_eight_blocks_are_not_had(connection: Connection) -> None:
     assert connection.send(b"y" * SIZE)[0] == ord("y")
 
 
-def test_the_bytes_of_all_blocks_have_a_bound(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pools, "MAX_BYTES", 1 << 20)
+def test_the_bytes_of_all_blocks_have_a_bound(connection: Connection, timings: Callable[..., None]) -> None:
+    timings(shared_bytes=1 << 20)
     held = connection.writer.allocate(900_000)
     assert connection.writer.allocate(900_000) is None
     del held
@@ -151,9 +150,9 @@ def test_the_bytes_of_all_blocks_have_a_bound(
 
 
 def test_free_blocks_make_room_for_one_of_another_size(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(pools, "MAX_BYTES", 1_000_000)
+    timings(shared_bytes=1_000_000)
     for size in (SIZE, 900_000, SIZE):
         connection.send(b"x" * size)
         connection.give_back()
@@ -161,9 +160,9 @@ def test_free_blocks_make_room_for_one_of_another_size(
 
 
 def test_the_bytes_that_nobody_uses_have_a_bound(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, timings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(pools, "MAX_FREE_BYTES", 1 << 20)
+    timings(free_bytes=1 << 20)
     held = [connection.send(b"x" * 400_000) for _ in range(5)]
     held.clear()
     connection.give_back()
@@ -226,9 +225,9 @@ def test_an_unknown_block_is_neither_mapped_nor_let_go(connection: Connection) -
 
 def test_descriptors_that_are_kept_have_a_bound(connection: Connection) -> None:
     block = Block.create(SIZE)
-    for block_id in range(MAX_BLOCKS):
+    for block_id in range(limits.current.shared_blocks):
         connection.reader.add(block_id, os.dup(block.fd))
-    for block_id in (0, MAX_BLOCKS):
+    for block_id in (0, limits.current.shared_blocks):
         with pytest.raises(ValueError, match="came twice, or over 8"):
             connection.reader.add(block_id, block.fd)
     block.close()
@@ -332,8 +331,8 @@ class Holders(RuleBasedStateMachine):
 
     @invariant()
     def bounds_hold(self):
-        assert len(self.connection.blocks()) <= MAX_BLOCKS
-        assert len(self.connection.reader._fds) <= MAX_BLOCKS
+        assert len(self.connection.blocks()) <= limits.current.shared_blocks
+        assert len(self.connection.reader._fds) <= limits.current.shared_blocks
 
     def teardown(self):
         self.connection.close()

@@ -4,7 +4,7 @@ import gc
 import os
 import resource
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -153,8 +153,8 @@ def test_a_content_over_that_bound_is_refused_and_not_worth_a_wait() -> None:
     assert (ring.full, ring.refused) == (False, 1)
 
 
-def test_the_bytes_that_nobody_uses_have_a_bound(ring: Ring, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rings, "MAX_FREE_BYTES", 2 << 20)
+def test_the_bytes_that_nobody_uses_have_a_bound(ring: Ring, timings: Callable[..., None]) -> None:
+    timings(free_bytes=2 << 20)
     large = Ring(8)
     for slot in [publish(large, "a", size=400_000) for _ in range(8)]:
         large.end(slot.block, "a")
@@ -162,10 +162,8 @@ def test_the_bytes_that_nobody_uses_have_a_bound(ring: Ring, monkeypatch: pytest
     large.close()
 
 
-def test_three_free_blocks_are_kept_however_large_they_are(
-    ring: Ring, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rings, "MAX_FREE_BYTES", 1 << 16)
+def test_three_free_blocks_are_kept_however_large_they_are(ring: Ring, timings: Callable[..., None]) -> None:
+    timings(free_bytes=1 << 16)
     slots = [publish(ring, "a", size=400_000) for _ in range(4)]
     for slot in slots:
         ring.end(slot.block, "a")
