@@ -10,6 +10,7 @@ import pytest
 
 from pzc import Notification, ReceiveTimeout, block, drop, latest
 
+from tests.contract.acceptance import acceptance
 from tests.contract.rigs.pairs import (
     LONG,
     OUTSIDE,
@@ -29,6 +30,7 @@ over_a_wire = pytest.mark.parametrize("way", OUTSIDE)
 
 @every_way
 @pytest.mark.parametrize("slots", [1, 4, 32])
+@acceptance("E1")
 def test_a_reader_that_never_reads_lets_as_many_publications_return_as_it_has_slots(
     way: str, slots: int
 ) -> None:
@@ -39,6 +41,7 @@ def test_a_reader_that_never_reads_lets_as_many_publications_return_as_it_has_sl
 
 @every_way
 @pytest.mark.parametrize("slots", [1, 4, 32])
+@acceptance("E1")
 def test_as_many_more_publications_return_as_were_read(way: str, slots: int) -> None:
     with pair() as (publisher, reader):
         policy = block(timeout=TIMEOUT, slots=slots)
@@ -54,6 +57,7 @@ def test_as_many_more_publications_return_as_were_read(way: str, slots: int) -> 
 
 @every_way
 @pytest.mark.parametrize("large", [False, True])
+@acceptance("E2")
 def test_of_two_readers_one_that_leaves_with_unread_ones_does_not_stop_the_other(
     way: str, large: bool
 ) -> None:
@@ -75,6 +79,7 @@ def test_of_two_readers_one_that_leaves_with_unread_ones_does_not_stop_the_other
 
 
 @every_way
+@acceptance("E3")
 def test_a_slice_that_is_kept_never_changes(way: str) -> None:
     with pair() as (publisher, reader):
         publisher.advertise("t", buffers=4)
@@ -143,6 +148,7 @@ def _unpickled(filler: bytes) -> str:
 
 @over_a_wire
 @pytest.mark.parametrize("size", [10, 200_000])
+@acceptance("E4")
 def test_a_content_is_unpickled_once_for_all_subscriptions(way: str, size: int) -> None:
     Counting.count = 0
     with pair() as (publisher, reader):
@@ -179,6 +185,7 @@ def test_all_subscriptions_see_one_object(way: str) -> None:
 
 @every_way
 @pytest.mark.parametrize("policy", [drop(5), latest(5)])
+@acceptance("C1")
 def test_of_a_lossy_subscription_everything_was_received_or_dropped(way: str, policy: Any) -> None:
     with pair() as (publisher, reader):
         subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=policy, transport=way)

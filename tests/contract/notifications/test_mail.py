@@ -20,6 +20,7 @@ from pzc import (
     mailbox,
 )
 
+from tests.contract.acceptance import acceptance
 from tests.contract.rigs.mailing import (
     ReaderProcess,
     delivered,
@@ -191,6 +192,7 @@ def test_a_named_mailbox_that_another_process_takes_is_lost() -> None:
             second.wait(lambda: second.found == [("t", 0)])
 
 
+@acceptance("R4")
 def test_a_restarted_publisher_is_one_gap() -> None:
     with Agent(protocol=Protocol(KEY)) as agent:
         first = Agent(protocol=Protocol(KEY))

@@ -13,6 +13,7 @@ import psutil
 
 from pzc import Agent, Notification, Protocol, Subscription, mailbox
 
+from tests.contract.acceptance import acceptance
 from tests.contract.rigs.mailing import publisher_and_reader
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT, Child
@@ -44,6 +45,7 @@ def counted() -> Iterator[Callable[[], int]]:
         sys.setprofile(None)
 
 
+@acceptance("R1")
 def test_two_thousand_keys_take_two_connections() -> None:
     with Child() as child, Agent(protocol=Protocol(KEY), discovery=False) as agent:
         port = int(child.rep.rpartition(":")[2])

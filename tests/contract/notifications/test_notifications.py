@@ -11,6 +11,7 @@ import zmq
 
 from pzc import Agent, Protocol, latest
 
+from tests.contract.acceptance import acceptance
 from tests.contract.rigs.peers import (
     ENDPOINTS,
     KEY,
@@ -32,6 +33,7 @@ def test_of_200_fresh_pairs_each_gets_what_is_published_right_after_subscribe() 
             assert balance(subscription) == 1
 
 
+@acceptance("G6")
 def test_of_200_fresh_pairs_each_gets_what_is_published_once_there_is_a_subscriber() -> None:
     for number in range(200):
         with Agent() as publisher, Agent() as reader:

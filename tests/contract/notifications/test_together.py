@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from tests.agents.together import KINDS, MANY, MIXED, together
+from tests.contract.acceptance import acceptance
 from tests.contract.rigs.evidence import digest, payload
-from tests.contract.rigs.processes import Forge, Hand, Workers
+from tests.contract.rigs.processes import Hand, Workers
+from tests.contract.rigs.together import KINDS, MIXED, together
 
 COMPLETE = ("block", "mailbox")
 LOSSY = ("latest", "broadcast")
+PATIENT = {"silence": 3600.0}
+"""Nobody who stands still is taken for dead, however slow this machine is."""
+
 SECOND = " again"
 """A second subscription of each kind, in the same process as the first one."""
 
 
 @pytest.fixture
-def hands(forge: Forge, workers: Workers) -> dict[str, Hand]:
+def hands(workers: Workers) -> dict[str, Hand]:
     """A publisher, in whose process the ``block`` reader is, and processes for the others."""
-    made = {name: Hand(forge, make=together) for name in ("publisher", "latest", "mailbox", "broadcast")}
-    for hand in made.values():
-        workers.callback(hand.kill)
+    names = ("publisher", "latest", "mailbox", "broadcast")
+    made = {name: workers.begin(together, timings=PATIENT) for name in names}
     return {**made, "block": made["publisher"]}
 
 
@@ -36,17 +39,19 @@ def expected(sizes: list[int], first: int = 1) -> list[tuple[int, str]]:
     return [(number, digest(payload(number, size))) for number, size in enumerate(sizes, first)]
 
 
+@acceptance("X1", "E4")
+@pytest.mark.parametrize("sizes", [MIXED[:1000], pytest.param(MIXED, marks=pytest.mark.slow)], ids=len)
 def test_of_four_kinds_of_readers_two_get_everything_in_order_and_two_count_what_they_miss(
-    hands: dict[str, Hand],
+    hands: dict[str, Hand], sizes: list[int]
 ) -> None:
-    publisher, whole = hands["publisher"], expected(MIXED)
+    publisher, whole, many = hands["publisher"], expected(sizes), len(sizes)
     subscribe(hands, *KINDS)
-    assert publisher.ask("publish_counted", MIXED) == MANY
+    assert publisher.ask("publish_counted", sizes) == many
     for kind in KINDS:
         numbers: set[int] = set()
         for name in (kind, kind + SECOND):
-            received, dropped, found = hands[kind].ask("account", name, MANY)
-            assert received + dropped == MANY
+            received, dropped, found = hands[kind].ask("account", name, many)
+            assert received + dropped == many
             assert len(found) == received
             if kind in COMPLETE:
                 assert (dropped, found) == (0, whole)
@@ -59,28 +64,22 @@ def test_of_four_kinds_of_readers_two_get_everything_in_order_and_two_count_what
     assert publisher.ask("unpickled_numbers") == {}
 
 
-def test_nobody_waits_for_a_reader_of_the_latest_that_stands_still(hands: dict[str, Hand]) -> None:
+@acceptance("X2")
+@pytest.mark.parametrize(
+    "beside", [("block", "mailbox", "broadcast"), ("mailbox", "broadcast")], ids=["", "no block"]
+)
+def test_nobody_waits_for_a_reader_of_the_latest_that_stands_still(
+    hands: dict[str, Hand], beside: tuple[str, ...]
+) -> None:
+    """One that did would wait until the end: the reader goes on when all the others have everything."""
     publisher, sizes = hands["publisher"], MIXED[:3000]
-    publisher.ask("be_patient")
-    subscribe(hands, *KINDS)
-    publisher.ask("watch_waits")
+    subscribe(hands, "latest", *beside)
     hands["latest"].freeze()
     assert publisher.ask("publish_counted", sizes) == len(sizes)
-    assert publisher.ask("waits").keys() <= {"inproc"}
-    for kind in COMPLETE:
+    for kind in set(beside) & set(COMPLETE):
         assert hands[kind].ask("account", kind, len(sizes)) == (len(sizes), 0, expected(sizes))
     hands["latest"].thaw()
     for kind in LOSSY:
         received, dropped, found = hands[kind].ask("account", kind, len(sizes))
         assert received + dropped == len(sizes)
         assert set(found) <= set(expected(sizes))
-
-
-def test_without_a_reader_that_is_waited_for_no_publication_waits(hands: dict[str, Hand]) -> None:
-    publisher, sizes = hands["publisher"], MIXED[:3000]
-    publisher.ask("be_patient")
-    subscribe(hands, "latest", "mailbox", "broadcast")
-    publisher.ask("watch_waits")
-    hands["latest"].freeze()
-    assert publisher.ask("publish_counted", sizes) == len(sizes)
-    assert publisher.ask("waits") == {}

@@ -1,4 +1,4 @@
-"""Workers for readers of all kinds at once: contents that count their unpickling, publications that waited."""
+"""Workers for readers of all kinds at once: contents that count their unpickling."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pzc import Agent, Policy, Protocol, drop, latest, mailbox
-from pzc.agents.links.turns import Turn
 
-from tests.agents.inside import Inside
 from tests.contract.rigs.evidence import payload
 from tests.contract.rigs.pairs import LONG
 from tests.contract.rigs.peers import KEY
-from tests.contract.rigs.workers import RANDOM_TCP
+from tests.contract.rigs.workers import RANDOM_TCP, Worker
 
 LARGE = 200_000
 MANY = 10_000
@@ -46,10 +44,8 @@ def _unpickle(number: int, array: Any) -> Any:
     return array
 
 
-class Together(Inside):
-    """A worker whose publications tell for whom they waited."""
-
-    waited: Counter[str]
+class Together(Worker):
+    """A worker whose contents count how often they are unpickled."""
 
     def publish_counted(self, sizes: list[int], first: int = 1) -> int:
         """As `publish` of topic ``t``, with contents that count."""
@@ -61,21 +57,6 @@ class Together(Inside):
     def unpickled_numbers(self) -> dict[int, int]:
         """How often each was unpickled here."""
         return dict(Made.unpickled)
-
-    def watch_waits(self) -> None:
-        """From now on, count the publications that wait, by the transports of the readers that they wait for."""
-        outlets, self.waited = self.agent._outlets, Counter()
-        wait = outlets.wait
-
-        def counted(turn: Turn) -> None:
-            self.waited.update({"mailbox"} if turn.full else {leg.outlet.kind for leg in turn.blocked})
-            wait(turn)
-
-        outlets.wait = counted  # type: ignore[method-assign]
-
-    def waits(self) -> dict[str, int]:
-        """What `watch_waits` has counted."""
-        return dict(self.waited)
 
 
 @contextmanager
