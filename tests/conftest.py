@@ -38,7 +38,7 @@ WHEEL = {
         "test_transports.py",
     ),
     "notifications": ("test_mail.py", "test_notifications.py"),
-    "console": ("test_keys.py", "test_ls.py", "test_main.py", "test_serve.py", "test_stubs.py"),
+    "commands": ("test_keys.py", "test_ls.py", "test_main.py", "test_serve.py", "test_stubs.py"),
     "examples": ("test_lab_demo.py",),
     "pipeline": (
         "test_commands.py",
