@@ -239,14 +239,16 @@ def run_backfill(args: argparse.Namespace) -> int:
 @contextmanager
 def _work(args: argparse.Namespace) -> Iterator[tuple[SparkSession, Settings]]:
     from ..pipeline.decoding.decode import make_decoder
-    from ..pipeline.schema import segments
+    from ..pipeline.forms import check_journal
     from ..pipeline.spark.cluster import ready_workers
     from ..pipeline.spark.limits import read_limits
     from ..pipeline.tables.batches import Settings
+    from ..pipeline.tables.ledger import Ledger
 
     journal = Path(args.origin) if args.source == JOURNAL else None
     if journal is not None:
-        segments(journal)  # what is wrong is said before Spark takes its seconds
+        check_journal(journal)  # what is wrong is said before Spark takes its seconds
+    Ledger.read(args.tables, round(args.window * 1e6))
     limits = () if args.limits is None else tuple(read_limits(args.limits))
     everything = getattr(args, "publish_alarms", False)
     announced = frozenset(limit.rule for limit in limits if limit.publish or everything)

@@ -22,13 +22,17 @@ def _opener(path: str, flags: int) -> int:
     return os.open(path, flags, FILE)
 
 
-def make_private(folder: Path) -> None:
+def make_private(folder: Path) -> list[Path]:
     """Make a folder and those above it that are absent; one that exists keeps its mode.
+
+    Returns:
+        Those that were absent, from the top.
 
     Raises:
         OSError: when it cannot be made.
     """
     if folder.is_dir():
-        return
-    make_private(folder.parent)
+        return []
+    made = make_private(folder.parent)
     folder.mkdir(mode=FOLDER, exist_ok=True)
+    return [*made, folder]

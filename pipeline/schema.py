@@ -26,6 +26,11 @@ except ImportError as exc:
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
+FORM_KEY = b"pzc.journal"
+"""Where a segment tells its form."""
+
+JOURNAL_FORM = 1
+
 FRAMES = ("header", "serializer", "content", "msgid", "signature")
 """Names of the columns that hold frames 0 to 4."""
 
@@ -52,7 +57,7 @@ JOURNAL = pa.schema(
         pa.field("key_id", pa.string()),
         pa.field("content_ref", pa.string()),
     ],
-    metadata={"pzc.journal": "1"},
+    metadata={FORM_KEY: str(JOURNAL_FORM)},
 )
 """One row per notification as recorded. ``content_ref`` is the SHA-256 (hex) of a content that is
 kept under ``blobs/`` and whose ``content`` column is empty; else null."""

@@ -19,8 +19,8 @@ from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..durable import sync_folder
 from ..private import open_private
-from .segments import sync_folder
 
 MAX_WAITING = 10_000
 """Gaps that wait to be written; of more than that only the number of messages is kept."""

@@ -35,8 +35,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ConfigError, JournalError
+from ..durable import make_folder
 from ..locking import lock_file
-from ..private import make_private
 from .rows import JournalRow, Rows
 from .segments import BLOB_BYTES, last_offset, prepare, remove_leftovers, write_segment
 
@@ -102,7 +102,7 @@ class Journal:
         self._flying = Rows()  # being written
         self._oldest = self._not_before = 0.0
         try:
-            make_private(self.directory)
+            make_folder(self.directory)
             self._lock: int | None = lock_file(
                 self.directory / f".lock-{recorder}", "another process records under this name"
             )

@@ -22,6 +22,7 @@ from ...delivery.sequences import Sequence
 from ...protocol.errors import CallTimeout, JournalError, ProtocolError
 from .. import missing
 from ..decoding.decode import make_decoder
+from ..forms import check_journal
 from ..schema import FRAMES, segment_recorder, segments
 
 try:
@@ -36,6 +37,9 @@ _ROWS = 1000
 """Rows of a segment that are in memory at a time."""
 
 _COLUMNS = [*FRAMES, "received_at", "publisher", "name", "epoch", "topic", "sequence", "content_ref"]
+
+_MOST_TOLD = 20
+"""Kinds of failures that are said."""
 
 
 @dataclass
@@ -78,6 +82,7 @@ class Replay:
     def __init__(
         self, directory: str | Path, *, speed: float | None = 1.0, protocol: Protocol | None = None
     ) -> None:
+        check_journal(directory)
         self._paths = segments(directory)
         self._speed = speed
         self.topics = _sources(self._paths)
@@ -87,6 +92,7 @@ class Replay:
         self._decoder = make_decoder(protocol.codec.keyring, journal=directory)
         self._sequences: defaultdict[tuple[str, str], Sequence] = defaultdict(Sequence)
         self.counts = Replayed()
+        self._told: set[tuple[str, str, type[Exception]]] = set()
         self.agents: dict[str, Agent] = {}
         try:
             for name, publisher in self.topics:
@@ -137,7 +143,7 @@ class Replay:
             envelope, content = self._decoder.open([row[name] or b"" for name in FRAMES], row["content_ref"])
         except Exception as exc:  # whatever is wrong with a row is its reason
             self.counts.refused += 1
-            logger.warning("a row of %s is not published: %s", row["name"] or row["publisher"], exc)
+            self._warn("a row", row["name"] or row["publisher"], exc)
             return
         sequence = self._sequences[envelope.sender, envelope.topic]
         if envelope.sequence and not sequence.observe(envelope.epoch, envelope.sequence)[0]:
@@ -150,7 +156,14 @@ class Replay:
             self.counts.published += 1
         except (ProtocolError, TypeError, CallTimeout) as exc:
             self.counts.unsent += 1
-            logger.warning("a notification of %s is not published: %s", envelope.topic, exc)
+            self._warn("a notification", envelope.topic, exc)
+
+    def _warn(self, what: str, whose: str, error: Exception) -> None:
+        """Say the first failure of a kind; they are counted, and a wrong key fails for every row."""
+        kind = what, whose, type(error)
+        if kind not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(kind)
+            logger.warning("%s of %s is not published, nor are others like it: %s", what, whose, error)
 
     def close(self) -> None:
         """Stop the agents."""

@@ -18,6 +18,8 @@ from typing import Any, BinaryIO
 
 from ...protocol.errors import JournalError
 from .. import missing
+from ..durable import sync_folder
+from ..forms import check_segment
 from ..private import make_private, open_private
 from ..schema import blob_path, segment_name, segments
 from .rows import Rows
@@ -190,17 +192,6 @@ def _durably(temporary: Path, target: Path, write: Callable[[BinaryIO], object])
         raise
 
 
-def sync_folder(folder: Path) -> None:
-    """Let what was renamed in a folder survive a loss of power."""
-    if os.name == "nt":  # Windows cannot open a folder; a rename there is journalled by NTFS
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def remove_leftovers(directory: Path, recorder: str) -> None:
     """Remove what a recorder that was killed has left unfinished."""
     for path in directory.iterdir():
@@ -214,14 +205,15 @@ def last_offset(directory: Path, recorder: str) -> int:
     """The highest offset of a recorder; -1 when it has none.
 
     Raises:
-        JournalError: when its last segment cannot be read.
+        JournalError: when its last segment cannot be read, or is of a newer form.
     """
     finished = segments(directory, recorder)
     if not finished:
         return -1
     first, last = finished[-1]
     try:
-        rows: int = pq.read_metadata(last).num_rows
+        about = pq.read_metadata(last)
     except (OSError, pa.ArrowException) as exc:
         raise JournalError(f"segment {last} cannot be read: {exc}") from exc
-    return first + rows - 1
+    check_segment(last, about.metadata)
+    return first + about.num_rows - 1

@@ -29,9 +29,10 @@ from pathlib import Path
 from ...protocol import limits
 from ...protocol.errors import JournalError
 from .. import missing
+from ..durable import sync_folder
 from ..schema import all_segments, compacted_name, segments
 from .compaction import Piece, next_run
-from .segments import merge_segments, sync_folder
+from .segments import merge_segments
 
 try:
     import pyarrow as pa

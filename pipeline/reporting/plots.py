@@ -20,6 +20,7 @@ try:
     from matplotlib import rc_context
     from matplotlib.dates import DateFormatter, YearLocator
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogFormatter
 except ImportError as exc:
     raise missing(exc.name or "matplotlib", "demo") from exc
 
@@ -150,8 +151,10 @@ def bars(labels: list[str], groups: dict[str, list[float]], unit: str) -> Figure
             axes.bar_label(
                 drawn, [f"{n:.3g}" if np.isfinite(n) else "" for n in shown], padding=3, fontsize=8
             )
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:g}")
+        if any(n and n > 0 for numbers in groups.values() for n in numbers):
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.4)))
         axes.margins(x=0.15)
         axes.set_yticks(rows + height * (len(groups) - 1) / 2, labels)
         axes.invert_yaxis()

@@ -25,6 +25,7 @@ from urllib.parse import unquote
 from ...protocol.errors import JournalError
 from .. import missing
 from ..decoding.decode import Decoder
+from ..forms import check_journal
 from ..schema import (
     ALARMS,
     DAMAGED,
@@ -105,8 +106,9 @@ def read_journal(spark: SparkSession, directory: str | Path) -> DataFrame:
         directory: a path that every worker reaches.
 
     Raises:
-        JournalError: when the directory does not exist.
+        JournalError: when the directory does not exist, or the journal is of a newer form.
     """
+    check_journal(directory)
     return read_segments(spark, [path for _, path in segments(Path(directory).absolute())])
 
 

@@ -153,6 +153,8 @@ def _common(ui: bool, driver_memory: str) -> dict[str, str]:
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
         "spark.sql.session.timeZone": "UTC",
+        # Spark's own default is INT96, nanoseconds without a zone, which other readers take for local time.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "pzc-warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",

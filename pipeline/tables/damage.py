@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .. import missing
+from ..forms import check_segment
 from ..schema import JOURNAL, segment_recorder
 from .ledger import Damage, Ledger
 from .ranges import Ranges
@@ -29,6 +30,9 @@ def find_damage(paths: Iterable[Path], ledger: Ledger, found_at: int) -> list[Da
         paths: of segments that a batch has taken.
         ledger: with the offsets of that batch.
         found_at: µs since 1970.
+
+    Raises:
+        JournalError: for a segment of a newer form.
     """
     known = {damage.file for damage in ledger.damaged}
     found = [
@@ -49,6 +53,7 @@ def _damage(path: Path, ledger: Ledger, found_at: int) -> Damage | None:
         return None
     except (OSError, pa.ArrowException) as exc:
         return Damage(path.name, None, 0, _line(exc), found_at)
+    check_segment(path, told.metadata)
     rows: int = told.num_rows
     handled = ledger.offsets.get(segment_recorder(path))
     read = (

@@ -23,7 +23,8 @@ from urllib.parse import unquote, urlparse
 
 from ...protocol.errors import ConfigError
 from .. import missing
-from ..schema import JOURNAL, ddl, segments
+from ..forms import check_journal
+from ..schema import JOURNAL, ddl
 from ..source import SourceListener, read_stream
 from ..source.offsets import Offset, read_offset
 from ..source.options import read_options
@@ -86,13 +87,13 @@ class JournalFeed:
         max_files: segments of one batch at most.
 
     Raises:
-        JournalError: when there is no journal.
+        JournalError: when there is no journal, or it is of a newer form.
     """
 
     name = "pzc-journal"
 
     def __init__(self, journal: str | Path, max_files: int = MAX_FILES) -> None:
-        segments(journal)
+        check_journal(journal)
         self._journal, self._max_files = Path(journal).absolute(), max_files
         # Another one when the journal has moved; the ledger knows what is done.
         self.checkpoint = f"{CHECKPOINT}/{_short(os.fsencode(self._journal))}"

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from .. import missing
+from ..durable import sync_file
 from ..private import make_private, open_private
 from ..schema import ALARMS, NOTIFICATIONS, QUARANTINE
 from .summary import codes, joined, micros
@@ -79,11 +80,7 @@ class Files:
         """Finish all files; their places below the stage."""
         for place, (temporary, writer) in self._open.items():
             writer.close()
-            descriptor = os.open(temporary, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync_file(temporary)
             os.replace(temporary, self._stage / place)
         return list(self._open)
 

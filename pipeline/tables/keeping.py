@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import missing
-from ..private import make_private, open_private
+from ..durable import make_folder, replace_file, sync_folder, write_file
+from ..private import make_private
 from ..schema import DAMAGED, GAPS, RESTARTS, STATISTICS, WINDOWS
 from .files import agent_of
-from .ledger import Ledger, Window, replace_file
+from .ledger import Ledger, Window
 from .sketch import Figures
 
 try:
@@ -56,14 +57,16 @@ def clear_stage(root: Path) -> Path:
 
 
 def move_in(root: Path, files: Iterable[str]) -> None:
-    """Move staged files to their tables."""
-    made: set[Path] = set()
+    """Move staged files, which are on disk, to their tables; they are there for good when this returns."""
+    folders: set[Path] = set()
     for place in files:
         target = root / place
-        if target.parent not in made:
-            make_private(target.parent)
-            made.add(target.parent)
+        if target.parent not in folders:
+            make_folder(target.parent)
+            folders.add(target.parent)
         os.replace(root / STAGE / place, target)
+    for folder in folders:
+        sync_folder(folder)
 
 
 def remove_unfinished(root: Path, ledger: Ledger) -> int:
@@ -99,10 +102,18 @@ def days_of(root: Path, name: str) -> set[str]:
 
 
 def remove_days(root: Path, days: Iterable[str]) -> None:
-    """Remove days from the tables of rows."""
-    for day in days:
-        for name in ROWS:
-            shutil.rmtree(root / name / f"date={day}", ignore_errors=True)
+    """Remove days from the tables of rows, for good."""
+    some = list(days)
+    for name in ROWS:
+        remove_days_of(root / name, some)
+
+
+def remove_days_of(table: Path, days: Iterable[str]) -> None:
+    """Remove days from one table, for good."""
+    if table.is_dir():
+        for day in days:
+            shutil.rmtree(table / f"date={day}", ignore_errors=True)
+        sync_folder(table)
 
 
 def agents_of(root: Path, name: str, day: str) -> set[str]:
@@ -117,8 +128,8 @@ def write_small(root: Path, ledger: Ledger) -> None:
     _replace(root / "statistics", STATISTICS, list(_statistics(ledger)))
     _replace(root / "damaged", DAMAGED, list(_damaged(ledger)))
     for name in ROWS:
-        make_private(root / name)
-    make_private(root / "windows")
+        make_folder(root / name)
+    make_folder(root / "windows")
 
 
 def stage_windows(
@@ -133,8 +144,9 @@ def stage_windows(
     for day, rows in days.items():
         place = f"windows/{day_folder(day)}/{named}.parquet"
         make_private((stage / place).parent)
-        with open_private(stage / place, "wb") as file:
-            pq.write_table(pa.Table.from_pylist(rows, WINDOWS), file)
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_pylist(rows, WINDOWS), sink)
+        write_file(stage / place, sink.getvalue().to_pybytes())
         found.append(place)
     return found
 
@@ -241,7 +253,7 @@ def _damaged(ledger: Ledger) -> Iterator[dict[str, Any]]:
 
 def _replace(folder: Path, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
     """Write a table of one file."""
-    make_private(folder)
+    make_folder(folder)
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, schema), sink)
     content = sink.getvalue().to_pybytes()

@@ -9,7 +9,6 @@ one before it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from typing import Any
 import msgspec
 
 from ...protocol.errors import JournalError
-from ..private import open_private
+from ..durable import replace_file
+from ..forms import check_form
 from .ranges import Ranges, Span
 from .sketch import Figures
 from .summary import Cell, Part, Report
@@ -72,6 +72,10 @@ class Damage(msgspec.Struct, array_like=True):
     read: int
     reason: str
     found: int
+
+
+class _Form(msgspec.Struct):
+    form: object = None
 
 
 class _Content(msgspec.Struct):
@@ -134,20 +138,31 @@ class Ledger:
 
         Args:
             folder: of the tables.
-            width: of the windows in µs; open windows of another width are dropped.
+            width: of the windows in µs.
 
         Raises:
-            JournalError: when it cannot be read; says what to do.
+            JournalError: when it cannot be read, is of a newer form, or has open windows of another width;
+                says what to do.
         """
         path = folder / LEDGER
         try:
-            found = msgspec.msgpack.decode(path.read_bytes(), type=_Content)
+            content = path.read_bytes()
+            form = msgspec.msgpack.decode(content, type=_Form).form
         except FileNotFoundError:
             return cls(width)
         except (OSError, msgspec.MsgspecError) as exc:
+            raise _unreadable(path, exc) from exc
+        check_form(path, form, _FORMAT)
+        try:
+            found = msgspec.msgpack.decode(content, type=_Content)
+        except msgspec.MsgspecError as exc:
+            raise _unreadable(path, exc) from exc
+        if found.windows and found.width != width:
+            own, other = f"{found.width / 1e6:g}", f"{width / 1e6:g}"
             raise JournalError(
-                f"{path} cannot be read: {exc}; remove it, and the next run counts what is stored"
-            ) from exc
+                f"{path} has {len(found.windows)} open windows of {own} s, which windows of {other} s would "
+                f"discard: give --window {own}, or make other tables"
+            )
         made = cls(width)
         made.query, made.batch, made.runs = found.query, found.batch, found.runs
         made.heard, made.damaged = found.heard, found.damaged
@@ -156,8 +171,8 @@ class Ledger:
         made.seen = {key: Ranges(one.runs) for key, one in made.series.items()}
         made.topics = {(publisher, topic): one for publisher, topic, one in found.topics}
         if found.width == width:
-            made.windows = {(publisher, topic, place): one for publisher, topic, place, one in found.windows}
             made.closed = found.closed
+        made.windows = {(publisher, topic, place): one for publisher, topic, place, one in found.windows}
         made.too_late = found.too_late
         made.upto = {(publisher, epoch, topic): upto for publisher, epoch, topic, upto in found.upto}
         return made
@@ -350,14 +365,8 @@ class Ledger:
         return found
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Put a file in place of the one before, durably."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with open_private(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+def _unreadable(path: Path, error: Exception) -> JournalError:
+    return JournalError(f"{path} cannot be read: {error}; remove it, and the next run counts what is stored")
 
 
 def _runs_by_key(report: Report) -> dict[Key, Ranges]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import logging
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from .. import missing
+from ..durable import replace_file
 from ..schema import NOTIFICATIONS, QUARANTINE, ddl
 from .batches import Batch, Settings, commit, stage_rows
 from .filing import REPORTED, Recount
@@ -20,6 +20,7 @@ from .keeping import (
     move_in,
     new_run,
     remove_days,
+    remove_days_of,
     remove_unfinished,
     stage_windows,
     stored_runs,
@@ -118,7 +119,7 @@ def replace_days(
     run = new_run()
     staged = stage_rows(spark, rows, root, ledger, bare, label(run, 0), again=True)
     marker = root / REMAKING
-    marker.write_text(f"{days[0]} to {days[-1]}", encoding="utf-8")
+    replace_file(marker, f"{days[0]} to {days[-1]}".encode())
     remove_days(root, map(str, days))
     made = commit(root, ledger, staged, bare, run, 0)
     _keep_counts(before, ledger)
@@ -145,8 +146,7 @@ def _replace_windows(
         if start in days and key not in ledger.windows:
             closed.append((key, window))
     places = stage_windows(root / STAGE, label(run, 0), closed, ledger.width)
-    for day in days:
-        shutil.rmtree(root / "windows" / f"date={day}", ignore_errors=True)
+    remove_days_of(root / "windows", map(str, days))
     move_in(root, places)
 
 

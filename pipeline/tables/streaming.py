@@ -23,8 +23,8 @@ from typing import Any
 
 from ...protocol.errors import JournalError
 from .. import missing
+from ..durable import make_folder
 from ..locking import lock_file
-from ..private import make_private
 from ..schema import NOTIFICATIONS, ddl
 from ..spark import jobs
 from ..spark.limits import violations
@@ -245,7 +245,7 @@ def refuse_half_made(root: Path) -> None:
 def claimed(directory: str | Path) -> Iterator[Path]:
     """The folder of tables, for one process at a time."""
     root = Path(directory).absolute()
-    make_private(root)
+    make_folder(root)
     held = lock_file(root / _LOCK, f"another process works on the tables in {directory}")
     try:
         yield root

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -14,6 +16,7 @@ from pzc.testing import Running, Timings, command
 
 from tests.contract.findings.marks import finding
 
+pa: Any = pytest.importorskip("pyarrow")
 pq: Any = pytest.importorskip("pyarrow.parquet")
 
 TIMEOUT = 20.0
@@ -104,3 +107,121 @@ def test_a_damaged_segment_does_not_stop_the_compaction_of_others(tmp_path: Path
         f"segment-recorder-{50:016d}",
         f"segment-recorder-{80:016d}.parquet",
     ]
+
+
+def of_form(journal: Path, form: bytes) -> Path:
+    """The journal with a newest segment that says of itself that it has another form."""
+    path = max(journal.glob("*.parquet"))
+    table = pq.read_table(path)
+    assert table.schema.metadata == {b"pzc.journal": b"1"}
+    pq.write_table(table.replace_schema_metadata({"pzc.journal": form}), path)
+    return path
+
+
+@finding("3.27")
+@pytest.mark.parametrize("form", [b"2", b"0", b"one"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("record", "nobody*", "--journal", "{journal}"),
+        ("replay", "{journal}", "--speed", "max"),
+        ("pipeline", "run", "{journal}", "{tables}", "--once"),
+        ("pipeline", "backfill", "{journal}", "{tables}", "--from", "2026-01-01", "--to", "2026-01-01"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_a_journal_of_another_form_is_refused_by_every_command(
+    tmp_path: Path, arguments: tuple[str, ...], form: bytes
+) -> None:
+    path = of_form(a_journal(tmp_path / "journal", 2), form)
+    places = {"journal": tmp_path / "journal", "tables": tmp_path / "tables"}
+    outcome = command(*(text.format(**places) for text in arguments), environment=ALONE)
+    assert (outcome.status, outcome.out) == (1, "")
+    assert f"{path} has form " in outcome.err
+    assert form.decode() in outcome.err
+    assert "use the version that wrote it" in outcome.err
+
+
+@finding("3.27")
+@pytest.mark.parametrize("form", [b"\x02", b"\x00", b"\xc0", b"\xa3one"])
+def test_tables_with_a_ledger_of_another_form_are_refused(tmp_path: Path, form: bytes) -> None:
+    journal, tables = a_journal(tmp_path / "journal", 1), tmp_path / "tables"
+    tables.mkdir()
+    (tables / "pipeline.ledger").write_bytes(b"\x82\xa4form" + form + b"\xa4runs\x01")
+    outcome = command("pipeline", "run", str(journal), str(tables), "--once", environment=ALONE)
+    assert (outcome.status, outcome.out) == (1, "")
+    assert f"{tables / 'pipeline.ledger'} has form " in outcome.err
+    assert "remove it" not in outcome.err
+
+
+COUNTS = ["epochs", "count", "missing", "late", "duplicates", "values"]
+FIGURES = ["rate_hz", "age_min_ms", "age_mean_ms", "age_max_ms", "age_p99_ms", "min", "max", "mean", "std"]
+
+
+def statistics_of(tables: Path, ages: list[tuple[float, float]]) -> None:
+    """Tables of topics that have these mean and p99 ages, and nothing else."""
+    moment = pa.timestamp("us", tz="UTC")
+    schema = pa.schema(
+        [(name, pa.string()) for name in ("publisher", "name", "topic")]
+        + [(name, pa.int64()) for name in COUNTS]
+        + [(name, moment) for name in ("first_sent", "last_sent")]
+        + [(name, pa.float64()) for name in FIGURES]
+    )
+    rows = [
+        {
+            **dict.fromkeys(COUNTS, 1),
+            **dict.fromkeys(FIGURES, 1.5),
+            "publisher": "p",
+            "name": "psu",
+            "topic": f"topic{number}",
+            "first_sent": 0,
+            "last_sent": 1,
+            "age_mean_ms": mean,
+            "age_p99_ms": most,
+            "age_max_ms": most,
+        }
+        for number, (mean, most) in enumerate(ages)
+    ]
+    for name in ("notifications", "statistics"):
+        (tables / name).mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema), tables / "statistics" / "all.parquet")
+
+
+AGES = {
+    "within a decade": [(2000.0, 3000.0), (2500.0, 9000.0)],
+    "over many": [(0.02, 3e5)],
+    "one point": [(1.5, 1.5)],
+    "none that a logarithm shows": [(0.0, 0.0), (-3.0, -1.0)],
+    "nothing": [],
+}
+
+
+@finding("3.31")
+@pytest.mark.parametrize("ages", AGES.values(), ids=AGES)
+@pytest.mark.filterwarnings("error")
+@pytest.mark.allow_leaks("matplotlib keeps the fonts that it draws with open")
+def test_the_axes_of_a_report_are_plain_numbers(tmp_path: Path, ages: list[tuple[float, float]]) -> None:
+    statistics_of(tmp_path / "tables", ages)
+    outcome = command("report", str(tmp_path / "tables"), environment=ALONE)
+    assert (outcome.status, outcome.err) == (0, "")
+    page = Path(outcome.out.strip()).read_text(encoding="utf-8")
+    drawn = [
+        base64.b64decode(each).decode() for each in re.findall(r"data:image/svg\+xml;base64,([^\"]+)", page)
+    ]
+    assert len(drawn) == (2 if ages else 0)
+    texts = [text for each in drawn for text in re.findall(r"<!-- (.*?) -->", each)]
+    assert not [text for text in texts if "$" in text or "\\" in text]
+    if ages == AGES["within a decade"]:
+        assert {text for text in texts if re.fullmatch(r"[\d.e+]+", text)} & {"2000", "3000", "4000", "6000"}
+
+
+@finding("3.32")
+def test_a_wrong_key_is_said_once_by_a_replay(tmp_path: Path) -> None:
+    journal = a_journal(tmp_path / "journal", 30)
+    outcome = command(
+        "replay", str(journal), "--speed", "max", environment={**ALONE, "PZC_KEY": "0123456789abcdef"}
+    )
+    assert outcome.status == 1
+    lines = outcome.err.splitlines()
+    assert lines[-1].endswith("300 rows did not verify or decode")
+    assert len(lines) == 2, outcome.err

@@ -1,0 +1,52 @@
+"""Files and folders that are still there after a loss of power, from the return of these functions on.
+
+The content of a file is on disk once the file was fsynced, its name once its folder was.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .private import make_private, open_private
+
+
+def sync_file(path: Path) -> None:
+    """Let what was written to a file survive; OSError when the disk refuses."""
+    _sync(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Let what was made, renamed or removed in a folder survive; OSError when the disk refuses."""
+    if os.name != "nt":  # Windows cannot open a folder; a rename there is journalled by NTFS
+        _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file, whose name survives only when its folder is synchronised then; OSError as above."""
+    with open_private(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put a file in place of the one before; OSError as above."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    write_file(temporary, content)
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """As `private.make_private`, for good; OSError as above."""
+    for made in make_private(folder):
+        sync_folder(made.parent)

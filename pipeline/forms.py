@@ -1,0 +1,60 @@
+"""The form of what is on the disk: what a newer version of this package has written is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..protocol.errors import JournalError
+from . import missing
+from .schema import FORM_KEY, JOURNAL_FORM, segment_recorder, segments
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+
+def check_form(path: Path, form: object, known: int) -> None:
+    """Refuse a form that this version does not know.
+
+    Args:
+        path: of the file.
+        form: as the file tells it.
+        known: the newest one that can be read; all from 1 on can.
+
+    Raises:
+        JournalError: says what to do.
+    """
+    if isinstance(form, bool) or not isinstance(form, int) or not 1 <= form <= known:
+        raise JournalError(
+            f"{path} has form {form!r:.20}, and this version of pzc reads forms up to {known}: "
+            "use the version that wrote it, or a newer one"
+        )
+
+
+def check_segment(path: Path, metadata: Mapping[bytes, bytes] | None) -> None:
+    """Refuse a segment of a newer form; error as `check_form`.
+
+    Args:
+        path: of the segment.
+        metadata: of its schema.
+    """
+    told = (metadata or {}).get(FORM_KEY, b"1")
+    check_form(path, int(told) if told.isdigit() else told.decode(errors="replace"), JOURNAL_FORM)
+
+
+def check_journal(directory: str | Path) -> None:
+    """Refuse a journal whose newest segments are of a newer form.
+
+    Raises:
+        JournalError: as `check_form`, or when there is no journal.
+    """
+    newest = {segment_recorder(path): path for _, path in segments(directory)}
+    for path in newest.values():
+        try:
+            metadata = pq.read_metadata(path).metadata
+        except (OSError, pa.ArrowException):  # others find that it is damaged
+            continue
+        check_segment(path, metadata)
