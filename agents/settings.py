@@ -98,7 +98,9 @@ KNOWN: dict[str, _Setting] = {
     "PZC_KEY_FILE": _Setting(_path, None, "file that holds the signing key"),
     "PZC_KEYRING": _Setting(_path, None, "keyring file with named keys and roles"),
     "PZC_SER": _Setting(_serializer, "pickle", "serializer of what this side sends"),
-    "PZC_ACCEPT": _Setting(_list_of(*DIALECTS), DIALECTS, "dialects that are accepted"),
+    "PZC_ACCEPT": _Setting(
+        _list_of(*DIALECTS), DIALECTS, "dialects that are accepted; with a key PZC01 alone unless said"
+    ),
     "PZC_SUITE": _Setting(_one_of(*SUITES), None, "signature suite of what this side sends"),
     "PZC_SEAL": _Setting(_flag, False, "1 encrypts contents as well (AES-256-GCM)"),
     "PZC_TIMEOUT": _Setting(_seconds, 30.0, "timeout of a call in seconds"),

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
+from ..protocol import original
 from ..protocol.buffers import Allocate
 from ..protocol.codec import Codec, Envelope
 from ..protocol.errors import ConfigError, LocalProtocolError, ProtocolError
@@ -20,7 +21,7 @@ from ..protocol.ids import EPOCH_BITS, MessageIds, Stamp
 from ..protocol.keyring import Keyring
 from ..protocol.signing import Suite
 from ..protocol.window import ReplayWindow, SeenSignatures
-from .settings import SEALED, Settings, load
+from .settings import Settings, load
 
 _live: weakref.WeakSet[Protocol] = weakref.WeakSet()
 
@@ -42,8 +43,8 @@ class Protocol:
         serializer: ``pickle``, ``pickleN``, ``json``, ``msgpack``, ``buffers`` or a registered one.
         dialect: spoken when the peer's is unknown, ``PZC01`` or ``PZC00``; ``PZC00`` when no other
             is accepted.
-        accept: dialects that are accepted; default both, or only ``PZC01`` when contents are
-            encrypted, because ``PZC00`` cannot do that.
+        accept: dialects that are accepted; default both, with a key ``PZC01`` alone unless ``dialect``
+            asks for ``PZC00``: that dialect says neither for whom a signed message is nor when it was made.
         accept_serializers: serializers that are accepted; default all, or only those that never
             unpickle when ``serializer`` is ``json`` or ``msgpack``.
         keyring: keys with names and roles, instead of ``hmac_key``.
@@ -74,7 +75,7 @@ class Protocol:
         suite = suite or settings.suite()
         if settings["PZC_SEAL"] and keyring is None and hmac_key is None:
             raise ConfigError("PZC_SEAL=1 needs a key to encrypt with: set PZC_KEY or PZC_KEY_FILE")
-        accepted = _accepted(settings, suite) if accept is None else tuple(accept)
+        accepted = _accepted(settings, keyring, dialect) if accept is None else tuple(accept)
         self.codec = Codec(
             keyring,
             serializer=serializer or settings["PZC_SER"],
@@ -121,6 +122,13 @@ class Protocol:
     def signed(self) -> bool:
         """True when messages are signed and unsigned ones refused."""
         return self.codec.keyring is not None
+
+    def speaks(self, dialect: str, topic: str) -> bool:
+        """True when notifications of a topic may be sent in a dialect; see `original` for why not."""
+        codec = self.codec
+        if dialect == PZC00 and codec.keyring is not None and not original.is_told_apart(topic):
+            return False
+        return dialect in codec.accept
 
     def begin_epoch(self) -> None:
         """Draw a new epoch and counter start, so that no nonce of the old one can come back."""
@@ -260,9 +268,9 @@ class Protocol:
         return envelope.sender, envelope.topic, self.content(envelope), envelope.msgid
 
 
-def _accepted(settings: Settings, suite: str | None) -> tuple[str, ...]:
-    # Anybody could subscribe in PZC00 to read in clear what is encrypted for all others.
-    if suite == SEALED and settings.origin["PZC_ACCEPT"] == "default":
+def _accepted(settings: Settings, keyring: Keyring | None, dialect: str) -> tuple[str, ...]:
+    # A captured PZC00 message holds for every agent of the key, and after each restart anew.
+    if keyring is not None and dialect == PZC01 and settings.origin["PZC_ACCEPT"] == "default":
         return (PZC01,)
     return settings["PZC_ACCEPT"]
 

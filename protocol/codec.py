@@ -264,7 +264,7 @@ class Codec:
         if not (type(header) is bytes and type(name) is bytes and type(proof) is bytes):
             header, name, proof = bytes(header), bytes(name), bytes(proof)
         if not header.startswith(b"PZC01+"):
-            return self._open_00(frames, kind or _REQUEST, seen)
+            return self._open_00(frames, kind, seen)
         opening, sequence, about = split_01(header)
         replies = len(sequence) == OWN_ID_SIZE
         shared = (opening, replies, name, proof[:1], len(proof), proof[-KEY_ID_SIZE:], receiver, kind)
@@ -358,7 +358,7 @@ class Codec:
             raise SignatureError(f"suite {signature.suite.name} is not accepted here")
         return key
 
-    def _open_00(self, frames: Sequence[Buffer], kind: Kind, seen: SeenSignatures | None) -> Envelope:
+    def _open_00(self, frames: Sequence[Buffer], kind: Kind | None, seen: SeenSignatures | None) -> Envelope:
         envelope = original.open_frames(self.keyring, self._header(bytes(frames[0])), frames, kind)
         if seen is not None and envelope.signer is not None:
             seen.admit(bytes(frames[4]))

@@ -1,11 +1,15 @@
-"""Messages of the original Pizco (PZC00): HMAC-SHA1 over the joined frames, and no time, kind or receiver."""
+"""Messages of the original Pizco (PZC00): HMAC-SHA1 over the joined frames, and no time, kind or receiver.
+
+A notification has a topic, a request and its reply have none. The signature does not say where frames end:
+no signed notification may read as a request when its topic moves to the front of frame 1 (`is_told_apart`).
+"""
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
 
-from . import signing
+from . import serializers, signing
 from .envelope import Envelope
 from .errors import FrameError, LocalProtocolError, SignatureError
 from .frames import PZC00, Buffer, Header, Kind, format_msgid, open_header, text
@@ -40,13 +44,26 @@ def encode(
     return [header, name, body, msgid_frame, tag]
 
 
-def open_frames(keyring: Keyring | None, header: Header, frames: Sequence[Buffer], kind: Kind) -> Envelope:
+def is_told_apart(topic: str) -> bool:
+    """False for a topic that begins like the name of a serializer.
+
+    With that topic in frame 1, the notification would read as a request in that serializer.
+    """
+    return not topic.startswith(serializers.names())
+
+
+def open_frames(
+    keyring: Keyring | None, header: Header, frames: Sequence[Buffer], kind: Kind | None
+) -> Envelope:
     """Verify the signature when there is a keyring, else only its size.
 
     Raises:
-        FrameError: for a message id or signature of another form.
+        FrameError: for a message id or signature of another form, or another kind of message.
         SignatureError: when no key fits.
     """
+    kind = kind or (Kind.NOTIFICATION if header.topic else Kind.REQUEST)
+    if (kind is Kind.NOTIFICATION) is not bool(header.topic):
+        raise FrameError(f"a PZC00 {kind.name.lower()} with the topic {header.topic[:60]!r} is none")
     name, msgid = text("serializer", frames[1]), text("message id", frames[3])
     key = None
     if keyring is not None:

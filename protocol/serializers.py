@@ -160,6 +160,11 @@ def validate(name: str) -> None:
         raise _unknown(name)
 
 
+def names() -> tuple[str, ...]:
+    """All names that a frame 1 may hold."""
+    return tuple(_SERIALIZERS)
+
+
 def family(name: str) -> str:
     """Return the family of a name: ``pickle3`` gives ``pickle``; an unknown name gives itself."""
     serializer = _SERIALIZERS.get(name)
@@ -167,11 +172,7 @@ def family(name: str) -> str:
 
 
 def default_accept(serializer_name: str) -> frozenset[str]:
-    """Return the families that a receiver accepts when it was not told: only safe ones if its own is safe.
-
-    Raises:
-        LocalProtocolError: no serializer has that name.
-    """
+    """What a receiver accepts when it was not told: safe ones if its own is; errors as `validate`."""
     validate(serializer_name)
     only_safe = _SERIALIZERS[serializer_name].safe
     families = {entry.family for entry in _SERIALIZERS.values() if entry.safe or not only_safe}

@@ -208,6 +208,12 @@ def timings() -> Iterator[Callable[..., None]]:
         yield use
 
 
+@pytest.fixture
+def beside_originals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents with a key, here and in child processes, serve originals as well."""
+    monkeypatch.setenv("PZC_ACCEPT", "PZC01,PZC00")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _process_wide_machinery() -> None:
     """Start what a process starts once and keeps, so that no test is blamed for it."""

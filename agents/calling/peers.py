@@ -4,7 +4,8 @@
 
     state     event                                   next
     unknown   hello answered in PZC01                 known(PZC01, agent id, clock offset)
-    unknown   answered in PZC00 (original Pizco)      known(PZC00) after its 'info'
+    unknown   answered in PZC00 (original Pizco)      known(PZC00) after its 'info'; refused where a
+                                                      key proved PZC01 before
     known     timeout, loss, or refusal by a          unknown
               restarted agent (another agent id)
 
@@ -18,12 +19,12 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ...protocol.errors import CallTimeout, RemoteProtocolError, SignatureError
+from ...protocol.errors import CallTimeout, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01
 from ..messages import is_word
 from ..sockets import endpoints, families
@@ -58,6 +59,11 @@ class Peer:
     offset_ms: int
     details: dict[str, Any]
     key_id: str = ""
+
+
+def unmet(endpoint: str, dialect: str) -> Peer:
+    """Whoever is behind an endpoint, to be asked in a dialect for the first time."""
+    return Peer(endpoint, dialect, endpoint if dialect == PZC00 else "", 0, "", "", 0, {})
 
 
 def hello(answer: str = "") -> dict[str, str]:
@@ -137,6 +143,9 @@ def _host(endpoint: str) -> str:
     return endpoints.split(endpoint)[0]
 
 
+_MAX_PROVED = 10_000
+
+
 class _Meeting:
     """Whose turn it is to shake hands with an endpoint; lives as long as somebody wants to."""
 
@@ -150,6 +159,7 @@ class Peers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, Peer] = {}
+        self._proved: dict[str, None] = {}
         self._meetings: weakref.WeakValueDictionary[str, _Meeting] = weakref.WeakValueDictionary()
 
     def get(self, endpoint: str) -> Peer | None:
@@ -182,6 +192,28 @@ class Peers:
             families.learn(peer.pub_endpoint, families.is_ipv6(peer.endpoint))
         with self._lock:
             self._known[peer.endpoint] = peer
+            if peer.key_id:
+                self._proved.pop(peer.endpoint, None)
+                self._proved[peer.endpoint] = None
+                if len(self._proved) > _MAX_PROVED:
+                    del self._proved[next(iter(self._proved))]
+
+    def check_original(self, endpoint: str, accept: Container[str]) -> None:
+        """Judge whether whoever answered in PZC00 may be spoken to so, by the dialects that are accepted.
+
+        Raises:
+            VersionError: when PZC00 is not among them.
+            SignatureError: when a holder of a key spoke PZC01 there, whatever was forgotten since.
+        """
+        if PZC00 not in accept:
+            raise VersionError(
+                f"{endpoint} answered in PZC00, which this side does not accept: PZC_ACCEPT=PZC01,PZC00 does"
+            )
+        if endpoint in self._proved:
+            raise SignatureError(
+                f"{endpoint} has proved that it speaks PZC01 and answers in PZC00: either somebody sent an "
+                "old answer, or another program took its place; in that case start this one anew"
+            )
 
     def forget(self, endpoint: str) -> None:
         """The next request shakes hands again."""

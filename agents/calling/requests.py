@@ -31,7 +31,7 @@ from ..wire import Protocol, now_ms
 from .broken import LineBroke, Lost, Moved, NotSent, expired, told
 from .endings import Endings
 from .lines import Line, Lines, abilities, arriving, asking_session, capabilities
-from .peers import OFFSET_WORTH_TELLING_MS, Peer, Peers, hello, read_hello, read_info_00
+from .peers import OFFSET_WORTH_TELLING_MS, Peer, Peers, hello, read_hello, read_info_00, unmet
 from .quickway import QuickWay
 from .reply import Reply, accepted, decoded
 from .retries import Repeating
@@ -209,17 +209,13 @@ class Requester:
         return peer
 
     def _hello(self, endpoint: str, deadline: float, answer: str) -> Peer:
-        content = hello(answer)
-        stranger = Peer(endpoint, PZC01, "", 0, "", "", 0, {})
-        sent_ms = now_ms()
-        reply = accepted(self._exchange(stranger, content, deadline))
+        content, sent_ms = hello(answer), now_ms()
+        reply = accepted(self._exchange(unmet(endpoint, PZC01), content, deadline))
         return read_hello(endpoint, content, reply.content, sent_ms, reply.sender, reply.key_id)
 
     def _meet_00(self, endpoint: str, deadline: float) -> Peer:
-        if PZC00 not in self._protocol.codec.accept:
-            raise VersionError(f"{endpoint} speaks PZC00 only, which this side does not accept (PZC_ACCEPT)")
-        stranger = Peer(endpoint, PZC00, endpoint, 0, "", "", 0, {})
-        return read_info_00(endpoint, self._exchange(stranger, "info", deadline).content)
+        self.peers.check_original(endpoint, self._protocol.codec.accept)
+        return read_info_00(endpoint, self._exchange(unmet(endpoint, PZC00), "info", deadline).content)
 
     def _exchange(
         self, peer: Peer, content: object, deadline: float, transport: str = "tcp", recover: bool = False
@@ -316,8 +312,7 @@ class Requester:
                 continue
             if reply.refusal is not None:
                 break
-            message = read_ps_message(reply.content)
-            if message is None or message[0] != "pending":
+            if (message := read_ps_message(reply.content)) is None or message[0] != "pending":
                 self._counters.add("calls_recovered")
                 return reply
             until = deadline  # it runs there
@@ -327,10 +322,9 @@ class Requester:
             del lost  # its traceback holds this frame
 
     def _answers(self, envelope: Envelope, peer: Peer, msgid: str) -> bool:
-        if envelope.dialect == PZC00:
-            # An original answers what it cannot read with an empty reply of any id.
-            return envelope.msgid == msgid or is_word(self._protocol.content(envelope), "")
-        return envelope.msgid == msgid
+        # An original answers what it cannot read with an empty reply of any id.
+        original = envelope.dialect == PZC00
+        return envelope.msgid == msgid or (original and is_word(self._protocol.content(envelope), ""))
 
     def encode(self, peer: Peer, content: object, line: Line | None = None) -> tuple[list[Buffer], str]:
         """Frames of a request to a peer over a line, and its message id; to a stranger, the handshake's.
@@ -368,22 +362,28 @@ class Requester:
         """Verify a reply.
 
         Raises:
-            VersionError: when a PZC01 request was answered in PZC00.
+            VersionError: when a PZC01 request was answered in PZC00 (signed, where there is a key).
             SignatureError: naming the peer, when its keys differ from ours.
         """
-        if peer.dialect == PZC01 and frames and frames[0][:6] == b"PZC00+":
-            raise VersionError(f"{peer.endpoint} answered in PZC00")
-        receiver = self._agent_id + binding
         try:
-            return self._protocol.open(
-                frames, Kind.REPLY, receiver=receiver, judge_time=False, by_reference=by_reference
+            envelope = self._protocol.open(
+                frames,
+                Kind.REPLY,
+                receiver=self._agent_id + binding,
+                judge_time=False,
+                by_reference=by_reference,
             )
         except SignatureError as exc:
             self._counters.add("replies_refused")
             raise SignatureError(f"signature refused by {peer.endpoint}: keys differ ({exc})") from exc
         except ProtocolError as exc:
             self._counters.add("replies_refused")
+            if isinstance(exc, VersionError) and frames[0][:6] == b"PZC00+":
+                raise VersionError(f"{peer.endpoint} answered in PZC00") from exc
             raise RemoteProtocolError(f"reply of {peer.endpoint} cannot be read: {exc}") from exc
+        if envelope.dialect == PZC00 and peer.dialect == PZC01:
+            raise VersionError(f"{peer.endpoint} answered in PZC00")
+        return envelope
 
     def read_reply(self, peer: Peer, envelope: Envelope) -> Reply:
         """As `reply.decoded`, counted here."""

@@ -91,7 +91,7 @@ class Publisher:
         self._sending = Sending(loop, self._socket, self._on_readable, self._on_refused)
         self._watch: Watch | None = None
         self._filters = Filters(agent_id)
-        self.voices = Voices(agent_id, self._filters, protocol.codec.accept)
+        self.voices = Voices(agent_id, self._filters, protocol.speaks)
         beats = beat_filter(agent_id)
         self._beats = Beats(loop, protocol, agent_id, lambda: self._filters.matches(beats), self._tell)
         self._state = threading.Condition()

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ...protocol.frames import MAX_HEADER, PZC00, PZC01, topic_filter
 from ..sockets.endpoints import as_original, at_port_of, is_wildcard
@@ -30,14 +30,14 @@ class Voices:
     Args:
         agent_id: of its agent.
         filters: that are held at its PUB endpoint.
-        accept: dialects that it may speak.
+        speaks: tells of a dialect and a topic whether it may be spoken.
     """
 
-    def __init__(self, agent_id: str, filters: Filters, accept: Iterable[str]) -> None:
+    def __init__(self, agent_id: str, filters: Filters, speaks: Callable[[str, str], bool]) -> None:
         self.own: Voice = (PZC01, agent_id)
         self._original: Voice = (PZC00, "")
         self._filters = filters
-        self._accept = tuple(dialect for dialect in (PZC01, PZC00) if dialect in accept)
+        self._speaks = speaks
 
     def begin(self, rep_endpoint: str) -> None:
         """Say under which REP endpoint the agent is known."""
@@ -45,12 +45,12 @@ class Voices:
 
     def all(self, topic: str) -> tuple[Voice, ...]:
         """In which somebody listens to a topic."""
-        return tuple(voice for voice in self.of(self._accept, topic) if self._is_heard(voice, topic))
+        return tuple(voice for voice in self.of((PZC01, PZC00), topic) if self._is_heard(voice, topic))
 
     def of(self, dialects: Iterable[str], topic: str) -> tuple[Voice, ...]:
-        """Of some dialects, whoever listens to a topic."""
+        """Of some dialects, as far as they may be spoken, whoever listens to a topic."""
         voices: list[Voice] = []
-        for dialect in dialects:
+        for dialect in (each for each in dialects if self._speaks(each, topic)):
             if dialect == PZC01:
                 voices.append(self.own)
             else:

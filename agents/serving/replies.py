@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...protocol import original, serializers
 from ...protocol.codec import Envelope
-from ...protocol.errors import ProtocolError, PzcError, Refused, VersionError
+from ...protocol.errors import ProtocolError, PzcError, Refused, RemoteProtocolError, VersionError
 from ...protocol.frames import MAX_HEADER, PZC00, PZC01, Buffer
 from ...protocol.signing import Suite
 from ..counters import Counters
@@ -110,7 +111,19 @@ class Replies:
             return self._encode(request, raised(error))
         except Exception as exc:
             logger.warning("nor can the reason: %s", exc)
-            return self._protocol.encode(self.rep_endpoint, "", "", dialect=PZC00)
+            envelope = request.envelope
+            if envelope.dialect == PZC00:
+                return self._empty()
+            return self._refusal(RemoteProtocolError(str(exc)), envelope.msgid, request.receiver)
+
+    def _empty(self) -> Frames:
+        """The original's answer to what it cannot read; signed only where originals are served."""
+        codec = self._protocol.codec
+        keyring = codec.keyring if PZC00 in codec.accept else None
+        body = serializers.encode(codec.serializer, "")
+        return original.encode(
+            keyring, self.rep_endpoint, "", codec.serializer, body, self._protocol.new_urn()
+        )
 
     def _encode(self, request: Request, content: object) -> Frames:
         envelope = request.envelope
@@ -168,7 +181,7 @@ class Replies:
         accepted = self._protocol.codec.accept
         speaks_01 = bool(frames) and bytes(frames[0][:6]) == b"PZC01+" and PZC01 in accepted
         if isinstance(error, VersionError) or not speaks_01:
-            return self._protocol.encode(self.rep_endpoint, "", "", dialect=PZC00)
+            return self._empty()
         sender = bytes(frames[0][:MAX_HEADER]).split(b"+", 2)[1].decode(errors="replace")
         known = len(frames) > 3 and len(frames[3]) < 128
         msgid = bytes(frames[3]).decode(errors="replace") if known else ""

@@ -185,6 +185,7 @@ def test_a_reply_is_not_accepted_for_another_request() -> None:
             assert counts(client)["replies_unexpected"] == 1
 
 
+@pytest.mark.usefixtures("beside_originals")
 def test_the_reply_of_a_pzc00_peer_is_not_accepted_for_another_request() -> None:
     kept: list[list[bytes]] = []
 

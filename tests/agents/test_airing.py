@@ -94,6 +94,7 @@ def test_what_is_said_of_the_topic_ends_it(publisher: Agent, reader: Agent, said
     assert contents(subscription, 2) == ["two", "three"]
 
 
+@pytest.mark.usefixtures("beside_originals")
 def test_an_original_peer_that_listens_too_ends_it(publisher: Agent, reader: Agent) -> None:
     subscription = begun(publisher, reader)
     context = zmq.Context()

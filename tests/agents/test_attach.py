@@ -173,6 +173,7 @@ def test_a_server_that_is_gone_is_an_error_in_time() -> None:
     assert client._clients.agents == {}
 
 
+@pytest.mark.usefixtures("beside_originals")
 def test_an_original_pizco_keeps_no_outcome() -> None:
     key = KEY.encode()
     with original.Server(key, original.invented(key)) as server:

@@ -224,6 +224,7 @@ def test_a_batch_may_be_sent_without_waiting(bench: tuple[Server, Proxy]) -> Non
     assert (outcome.results, outcome.error) == ([1, 1], None)
 
 
+@pytest.mark.usefixtures("beside_originals")
 def test_an_original_pizco_refuses_a_batch() -> None:
     key = KEY.encode()
     with (

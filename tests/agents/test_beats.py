@@ -181,6 +181,7 @@ def test_a_publisher_that_stops_tells_first_how_far_it_came(
             subscription.close()
 
 
+@pytest.mark.usefixtures("beside_originals")
 def test_an_original_peer_never_sees_a_beat(publisher: Elsewhere) -> None:
     context = zmq.Context()
     socket = context.socket(zmq.SUB)

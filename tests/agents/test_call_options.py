@@ -257,6 +257,7 @@ def test_a_method_that_is_marked_is_told_to_the_proxy_and_a_call_may_say_otherwi
         assert proxy.note.options(idempotent=True)() == 1
 
 
+@pytest.mark.usefixtures("beside_originals")
 def test_an_original_pizco_gets_a_timeout_and_refuses_the_rest() -> None:
     key = KEY.encode()
     with (

@@ -70,6 +70,7 @@ def timed_failure(function: Any) -> tuple[float, BaseException | None]:
     return time.monotonic() - begin, None
 
 
+@pytest.mark.usefixtures("beside_originals")
 @pytest.mark.parametrize("way", ["PZC01 auto", "PZC01 unix", "PZC01 tcp", "PZC00 tcp"])
 def test_a_server_killed_in_a_call_is_an_error_in_time_and_the_proxy_works_after_its_restart(
     started: str, way: str
@@ -144,6 +145,7 @@ def test_a_one_way_call_reaches_a_restarted_server_that_nothing_else_was_sent_to
     assert lines(notes) == ["line 0", "behind it", "line 1", "behind it"]
 
 
+@pytest.mark.usefixtures("beside_originals")
 @pytest.mark.parametrize("dialect", ["PZC01", "PZC00"])
 def test_a_proxy_follows_its_server_through_restarts(dialect: str) -> None:
     endpoint = "tcp://127.0.0.1:0"
@@ -171,6 +173,7 @@ def test_a_frozen_server_times_out_and_answers_again_after_it_thawed(tmp_path: P
         assert lines(notes).count("frozen") <= 1
 
 
+@pytest.mark.usefixtures("beside_originals")
 @pytest.mark.parametrize("dialect", ["PZC01", "PZC00"])
 @pytest.mark.parametrize("how", ["frozen", "dead"])
 def test_what_a_gone_server_did_not_execute_is_not_executed_by_the_next_one(
@@ -218,6 +221,7 @@ def test_threads_that_wait_for_a_killed_server_all_end_and_all_work_again(starte
                 assert list(pool.map(lambda _: proxy.pid(), range(8))) == [again.process.pid] * 8
 
 
+@pytest.mark.usefixtures("beside_originals")
 @pytest.mark.parametrize("dialect", ["PZC01", "PZC00"])
 def test_a_man_in_the_middle_cannot_have_a_call_executed_twice(dialect: str) -> None:
     """Whatever is copied, altered or held back, the caller may get an error, and the call runs once at most."""

@@ -344,6 +344,7 @@ def test_seconds_that_cannot_be_used_are_refused(pair: tuple[Proxy, Proxy], term
         lock(pair[0], **terms)
 
 
+@pytest.mark.usefixtures("beside_originals")
 def test_an_original_pizco_refuses_a_lock() -> None:
     key = KEY.encode()
     with (

@@ -18,6 +18,7 @@ from tests.contract.rigs.peers import (
 )
 
 
+@pytest.mark.usefixtures("beside_originals")
 def test_a_replayed_notification_of_the_original_dialect_is_refused_too() -> None:
     original = Protocol(KEY, dialect="PZC00", accept=["PZC00"])
     with (

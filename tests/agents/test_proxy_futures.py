@@ -52,7 +52,7 @@ class Futures:
 
 
 @pytest.fixture(params=["PZC01", "PZC00"])
-def futures(request: pytest.FixtureRequest) -> Iterator[tuple[Futures, Proxy]]:
+def futures(request: pytest.FixtureRequest, beside_originals: None) -> Iterator[tuple[Futures, Proxy]]:
     """Both ways in which a result finds its future."""
     target = Futures()
     protocol = Protocol(KEY, dialect=request.param)

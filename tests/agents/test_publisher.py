@@ -107,6 +107,7 @@ def test_a_dialect_that_is_not_accepted_is_not_emitted(context: zmq.Context[zmq.
         assert publisher._publisher.dialects_of("val") == ("PZC01",)
 
 
+@pytest.mark.usefixtures("beside_originals")
 def test_the_signed_frames_of_both_dialects_verify(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     codec = Codec(Keyring.from_key(KEY))
     with Agent(protocol=Protocol(KEY)) as publisher:

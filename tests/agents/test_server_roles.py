@@ -99,6 +99,7 @@ def test_an_admin_may_stop(guarded: Server) -> None:
         assert guarded.join(TIMEOUT)
 
 
+@pytest.mark.usefixtures("beside_originals")
 def test_a_refused_role_is_told_to_an_original_proxy_as_an_exception(guarded: Server) -> None:
     protocol = Protocol(keyring=Keyring(KEYS, key_of(Role.OBSERVER)), dialect="PZC00")
     with proxied(guarded.rep_endpoint, protocol=protocol) as proxy:

@@ -88,6 +88,7 @@ def test_another_number_of_frames_than_five_is_refused(protocol: Protocol, count
         protocol.parse((frames * 2)[:count])
 
 
+@pytest.mark.usefixtures("beside_originals")
 @pytest.mark.parametrize("dialect", ["PZC00", "PZC01"])
 def test_another_key_is_refused(dialect: str) -> None:
     frames = Protocol("lab", dialect=dialect).format(AGENT, "topic", 1)
@@ -97,7 +98,8 @@ def test_another_key_is_refused(dialect: str) -> None:
         Protocol("lab").parse(Protocol("", dialect=dialect).format(AGENT, "topic", 1))
 
 
-def test_both_dialects_are_parsed_by_default() -> None:
+@pytest.mark.usefixtures("beside_originals")
+def test_both_dialects_are_parsed_where_both_are_accepted() -> None:
     receiver = Protocol("lab")
     for dialect in ("PZC00", "PZC01"):
         assert receiver.parse(Protocol("lab", dialect=dialect).format(AGENT, "t", 1))[2] == 1
@@ -239,14 +241,18 @@ def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert Protocol(keyring=Keyring.from_key("ring")).format(AGENT)[4].endswith(Key("ring").key_id.encode())
 
 
-def test_sealing_encrypts_and_accepts_no_dialect_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sealing_encrypts_whatever_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PZC_SEAL", "1")
     monkeypatch.setenv("PZC_KEY", "lab")
     protocol = Protocol()
     assert protocol.format(AGENT)[4][0] == 3
     assert protocol.codec.accept == ("PZC01",)
-    with pytest.raises(ConfigError, match="PZC00"):
-        Protocol(dialect="PZC00")
+
+
+def test_with_a_key_originals_are_served_only_when_they_are_asked_for() -> None:
+    assert Protocol("").codec.accept == ("PZC01", "PZC00")
+    assert Protocol("lab").codec.accept == ("PZC01",)
+    assert Protocol("lab", dialect="PZC00").codec.accept == ("PZC01", "PZC00")
 
 
 def test_sealing_with_the_original_s_dialect_is_the_user_s_own_choice(
@@ -302,7 +308,7 @@ def test_the_fingerprint_tells_protocols_apart_by_what_they_send_and_accept() ->
         Protocol("other"),
         Protocol(""),
         Protocol("lab", "json"),
-        Protocol("lab", accept=["PZC01"]),
+        Protocol("lab", accept=["PZC01", "PZC00"]),
         Protocol("lab", dialect="PZC00"),
         Protocol("lab", suite="aes256-gmac"),
         Protocol("lab", accept_serializers=["json"]),

@@ -22,7 +22,7 @@ LARGE = 1 << 20
 
 def stranger() -> Agent:
     """A reader that shares no link inside the process with agents of the default protocol."""
-    return Agent(protocol=Protocol(KEY, accept=("PZC01",)))
+    return Agent(protocol=Protocol(KEY, accept=("PZC01", "PZC00")))
 
 
 def links_of(publisher: Agent) -> list[str]:

@@ -164,6 +164,7 @@ def test_a_content_that_is_changed_after_publish_arrives_as_it_was(pair: tuple[A
     assert subscription.recv(TIMEOUT).content == b"a" * 1_000_000
 
 
+@pytest.mark.usefixtures("beside_originals")
 def test_an_original_subscriber_and_ours_hear_the_same(pair: tuple[Agent, Agent]) -> None:
     publisher, reader = pair
     ours = reader.subscribe(publisher.rep_endpoint, "val")
@@ -186,6 +187,7 @@ def test_an_original_subscriber_and_ours_hear_the_same(pair: tuple[Agent, Agent]
         context.term()
 
 
+@pytest.mark.usefixtures("beside_originals")
 @pytest.mark.parametrize("key", ["", KEY])
 def test_an_agent_that_speaks_the_original_dialect_is_understood(key: str) -> None:
     original = Protocol(key, dialect="PZC00", accept=["PZC00"])

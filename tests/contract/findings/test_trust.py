@@ -1,0 +1,196 @@
+"""Whom an agent with a key believes: lines 4.2, 4.3, 4.6, 4.8 and S1."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import zmq
+
+from pzc import Agent, ConfigError, Protocol, ProtocolError, Proxy, Server
+
+from tests.contract.findings.marks import finding
+from tests.contract.rigs import pizco
+
+KEY = "a key that both sides know"
+SECRET = KEY.encode()
+TIMEOUT = pizco.TIMEOUT
+BOTH = ("PZC01", "PZC00")
+
+Answer = Callable[[list[bytes]], list[bytes]]
+
+
+class Supply:
+    """Something to be called."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def switch(self) -> int:
+        self.calls += 1
+        return self.calls
+
+
+@contextmanager
+def impostor(answer: Answer, endpoint: str = "tcp://127.0.0.1:*") -> Iterator[tuple[str, list[list[bytes]]]]:
+    """A socket that answers every request in its own way; its endpoint, and what it was sent."""
+    context, heard = zmq.Context(), list[list[bytes]]()
+    socket, stop, told = context.socket(zmq.ROUTER), context.socket(zmq.PAIR), context.socket(zmq.PAIR)
+    socket.bind(endpoint)
+    told.bind("inproc://stop")
+    stop.connect("inproc://stop")
+
+    def run() -> None:
+        poller = zmq.Poller()
+        for each in (socket, told):
+            poller.register(each, zmq.POLLIN)
+        while told not in dict(poller.poll()):
+            *route, empty, header, serializer, content, msgid, proof = socket.recv_multipart()
+            frames = [header, serializer, content, msgid, proof]
+            heard.append(frames)
+            socket.send_multipart([*route, empty, *answer(frames)])
+
+    thread = threading.Thread(target=run, name="impostor")
+    thread.start()
+    try:
+        yield socket.getsockopt_string(zmq.LAST_ENDPOINT), heard
+    finally:
+        stop.send(b"")
+        thread.join(TIMEOUT)
+        context.destroy(0)
+
+
+def in_original_words(key: bytes) -> Answer:
+    """Answers as an original that cannot read what it was sent."""
+    return lambda frames: pizco.make(key, "tcp://127.0.0.1:1", "")
+
+
+def originals(heard: list[list[bytes]]) -> list[bytes]:
+    return [frames[0] for frames in heard if frames[0].startswith(b"PZC00")]
+
+
+@finding("4.2")
+@pytest.mark.parametrize("accept", [None, BOTH], ids=["as it is", "both"])
+def test_unsigned_bytes_do_not_make_a_client_sign_calls_of_the_original(
+    accept: tuple[str, ...] | None,
+) -> None:
+    with impostor(in_original_words(b"")) as (endpoint, heard):
+        with pytest.raises(ProtocolError):
+            Proxy(endpoint, protocol=Protocol(KEY, accept=accept), timeout=TIMEOUT)
+        assert heard
+        assert originals(heard) == []
+
+
+@finding("4.2")
+def test_who_has_proved_to_speak_pzc01_is_not_spoken_to_in_pzc00() -> None:
+    with Agent(protocol=Protocol(KEY, accept=BOTH)) as agent:
+        with Server(Supply(), protocol=Protocol(KEY, accept=BOTH), discovery=False) as server:
+            endpoint = server.rep_endpoint
+            assert agent.request(endpoint, "ping", TIMEOUT) == "pong"
+        with impostor(in_original_words(SECRET), endpoint) as (_, heard):
+            for said in ("answered in PZC00", "proved that it speaks PZC01"):  # as known, then as a stranger
+                with pytest.raises(ProtocolError, match=said):
+                    agent.request(endpoint, "ping", TIMEOUT)
+            assert originals(heard) == []
+
+
+@finding("4.2")
+@finding("S1")
+def test_a_captured_call_of_an_original_runs_nowhere() -> None:
+    supply = Supply()
+    content = ("PSMessage", "exec", {"name": "switch", "method": "__call__", "args": (), "kwargs": {}})
+    captured = pizco.make(SECRET, "tcp://127.0.0.1:1", content)
+    for _ in range(2):  # the second one knows nothing of the first
+        with Server(supply, protocol=Protocol(KEY), discovery=False) as server:
+            assert ask(server.rep_endpoint, captured)[4] == b""
+    assert supply.calls == 0
+
+
+def ask(endpoint: str, frames: list[bytes]) -> list[bytes]:
+    """What an agent answers to frames."""
+    context = zmq.Context()
+    with context.socket(zmq.REQ) as socket:
+        socket.connect(endpoint)
+        socket.send_multipart(frames)
+        assert socket.poll(int(TIMEOUT * 1000)), "nothing came"
+        answer = socket.recv_multipart()
+    context.destroy(0)
+    return answer
+
+
+@finding("S1")
+def test_originals_are_served_beside_a_key_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PZC_ACCEPT", "PZC01,PZC00")
+    with Server(Supply(), protocol=Protocol(KEY), discovery=False) as server:
+        with pizco.Client(SECRET, server.rep_endpoint) as client:
+            exec_ = {"name": "switch", "method": "__call__", "args": (), "kwargs": {}}
+            assert client.request("exec", exec_) == 1
+    with pytest.raises(ConfigError, match="PZC00"):
+        Protocol(KEY, dialect="PZC00", accept=("PZC01",))
+
+
+@finding("4.3")
+def test_a_strangers_filter_makes_no_publisher_sign_for_originals() -> None:
+    with Agent(protocol=Protocol(KEY), discovery=False) as agent, strangers(agent) as heard:
+        agent.publish("v", 1)
+        assert heard()[0].startswith(b"PZC01+")
+        agent.publish("v", 2)
+        assert heard()[0].startswith(b"PZC01+")
+
+
+@contextmanager
+def strangers(agent: Agent) -> Iterator[Callable[[], list[bytes]]]:
+    """A subscriber to everything, which is there when this returns; the next notification that it gets."""
+    context = zmq.Context()
+    with context.socket(zmq.SUB) as socket:
+        socket.connect(agent.pub_endpoint)
+        socket.setsockopt(zmq.SUBSCRIBE, b"PZC0")
+
+        def heard() -> list[bytes]:
+            assert socket.poll(int(TIMEOUT * 1000)), "nothing came"
+            return socket.recv_multipart()
+
+        while not socket.poll(20):
+            agent.publish("are you there", 0)
+        while socket.poll(100):
+            socket.recv_multipart()
+        yield heard
+    context.destroy(0)
+
+
+@finding("4.3")
+def test_a_signed_notification_of_the_original_is_no_request() -> None:
+    taken: list[Any] = []
+    protocol = Protocol(KEY, accept=BOTH)
+    with Answering(taken, protocol=protocol) as agent, strangers(agent) as heard:
+        agent.publish("v", "switch everything off")
+        signed = next(frames for frames in iter(heard, None) if frames[0].startswith(b"PZC00+"))
+        topic, split = b"v", signed[0][: -len(b"v")]
+        assert ask(agent.rep_endpoint, signed) != []
+        assert ask(agent.rep_endpoint, [split, topic + signed[1], *signed[2:]]) != []
+    assert taken == []
+
+
+@finding("4.3")
+@pytest.mark.parametrize("topic", ['json"do it"', "pickle.", "pickle2"])
+def test_a_topic_that_reads_as_a_serializer_is_not_signed_for_originals(topic: str) -> None:
+    with Agent(protocol=Protocol(KEY, accept=BOTH), discovery=False) as agent, strangers(agent) as heard:
+        agent.publish(topic, 1)
+        agent.publish("v", 1)
+        headers = [heard()[0] for _ in range(3)]
+    assert sum(header.startswith(b"PZC00+") for header in headers) == 1
+
+
+class Answering(Agent):
+    """An agent that takes whatever it is asked."""
+
+    def __init__(self, taken: list[Any], **options: Any) -> None:
+        self.taken = taken
+        super().__init__(discovery=False, **options)
+
+    def on_request(self, sender: str, topic: str, content: Any, msgid: str) -> Any:
+        self.taken.append(content)
+        return "taken"
