@@ -66,10 +66,14 @@ def known_names(text: str = "") -> list[str]:
     static = list(parse_peers(settings["PZC_PEERS"]))
     if "://" in text or text.count(".") < 2 or any(text.startswith(f"{name}.") for name in static):
         return static
-    return [
-        *static,
-        *names_of(participants.discover("**", ASK_NAMES, kind="agent"), settings["PZC_NAMESPACE"]),
-    ]
+    return all_names()
+
+
+def all_names() -> list[str]:
+    """Names of all agents that ``PZC_PEERS`` tells or that answer, each once."""
+    settings = load()
+    found = names_of(participants.discover("**", ASK_NAMES, kind="agent"), settings["PZC_NAMESPACE"])
+    return list(dict.fromkeys([*parse_peers(settings["PZC_PEERS"]), *found]))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 from ..agents.agent import Agent
 from ..protocol.errors import PeerLost, PzcError, Refused
 from ..protocol.frames import PZC00
-from .members import known_names, leased_agent
+from .members import all_names, leased_agent
 from .options import Commands, add_command, add_every, add_json, add_timeout, positive
 from .output import describe, write, write_json
 from .rates import in_bytes
@@ -33,9 +33,11 @@ def add_commands(commands: Commands) -> None:
     """Add the commands of this module."""
     top = add_command(
         commands, "top", run_top, "show calls, topics, links, leases and locks of agents, once a second",
-        "pzc top psu camera\n  pzc top --count 1 --json   (all of PZC_PEERS, once)",
+        "pzc top psu camera\n  pzc top --count 1 --json   (all that are found, once)",
     )  # fmt: skip
-    top.add_argument("agents", nargs="*", metavar="N", help="REP endpoint or name; default all of PZC_PEERS")
+    top.add_argument(
+        "agents", nargs="*", metavar="N", help="REP endpoint or name; default all that are found"
+    )
     top.add_argument("-n", "--count", type=positive, metavar="N", help="end after so many refreshes")
     add_every(top, "refreshes")
     add_timeout(top, f"that one agent may take to answer; default {PATIENCE:g}")
@@ -44,15 +46,17 @@ def add_commands(commands: Commands) -> None:
 
 def run_top(args: argparse.Namespace) -> int:
     """``pzc top``; fails when an agent could not be reached at the end."""
-    names = args.agents or known_names()
+    names = args.agents or all_names()
     if not names:
-        raise UsageError("name an agent, or set PZC_PEERS")
+        raise UsageError("nobody was found: name an agent, or set PZC_PEERS")
     patience = args.timeout or PATIENCE
     lost = ""
     with leased_agent(args.timeout) as (agent, _), ThreadPoolExecutor(AT_ONCE) as asking:
-        watched = [Watched(agent, name, patience) for name in names]
+        watched = {name: Watched(agent, name, patience) for name in names}
         for number in _refreshes(args.count, args.every):
-            told = list(asking.map(Watched.look, watched))
+            for name in () if args.agents or number == 1 else all_names():
+                watched.setdefault(name, Watched(agent, name, patience))
+            told = list(asking.map(Watched.look, watched.values()))
             lost = next((f"{each['agent']}: {each['error']}" for each in told if "error" in each), "")
             if args.json:
                 for each in told:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import re
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from pzc import Agent
 from pzc.testing import Running, Timings, command
 
 from tests.contract.findings.marks import finding
@@ -225,3 +227,28 @@ def test_a_wrong_key_is_said_once_by_a_replay(tmp_path: Path) -> None:
     lines = outcome.err.splitlines()
     assert lines[-1].endswith("300 rows did not verify or decode")
     assert len(lines) == 2, outcome.err
+
+
+@finding("3.29")
+def test_top_finds_agents_that_nobody_named() -> None:
+    with Agent(name="early"):
+        outcome = command("top", "--count", "1", "--json", environment={"PZC_PEERS": None})
+    assert outcome.status == 0, outcome.err
+    assert "early" in [each["name"] for each in outcome.rows]
+
+
+@finding("3.29")
+def test_top_shows_an_agent_that_appears_later() -> None:
+    with Agent(name="early"), contextlib.ExitStack() as stack:
+
+        def appear(running: Running) -> None:
+            running.line()
+            stack.enter_context(Agent(name="late"))
+            end = time.monotonic() + TIMEOUT
+            while '"name": "late"' not in running.line():
+                assert time.monotonic() < end
+
+        outcome = command(
+            "top", "--every", "0.1", "--json", environment={"PZC_PEERS": None}, meanwhile=appear
+        )
+    assert outcome.status == 130, outcome.err
