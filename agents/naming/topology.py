@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from abc import ABC
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 from ...delivery.graph import TopicGraph
 from ...delivery.policies import Policy, drop
 from ...discovery.records import Entry as Named
+from ...protocol.errors import CallTimeout
 from ..dispatch import Executor
 from ..notifying.entries import Entry, done
 from ..notifying.gathering import Gathering, Make
@@ -36,7 +38,7 @@ from .watching import Watching
 
 
 class _Here:
-    """The graphs of this process, by partition, where there is no registry."""
+    """Who follows a graph in this process; and its own graphs, by partition, where there is no registry."""
 
     def __init__(self) -> None:
         self.forget()
@@ -44,6 +46,7 @@ class _Here:
     def forget(self) -> None:
         self.lock = threading.Lock()
         self.graphs: dict[str, Connections] = {}
+        self.flowing: dict[Flowing, None] = {}
 
     def of(self, partition: str) -> Connections:
         with self.lock:
@@ -76,16 +79,55 @@ class Topology:
         return self._naming.node(name)
 
     def change(self, word: str, source: str, target: str, timeout: float) -> None:
-        """``connect`` or ``disconnect``; errors as `Topological.connect_topics`."""
+        """``connect`` or ``disconnect``; returns when every `Flowing` of this process has followed.
+
+        Raises:
+            CallTimeout: when one has not; the graph is changed all the same.
+            PzcError: further ones as `Topological.connect_topics`.
+        """
+        until = time.monotonic() + timeout
         registering = self._registering
         if registering is None:
             getattr(_here.of(self._naming.partition), word)(source, target)
-            return
+        else:
+            revision = self._ask_registry(registering, word, source, target, timeout)
+            if self._followers():
+                self._wait_for(registering, revision, until)
+        late = {each.node for each in self._followers() if not each.follow(until)}
+        if late:
+            raise CallTimeout(
+                f"{word} {source!r} and {target!r} was done; this process's subscriptions to "
+                f"{', '.join(sorted(late))} have not followed within {timeout:g} s, and go on trying"
+            )
+
+    def _followers(self) -> list[Flowing]:
+        """Who follows the same graph in this process."""
+        return [each for each in _here.flowing.copy() if each.graph is self.graph]
+
+    def _wait_for(self, registering: Registering, revision: int, until: float) -> None:
+        """Wait until this process knows a revision of the registry's graph."""
+        changed = threading.Event()
+        unlisten = self.listen(changed.set)
+        try:
+            while registering.revision is None or registering.revision < revision:
+                if not changed.wait(max(0.0, until - time.monotonic())):
+                    raise CallTimeout(
+                        "the registry has changed its graph, and did not tell this process in time"
+                    )
+                changed.clear()
+        finally:
+            unlisten()
+
+    def _ask_registry(
+        self, registering: Registering, word: str, source: str, target: str, timeout: float
+    ) -> int:
+        """Have the registry change its graph; which revision that is in."""
         from ..calling.proxy import Proxy, close  # which stands on agents, as this module's users do
 
         proxy = Proxy(registering.endpoint, timeout=timeout, protocol=self._protocol)
         try:
             getattr(proxy, word)(source, target)
+            return int(proxy.status["revision"])
         finally:
             close(proxy)
 
@@ -96,6 +138,11 @@ class Topology:
     def upstream(self, node: str) -> frozenset[str]:
         """The other nodes that lead to a node."""
         return self._graph().upstream(node)
+
+    @property
+    def graph(self) -> Registering | Connections:
+        """Who keeps the graph: one and the same object for all who share it."""
+        return self._registering or _here.of(self._naming.partition)
 
     def _graph(self) -> TopicGraph | Connections:
         registering = self._registering
@@ -152,31 +199,37 @@ class Flowing(Watching):
         naming: of the agent.
         topology: of the agent.
         node: name from the root.
+
+    Attributes:
+        node: as given.
+        graph: who keeps the graph that it follows.
     """
 
     def __init__(self, naming: Naming, topology: Topology, node: str) -> None:
         super().__init__(naming, "**")
         self._topology = topology
-        self._node = node
+        self.node, self.graph = node, topology.graph
         self._unlisten: Callable[[], object] | None = None
         self._tellers: set[str] = set()  # agents that announced a topic as one of the nodes
 
     def begin(self, gathering: Gathering, timeout: float) -> None:
         """As `Watching.begin`."""
         self._unlisten = self._topology.listen(self._on_edges)
+        _here.flowing[self] = None
         super().begin(gathering, timeout)
 
     def close(self) -> None:
         """As `Watching.close`."""
         if self._unlisten is not None:
             self._unlisten()
+        _here.flowing.pop(self, None)
         super().close()
 
     def _on_edges(self) -> None:
         self._naming.help(self._look)
 
     def _nodes(self) -> frozenset[str]:
-        return self._topology.upstream(self._node) | {self._node}
+        return self._topology.upstream(self.node) | {self.node}
 
     def _concerns(self, entry: Named) -> bool:
         if entry.agent in self._tellers:
@@ -222,22 +275,27 @@ class Topological(ABC):
     def connect_topics(self, source: str, target: str, timeout: float = 10.0) -> None:
         """Let what is published on one topic reach whoever subscribes to another one as a node.
 
+        Returns when every subscription of this process has followed: it gets what is published from then on.
+        Other processes follow as soon as the registry tells them.
+
         Args:
             source: name of a topic, such as ``robot1/psu/voltage``; from the agent's namespace or the root.
             target: the same; also a name that nobody publishes.
-            timeout: seconds for the registry.
+            timeout: seconds for the registry, and for the subscriptions of this process.
 
         Raises:
             CycleRefused: when that would lead messages back to where they came from.
             ConfigError: for what can be no name.
             Refused: when there are too many connections, or the key's role may not.
+            CallTimeout: also when a subscription of this process has not followed in time; the topics are
+                connected all the same.
             CallTimeout, PeerLost, SignatureError: when the registry cannot be reached.
         """
         topology = self.topology
         topology.change("connect", topology.node(source), topology.node(target), timeout)
 
     def disconnect_topics(self, source: str, target: str, timeout: float = 10.0) -> None:
-        """End a connection; arguments as `connect_topics`.
+        """End a connection; arguments, and when it returns, as `connect_topics`.
 
         Raises:
             UnknownName: when there is none.

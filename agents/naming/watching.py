@@ -65,9 +65,7 @@ class Watching:
         self._gathering = gathering
         self._naming.watch(self._pattern, self._on_event)
         self._closed.wait(min(ANSWERED, timeout))
-        self._look()
-        with self._idle:
-            self._idle.wait_for(lambda: not self._busy, max(0.0, until - time.monotonic()))
+        self.follow(until)
 
     def close(self) -> None:
         """Watch no more; never waits."""
@@ -89,6 +87,12 @@ class Watching:
         """The sources that there are now."""
         return {f"@{entry.partition}@{entry.name}" for entry in self._naming.match(self._pattern)}
 
+    def follow(self, until: float) -> bool:
+        """Wait until those that are there now are joined, or could not be; False at a time, monotonic."""
+        self._look()
+        with self._idle:
+            return self._idle.wait_for(lambda: not self._busy, max(0.0, until - time.monotonic()))
+
     def _look(self) -> None:
         gathering = self._gathering
         if gathering is None or self._closed.is_set():
@@ -107,6 +111,8 @@ class Watching:
         again = False
         try:
             gathering.add(source)
+            if source not in self._there():  # it went while it was joined
+                gathering.remove(source)
         except _PASSING as exc:
             logger.info("%s cannot be subscribed to yet: %s", source, exc)
             again = True
