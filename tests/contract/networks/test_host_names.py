@@ -8,9 +8,9 @@ import pytest
 
 from pzc import Policy, drop
 
+from tests.contract.rigs.namespaces import Host, Lab
 from tests.contract.rigs.processes import Hand
-from tests.networks.namespaces import Host, Lab
-from tests.networks.residents import EVERYTHING, Residents, every_policy
+from tests.contract.rigs.residents import EVERYTHING, Residents, every_policy
 
 Pair = tuple[Host, Host]
 

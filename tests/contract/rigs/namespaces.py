@@ -22,11 +22,11 @@ from typing import Any
 
 import psutil
 
-from tests.networks.relay import enter
+from tests.contract.rigs.ethernet import enter
 
 PREFIX = "pzct"
 COMMAND_TIMEOUT = 20.0
-RELAY = Path(__file__).with_name("relay.py")
+RELAY = Path(__file__).with_name("ethernet.py")
 
 _numbers = itertools.count()
 

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 from pzc import Agent, Policy, Proxy, PzcError, Server, Signal, block, discover, drop, latest, lock, mailbox
-from pzc.agents.naming.registry import Registry
+from pzc.testing import command
 
+from tests.contract.rigs.ethernet import enter, instead_of
 from tests.contract.rigs.evidence import digest, payload
-from tests.contract.rigs.pairs import wait_until
+from tests.contract.rigs.namespaces import Host
+from tests.contract.rigs.pairs import eventually, wait_until
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.processes import Forge, Hand
 from tests.contract.rigs.workers import Worker
-from tests.networks.namespaces import Host
-from tests.networks.relay import enter, instead_of
 
 CALL_TIMEOUT = 15.0
 
@@ -92,10 +92,9 @@ class Resident(Worker):
         self.agent = self._stack.enter_context(Server(Bench(), rep, pub, **options))
         return self.endpoints()
 
-    def register(self, rep: str) -> str:
-        """Have a registry; returns where it is."""
-        self.agent = self._stack.enter_context(Registry(rep))
-        return self.agent.rep_endpoint
+    def register(self, rep: str, file: str) -> None:
+        """Be a registry, and nothing else from now on; its endpoint is in a file."""
+        command("registry", "--bind", rep, "--endpoint-file", file)
 
     def find(self, pattern: str) -> list[str]:
         """Names that are known after a while."""
@@ -149,10 +148,6 @@ class Resident(Worker):
             return "mailbox"
         return "broadcast" if found["link"] is None else found["link"]["transport"]
 
-    def run(self, function: Any, *args: Any) -> Any:
-        """Whatever a function of an importable module does here."""
-        return function(*args)
-
 
 def plane_of(policy: Policy, single_port: bool = False) -> str:
     """What `Resident.plane` tells of a subscription to another host."""
@@ -193,6 +188,17 @@ class Residents(ExitStack):
         """An agent on a host, and its endpoint."""
         hand = self.at(host)
         return hand, hand.ask("open", rep or f"tcp://{host.address}:0", pub, **options)[0]
+
+    def registry(self, host: Host, port: int) -> str:
+        """A registry on a host; returns where it is."""
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "endpoint"
+            self.at(host).start("register", f"tcp://0.0.0.0:{port}", str(file))
+            return (
+                eventually(lambda: file.exists() and file.read_text())
+                .strip()
+                .replace("0.0.0.0", host.address)
+            )
 
     def server(self, host: Host, rep: str = "", pub: str = "", **options: Any) -> tuple[Hand, str]:
         """A server on a host, and its endpoint."""

@@ -1,6 +1,6 @@
 """A process of its own: passes Ethernet frames between devices of two namespaces, each after a delay.
 
-    relay.py NAMESPACE DEVICE NAMESPACE DEVICE SECONDS
+    ethernet.py NAMESPACE DEVICE NAMESPACE DEVICE SECONDS
 
 It makes the devices, says ``ready``, and ends with its standard input. Only the standard library, so that it starts
 at once.

@@ -6,9 +6,9 @@ import pytest
 
 from pzc import Policy
 
+from tests.contract.rigs.namespaces import Host, Lab
 from tests.contract.rigs.processes import Hand
-from tests.networks.namespaces import Host, Lab
-from tests.networks.residents import EVERYTHING, Residents, every_policy
+from tests.contract.rigs.residents import EVERYTHING, Residents, every_policy
 
 Hosts = tuple[Host, Host, Host]
 
@@ -85,11 +85,7 @@ def test_a_relay_goes_where_multicast_does_not(hosts: Hosts, residents: Resident
 
 def test_a_registry_does_without_multicast(hosts: Hosts, residents: Residents) -> None:
     here, there, third = hosts
-    at = (
-        residents.at(third)
-        .ask("register", f"tcp://0.0.0.0:{REGISTRY_PORT}")
-        .replace("0.0.0.0", third.address)
-    )
+    at = residents.registry(third, REGISTRY_PORT)
     with here.without_multicast(), there.without_multicast():
         serving(residents, there, PZC_REGISTRY=at)
         assert residents.at(here, PZC_REGISTRY=at).ask("use_everything", "psu") == EVERYTHING
@@ -97,11 +93,7 @@ def test_a_registry_does_without_multicast(hosts: Hosts, residents: Residents) -
 
 def test_a_registry_that_is_blocked_leaves_multicast(hosts: Hosts, residents: Residents) -> None:
     here, there, third = hosts
-    at = (
-        residents.at(third)
-        .ask("register", f"tcp://0.0.0.0:{REGISTRY_PORT}")
-        .replace("0.0.0.0", third.address)
-    )
+    at = residents.registry(third, REGISTRY_PORT)
     with third.dropping(f"tcp dport {REGISTRY_PORT}"):
         serving(residents, there, PZC_REGISTRY=at)
         assert residents.at(here, PZC_REGISTRY=at).ask("use_everything", "psu") == EVERYTHING

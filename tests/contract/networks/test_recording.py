@@ -15,13 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from pzc import block
-from pzc.pipeline.schema import segments
 
+from tests.contract.rigs.namespaces import Host, Lab
+from tests.contract.rigs.pairs import eventually
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.processes import Hand
-from tests.networks.namespaces import Host, Lab
-from tests.networks.residents import Residents
-from tests.pipeline.faults_pipeline import wait_until
+from tests.contract.rigs.residents import Residents
 
 TIMEOUT = 30.0
 BEFORE, APART, AFTER = 20, 200, 20
@@ -61,7 +60,7 @@ class Recording:
     def sequences(self) -> Sent:
         """Numbers in the journal, by publisher, in order."""
         found: defaultdict[str, list[int]] = defaultdict(list)
-        for _, path in segments(self.journal):
+        for path in self.journal.glob("segment-*.parquet"):
             rows = pq.read_table(path, columns=["publisher", "sequence"]).to_pylist()
             for row in rows:
                 found[row["publisher"]].append(row["sequence"])
@@ -69,10 +68,8 @@ class Recording:
 
     def wait_for(self, count: int) -> None:
         """Wait until each of two publishers has so many in the journal."""
-        wait_until(
-            lambda: sorted(len(set(numbers)) for numbers in self.sequences().values()) == [count] * 2,
-            f"{count} notifications of each publisher in the journal, where there are {self.sequences()}",
-            TIMEOUT,
+        eventually(
+            lambda: sorted(len(set(numbers)) for numbers in self.sequences().values()) == [count] * 2, TIMEOUT
         )
 
     def end(self) -> dict[str, Any]:

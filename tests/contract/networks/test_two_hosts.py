@@ -6,8 +6,8 @@ import pytest
 
 from pzc import Policy, drop
 
-from tests.networks.namespaces import Host, Lab
-from tests.networks.residents import EVERYTHING, Residents, every_policy, plane_of
+from tests.contract.rigs.namespaces import Host, Lab
+from tests.contract.rigs.residents import EVERYTHING, Residents, every_policy, plane_of
 
 Pair = tuple[Host, Host]
 

@@ -7,16 +7,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.contract.rigs.namespaces import Lab, obstacle
 from tests.contract.rigs.processes import Forge
-from tests.networks.namespaces import Lab, obstacle
-from tests.networks.residents import Residents
+from tests.contract.rigs.residents import Residents
 
 REQUIRED = os.environ.get("NETWORK_TESTS") == "required"
 
+FOLDER = Path(__file__).parent
+
 _obstacle = pytest.StashKey[str]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All of them belong to `make test-all`."""
+    for item in items:
+        if item.path.parent == FOLDER:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -35,7 +45,7 @@ def networks(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def residents(forge: Forge) -> Iterator[Residents]:
+def residents(networks: None, forge: Forge) -> Iterator[Residents]:
     with Residents(forge) as made:
         yield made
 

@@ -9,9 +9,9 @@ import pytest
 
 from pzc import Policy, block, drop, latest, mailbox
 
+from tests.contract.rigs.namespaces import Host, Lab
 from tests.contract.rigs.processes import Hand
-from tests.networks.namespaces import Host, Lab
-from tests.networks.residents import EVERYTHING, Residents
+from tests.contract.rigs.residents import EVERYTHING, Residents
 
 Pair = tuple[Host, Host]
 

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from tests.networks import namespaces
-from tests.networks.namespaces import Host, Lab, sweep
+from tests.contract.rigs import namespaces
+from tests.contract.rigs.namespaces import Host, Lab, sweep
 
 GROUP = "239.255.80.90"
 SHORT = 0.3
@@ -140,7 +140,7 @@ def test_nothing_stays_of_a_lab() -> None:
 
 KILLED = """
 import os, subprocess
-from tests.networks.namespaces import Lab
+from tests.contract.rigs.namespaces import Lab
 
 lab = Lab()
 host = lab.host("one", lab.segment(), delay=0.001)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pzc import drop
-from pzc.agents.calling.dialling import dial
 
-from tests.networks.namespaces import Host, Lab
-from tests.networks.residents import EVERYTHING, Residents
+from tests.contract.rigs.namespaces import Host, Lab
+from tests.contract.rigs.residents import EVERYTHING, Residents
 
 Hosts = tuple[Host, Host, Host]
-
-TIMEOUT = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -43,26 +40,3 @@ def test_an_agent_on_two_networks_is_heard_in_both(hosts: Hosts, residents: Resi
     publisher.ask("publish", "frame", [100] * 10)
     for reader in readers:
         assert reader.ask("account", "r", 10)[:2] == (10, 0)
-
-
-def test_the_address_that_can_be_used_is_found_among_those_that_cannot(
-    hosts: Hosts, residents: Residents
-) -> None:
-    """One swallows everything, one refuses, one is in another network."""
-    left, both, _ = hosts
-    _, served = residents.server(both, "tcp://0.0.0.0:0")
-    swallowing, refusing = at(both.address, "tcp://:9"), at(both.address, "tcp://:10")
-    elsewhere, good = at(both.addresses[1], served), at(both.address, served)
-    client = residents.at(left)
-    with both.dropping("tcp dport 9"):
-        assert client.ask("run", dial, [swallowing, refusing, elsewhere, good], TIMEOUT) == good
-
-
-def test_many_addresses_that_swallow_everything_do_not_add_up(hosts: Hosts, residents: Residents) -> None:
-    left, both, _ = hosts
-    _, served = residents.server(both, "tcp://0.0.0.0:0")
-    good = at(both.address, served)
-    swallowing = [at(both.address, f"tcp://:{port}") for port in range(20, 25)]
-    client = residents.at(left)
-    with both.dropping("tcp dport 20-24"):
-        assert client.ask("run", dial, [*swallowing, good], TIMEOUT) == good
