@@ -31,6 +31,10 @@ class Limits:
     sign_of_life: float = 1.0
     """Seconds between two signs of life of one end of a link; at most a quarter of `silence`."""
 
+    alive_timeout: float = 2.0
+    """Seconds that whoever holds something at a server waits for the answer to a sign of life; less than
+    `silence`."""
+
     publisher_retry: float = 1.0
     """Seconds until a publisher that did not answer is asked again."""
 

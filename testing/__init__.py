@@ -3,9 +3,9 @@
 ``pzc.testing.journals`` makes journals in bulk, needs the extra ``pzc[pipeline]`` and is imported by name.
 """
 
-from .clock import FakeClock
+from .clock import FakeClock, ShiftedClock
 from .commands import Result, Running, command
 from .memory import memory_pair
 from .timings import Timings
 
-__all__ = ["FakeClock", "Result", "Running", "Timings", "command", "memory_pair"]
+__all__ = ["FakeClock", "Result", "Running", "ShiftedClock", "Timings", "command", "memory_pair"]

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
+from ...protocol import limits
 from ...protocol.errors import AgentClosed
 from ...protocol.frames import PZC00
 from ..sockets.loop import Loop, Timer
@@ -36,9 +37,6 @@ logger = logging.getLogger("pzc.keeper")
 
 PACE = 0.25
 """Seconds between two signs of life, and before a failed one is repeated."""
-
-ALIVE_TIMEOUT = 2.0
-"""Most seconds to wait for an answer; a server frees what it holds for an agent silent for 4."""
 
 ALIVE_TIMEOUT_LEAST = 0.5
 """Least seconds to wait for an answer, however little patience a hold has; it takes 0.25 by itself."""
@@ -184,10 +182,9 @@ class Keeper:
 
 
 def _timeout(watch: _Watch) -> float:
-    shortest = min(
-        (hold.patience for hold in watch.holds.copy().values() if hold.lost), default=ALIVE_TIMEOUT
-    )
-    return min(ALIVE_TIMEOUT, max(ALIVE_TIMEOUT_LEAST, shortest))
+    longest = limits.current.alive_timeout
+    shortest = min((hold.patience for hold in watch.holds.copy().values() if hold.lost), default=longest)
+    return min(longest, max(ALIVE_TIMEOUT_LEAST, shortest))
 
 
 def _nothing() -> None:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pzc import Agent, Protocol
-from pzc.testing import Timings
+from pzc.testing import ShiftedClock, Timings
 
-from tests.agents.calling import step_clock
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.workers import RANDOM_TCP, Worker
 
@@ -23,7 +22,7 @@ class Inside(Worker):
 
     def step_clock(self, seconds: float) -> None:
         """As if somebody set the clock of this machine."""
-        step_clock(seconds)
+        ShiftedClock(seconds).__enter__()
 
 
 @contextmanager

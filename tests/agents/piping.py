@@ -11,8 +11,8 @@ from pzc.agents.links.pipe import Pipe
 from pzc.agents.sockets.stream import Stream
 from pzc.protocol.frames import Buffer
 
-from tests.agents.calling import TIMEOUT
 from tests.agents.streaming import NEVER, message, soon
+from tests.contract.rigs.calling import TIMEOUT
 
 CARRYING = 8
 """Flag of a message that a descriptor comes with."""

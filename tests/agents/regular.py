@@ -15,7 +15,7 @@ from pzc.agents.serving import regulars
 from pzc.protocol.frames import PZC01, Kind
 from pzc.protocol.ids import Stamp
 
-from tests.agents.calling import KEY, TIMEOUT, Frames, RawPeer
+from tests.contract.rigs.calling import KEY, TIMEOUT, Frames, RawPeer
 
 ME, OTHER = "ab" * 16, "cd" * 16
 COUNT = ("PSMessage", "exec", {"name": "count", "method": "__call__"})

@@ -10,7 +10,7 @@ import time
 
 from pzc.protocol.frames import Buffer
 
-from tests.agents.calling import TIMEOUT
+from tests.contract.rigs.calling import TIMEOUT
 
 NEVER = threading.Event()
 LARGE = 100_000

@@ -9,7 +9,7 @@ import pytest
 from pzc import Agent, Protocol, RemoteProtocolError, Role, Server
 from pzc.agents.serving.actions import role_of
 
-from tests.agents.calling import KEY, TIMEOUT
+from tests.contract.rigs.calling import KEY, TIMEOUT
 
 
 class Device:

@@ -10,8 +10,8 @@ from pzc import (
     AgentClosed,
 )
 
-from tests.agents.calling import TIMEOUT, in_thread, run_in_fork
 from tests.agents.test_agent_requests import Gated
+from tests.contract.rigs.calling import TIMEOUT, in_thread, run_in_fork
 
 
 def test_stop_ends_a_request_of_its_own_that_waits() -> None:

@@ -22,7 +22,7 @@ from pzc import (
     UnknownName,
 )
 
-from tests.agents.calling import KEY, TIMEOUT, Middle, counts, in_thread
+from tests.contract.rigs.calling import KEY, TIMEOUT, Middle, counts, in_thread
 
 
 class Gated(Agent):

@@ -14,8 +14,8 @@ import zmq
 from pzc import AgentClosed, CallTimeout, ConfigError, MemberRefused, PeerLost, Protocol, Server, aio
 from pzc.agents.awaiting.awaiting import outcome
 
-from tests.agents.benches import Bench, bench_served, proxy_of, reached, run
-from tests.agents.calling import KEY, TIMEOUT, ServerProcess, in_thread
+from tests.contract.rigs.benches import Bench, bench_served, proxy_of, reached, run
+from tests.contract.rigs.calling import KEY, TIMEOUT, ServerProcess, in_thread
 from tests.contract.rigs.turns import turns
 
 

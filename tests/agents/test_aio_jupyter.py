@@ -14,8 +14,8 @@ from jupyter_core.utils import ensure_event_loop
 
 from pzc import Protocol, Server
 
-from tests.agents.benches import Bench
-from tests.agents.calling import KEY
+from tests.contract.rigs.benches import Bench
+from tests.contract.rigs.calling import KEY
 
 START_TIMEOUT = 120.0
 CELL_TIMEOUT = 60.0

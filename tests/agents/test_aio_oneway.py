@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.agents.benches import Bench, bench_served, proxy_of, run
-from tests.agents.calling import until
+from tests.contract.rigs.benches import Bench, bench_served, proxy_of, run
+from tests.contract.rigs.calling import until
 
 
 @pytest.fixture

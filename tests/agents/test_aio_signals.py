@@ -11,8 +11,8 @@ import pytest
 
 from pzc import Notification, aio, drop, latest
 
-from tests.agents.benches import Bench, bench_served, proxy_of, reached, run
-from tests.agents.calling import TIMEOUT
+from tests.contract.rigs.benches import Bench, bench_served, proxy_of, reached, run
+from tests.contract.rigs.calling import TIMEOUT
 from tests.contract.rigs.turns import turns
 
 

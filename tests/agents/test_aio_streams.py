@@ -10,8 +10,8 @@ from pzc import Protocol, Proxy, aio, close
 from pzc.agents.calling.locking import lock
 from pzc.protocol.errors import LockedBy
 
-from tests.agents.benches import Bench, bench_served, proxy_of, reached, run
-from tests.agents.calling import KEY, TIMEOUT
+from tests.contract.rigs.benches import Bench, bench_served, proxy_of, reached, run
+from tests.contract.rigs.calling import KEY, TIMEOUT
 
 
 @pytest.fixture

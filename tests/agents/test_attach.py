@@ -11,8 +11,8 @@ from pzc import CallTimeout, LocalProtocolError, PeerLost, Protocol, Refused, Se
 from pzc.agents.calling import client
 from pzc.agents.calling.streams import RemoteStream
 
-from tests.agents import original
-from tests.agents.calling import KEY, TIMEOUT, Gate, Instrument, ServerProcess, proxied, served
+from tests.contract.rigs import original
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, Instrument, ServerProcess, proxied, served
 
 CALLER = """
 import sys

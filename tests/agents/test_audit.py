@@ -24,7 +24,7 @@ from pzc.agents.serving.audit import LONGEST, MOST, Audit, CallRecord, shorten
 from pzc.protocol.errors import ConfigError
 from pzc.testing.clock import FakeClock
 
-from tests.agents.calling import run_in_fork, until
+from tests.contract.rigs.calling import run_in_fork, until
 from tests.contract.rigs.peers import run_threads
 from tests.effort import many
 

@@ -13,7 +13,7 @@ from pzc.agents.counters import Counters
 from pzc.agents.serving.audit import CALLS
 from pzc.agents.serving.audit_topic import AuditTopic
 
-from tests.agents.calling import KEY, TIMEOUT, proxied
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
 from tests.contract.rigs.pairs import eventually
 
 

@@ -22,7 +22,7 @@ from pzc import (
 )
 from pzc.protocol.errors import LocalProtocolError, RemoteProtocolError
 
-from tests.agents.calling import KEY, TIMEOUT, proxied
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
 
 WARM = 6
 """Calls after which one of the same process is direct."""

@@ -12,7 +12,7 @@ import zmq
 
 from pzc import Agent, Protocol
 
-from tests.agents.calling import KEY, TIMEOUT, RawPeer, counts
+from tests.contract.rigs.calling import KEY, TIMEOUT, RawPeer, counts
 from tests.contract.rigs.peers import Elsewhere, Forwarder
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\3\0NULL" + bytes(16) + bytes(32)

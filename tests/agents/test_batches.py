@@ -20,8 +20,8 @@ from pzc import (
 )
 from pzc.agents.calling.batches import Batch
 
-from tests.agents import original
-from tests.agents.calling import KEY, TIMEOUT, Gate, in_thread, proxied, served
+from tests.contract.rigs import original
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, in_thread, proxied, served
 
 
 class Bench:

@@ -14,7 +14,7 @@ from pzc.agents.calling.bundles import MAX_BODY
 from pzc.agents.calling.reply import Reply
 from pzc.protocol import limits, serializers
 
-from tests.agents.calling import KEY, TIMEOUT, proxied
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
 
 KEYS = {role: Key(f"secret of the {role.name}", role.name.lower(), role) for role in Role}
 

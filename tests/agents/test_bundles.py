@@ -11,7 +11,7 @@ from pzc import AgentClosed, CallTimeout, LockedBy, PeerLost, Protocol, Proxy, S
 from pzc.agents.calling import bundles
 from pzc.protocol.errors import SerializeError
 
-from tests.agents.calling import KEY, TIMEOUT, ServerProcess, proxied, served
+from tests.contract.rigs.calling import KEY, TIMEOUT, ServerProcess, proxied, served
 
 
 class Notes:

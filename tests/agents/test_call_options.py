@@ -11,8 +11,8 @@ from pzc import CallCancelled, CallTimeout, ConfigError, Protocol, Proxy, Refuse
 from pzc.agents.calling.futures import CallFuture
 from pzc.agents.serving.marks import idempotent
 
-from tests.agents import original
-from tests.agents.calling import KEY, TIMEOUT, Gate, Instrument, in_thread, proxied, served
+from tests.contract.rigs import original
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, Instrument, in_thread, proxied, served
 
 
 class Counter:

@@ -9,7 +9,7 @@ import pytest
 from pzc import Agent, Key, Keyring, Protocol, Role, RoleRefused, Server, cancelled
 from pzc.protocol.errors import CallCancelled
 
-from tests.agents.calling import KEY, TIMEOUT, in_thread, proxied, until
+from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, until
 
 KEYS = {role: Key(f"secret of the {role.name}", role.name.lower(), role) for role in Role}
 

@@ -12,7 +12,7 @@ from pzc import PeerLost
 from pzc.agents.sockets.channels import Channel
 from pzc.protocol.frames import Buffer
 
-from tests.agents.calling import TIMEOUT
+from tests.contract.rigs.calling import TIMEOUT
 
 FRAMES = [b"0", b"1", b"2", b"3", b"4"]
 

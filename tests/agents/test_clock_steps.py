@@ -7,8 +7,8 @@ import pytest
 from pzc import Agent, Proxy, close, lock
 from pzc.agents.wire import Protocol
 
-from tests.agents.calling import KEY, TIMEOUT, ServerProcess, proxied
 from tests.agents.inside import inside
+from tests.contract.rigs.calling import KEY, TIMEOUT, ServerProcess, proxied
 from tests.contract.rigs.evidence import digest, payload
 from tests.contract.rigs.pairs import LONG, OUTSIDE
 from tests.contract.rigs.processes import Workers

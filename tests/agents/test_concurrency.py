@@ -9,7 +9,7 @@ import pytest
 from pzc import CallTimeout, ConfigError, Protocol, Proxy, Server, close
 from pzc.agents.serving import execution
 
-from tests.agents.calling import KEY, TIMEOUT, in_thread, proxied, served
+from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, served
 from tests.contract.rigs.peers import run_threads
 
 

@@ -13,7 +13,7 @@ from pzc.agents.serving.coroutines import Coroutines
 from pzc.agents.serving.lane import Lane
 from pzc.protocol.errors import CallCancelled, PeerLost
 
-from tests.agents.calling import TIMEOUT, in_thread, served
+from tests.contract.rigs.calling import TIMEOUT, in_thread, served
 from tests.contract.rigs.peers import run_threads
 from tests.contract.rigs.turns import turns, value_after_a_turn
 

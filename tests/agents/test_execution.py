@@ -11,7 +11,7 @@ from pzc.agents.serving.execution import authorize
 from pzc.agents.sockets.endpoints import DECODE_LATER
 from pzc.protocol.frames import PZC01
 
-from tests.agents.calling import KEY, TIMEOUT, RawPeer, counts, proxied, until
+from tests.contract.rigs.calling import KEY, TIMEOUT, RawPeer, counts, proxied, until
 from tests.contract.rigs.peers import run_threads
 
 KEYS = {role: Key(f"secret of the {role.name}", role.name.lower(), role) for role in Role}

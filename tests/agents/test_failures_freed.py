@@ -12,7 +12,7 @@ import pytest
 
 from pzc import Agent, CallTimeout, LockedBy, PolicyRefused, Protocol, Proxy, Server, batch, block, lock
 
-from tests.agents.calling import KEY, TIMEOUT, proxied
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
 from tests.contract.rigs.pairs import eventually
 
 

@@ -19,7 +19,7 @@ from pzc.agents.sockets.stream import Stream
 from pzc.protocol import limits
 from pzc.protocol.frames import PZC01, Buffer, Kind
 
-from tests.agents.calling import (
+from tests.contract.rigs.calling import (
     KEY,
     TIMEOUT,
     Gate,

@@ -15,7 +15,7 @@ import pytest
 
 from pzc import Protocol, Proxy, Server, attach, lock
 
-from tests.agents.calling import KEY, TIMEOUT, proxied
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
 
 logger = logging.getLogger("tests.faults")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.faults_random import Findings, Rig
-from tests.agents.faults_rig import Breeder, Metronome, Mortal, executions
+from tests.contract.rigs.faults import Breeder, Metronome, Mortal, executions
+from tests.contract.rigs.faults_random import Findings, Rig
 
 logger = logging.getLogger("tests.faults")
 

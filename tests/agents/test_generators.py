@@ -10,7 +10,7 @@ import pytest
 from pzc import Agent, Protocol, Refused, Server
 from pzc.agents.serving import generators
 
-from tests.agents.calling import KEY, TIMEOUT
+from tests.contract.rigs.calling import KEY, TIMEOUT
 from tests.contract.rigs.turns import turns
 
 

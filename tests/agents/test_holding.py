@@ -12,7 +12,7 @@ import pytest
 
 from pzc import Agent, Key, Keyring, LockedBy, LockLost, Protocol, Role, RoleRefused, Server
 
-from tests.agents.calling import KEY, TIMEOUT
+from tests.contract.rigs.calling import KEY, TIMEOUT
 
 HOLDER = """
 import sys

@@ -8,7 +8,7 @@ from pzc import Agent, Key, Keyring, Protocol, Role, Server, SignatureError
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
-from tests.agents.calling import Middle, proxied
+from tests.contract.rigs.calling import Middle, proxied
 from tests.contract.rigs.peers import Elsewhere, Forwarder, Inbox
 
 LAB = Key("the laboratory's secret", "lab", Role.ADMIN)

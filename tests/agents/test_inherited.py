@@ -18,14 +18,14 @@ import pytest
 from pzc import Agent, PeerLost, Protocol, Server
 from pzc.agents.links import inlets
 
-from tests.agents.calling import KEY, TIMEOUT, Gate, in_thread, proxied, run_in_fork
-from tests.agents.faults_rig import free_endpoint
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, in_thread, proxied, run_in_fork
+from tests.contract.rigs.faults import free_endpoint
 from tests.contract.rigs.pairs import LONG, pair, read, wait_until
 
 FAMILY = """
 import multiprocessing, os, subprocess, sys, threading
 from pzc import Agent, Protocol, Proxy, Server, block, lock
-from tests.agents.calling import Gate
+from tests.contract.rigs.calling import Gate
 
 what, how, key, *given = sys.argv[1:]
 end = os.dup(0)  # it ends with the test

@@ -9,7 +9,7 @@ import pytest
 from pzc import LocalProtocolError, Protocol, Server
 from pzc.agents.serving import inproc
 
-from tests.agents.calling import KEY, TIMEOUT, proxied
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
 
 LIMIT = 300_000  # above what the shortest way of a call takes, which has a limit of its own
 

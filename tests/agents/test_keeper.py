@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from pzc import AgentClosed, CallTimeout, lock
-from pzc.agents.calling.keeper import ALIVE_TIMEOUT, Keeper
+from pzc.agents.calling.keeper import Keeper
 from pzc.agents.calling.peers import Peer
 from pzc.agents.calling.reply import Reply
 from pzc.agents.sockets import loop as loops
 from pzc.agents.sockets.loop import Loop
+from pzc.protocol import Limits
 
-from tests.agents.calling import TIMEOUT, Gate, Instrument, served
+from tests.contract.rigs.calling import TIMEOUT, Gate, Instrument, served
 
 PEER = Peer("tcp://127.0.0.1:1", "PZC01", "a" * 32, 1, "", "", 0, {})
 ORIGINAL = Peer("tcp://127.0.0.1:2", "PZC00", "tcp://127.0.0.1:2", 0, "", "", 0, {})
@@ -29,7 +30,7 @@ class Asked:
         self.error: Exception | None = None
 
     def __call__(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
-        assert 0 < timeout <= ALIVE_TIMEOUT
+        assert 0 < timeout <= Limits().alive_timeout
         future: Future[Reply] = Future()
         self.sent.put((peer, content, future))
         if self.error is not None:

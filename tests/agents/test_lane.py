@@ -12,7 +12,7 @@ from pzc.agents.serving import lane as lanes
 from pzc.agents.serving.lane import Lane, Turn
 from pzc.protocol.errors import CallCancelled
 
-from tests.agents.calling import TIMEOUT, in_thread, until
+from tests.contract.rigs.calling import TIMEOUT, in_thread, until
 from tests.contract.rigs.peers import run_threads
 
 

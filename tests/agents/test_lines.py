@@ -16,7 +16,7 @@ from pzc.agents.calling.peers import Peer
 from pzc.agents.serving import fastlane
 from pzc.protocol.frames import Buffer
 
-from tests.agents.calling import KEY, TIMEOUT, Instrument, Middle, proxied
+from tests.contract.rigs.calling import KEY, TIMEOUT, Instrument, Middle, proxied
 
 FRAMES = [b"0", b"1", b"2", b"3", b"4"]
 

@@ -9,8 +9,8 @@ import pytest
 
 from pzc import Agent, Gap, Protocol, Subscription, latest
 
-from tests.agents.faults_rig import free_endpoint
 from tests.contract.rigs.evidence import digest, memory_of, memory_of_all, payload
+from tests.contract.rigs.faults import free_endpoint
 from tests.contract.rigs.pairs import LONG, OUTSIDE, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT
 from tests.contract.rigs.processes import Hand, Workers

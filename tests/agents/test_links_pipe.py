@@ -16,9 +16,9 @@ from pzc.protocol.errors import AgentClosed, LocalProtocolError, PeerLost
 from pzc.protocol.frames import Buffer
 from pzc.shm.blocks import available
 
-from tests.agents.calling import TIMEOUT
 from tests.agents.piping import HUGE, Link, descriptors, wait_until_writable, writable
 from tests.agents.streaming import LARGE, NEVER, message, packed, soon
+from tests.contract.rigs.calling import TIMEOUT
 
 pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over Unix sockets")
 

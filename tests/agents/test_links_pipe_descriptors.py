@@ -14,9 +14,9 @@ from pzc.protocol.errors import RemoteProtocolError
 from pzc.shm.blocks import Block, available
 from pzc.shm.views import Mapped
 
-from tests.agents.calling import TIMEOUT
 from tests.agents.piping import CARRYING, HUGE, Link, descriptors, identity
 from tests.agents.streaming import HEAD, LARGE, NEVER, attached, message, packed, soon
+from tests.contract.rigs.calling import TIMEOUT
 
 pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over Unix sockets")
 

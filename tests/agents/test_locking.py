@@ -25,8 +25,17 @@ from pzc import (
     lock,
 )
 
-from tests.agents import original
-from tests.agents.calling import KEY, TIMEOUT, Gate, Instrument, ServerProcess, in_thread, proxied, served
+from tests.contract.rigs import original
+from tests.contract.rigs.calling import (
+    KEY,
+    TIMEOUT,
+    Gate,
+    Instrument,
+    ServerProcess,
+    in_thread,
+    proxied,
+    served,
+)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pzc import AgentClosed, CallTimeout, ConfigError
 from pzc.agents.sockets import loop as loops
 from pzc.agents.sockets.loop import Loop
 
-from tests.agents.calling import TIMEOUT, run_in_fork
+from tests.contract.rigs.calling import TIMEOUT, run_in_fork
 
 
 @pytest.fixture

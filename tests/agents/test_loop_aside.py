@@ -12,7 +12,7 @@ from pzc.agents.sockets import loop as loops
 from pzc.agents.sockets.loop import Loop
 from pzc.protocol import limits
 
-from tests.agents.calling import TIMEOUT
+from tests.contract.rigs.calling import TIMEOUT
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import zmq
 from pzc.agents.sockets import loop as loops
 from pzc.agents.sockets.loop import Loop
 
-from tests.agents.calling import TIMEOUT
+from tests.contract.rigs.calling import TIMEOUT
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from pzc import (
 from pzc.agents.mail.words import read_caller, read_commands
 from pzc.testing import Timings
 
-from tests.agents.calling import in_thread
 from tests.agents.inside import forget_silent_readers
+from tests.contract.rigs.calling import in_thread
 from tests.contract.rigs.mailing import (
     Faulty,
     delivered,

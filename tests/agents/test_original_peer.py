@@ -10,9 +10,9 @@ import zmq
 
 from pzc import Protocol, Proxy, RemoteProtocolError, Server, SignatureError, VersionError, close
 
-from tests.agents import original
-from tests.agents.calling import KEY, TIMEOUT, Instrument, RawPeer, counts, proxied, served
-from tests.agents.original import GOLDEN, Said
+from tests.contract.rigs import original
+from tests.contract.rigs.calling import KEY, TIMEOUT, Instrument, RawPeer, counts, proxied, served
+from tests.contract.rigs.original import GOLDEN, Said
 
 Session = tuple[bytes, list[Said]]
 
@@ -204,7 +204,7 @@ def test_an_original_proxy_gets_remote_for_a_mapping_and_the_value_on_demand(
 def test_an_original_proxy_cannot_instantiate_what_is_not_on_the_list() -> None:
     with Server(None, protocol=Protocol(KEY)) as server:
         with original.Client(KEY.encode(), server.rep_endpoint, server.pub_endpoint) as client:
-            options = {"class": "tests.agents.calling.Instrument", "args": (), "kwargs": {}}
+            options = {"class": "tests.contract.rigs.calling.Instrument", "args": (), "kwargs": {}}
             _, action, (error, _) = ask(client, ("PSMessage", "instantiate", options))
         assert action == "raise"
         assert isinstance(error, OSError)  # what pickle 2 makes of a PermissionError

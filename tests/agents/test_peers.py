@@ -8,7 +8,7 @@ import pytest
 from pzc import Agent, CallTimeout, Protocol
 from pzc.agents.calling.peers import Peers
 
-from tests.agents.calling import KEY, TIMEOUT
+from tests.contract.rigs.calling import KEY, TIMEOUT
 
 
 def test_threads_that_are_the_first_to_ask_an_agent_shake_hands_once() -> None:

@@ -21,8 +21,8 @@ from pzc import (
 )
 from pzc.agents.serving import process
 
-from tests.agents.calling import KEY, TIMEOUT, Notebook, watched
 from tests.agents.test_remote_errors import OddError
+from tests.contract.rigs.calling import KEY, TIMEOUT, Notebook, watched
 
 
 class Made:
@@ -126,7 +126,7 @@ def test_a_protocol_is_no_argument_for_another_process() -> None:
 PARENT = """
 import os, sys
 from pzc import Server
-from tests.agents.calling import Notebook
+from tests.contract.rigs.calling import Notebook
 
 if __name__ == "__main__":
     proxy = Server.serve_in_process(Notebook)

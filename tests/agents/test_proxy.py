@@ -30,8 +30,8 @@ from pzc import (
 )
 from pzc.agents.calling import client
 
-from tests.agents.calling import KEY, TIMEOUT, Instrument, proxied, run_in_fork, served
 from tests.agents.test_server import Collected, Source
+from tests.contract.rigs.calling import KEY, TIMEOUT, Instrument, proxied, run_in_fork, served
 
 
 @pytest.fixture(params=["", KEY], ids=["unsigned", "signed"])

@@ -18,7 +18,7 @@ from pzc import (
 )
 from pzc.agents.serving.results import Results
 
-from tests.agents.calling import KEY, TIMEOUT, Gate, proxied, served
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, proxied, served
 
 
 class Futures:

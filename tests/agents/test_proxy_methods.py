@@ -13,7 +13,7 @@ import pytest
 
 from pzc import Proxy, Server, close
 
-from tests.agents.calling import TIMEOUT, Instrument, proxied, served
+from tests.contract.rigs.calling import TIMEOUT, Instrument, proxied, served
 
 
 class Supply:

@@ -12,7 +12,6 @@ from pzc.protocol.frames import PZC01, Kind
 from pzc.protocol.ids import Stamp
 from pzc.protocol.signing import Suite, sealer
 
-from tests.agents.calling import Frames, RawPeer, counts
 from tests.agents.regular import (
     ME,
     OTHER,
@@ -26,6 +25,7 @@ from tests.agents.regular import (
     server,
     table,
 )
+from tests.contract.rigs.calling import Frames, RawPeer, counts
 
 FIXTURES = (bench, client, served, server)
 

@@ -8,7 +8,6 @@ import pytest
 
 from pzc import Protocol, Server
 
-from tests.agents.calling import TIMEOUT, in_thread
 from tests.agents.regular import (
     OTHER,
     Bench,
@@ -20,6 +19,7 @@ from tests.agents.regular import (
     served,
     server,
 )
+from tests.contract.rigs.calling import TIMEOUT, in_thread
 
 FIXTURES = (bench, client, served, server)
 

@@ -32,7 +32,7 @@ from pzc.agents.messages import (
 from pzc.protocol import errors
 from pzc.protocol.unpickle_rules import REGISTERED
 
-from tests.agents.calling import KEY, TIMEOUT, proxied, served
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, served
 
 BUILTIN = [
     ValueError("out of range"), KeyError("k"), ZeroDivisionError(), OSError(2, "no such device", "/dev/psu"),

@@ -29,7 +29,7 @@ from pzc import (
 from pzc.agents.messages import read_refusal
 from pzc.protocol.frames import Kind
 
-from tests.agents.calling import KEY, TIMEOUT, Frames, Gate, Middle, RawPeer, counts, in_thread, lines
+from tests.contract.rigs.calling import KEY, TIMEOUT, Frames, Gate, Middle, RawPeer, counts, in_thread, lines
 from tests.effort import many
 
 SENDER = "0123456789abcdef" * 2

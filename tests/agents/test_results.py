@@ -16,7 +16,7 @@ from pzc.agents.sockets.loop import Loop, Timer
 from pzc.protocol import limits
 from pzc.protocol.keyring import Key
 
-from tests.agents.calling import KEY
+from tests.contract.rigs.calling import KEY
 
 RETURN_7 = ("PSMessage", "return", 7)
 PENDING = ("PSMessage", "pending", None)

@@ -19,7 +19,7 @@ from pzc.agents.serving.fastlane import connect
 from pzc.agents.sockets import descriptors
 from pzc.agents.sockets.parts import WITHOUT_COPY
 
-from tests.agents.calling import run_in_fork
+from tests.contract.rigs.calling import run_in_fork
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT
 from tests.contract.rigs.processes import Workers

@@ -17,7 +17,7 @@ from pzc import (
     close,
 )
 
-from tests.agents.calling import KEY, TIMEOUT, Gate, Instrument, in_thread, proxied, served
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, Instrument, in_thread, proxied, served
 from tests.contract.rigs.peers import run_threads
 
 
@@ -137,7 +137,7 @@ def test_serve_in_thread_passes_on_a_bind_error() -> None:
 def test_without_a_list_nothing_is_instantiated_or_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     with served(None) as (server, proxy):
         monkeypatch.setattr("builtins.__import__", forbidden)
-        for name in ("tests.agents.calling.Instrument", "os.system", "antigravity", "", "Instrument"):
+        for name in ("tests.contract.rigs.calling.Instrument", "os.system", "antigravity", "", "Instrument"):
             with pytest.raises(InstantiateRefused, match="allowed: none"):
                 proxy._proxy_instantiate(name)
         monkeypatch.undo()

@@ -15,7 +15,7 @@ from pzc import (
     Server,
 )
 
-from tests.agents.calling import TIMEOUT, Instrument, proxied
+from tests.contract.rigs.calling import TIMEOUT, Instrument, proxied
 
 
 def key_of(role: Role) -> Key:
@@ -55,7 +55,7 @@ WRITES: list[Callable[[Proxy], Any]] = [
 ]
 RULES: list[Callable[[Proxy], Any]] = [
     lambda p: p._proxy_stop_server(),
-    lambda p: p._proxy_instantiate("tests.agents.calling.Instrument"),
+    lambda p: p._proxy_instantiate("tests.contract.rigs.calling.Instrument"),
 ]
 
 

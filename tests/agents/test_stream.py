@@ -21,8 +21,8 @@ from pzc.shm import pool
 from pzc.shm.blocks import available
 from pzc.shm.private import Private
 
-from tests.agents.calling import TIMEOUT
 from tests.agents.streaming import HEAD, IN_BLOCK, LARGE, NEVER, WITH_FD, message, packed, soon
+from tests.contract.rigs.calling import TIMEOUT
 
 pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
 

@@ -11,7 +11,7 @@ import pytest
 from pzc import AgentClosed, CallTimeout, PeerLost, Protocol, Proxy, Refused, Server, close
 from pzc.agents.calling.streams import MAX_CREDIT, RemoteStream
 
-from tests.agents.calling import KEY, TIMEOUT, proxied, served
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, served
 
 
 class Scanner:

@@ -19,7 +19,7 @@ import pzc
 from pzc import Signal
 from pzc.agents.stubs.stubs import stubs
 
-from tests.agents.calling import served
+from tests.contract.rigs.calling import served
 
 
 class Scope:

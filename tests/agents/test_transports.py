@@ -22,7 +22,7 @@ from pzc.protocol.errors import LocalProtocolError
 from pzc.protocol.frames import Buffer
 from pzc.testing import memory_pair
 
-from tests.agents.calling import TIMEOUT, until
+from tests.contract.rigs.calling import TIMEOUT, until
 
 NEVER = threading.Event()
 SOCKET_BUFFER = 212_992

@@ -16,8 +16,8 @@ import pytest
 from pzc import Agent, Protocol, mailbox
 from pzc.pipeline.recording.gaps import GapLog, GapRow, read_gaps
 from pzc.pipeline.recording.recorder import Recorder
+from pzc.testing import ShiftedClock
 
-from tests.agents.calling import step_clock
 from tests.agents.inside import forget_silent_readers
 from tests.pipeline.recorder_rig import await_, recorded
 
@@ -148,12 +148,9 @@ def test_a_clock_that_is_set_stops_no_recording(tmp_path: Path, instrument: Agen
     with recorder_of(instrument, tmp_path):
         instrument.publish("t", 1)
         await_(lambda: kept(instrument) == 0, "the first is recorded")
-        step_clock(step)
-        try:
+        with ShiftedClock(step):
             instrument.publish("t", 2)
             await_(lambda: kept(instrument) == 0, "the second is recorded")
-        finally:
-            step_clock(-step)
     assert recorded(tmp_path) == everything(instrument, 2)
 
 

@@ -13,10 +13,10 @@ from random import Random
 from typing import Any, TypeVar
 
 from pzc import CallTimeout, PeerLost, Protocol, Proxy, PzcError, Refused, batch, close, lock
-from pzc.agents.calling.keeper import ALIVE_TIMEOUT
+from pzc.protocol import Limits
 
-from tests.agents.calling import KEY, TIMEOUT
-from tests.agents.faults_rig import Metronome, Mortal
+from tests.contract.rigs.calling import KEY, TIMEOUT
+from tests.contract.rigs.faults import Metronome, Mortal
 
 CALL_TIMEOUT = 1.0
 """Seconds, of every call."""
@@ -112,8 +112,7 @@ class Client:
         self._act: Callable[[], object] = getattr(self, f"_{kind}")
         self._worked: list[float] = []
         self._about = ""
-        self.proxy = Proxy(endpoint, transport=transport, timeout=TIMEOUT, protocol=Protocol(KEY))
-        self.proxy._proxy_remote.timeout = CALL_TIMEOUT
+        self.proxy = Proxy(endpoint, transport=transport, timeout=CALL_TIMEOUT, protocol=Protocol(KEY))
 
     def close(self) -> None:
         close(self.proxy)
@@ -214,7 +213,7 @@ class Client:
         promised: Any = self._ask("a call that goes on", lambda: later(number, 0.05))
         if promised is not None:
             # Nobody waits for an answer to it: what is waited for is a sign of life of the server.
-            limit = max(CALL_TIMEOUT, ALIVE_TIMEOUT)
+            limit = max(CALL_TIMEOUT, Limits().alive_timeout)
             self._answer(number, self._ask("its result", lambda: promised.result(TIMEOUT), limit))
 
     def _batches(self) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from pzc import Protocol, Server
 
-from tests.agents.calling import KEY, TIMEOUT
+from tests.contract.rigs.calling import KEY, TIMEOUT
 
 STARTED = 10.0
 """Seconds within which a server has started."""
@@ -110,7 +110,7 @@ class Breeder:
     """The process that forks servers: it has imported everything and never had a thread."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-c", "from tests.agents.faults_rig import breed; breed()"]
+        command = [sys.executable, "-c", "from tests.contract.rigs.faults import breed; breed()"]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
         )

@@ -19,6 +19,7 @@ from typing import Any
 import zmq
 
 from pzc import Agent, Protocol, Proxy, Server, Signal, close
+from pzc.testing import ShiftedClock
 
 KEY = "a key that both sides know"
 TIMEOUT = 20.0
@@ -101,11 +102,9 @@ class Notebook:
     def never(self) -> Future[None]:
         return Future()
 
-    def jump(self, offset_ms: int) -> None:
-        skew_clock(offset_ms)
-
     def step(self, seconds: float) -> None:
-        step_clock(seconds)
+        """From now on the clock of this process is wrong, by so much more."""
+        ShiftedClock(seconds).__enter__()
 
     def stall(self, path: str, seconds: float) -> None:
         self.write(path, "stalled")
@@ -118,59 +117,30 @@ class Notebook:
 CHILD = """
 import os, sys, threading
 from pzc import Protocol, Server
-from pzc.agents import wire
-from tests.agents import calling
+from pzc.testing import ShiftedClock
+from tests.contract.rigs import calling
 
 def end_with_parent():
     sys.stdin.read()
     os._exit(0)
 
 threading.Thread(target=end_with_parent, daemon=True).start()
-name, rep, key, skew_ms = sys.argv[1:]
-if skew_ms != "0":
-    calling.skew_clock(int(skew_ms))
+name, rep, key, skew = sys.argv[1:]
+ShiftedClock(float(skew)).__enter__()
 server = Server(getattr(calling, name)(), rep, protocol=Protocol(key))
 print(server.rep_endpoint, flush=True)
 server.serve_forever()
 """
 
 
-def skew_clock(offset_ms: int) -> None:
-    """Set every agent's clock of this process wrong."""
-    import pzc.agents.wire as wire
-
-    right = wire.now_ms
-
-    def wrong() -> int:
-        return right() + offset_ms
-
-    for module in list(sys.modules.values()):
-        if getattr(module, "now_ms", None) is right:
-            setattr(module, "now_ms", wrong)  # noqa: B010
-
-
-def step_clock(seconds: float) -> None:
-    """Let all of this process see another wall clock from now on; the monotonic one goes on."""
-    real, real_ns = time.time, time.time_ns
-    stepped = {
-        real: lambda: real() + seconds,
-        real_ns: lambda: real_ns() + int(seconds * 1e9),
-    }
-    for module in list(sys.modules.values()):
-        for name in ("time", "time_ns"):
-            found = vars(module).get(name)
-            if found is real or found is real_ns:
-                setattr(module, name, stepped[found])
-
-
 class ServerProcess:
     """A server in a process of its own, to be killed and frozen."""
 
     def __init__(
-        self, served: str = "Notebook", rep: str = "tcp://127.0.0.1:0", key: str = KEY, skew_ms: int = 0
+        self, served: str = "Notebook", rep: str = "tcp://127.0.0.1:0", key: str = KEY, skew: float = 0.0
     ) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", CHILD, served, rep, key, str(skew_ms)],
+            [sys.executable, "-c", CHILD, served, rep, key, str(skew)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import zmq
 
 TIMEOUT = 20.0
-GOLDEN = Path(__file__).resolve().parents[2].parent / "shared" / "golden"
+GOLDEN = Path(__file__).resolve().parents[3].parent / "shared" / "golden"
 
 Frames = list[bytes]
 

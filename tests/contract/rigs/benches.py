@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from pzc import Protocol, Server, Signal, aio
-from pzc.agents.notifying.signals import Slot
-from pzc.agents.serving.calls import cancelled
+from pzc import Protocol, Server, Signal, aio, cancelled
 
-from tests.agents.calling import KEY, TIMEOUT
+from tests.contract.rigs.calling import KEY, TIMEOUT
 
 T = TypeVar("T")
 
@@ -24,7 +22,7 @@ class WatchedSignal(Signal):
         super().__init__()
         self.silent = threading.Event()
 
-    def disconnect(self, slot: Slot | None = None) -> None:
+    def disconnect(self, slot: Callable[..., Any] | None = None) -> None:
         super().disconnect(slot)
         if not self.slots:
             self.silent.set()
