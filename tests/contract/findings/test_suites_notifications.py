@@ -1,0 +1,256 @@
+"""Notifications: what the suites of other systems asked for."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import zmq
+
+from pzc import Agent, Gap, Notification, Protocol, Proxy, Server, Signal, TypeMismatch, drop, mailbox
+
+from tests.contract.findings.marks import finding
+from tests.contract.rigs.coming import coming
+from tests.contract.rigs.pairs import wait_until
+from tests.contract.rigs.peers import TIMEOUT, Inbox
+
+SOON = 1.0
+"""Seconds for what happens at once when it is there."""
+
+Declared: Any = Signal
+"""Signals that say what they carry."""
+
+
+class Dial:
+    """Turns, and says so in the original's way."""
+
+    def __init__(self) -> None:
+        self.turned = Signal()
+
+
+class Noted:
+    """A callback that takes anything."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._calls = list[tuple[Any, ...]]()
+
+    def __call__(self, *values: Any) -> None:
+        with self._changed:
+            self._calls.append(values)
+            self._changed.notify()
+
+    def next(self) -> tuple[Any, ...]:
+        """The arguments of the next call."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._calls, SOON)
+            return self._calls.pop(0)
+
+
+@finding("S6", open=True, reason="a subscription asks the publisher's REP endpoint first")
+def test_a_bare_socket_that_publishes_can_be_subscribed_to() -> None:
+    inbox = Inbox()
+    context = zmq.Context()
+    with context.socket(zmq.XPUB) as socket, Agent(discovery=False) as reader:
+        socket.bind("tcp://127.0.0.1:*")
+        endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        protocol = Protocol(dialect="PZC00")
+        try:
+            reader.subscribe(endpoint, "t", inbox, timeout=SOON)
+            assert socket.poll(1000)
+            socket.send_multipart(protocol.format(endpoint, "t", 7))
+            assert inbox.next().content == 7
+        finally:
+            socket.close(0)
+            context.term()
+
+
+@finding("S12", open=True, reason="a signal carries three values, whatever its source has")
+def test_a_signal_declares_what_it_carries_and_refuses_anything_else() -> None:
+    changed, heard = Declared("value", "unit"), list[tuple[Any, ...]]()
+    changed.connect(lambda *values: heard.append(values))
+    changed.emit(1.5, "V")
+    changed.emit(unit="A", value=2.5)
+    for wrong in (lambda: changed.emit(1.5), lambda: changed.emit(1.5, "V", 3), lambda: changed.emit(v=1)):
+        with pytest.raises(TypeError):
+            wrong()
+    assert heard == [(1.5, "V"), (2.5, "A")]
+
+
+@finding("S12", open=True, reason="a signal carries three values, whatever its source has")
+def test_a_remote_slot_gets_the_values_that_the_signal_declares() -> None:
+    class Meter:
+        def __init__(self) -> None:
+            self.changed = Declared("value", "unit", "channel", "at")
+
+    meter, heard, come = Meter(), list[tuple[Any, ...]](), threading.Event()
+
+    def slot(*values: Any) -> None:
+        heard.append(values)
+        come.set()
+
+    with Server(meter, discovery=False) as server, Proxy(server.rep_endpoint) as proxy:
+        proxy.changed.connect(slot)
+        meter.changed.emit(1.5, "V", channel=2, at=0.0)
+        assert come.wait(TIMEOUT)
+    assert heard == [(1.5, "V", 2, 0.0)]
+
+
+@finding("S12")
+def test_a_signal_that_declares_nothing_carries_what_the_original_sends() -> None:
+    dial, inbox = Dial(), Inbox()
+    with Server(dial, discovery=False) as server, Agent(discovery=False) as reader:
+        reader.subscribe(server.rep_endpoint, "turned", inbox)
+        dial.turned.emit(2, 1)
+        assert inbox.next().content == (2, 1, None)
+
+
+@finding("S13", open=True, reason="a synchronous signal has no subscribe")
+def test_a_synchronous_signal_can_be_subscribed_to() -> None:
+    dial = Dial()
+    with Server(dial, discovery=False) as server, Proxy(server.rep_endpoint) as proxy:
+        with proxy.turned.subscribe(policy=drop(10)) as turns:
+            for number in range(3):
+                dial.turned.emit(number)
+            assert [turns.recv(TIMEOUT).content[0] for _ in range(3)] == [0, 1, 2]
+
+
+@finding("S13", open=True, reason="a synchronous signal cannot be iterated")
+def test_a_synchronous_signal_can_be_iterated() -> None:
+    dial = Dial()
+    with Server(dial, discovery=False) as server, Proxy(server.rep_endpoint) as proxy:
+        turns = iter(proxy.turned)
+        come = threading.Thread(
+            target=lambda: server.wait_for_subscribers("turned", 1, SOON) and dial.turned.emit(7)
+        )
+        come.start()
+        try:
+            assert next(turns).content[0] == 7
+        finally:
+            come.join(TIMEOUT)
+
+
+@finding("S14", open=True, reason="nobody is told of names that come and go")
+def test_names_that_come_and_go_are_told() -> None:
+    watch = coming("watch")
+    came, left = Noted(), Noted()
+    with watch(kind="agent", pattern="psu*") as watching:
+        watching.on_appear, watching.on_leave = came, left
+        with Agent(name="psu7"):
+            assert "psu7" in str(came.next())
+        assert "psu7" in str(left.next())
+
+
+@finding("S14", open=True, reason="nobody is told of names that come and go")
+def test_names_that_come_can_be_iterated() -> None:
+    watch = coming("watch")
+    with Agent(name="psu8"), watch(kind="agent", pattern="psu8") as watching:
+        assert "psu8" in str(next(iter(watching)))
+
+
+@finding("S14", open=True, reason="a publisher is not told of its readers")
+def test_readers_that_come_and_go_are_told() -> None:
+    told = Noted()
+    with Agent(discovery=False) as publisher, Agent(discovery=False) as reader:
+        face: Any = publisher
+        face.on_readers("t", told)
+        with reader.subscribe(publisher.rep_endpoint, "t"):
+            told.next()
+        told.next()
+
+
+@finding("S15", open=True, reason="only the end of an agent withdraws its topics")
+def test_one_topic_can_be_withdrawn() -> None:
+    with Agent(discovery=False) as publisher, Agent(discovery=False) as reader:
+        face: Any = publisher
+        publisher.publish("kept", 1)
+        publisher.publish("gone", 1)
+        lost = Noted()
+        gone = reader.subscribe(publisher.rep_endpoint, "gone")
+        kept = reader.subscribe(publisher.rep_endpoint, "kept")
+        gone.on_lost = lost
+        face.withdraw("gone")
+        lost.next()
+        publisher.publish("kept", 2)
+        assert kept.recv(TIMEOUT).content == 2
+        assert publisher.statistics()["topics"].keys() == {"kept"}
+
+
+@finding("S16", open=True, reason="a name that nobody has cannot be subscribed to")
+def test_an_exact_name_that_does_not_exist_yet_can_be_subscribed_to() -> None:
+    inbox = Inbox()
+    with Agent() as reader:
+        reader.subscribe("heater-to-come", "t", inbox, timeout=0.2)
+        with Agent(name="heater-to-come") as heater:
+            assert heater.wait_for_subscribers("t", 1, TIMEOUT)
+            heater.publish("t", 7)
+            assert inbox.next().content == 7
+
+
+@finding("S17", open=True, reason="a notification tells neither type nor partition")
+def test_a_notification_tells_its_type_and_partition() -> None:
+    with Agent(discovery=False, partition="lab") as publisher, Agent(discovery=False) as reader:
+        publisher.advertise("t", type="Reading")
+        with reader.subscribe(publisher.rep_endpoint, "t") as subscription:
+            publisher.publish("t", 7)
+            notification: Any = subscription.recv(TIMEOUT)
+    assert (notification.type, notification.partition) == ("Reading", "lab")
+
+
+@finding("S17", open=True, reason="readers are told by their ids")
+def test_a_publisher_tells_the_names_of_its_readers() -> None:
+    with Agent(discovery=False) as publisher, Agent(name="wall", discovery=False) as reader:
+        with reader.subscribe(publisher.rep_endpoint, "t", transport="unix"):
+            publisher.publish("t", 7)
+            assert "wall" in str(publisher.statistics())
+
+
+@finding("S18", open=True, reason="what is declared is checked by readers only")
+@pytest.mark.parametrize("declared", [float, "float"])
+def test_a_declared_type_is_checked_on_publish(declared: type | str) -> None:
+    with Agent(discovery=False) as publisher:
+        publisher.advertise("t", type=declared)
+        assert publisher.publish("t", 1.5) == 1
+        with pytest.raises(TypeMismatch):
+            publisher.publish("t", "one and a half")
+        assert publisher.publish("t", 2.5) == 2
+
+
+@finding("S19", open=True, reason="what a full inbox drops is a number without a gap")
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_reader_is_told_which_messages_its_policy_dropped(transport: str) -> None:
+    gaps = list[Gap]()
+    with Agent(discovery=False) as publisher, Agent(discovery=False) as reader:
+        with reader.subscribe(publisher.rep_endpoint, "t", policy=drop(1), transport=transport) as slow:
+            slow.on_gap = gaps.append
+            for number in range(3):
+                publisher.publish("t", number)
+            wait_until(lambda: slow.dropped == 2)
+            assert slow.recv(TIMEOUT).content == 0
+            assert sum(gap.count for gap in gaps) == 2
+            assert (gaps[0].first, gaps[-1].last) == (2, 3)
+
+
+@finding("S20", open=True, reason="the keys of a mailbox share one bound")
+def test_a_flood_of_one_key_costs_another_key_nothing() -> None:
+    with Agent(discovery=False) as publisher, Agent(discovery=False) as reader:
+        entered, leave = threading.Event(), threading.Event()
+        quiet = Inbox()
+
+        def stuck(notification: Notification) -> None:
+            entered.set()
+            leave.wait(TIMEOUT)
+
+        policy = mailbox(max_messages=5)
+        reader.subscribe(publisher.rep_endpoint, "t", stuck, policy=policy, key="noisy")
+        reader.subscribe(publisher.rep_endpoint, "t", quiet, policy=policy, key="quiet")
+        publisher.publish("t", "first", key="noisy")
+        assert entered.wait(TIMEOUT)
+        for number in range(10):
+            publisher.publish("t", number, key="noisy")
+        publisher.publish("t", "kept", key="quiet")
+        for number in range(10):
+            publisher.publish("t", number, key="noisy")
+        leave.set()
+        assert quiet.queue.get(timeout=SOON).content == "kept"
