@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import queue
 import random
 import threading
 from collections.abc import Iterator
@@ -12,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from pzc import Agent, block, latest
+from pzc import Agent, Gap, Protocol, Subscription, block, latest
 
-from tests.contract.rigs.evidence import digest, memory_of, payload
+from tests.contract.acceptance import acceptance
+from tests.contract.rigs.evidence import digest, memory_of, memory_of_all, payload
+from tests.contract.rigs.faults import free_endpoint
 from tests.contract.rigs.pairs import LONG, OUTSIDE, Publishing, pair, read, wait_until
-from tests.contract.rigs.peers import TIMEOUT
+from tests.contract.rigs.peers import KEY, TIMEOUT
 from tests.contract.rigs.processes import Hand, Workers
 
 logger = logging.getLogger("tests.faults")
@@ -73,6 +76,7 @@ def test_nothing_is_left_of_a_reader_that_was_killed_with_leases_and_unread_mess
         assert len(memory_of(os.getpid())) == ring(publisher)["blocks"]
 
 
+@pytest.mark.slow
 def test_a_publisher_goes_on_without_frozen_readers_which_count_what_they_missed(workers: Workers) -> None:
     frozen = {way: workers.start() for way in OUTSIDE}
     well = workers.start()
@@ -171,6 +175,7 @@ def end(reader: Hand, dice: random.Random) -> None:
 
 
 @pytest.mark.timeout(max(120, 2 * MOMENTS))
+@pytest.mark.slow
 def test_whenever_a_reader_dies_in_a_zero_copy_callback_the_publisher_goes_on_and_the_others_see_no_change(
     workers: Workers, tmp_path: Path
 ) -> None:
@@ -229,3 +234,73 @@ def test_a_reader_in_this_process_goes_on_while_one_in_another_is_killed(workers
             digest(payload(number, LARGE)) for number in range(1, 101)
         ]
         publishing.finish()
+
+
+@pytest.mark.slow
+def test_a_publisher_that_was_frozen_and_one_that_was_killed_are_told_once_and_met_again(
+    workers: Workers,
+) -> None:
+    endpoints = free_endpoint()()
+    reader = workers.start()
+    publisher, endpoint = workers.publisher(*endpoints)
+    for way in OUTSIDE:
+        reader.ask("subscribe", way, endpoint, "t", LONG, way, "hash")
+    publisher.ask("publish", "t", [LARGE] * 3)
+    for way in OUTSIDE:
+        reader.ask("account", way, 3)
+    dead = links(publisher)
+    assert dead
+    publisher.freeze()
+    for way in OUTSIDE:
+        assert len(reader.ask("wait_for", way, "lost")) == 1
+    publisher.thaw()
+    wait_until(lambda: len(links(publisher) - dead) == len(dead))
+    publisher.ask("publish", "t", [LARGE] * 3, 4)
+    for way in OUTSIDE:
+        assert reader.ask("account", way, 6) == (6, 0, expected(LARGE, range(1, 7)))
+    publisher.kill()
+    again, _ = workers.publisher(*endpoints)
+    for way in OUTSIDE:
+        assert reader.ask("wait_for", way, "gaps")[0][1]
+    again.ask("publish", "t", [LARGE] * 3)
+    for way in OUTSIDE:
+        received, dropped, found = reader.ask("account", way, 9)
+        assert (received, dropped, found[-3:]) == (9, 0, expected(LARGE, range(1, 4)))
+        assert len(reader.ask("wait_for", way, "gaps")) == 1
+        assert len(reader.ask("wait_for", way, "lost")) == 1
+
+
+@acceptance("C4")
+@pytest.mark.timeout(120)
+@pytest.mark.slow
+def test_of_publishers_that_are_killed_over_and_over_nothing_is_left_and_the_next_one_is_heard(
+    workers: Workers,
+) -> None:
+    endpoints = free_endpoint()()
+    before = sorted(name for name in os.listdir("/dev/shm") if "pzc" in name)
+    left: set[int] = set()
+    restarts: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    with Agent(protocol=Protocol(KEY)) as reader:
+        subscriptions: list[Subscription] = []
+        for _ in range(100):
+            publisher, endpoint = workers.publisher(*endpoints)
+            for _ in subscriptions:
+                assert restarts.get(timeout=TIMEOUT).restarted
+            if not subscriptions:
+                for policy in (LONG, latest(5)):
+                    made = reader.subscribe(endpoint, "t", policy=policy, transport="unix")
+                    made.on_gap = restarts.put
+                    subscriptions.append(made)
+            assert publisher.ask("publish", "t", [LARGE]) == 1
+            for each in subscriptions:
+                with each.recv_zero_copy(TIMEOUT) as notification:
+                    assert digest(notification.content) == digest(payload(1, LARGE))
+            found = memory_of(publisher.pid)
+            assert found
+            left |= found
+            publisher.start("publish", "u", [LARGE])  # it may be killed at its work
+            publisher.kill()
+        for each in subscriptions:
+            each.close()
+        wait_until(lambda: not left & memory_of_all())
+    assert sorted(name for name in os.listdir("/dev/shm") if "pzc" in name) == before
