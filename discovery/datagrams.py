@@ -6,7 +6,8 @@
 
 The version is ``1``, the code that of the announcement, the body its MessagePack. Suite 1 signs with
 HMAC-SHA256, suite 0 not at all; key id and tag are there with suite 1. The tag covers all that stands before
-it except ``hops``: whoever passes a datagram on sets that to 1, so it is passed on once.
+it except ``hops``: whoever passes a datagram on sets that to 1, so it is passed on once. A key below operator
+may only ask.
 
 Whoever reads verifies, then decodes. Whatever the bytes are, the answer is an announcement or a `Refusal`.
 """
@@ -22,9 +23,9 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from ..protocol.keyring import Key, Keyring
+from ..protocol.keyring import Key, Keyring, Role
 from .names import MAX_NAME
-from .records import KINDS, AgentRecord, Announcement, Record, fault
+from .records import KINDS, AgentRecord, Announcement, Record, Subscribe, fault
 
 MAX_DATAGRAM = 1400
 """Bytes of a datagram; larger ones are refused."""
@@ -33,7 +34,7 @@ CODE_AT = 4
 """Offset of the byte that tells announcements apart."""
 
 VERSION = b"1"
-Reason = Literal["malformed", "version", "unsigned", "foreign_key", "forged"]
+Reason = Literal["malformed", "version", "unsigned", "foreign_key", "forged", "role"]
 
 _MAGIC = b"PZD"
 _HEADER = 7
@@ -118,6 +119,8 @@ class Reader:
             )
         if not hmac.compare_digest(_tag(key, datagram[:-32]), datagram[-32:]):
             return Refusal("forged", f"it claims to be signed with key {known}, and is not")
+        if key.role < Role.OPERATOR and datagram[CODE_AT] != Subscribe.code:
+            return Refusal("role", f"key {key.name} is {key.role.name.lower()}; to announce takes operator")
         return memoryview(datagram)[_HEADER:-_TAIL]
 
 
@@ -145,6 +148,11 @@ def write(said: Announcement, key: Key | None) -> bytes:
         return start
     start += key.key_id.encode()
     return start + _tag(key, start)
+
+
+def key_of(datagram: bytes) -> str:
+    """Id of the key that signed a datagram which was read; empty for one that is not signed."""
+    return datagram[-_TAIL : _KEY_ID - _TAIL].decode() if datagram[5] else ""
 
 
 def passed_on(datagram: bytes) -> bytes:

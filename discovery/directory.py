@@ -17,7 +17,7 @@
 
 Heartbeats come every 0.90 to 0.94 s, so entries go 3.0 to 4.0 s after their process was killed, and a process
 that stood still for 2 s loses none. Of several agents with one name the one that was started last counts;
-there is a `Conflict` once the other one has been heard after that, so a restart is none.
+there is a `Conflict` once the other one has been heard after that, so a restart is none. Keys: see `Claims`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from .asking import Asking
+from .claims import Claims
 from .deadlines import Deadlines
 from .events import Appeared, Changed, Conflict, Event, Process, Reason, Source, Vanished
 from .index import Index, Key, key_of
@@ -61,10 +62,11 @@ class Directory:
             old datagrams out, which is of use only where they are signed.
         max_processes: further ones are counted only.
         max_entries: further ones are counted only; an entry that is heard on two ways counts twice.
+        key_id: of the key that signs what this process tells.
 
     Attributes:
-        counters: ``other_partition own old skewed processes_full views_full entries_full``, and those that
-            callers add.
+        counters: ``other_partition other_key names_kept own old skewed processes_full views_full
+            entries_full``, and those that callers add.
         skews: seconds of difference, of up to 100 processes that were left out for it.
     """
 
@@ -77,6 +79,7 @@ class Directory:
         max_skew: float | None = None,
         max_processes: int = MAX_PROCESSES,
         max_entries: int = MAX_ENTRIES,
+        key_id: str = "",
     ) -> None:
         self.partition = partition
         self.process = process
@@ -89,6 +92,8 @@ class Directory:
         self._peers: dict[bytes, Peer] = {}
         self._gone: dict[bytes, tuple[int, float]] = {}  # epoch, and up to which sequence it is over
         self._held = 0
+        self._key_id = key_id
+        self._claims, self._now = Claims(), 0.0
         self._silence = Deadlines[_ViewKey]()
         self._asking = Asking(chance)
         self._doubts: dict[bytes, set[tuple[Key, Key]]] = {}
@@ -129,6 +134,8 @@ class Directory:
 
     def put(self, entry: Entry) -> list[Event]:
         """Add an entry that needs no sign of life, or change it: one of this process, or a static peer."""
+        if entry.kind != "topic" and entry.number:
+            self._claims.claim(entry.name, self._key_id, key_of(entry))
         old = self._index.put(entry)
         if old is None:
             return [Appeared(entry), *self._conflicts(entry)]
@@ -136,10 +143,9 @@ class Directory:
 
     def drop(self, entry: Entry) -> list[Event]:
         """Remove an entry that was `put`."""
-        old = self._index.remove(key_of(entry))
-        return [] if old is None else [Vanished(old, "withdrawn")]
+        return self._removed(key_of(entry), "withdrawn")
 
-    def take(self, said: Announcement, source: Source, now: float, wall: float) -> list[Event]:
+    def take(self, said: Announcement, source: Source, now: float, wall: float, key: str = "") -> list[Event]:
         """Take over what a process has announced.
 
         Args:
@@ -147,7 +153,9 @@ class Directory:
             source: on which way it came.
             now: when.
             wall: the same moment in Unix seconds.
+            key: id of the one that signed it.
         """
+        self._now = now
         if said.partition != self.partition:
             return self._count("other_partition")
         if said.process == self.process:
@@ -159,13 +167,15 @@ class Directory:
         fresh = self.max_skew is None or abs(skew) <= self.max_skew
         events: list[Event] = []
         peer = self._peers.get(said.process)
+        if peer is not None and peer.key_id != key:
+            return self._count("other_key")
         if peer is not None and said.epoch > peer.epoch and fresh:
             events += self._forget(peer, "restarted")
             peer = None
         if peer is None:
             if not self._may_be_met(said, fresh, skew):
                 return events
-            peer = self._peers[said.process] = Peer(said.process, said.epoch)
+            peer = self._peers[said.process] = Peer(said.process, said.epoch, key)
             self._gone.pop(said.process, None)
         elif said.epoch != peer.epoch:
             return self._count("old")
@@ -184,15 +194,19 @@ class Directory:
     def tick(self, now: float) -> list[Event]:
         """Let go of whoever was silent for too long; to be called at `next_deadline` at the latest."""
         events: list[Event] = []
+        self._now = now
         for process, source, number in self._silence.due(now):
             events += self._lose(self._peers[process], source, number)
+        free = self._claims.due(now)
+        for peer in self._peers.values() if free else ():
+            events += self._rebuilt(peer, peer.named(free), "withdrawn")
         return events
 
     @property
     def next_deadline(self) -> float | None:
         """When to call `tick` and `asks` next, in monotonic seconds; None while nobody is known."""
-        times = [time for time in (self._silence.next, self._asking.next) if time is not None]
-        return min(times, default=None)
+        times = self._silence.next, self._asking.next, self._claims.next
+        return min((time for time in times if time is not None), default=None)
 
     def asks(self, now: float) -> list[bytes]:
         """Processes that should be asked for all their entries now, at most 32."""
@@ -325,11 +339,16 @@ class Directory:
     def _vanish(self, peer: Peer, numbers: Iterable[int], reason: Reason) -> list[Event]:
         events: list[Event] = []
         for number in sorted(numbers):
-            old = self._index.remove((peer.process, number))
             peer.numbers.discard(number)
-            if old is not None:
-                events.append(Vanished(old, reason))
+            events += self._removed((peer.process, number), reason)
         return events
+
+    def _removed(self, key: Key, reason: Reason) -> list[Event]:
+        old = self._index.remove(key)
+        if old is None:
+            return []
+        self._claims.release(old.name, key, self._now)
+        return [Vanished(old, reason)]
 
     def _rebuilt(self, peer: Peer, touched: set[int], reason: Reason) -> list[Event]:
         """What follows for entries when their records have changed."""
@@ -349,6 +368,10 @@ class Directory:
         old = self._index.get(key_of(entry))
         if old == entry:
             return []
+        if entry.kind != "topic" and not self._claims.claim(entry.name, peer.key_id, key_of(entry)):
+            return [*self._count("names_kept"), *self._vanish(peer, [record.number], "withdrawn")]
+        if old is not None and old.name != entry.name:
+            self._claims.release(old.name, key_of(old), self._now)
         self._index.put(entry)
         peer.numbers.add(record.number)
         event = Appeared(entry) if old is None else Changed(old, entry)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from .events import SOURCES, Process, Source
@@ -15,6 +17,7 @@ class Peer:
 
     Attributes:
         process: its 16 bytes.
+        key_id: of the key that signs what it tells.
         epoch: as it tells.
         sequence: of the newest datagram on any way.
         sent: when that was sent, in Unix milliseconds of the process.
@@ -24,10 +27,11 @@ class Peer:
         numbers: of its entries that are in the directory.
     """
 
-    __slots__ = ("epoch", "heard", "numbers", "process", "sent", "sequence", "skew", "views")
+    __slots__ = ("epoch", "heard", "key_id", "numbers", "process", "sent", "sequence", "skew", "views")
 
-    def __init__(self, process: bytes, epoch: int) -> None:
+    def __init__(self, process: bytes, epoch: int, key_id: str) -> None:
         self.process = process
+        self.key_id = key_id
         self.epoch = epoch
         self.sequence = -1
         self.sent = 0
@@ -39,6 +43,11 @@ class Peer:
     def to_ask(self) -> bool:
         """Whether there are entries that can and should be asked for."""
         return any(not view.complete and not view.overfull for view in self.views.values())
+
+    def named(self, names: Collection[str]) -> set[int]:
+        """Numbers of the entries with one of these names."""
+        views = self.views.values()
+        return {r.number for view in views for r in view.records.values() if r.name in names}
 
     def add_view(self, source: Source, number: int) -> View:
         """A new way on which it is heard."""

@@ -41,6 +41,9 @@ class Limits:
     link_look: float = 0.25
     """Seconds between two looks at the signs of life of all links."""
 
+    name_kept: float = 60.0
+    """Seconds for which the name of an agent that is gone can be taken only with the key that it had."""
+
     # Calls
 
     call_recovery: float = 3.0

@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...discovery.announcer import Announcer
-from ...discovery.datagrams import Reader, Refusal, was_passed_on
+from ...discovery.datagrams import Reader, Refusal, key_of, was_passed_on
 from ...discovery.directory import Directory
 from ...discovery.events import Conflict, Event, Process, Source, Vanished
 from ...discovery.multicast import Datagram
@@ -32,6 +32,7 @@ from ...discovery.reach import Reach
 from ...discovery.records import Announcement, Entry
 from ...discovery.site import Site
 from ...protocol import limits
+from ...protocol.keyring import Role
 from ..sockets import loop
 from ..sockets.loop import Timer
 from ..wire import Protocol
@@ -103,9 +104,14 @@ class Participant:
         self.conflicts: dict[str, tuple[str, str]] = {}
         self._reader = Reader(keyring)
         self._directory = Directory(
-            site.partition, self.process, random.random, max_skew=None if keyring is None else MAX_SKEW
+            site.partition,
+            self.process,
+            random.random,
+            max_skew=None if keyring is None else MAX_SKEW,
+            key_id=keyring.active.key_id if keyring else "",
         )
         key = None if keyring is None else keyring.active
+        self._observer = "" if key is None or key.role >= Role.OPERATOR else key.name
         now = time.monotonic()
         self._announcer = Announcer(self.process, int(time.time()), site.partition, key, now, random.random)
         self._listeners: list[Listener] = []
@@ -146,6 +152,9 @@ class Participant:
         Returns:
             The same with its number, for `change` and `withdraw`.
         """
+        if self._observer:
+            told = "nobody will find %s: key %s is observer, and to announce takes operator"
+            logger.warning(told, entry.name, self._observer)
         now = time.monotonic()
         with changed():
             told = self._announcer.add(replace(entry, process=self.process), now)
@@ -302,7 +311,8 @@ class Participant:
             return None
         now = time.monotonic() - waited
         with changed():
-            events = self._directory.take(said, "relay" if was_passed_on(data) else source, now, time.time())
+            by = "relay" if was_passed_on(data) else source
+            events = self._directory.take(said, by, now, time.time(), key_of(data))
             if said.partition == self.site.partition and said.process != self.process:
                 self._announcer.hear(said, view, now)
         self._tell(events)

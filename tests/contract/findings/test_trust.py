@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import zmq
 
-from pzc import Agent, ConfigError, Protocol, ProtocolError, Proxy, Server
+from pzc import Agent, ConfigError, Protocol, ProtocolError, Proxy, Server, UnknownName
+from pzc.testing import Timings
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs import pizco
@@ -194,3 +196,80 @@ class Answering(Agent):
     def on_request(self, sender: str, topic: str, content: Any, msgid: str) -> Any:
         self.taken.append(content)
         return "taken"
+
+
+ROLES = """
+active = "{active}"
+[keys.admin]
+secret = "the secret of the administrators"
+role = "admin"
+[keys.alice]
+secret = "the secret of the operator Alice"
+role = "operator"
+[keys.bob]
+secret = "the secret of the operator Bob"
+role = "operator"
+[keys.guest]
+secret = "the secret of everybody who looks"
+role = "observer"
+"""
+
+
+@pytest.fixture
+def signed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Protocol]:
+    """A protocol that signs with one key of the keyring that everybody has."""
+
+    def protocol(active: str) -> Protocol:
+        path = tmp_path / f"{active}.toml"
+        path.write_text(ROLES.format(active=active), encoding="utf-8")
+        path.chmod(0o600)
+        with monkeypatch.context() as patch:
+            patch.setenv("PZC_KEYRING", str(path))
+            return Protocol()
+
+    return protocol
+
+
+def found(name: str, by: Agent) -> str:
+    """Where a name leads."""
+    return by.request(name, "info", TIMEOUT)["rep_endpoint"]
+
+
+@finding("4.6")
+def test_an_observers_announcement_takes_no_name(signed_by: Callable[[str], Protocol]) -> None:
+    with (
+        Agent(name="psu", protocol=signed_by("alice")) as psu,
+        Agent(protocol=signed_by("admin")) as client,
+    ):
+        assert found("psu", client) == psu.rep_endpoint
+        with Agent(name="psu", protocol=signed_by("guest")), Agent(name="cam", protocol=signed_by("guest")):
+            with Agent(name="dac", protocol=signed_by("alice")) as dac:
+                assert found("dac", client) == dac.rep_endpoint  # said after what the guest said
+            assert found("psu", client) == psu.rep_endpoint
+            with pytest.raises(UnknownName):
+                client.request("cam", "info", 1.0)
+
+
+@finding("4.6")
+def test_a_name_stays_with_the_key_that_it_was_first_seen_with(signed_by: Callable[[str], Protocol]) -> None:
+    with Agent(protocol=signed_by("admin")) as client:
+        with Agent(name="psu", protocol=signed_by("alice")) as psu:
+            assert found("psu", client) == psu.rep_endpoint
+            with Agent(name="psu", protocol=signed_by("bob")), Agent(name="dac", protocol=signed_by("bob")):
+                found("dac", client)
+                assert found("psu", client) == psu.rep_endpoint
+        with Agent(name="psu", protocol=signed_by("bob")), Agent(name="adc", protocol=signed_by("bob")):
+            found("adc", client)
+            with pytest.raises(UnknownName):
+                client.request("psu", "info", 1.0)
+        with Agent(name="psu", protocol=signed_by("alice")) as psu:
+            assert found("psu", client) == psu.rep_endpoint
+
+
+@finding("4.6")
+def test_a_name_that_is_gone_for_long_is_anybodys(signed_by: Callable[[str], Protocol]) -> None:
+    with Timings(name_kept=0.2), Agent(protocol=signed_by("admin")) as client:
+        with Agent(name="psu", protocol=signed_by("alice")) as psu:
+            assert found("psu", client) == psu.rep_endpoint
+        with Agent(name="psu", protocol=signed_by("bob")) as other:
+            assert found("psu", client) == other.rep_endpoint
