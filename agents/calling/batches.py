@@ -42,7 +42,7 @@ class Batch:
     def __getattr__(self, name: str) -> Any:
         _check(name)
         about = self._remote.member(name)
-        if about.get("kind") in ("method", "signal", "items"):
+        if about.get("kind") in ("method", "signal", "items", "remote"):
             return RecordedMember(name, self._record)
         return self._record("getattr", {"name": name})
 

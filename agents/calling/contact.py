@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from ...protocol.errors import AgentClosed, CallTimeout, ConfigError, PzcError, Refused
 from ...protocol.frames import PZC00
+from ...protocol.values import TRAVELLING
 from ..agent import Agent
 from ..messages import PS
 from ..naming.naming import Place
@@ -124,7 +125,7 @@ class Contact:
             content = self.direct.call((PS, action, options))
             if content is not NOT_NOW:
                 if content[1] == "return":
-                    return content[2]
+                    return self._arrived(content[2])
                 return self._read(
                     Reply(content, self.direct.serializer, self.direct.trusted, self.server), timeout
                 )
@@ -136,7 +137,7 @@ class Contact:
                 content = quick.ask((PS, action, options), seconds)
                 if content is not None:
                     if answers.is_return(content):
-                        return content[2]
+                        return self._arrived(content[2])
                     return self._read(Reply(content, "pickle", quick.trusted, self.server), timeout)
             with until(self._ending):
                 if self.trail is not None:
@@ -153,8 +154,14 @@ class Contact:
         if reply.sender != self.server:
             self.notice(reply)
         if answers.is_return(content):
-            return content[2]
+            return self._arrived(content[2])
         return self._read(reply, timeout)
+
+    def _arrived(self, value: Any) -> Any:
+        """A result; a proxy that came so asks with the keys that this one has."""
+        if value.__class__ in TRAVELLING:
+            value._proxy_asks_with(self.agent.protocol)
+        return value
 
     def _place(self, _: float) -> Place:
         return Place(self.endpoint, settled=False)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ...protocol.errors import MemberRefused
+from ...protocol import portable, unpickle_rules, values
+from ...protocol.errors import AgentClosed, DecodeError, MemberRefused
+from ..serving.calls import current
 from ..wire import Protocol
 from .attributes import RemoteAttribute
 from .remote import REMOTE, RemoteObject
@@ -33,6 +36,10 @@ class Proxy:
             ``PZC_TRANSPORT``, else ``auto``.
         protocol: default `Protocol`, which reads the ``PZC_`` variables.
 
+    It can be sent: as an argument, as a result, and in what holds it. What arrives is a proxy of the same
+    target, with the receiver's settings, and connects at its first use: inside a call with the keys of the
+    server that runs it, as a result with those of the proxy that was asked, else with the default `Protocol`.
+
     Raises:
         CallTimeout: no reply in time; every operation can raise it.
         PeerLost: nobody answers there.
@@ -52,6 +59,11 @@ class Proxy:
         transport: str | None = None,
         protocol: Protocol | None = None,
     ) -> None:
+        self._proxy_open(target, timeout, transport, protocol)
+
+    def _proxy_open(
+        self, target: str, timeout: float | None, transport: str | None, protocol: Protocol | None
+    ) -> None:
         remote = RemoteObject(target, timeout, protocol, transport)
         anchor = _Anchor()
         remote.anchor = weakref.ref(anchor)
@@ -61,8 +73,28 @@ class Proxy:
         finalizer.atexit = False
         self.__dict__.update(_proxy_remote=remote, _proxy_anchor=anchor, _proxy_finalizer=finalizer)
 
+    def _proxy_asks_with(self, protocol: Protocol) -> None:
+        """Connect with that, if it is not connected yet."""
+        later: _Later | None = self.__dict__.get("_proxy_later")
+        if later is not None:
+            later.protocol = protocol
+
+    def _proxy_connect(self, later: _Later) -> None:
+        with later.lock:
+            if later.closed:
+                raise AgentClosed(f"the proxy of {later.target} was closed")
+            if "_proxy_later" in self.__dict__:
+                call = current()
+                self._proxy_open(later.target, None, None, later.protocol or (call and call.protocol))
+                del self.__dict__["_proxy_later"]
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
+            later: _Later | None = self.__dict__.get("_proxy_later") if name in _HELD else None
+            if later is not None:
+                self._proxy_connect(later)
+            if name in self.__dict__:  # also when another thread has connected it
+                return self.__dict__[name]
             raise MemberRefused(f"{name!r} is private: members that begin with '_' are never served")
         remote = self._proxy_remote
         about = remote.member(name)
@@ -93,11 +125,16 @@ class Proxy:
     def __dir__(self) -> list[str]:
         return sorted(self._proxy_remote.table)
 
-    def __repr__(self) -> str:
-        return f"<Proxy of {self._proxy_remote.target}>"
+    def _proxy_target(self) -> str:
+        later: _Later | None = self.__dict__.get("_proxy_later")
+        return self._proxy_remote.target if later is None else later.target
 
-    def __reduce__(self) -> tuple[type[Proxy], tuple[str]]:
-        return type(self), (self._proxy_remote.target,)
+    def __repr__(self) -> str:
+        return f"<Proxy of {self._proxy_target()}>"
+
+    def __reduce__(self) -> tuple[Callable[..., Proxy], tuple[Any, ...]]:
+        own = () if type(self) is Proxy else (type(self),)
+        return revive, (self._proxy_target(), *own)
 
     def __enter__(self) -> Proxy:
         return self
@@ -126,8 +163,50 @@ class Proxy:
 
     def _proxy_stop_me(self) -> None:
         """Close this proxy: its subscriptions, threads and, with the last one, its sockets."""
+        later: _Later | None = self.__dict__.get("_proxy_later")
+        if later is not None:
+            with later.lock:
+                later.closed = True
+            if "_proxy_later" in self.__dict__:
+                return
         self.__dict__["_proxy_finalizer"].detach()
         self._proxy_remote.close()
+
+
+_HELD = frozenset({"_proxy_remote", "_proxy_anchor", "_proxy_finalizer"})
+_LONGEST = 1024  # characters of a target
+
+
+class _Later:
+    """What a proxy that was sent knows until its first use."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.protocol: Protocol | None = None
+        self.lock = threading.Lock()
+        self.closed = False
+
+
+def revive(target: str, cls: type[Proxy] = Proxy) -> Proxy:
+    """A proxy that connects at its first use.
+
+    Args:
+        target: endpoint or name of the server.
+        cls: of the proxy.
+
+    Raises:
+        DecodeError: when that cannot be a target.
+    """
+    if not target or len(target) > _LONGEST or not target.isprintable():
+        raise DecodeError("a proxy came without a usable target")
+    proxy = cls.__new__(cls)
+    proxy.__dict__["_proxy_later"] = _Later(target)
+    return proxy
+
+
+values.add(Proxy)
+portable.add(Proxy, "proxy", Proxy._proxy_target, revive)  # pyright: ignore[reportPrivateUsage]
+unpickle_rules.allow(revive)
 
 
 def _forget_methods(of: weakref.ref[Proxy]) -> None:

@@ -27,6 +27,7 @@ from ...protocol import limits
 from ...protocol.errors import PzcError, Refused, RemoteProtocolError, SerializeError
 from ...protocol.frames import PZC00
 from ...protocol.keyring import Role
+from ...protocol.values import PLAIN
 from ..messages import PS, as_original, ps_message, raised, read_ps_message, shown, text_of
 from ..notifying.publisher import Publisher
 from ..sockets.loop import Loop
@@ -35,6 +36,7 @@ from .coroutines import Coroutines
 from .generators import Generators, is_stream
 from .holding import Holding
 from .members import Members, options_of
+from .references import by_value
 from .results import Results
 
 logger = logging.getLogger("pzc.actions")
@@ -51,8 +53,6 @@ _READS = frozenset(
     {"__getitem__", "__len__", "__contains__", "__iter__", "keys", "values", "items", "get", "copy"}
 )
 """Operations of 'exec' that change nothing."""
-
-_SIMPLE = frozenset({type(None), bool, int, float, str, bytes, list, tuple, dict})
 
 
 def role_of(action: str, options: Any) -> Role:
@@ -158,16 +158,17 @@ class Actions:
                 options.get("args", ()),
                 options.get("kwargs", _NO_KWARGS),
             )
-            if type(result) in _SIMPLE:
+            if type(result) in PLAIN:
                 return PS, "return", result
-            return self._returned(result, call)
+            return self._returned(result, call, options.get("name"))
         if action == "get" and not options.get("force_as_object"):
             value = self.members.get(options.get("name"))
             if self._return_as_remote(value):
                 return ps_message("remote", None)
-            return self._returned(value, call)
+            return self._returned(value, call, options.get("name"), read=True)
         if action in ("getattr", "get"):
-            return self._returned(self.members.value(options.get("name")), call)
+            name = options.get("name")
+            return self._returned(self.members.value(name), call, name, read=True)
         if action == "setattr":
             self.members.set(options.get("name"), options.get("value"))
             return ps_message("return", None)
@@ -204,21 +205,21 @@ class Actions:
             results.append(message[1])
         return ps_message("batch", {"results": results, "raised": None})
 
-    def _returned(self, result: Any, call: Call) -> Any:
-        if type(result) in _SIMPLE:
+    def _returned(self, result: Any, call: Call, name: object, *, read: bool = False) -> Any:
+        if type(result) in PLAIN:
             return ps_message("return", result)
         if inspect.iscoroutine(result):
-            return self._returned(self._coroutines.run(result), call)
+            return self._returned(self._coroutines.run(result), call, name)
         original = "://" in call.caller.agent
         if is_stream(result) and not original:
-            return self._generators.open(result, call.caller)
+            return self._generators.open(result, call.caller, name)
         if not isinstance(result, Future):
-            return ps_message("return", result)
+            return ps_message("return", result if original else by_value(result, name, read=read))
         future = cast("Future[Any]", result)
         if original:
             future.add_done_callback(partial(self._tell_original, call.id))
         else:
-            self._results.register(call, future)
+            self._results.register(call, future, name)
         return ps_message("future_register", call.id)
 
     def _tell_original(self, msgid: str, future: Future[Any]) -> None:
@@ -242,7 +243,9 @@ class Actions:
     def inspect(self) -> tuple[set[str], set[str]]:
         """Names to be held as RemoteAttribute, and names always sent by value, as the original's."""
         kinds = {name: entry["kind"] for name, entry in self.members.table().items()}
-        return {name for name, kind in kinds.items() if kind in ("method", "signal", "items")}, set()
+        return {
+            name for name, kind in kinds.items() if kind in ("method", "signal", "items", "remote")
+        }, set()
 
 
 _UNLOCKED = frozenset({"inspect", "describe", "next", "batch"})

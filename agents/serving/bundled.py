@@ -42,6 +42,7 @@ from ..calling import answers
 from ..calling.bundles import ACTIONS, MAX_BODY, MAX_BYTES
 from ..messages import PS, portable, refusal, shown
 from ..sockets.loop import Loop, Timer
+from ..wire import Protocol
 from .calls import Call, Caller
 from .execution import Execution
 from .lane import Lane, Turn
@@ -63,6 +64,7 @@ class BundledCall(Call):
     cancelled: bool = False
     on_cancel: Callable[[], object] | None = None
     lane: Lane | None = None
+    protocol: Protocol | None = None
     content: tuple[str, str, dict[str, Any]] | None = None
 
     def __init__(self, call_id: str, caller: Caller, number: int, body: bytes) -> None:

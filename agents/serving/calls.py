@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.keyring import Key
+from ..wire import Protocol
 from .lane import Lane, Turn
 
 
@@ -42,7 +43,8 @@ class Caller(NamedTuple):
 class Call:
     """One request that runs or waits; ``name`` is its action and member.
 
-    A direct call has no id until its result is to be kept, and its ``lane`` instead.
+    A direct call has no id until its result is to be kept, and its ``lane`` instead. ``protocol`` is that of
+    the agent that runs it, from then on.
     """
 
     id: str
@@ -52,6 +54,7 @@ class Call:
     cancelled: bool = False
     on_cancel: Callable[[], object] | None = None
     lane: Lane | None = None
+    protocol: Protocol | None = None
 
 
 _current: ContextVar[Call | None] = ContextVar("pzc_call", default=None)

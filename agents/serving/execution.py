@@ -324,6 +324,7 @@ class Execution:
             content: options of the message, or content of the request.
         """
         started = monotonic()
+        call.protocol = self._protocol
         token = set_current(call)
         try:
             answer = run(what, content, call)

@@ -29,6 +29,7 @@ from .calls import Call, Caller, current
 from .coroutines import Coroutines
 from .holding import Holding
 from .lane import Lane
+from .references import by_value
 
 MAX_CREDIT = 1000
 """Items of one answer."""
@@ -48,6 +49,7 @@ _END = object()
 class _Stream:
     caller: Caller
     generator: Generator[Any, Any, Any] | AsyncGenerator[Any, Any]
+    name: object
     running: threading.Lock = field(default_factory=threading.Lock)
     call: Call | None = None
     dropped: bool = False
@@ -73,8 +75,10 @@ class Generators:
     def __len__(self) -> int:
         return len(self._streams)
 
-    def open(self, generator: Generator[Any, Any, Any] | AsyncGenerator[Any, Any], caller: Caller) -> Any:
-        """The answer that names a new stream.
+    def open(
+        self, generator: Generator[Any, Any, Any] | AsyncGenerator[Any, Any], caller: Caller, name: object
+    ) -> Any:
+        """The answer that names a new stream, which the member of that name gave.
 
         Raises:
             Refused: when `streams` are open.
@@ -83,7 +87,7 @@ class Generators:
         with self._lock:
             if len(self._streams) >= limits.current.streams:
                 raise Refused(f"{limits.current.streams} streams of this server are open: close some")
-            stream = self._streams[stream_id] = _Stream(caller, generator)
+            stream = self._streams[stream_id] = _Stream(caller, generator, name)
         try:
             stream.ticket = self._holding.hold(caller.agent, "stream", partial(self._close, stream_id))
         except Refused:
@@ -123,6 +127,8 @@ class Generators:
         while len(items) < credit and size < MAX_BYTES and not stream.dropped:
             try:
                 item = self._next(stream.generator)
+                if item is not _END:
+                    by_value(item, stream.name)
             except BaseException as exc:
                 return items, True, raised(exc)[2]
             if item is _END:

@@ -28,6 +28,7 @@ from collections.abc import Callable, Collection, Mapping, MutableMapping, Mutab
 from typing import Any
 
 from ...protocol.errors import MemberRefused
+from ...protocol.values import TRAVELLING
 from ..messages import shown
 from ..stubs.described import describe
 
@@ -60,6 +61,8 @@ _MAX_USABLE = 1000
 
 def kind_of(value: object) -> str:
     """Kind of an attribute's value; see the table."""
+    if type(value) in TRAVELLING:  # whose attributes are somebody else's
+        return "value"
     if all(callable(getattr(value, name, None)) for name in ("connect", "disconnect", "emit")):
         return "signal"
     if isinstance(value, MutableMapping | MutableSequence) and not isinstance(value, bytearray):
@@ -73,10 +76,18 @@ class Members:
     Args:
         target: the served object.
         expose: names that are served; None serves every public one.
+        is_remote: whether an attribute is held remotely instead of being sent by value; None for what its
+            kind says.
     """
 
-    def __init__(self, target: object, expose: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        target: object,
+        expose: Collection[str] | None = None,
+        is_remote: Callable[[object], bool] | None = None,
+    ) -> None:
         self._target = target
+        self._is_remote = is_remote
         self._expose = None if expose is None else frozenset(expose)
         self._usable: dict[str, str] = {}
 
@@ -204,7 +215,19 @@ class Members:
     def table(self) -> dict[str, dict[str, Any]]:
         """What there is to tell of every served member, in text; see `described`."""
         found = {name: self._kind_or_none(name) for name in self.names()}
-        return {name: self._describe(name, kind) for name, kind in found.items() if kind is not None}
+        return {
+            name: self._describe(name, self._told(name, kind))
+            for name, kind in found.items()
+            if kind is not None
+        }
+
+    def _told(self, name: str, kind: str) -> str:
+        """A kind as proxies are told it: ``remote`` is not asked for its value, ``value`` always is."""
+        if self._is_remote is None or kind not in ("items", "value"):
+            return kind
+        if self._is_remote(getattr(self._target, name)):
+            return "remote" if kind == "value" else kind
+        return "value"
 
     def _describe(self, name: str, kind: str) -> dict[str, Any]:
         try:

@@ -28,12 +28,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...protocol import limits, serializers
-from ...protocol.errors import Refused, RemoteProtocolError
+from ...protocol.errors import PzcError, Refused, RemoteProtocolError
 from ...protocol.frames import Kind
 from ..messages import ps_message, raised
 from ..sockets.loop import Loop
 from ..wire import Protocol
 from .calls import Call, Caller
+from .references import by_value
 from .replies import Frames
 
 ASK_AGAIN = 0.2
@@ -211,8 +212,8 @@ class Results:
                     return
                 self._bytes -= _size(self._kept.popitem(last=False)[1])
 
-    def register(self, call: Call, future: Future[Any]) -> None:
-        """Keep the outcome of a future.
+    def register(self, call: Call, future: Future[Any], name: object = "") -> None:
+        """Keep the outcome of a future that the member of that name gave.
 
         Raises:
             Refused: when `running_futures` futures are running.
@@ -222,10 +223,10 @@ class Results:
             if len(self._running) >= limits.current.running_futures:
                 raise Refused(f"{limits.current.running_futures} futures of this server are still running")
             self._running[call.id] = _Running(_key_id(call.caller), call.caller.agent)
-        future.add_done_callback(lambda done: self._finish(call.id, done))
+        future.add_done_callback(lambda done: self._finish(call.id, done, name))
 
-    def _finish(self, call_id: str, future: Future[Any]) -> None:
-        outcome, running = outcome_of(future), self._running[call_id]
+    def _finish(self, call_id: str, future: Future[Any], name: object) -> None:
+        outcome, running = outcome_of(future, name), self._running[call_id]
         self._keep(call_id, _Kept(running.key_id, "", time.monotonic(), None, outcome))
         with self._lock:
             del self._running[call_id]
@@ -299,10 +300,10 @@ def _size(kept: _Kept) -> int:
     return 0 if kept.frames is None else len(kept.frames[2])
 
 
-def outcome_of(future: Future[Any]) -> object:
-    """``return`` or ``raise`` message of a finished future."""
+def outcome_of(future: Future[Any], name: object = "") -> object:
+    """``return`` or ``raise`` message of a finished future that the member of that name gave."""
     try:
         error = future.exception()
-    except CancelledError as exc:
+        return ps_message("return", by_value(future.result(), name)) if error is None else raised(error)
+    except (CancelledError, PzcError) as exc:
         return raised(exc)
-    return ps_message("return", future.result()) if error is None else raised(error)

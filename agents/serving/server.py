@@ -118,7 +118,7 @@ class Server(Agent):
             self._instantiate,
             self.return_as_remote,
         )
-        self._actions.members = Members(self.served_object, self._expose)
+        self._actions.members = self._members_of(self.served_object)
         self._control.words["drop"] = self._on_drop
         self._act = self._actions.answer if self._audit is None else self._act_audited
         if type(self).on_request is Server.on_request:
@@ -202,8 +202,16 @@ class Server(Agent):
         """Connect to the signals that somebody subscribed to, and to no others."""
         self._forwarding.follow(self._actions.members)
 
+    def _members_of(self, served_object: object) -> Members:
+        own = type(self).return_as_remote is not Server.return_as_remote
+        return Members(served_object, self._expose, self.return_as_remote if own else None)
+
     def return_as_remote(self, attribute: object) -> bool:
-        """True when a proxy gets a RemoteAttribute instead of the value; override it to customise."""
+        """True when a proxy gets a RemoteAttribute instead of the value; override it to customise.
+
+        It is asked about everything but methods and signals, which are never sent by value; about what a
+        property gives when that is read.
+        """
         return kind_of(attribute) != "value"
 
     def inspect(self) -> tuple[set[str], set[str]]:
@@ -247,7 +255,7 @@ class Server(Agent):
 
     def _serve(self, served_object: object) -> None:
         self.served_object = served_object
-        self._actions.members = Members(served_object, self._expose)
+        self._actions.members = self._members_of(served_object)
         self.loop.run(self._on_filters)
         super()._announce()
 

@@ -51,7 +51,7 @@ class Counter:
         return Leaving()
 
 
-class Leaving:
+class Leaving(Exception):
     """Ends the thread that writes it down, if that lets it."""
 
     def __reduce__(self) -> Any:

@@ -1,4 +1,4 @@
-"""Lines of the catalogue about members: what can be set, what leaves an object, what goes by reference."""
+"""Lines of the catalogue about members: what can be set."""
 
 from __future__ import annotations
 
