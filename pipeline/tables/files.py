@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 
@@ -24,6 +25,9 @@ try:
 except ImportError as exc:
     raise missing("pyarrow") from exc
 
+_LONGEST = 120
+"""Bytes of an agent's name in the name of a folder."""
+
 _DAY = 86_400_000_000
 _SPECIAL = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
 _REPEATED = [
@@ -34,14 +38,17 @@ _SCHEMAS = {"notifications": NOTIFICATIONS, "quarantine": QUARANTINE, "alarms": 
 
 
 def folder_of(day: int, agent: str) -> str:
-    """Where a table keeps the rows of an agent and a day (days since 1970), named as Spark does."""
-    escaped = _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", agent)
-    return f"date={np.datetime64(day, 'D')}/agent={escaped}"
+    """Where a table keeps the rows of an agent and a day (days since 1970), named as Spark does.
 
-
-def agent_of(folder: str) -> str:
-    """The agent's name out of a folder ``agent=…``."""
-    return unquote(folder.partition("=")[2])
+    A name that would be too long for a file system is cut, and its digest tells it from others that begin so.
+    """
+    escaped = [_SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", each) for each in agent]
+    short = "".join(escaped)
+    if len(short.encode()) > _LONGEST:
+        sizes = accumulate(len(each.encode()) for each in escaped)
+        kept = sum(size <= _LONGEST - 17 for size in sizes)
+        short = f"{''.join(escaped[:kept])}~{hashlib.sha256(agent.encode()).hexdigest()[:16]}"
+    return f"date={np.datetime64(day, 'D')}/agent={short}"
 
 
 class Files:

@@ -18,7 +18,6 @@ from .. import missing
 from ..durable import make_folder, replace_file, sync_folder, write_file
 from ..private import make_private
 from ..schema import DAMAGED, GAPS, RESTARTS, STATISTICS, WINDOWS
-from .files import agent_of
 from .ledger import Ledger, Window
 from .sketch import Figures
 
@@ -96,11 +95,6 @@ def has_rows(root: Path) -> bool:
     return any((root / "notifications").rglob("*.parquet"))
 
 
-def days_of(root: Path, name: str) -> set[str]:
-    """Days (ISO) that a table has folders of."""
-    return {path.name.partition("=")[2] for path in (root / name).glob("date=*")}
-
-
 def remove_days(root: Path, days: Iterable[str]) -> None:
     """Remove days from the tables of rows, for good."""
     some = list(days)
@@ -114,11 +108,6 @@ def remove_days_of(table: Path, days: Iterable[str]) -> None:
         for day in days:
             shutil.rmtree(table / f"date={day}", ignore_errors=True)
         sync_folder(table)
-
-
-def agents_of(root: Path, name: str, day: str) -> set[str]:
-    """Agents that have rows on a day."""
-    return {agent_of(path.name) for path in (root / name / f"date={day}").glob("agent=*")}
 
 
 def write_small(root: Path, ledger: Ledger) -> None:
