@@ -260,10 +260,18 @@ def _work(args: argparse.Namespace) -> Iterator[tuple[SparkSession, Settings]]:
 
 @contextmanager
 def _spark(master: str) -> Iterator[SparkSession]:
-    """A session in which a value that an expression cannot use gives null, as one row may not stop a job."""
-    from ..pipeline.spark.session import spark_session
+    """A session in which a value that an expression cannot use gives null, as one row may not stop a job.
 
-    spark = spark_session("pzc", master, settings={"spark.sql.ansi.enabled": "false"})
+    What this process has of Spark is used and kept, in a session of the command's own.
+    """
+    from ..pipeline.spark.session import another_session, spark_session
+
+    settings = {"spark.sql.ansi.enabled": "false"}
+    existing = another_session(settings)
+    if existing is not None:
+        yield existing
+        return
+    spark = spark_session("pzc", master, settings=settings)
     try:
         spark.sparkContext.setLogLevel("ERROR")
         yield spark

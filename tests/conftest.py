@@ -39,7 +39,7 @@ WHEEL = {
     ),
     "notifications": ("test_mail.py", "test_notifications.py"),
     "commands": ("test_keys.py", "test_ls.py", "test_main.py", "test_serve.py", "test_stubs.py"),
-    "examples": ("test_lab_demo.py",),
+    "demo": ("test_demo.py",),
     "pipeline": (
         "test_commands.py",
         "test_plots.py",

@@ -128,6 +128,27 @@ def spark_session(
     return builder.getOrCreate()
 
 
+def another_session(settings: Mapping[str, str]) -> SparkSession | None:
+    """Another session, with views and settings of its own, of the Spark that this thread uses, if any.
+
+    Args:
+        settings: of this session.
+
+    Raises:
+        MissingRequirement: when pyspark is missing.
+    """
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is None:
+        return None
+    session = active.newSession()
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    return session
+
+
 def retrying(master: str) -> str:
     """A local master gives up at the first task that fails, and a killed Python process is one."""
     found = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)

@@ -16,6 +16,8 @@ from benchmarks.call_cases import CASES, Bar, Contender, Effort
 from benchmarks.children import Child, ChildFailure, environment
 from benchmarks.rounds import Outcome, run_case
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 TINY = Effort(calls=5, seconds=0.05, batches=1, echoes=1, pings=5, busy=0.5)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from pzc.discovery.records import Advertise, Heartbeat
 
 from benchmarks.discovery_simulation import (
@@ -12,6 +14,8 @@ from benchmarks.discovery_simulation import (
     wake_ups,
 )
 from benchmarks.discovery_system import System, measure
+
+pytestmark = pytest.mark.slow
 
 SYSTEM = System(waking=200.0, hearing=20.0, delivery=1.0)
 

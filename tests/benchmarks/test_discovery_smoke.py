@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TINY = Effort(callers=1, topics=5, seconds=1.5, processes=2, agents=2, settled=0.1)
 KEY = "of the smoke test"
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("case", ["first-call", "traffic"])

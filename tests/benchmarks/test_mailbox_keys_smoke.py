@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.mailbox_keys import HEADINGS, measure, row
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("one", [False, True], ids=["one subscription each", "one subscription"])

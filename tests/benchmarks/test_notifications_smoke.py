@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TINY = Effort({64: 5, MIB: 3, 16 * MIB: 2, 64 * MIB: 2}, {64: 50, MIB: 5}, 3, 4, 6, 10)
 PLAIN = {"policy": "drop"}
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 
 def case_of(key: str) -> Case:

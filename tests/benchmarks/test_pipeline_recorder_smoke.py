@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.pipeline_recorder import Case, run
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("case", [Case("small", 2, 2000.0, 0, 1.0), Case("large", 1, 20.0, 1 << 20, None)])

@@ -8,7 +8,7 @@ from benchmarks.notification_cases import Effort
 from benchmarks.rounds import run_case
 from benchmarks.together import TOGETHER
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 TINY = Effort({}, {64: 500}, 0, 0, 0, 0)
 

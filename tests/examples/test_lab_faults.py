@@ -14,6 +14,7 @@ from examples.lab import analysis, demo
 SECONDS = 3.0
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.java,
     pytest.mark.timeout(240),
     pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),

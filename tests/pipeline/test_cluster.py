@@ -23,6 +23,7 @@ from tests.pipeline.mailbox_rig import NAME, Post
 from tests.pipeline.source_rig import Publishers, await_, waiting
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.java,
     pytest.mark.timeout(280),
     pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),

@@ -25,6 +25,7 @@ MOMENTS = int(os.environ.get("PIPELINE_MOMENTS", "3"))
 SEED = int(os.environ.get("PIPELINE_SEED", "1"))
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.java,
     pytest.mark.timeout(max(280, 120 * MOMENTS)),
 ]

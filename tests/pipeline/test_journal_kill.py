@@ -13,6 +13,8 @@ import pytest
 from pzc.pipeline.recording.journal import Journal, JournalRow
 from pzc.pipeline.schema import segments
 
+pytestmark = pytest.mark.slow
+
 WRITER = """
 import os, sys
 from pzc.pipeline.recording.journal import Journal, JournalRow

@@ -6,7 +6,11 @@ import threading
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from tests.pipeline.recorder_rig import Lab, await_, recorded
+
+pytestmark = pytest.mark.slow
 
 KILLS = 50
 LONGEST_LIFE = 0.5

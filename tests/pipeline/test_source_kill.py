@@ -24,6 +24,7 @@ ROWS = 2 * BATCH * (KILLS + 4)
 """A killed driver has always more than one batch before it."""
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.java,
     pytest.mark.timeout(max(280, 60 * KILLS)),
     pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from pzc.pipeline.schema import NOTIFICATIONS
 from pzc.testing.journals import Recording, write_journal
 
+from tests.contract.rigs.tables import stored
+
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.java,
     pytest.mark.timeout(280),
 ]
@@ -62,14 +62,6 @@ def batch(process: subprocess.Popen[str]) -> dict[str, Any]:
     return json.loads(line)
 
 
-def stored(tables: Path) -> list[tuple[Any, ...]]:
-    """Publisher, epoch, topic and sequence of all notifications, as any reader of Parquet finds them."""
-    columns = ["publisher", "epoch", "topic", "sequence"]
-    files = [pq.ParquetFile(path).read(columns) for path in (tables / "notifications").rglob("*.parquet")]
-    found = pa.concat_tables(files or [NOTIFICATIONS.empty_table().select(columns)])
-    return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
-
-
 def test_a_pipeline_that_is_killed_loses_and_repeats_nothing(start: Start, tmp_path: Path) -> None:
     recording = Recording(published=20_000, lost=0.01, repeated=0.01, damaged=0.01)
     truth = write_journal(tmp_path / "journal", recording, rows_per_segment=2000)
@@ -80,7 +72,7 @@ def test_a_pipeline_that_is_killed_loses_and_repeats_nothing(start: Start, tmp_p
     again = start("--once")
     rest, _ = again.communicate(timeout=200)
     assert again.returncode == 0
-    found = stored(tmp_path / "tables")
+    found = stored(tmp_path / "tables", "notifications", "publisher", "epoch", "topic", "sequence")
     assert len(found) == len(set(found)) == truth.notifications
     assert sum(one["rows"] for one in [*told, *map(json.loads, rest.splitlines())]) <= truth.rows
 

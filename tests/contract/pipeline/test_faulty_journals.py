@@ -9,14 +9,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pzc.pipeline.schema import segments
 from pzc.testing.journals import Recording, write_journal
 
-from benchmarks.pipeline_cluster import expected, found, stored
-from tests.pipeline.commanding import call
-from tests.pipeline.faults_pipeline import KEYRING
+from tests.contract.rigs.tables import KEY, KEYRING, expected, found, run, stored
 
 pytestmark = [
+    pytest.mark.usefixtures("spark"),
     pytest.mark.java,
     pytest.mark.timeout(280),
     pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),
@@ -26,9 +24,10 @@ IDENTITY = "publisher", "topic", "sequence"
 Identity = tuple[Any, ...]
 
 
-def run_once(spark: Any, folder: Path, key: str = "lab") -> None:
+def run_once(folder: Path, key: str = KEY) -> None:
     """Make the tables of a folder; the command must succeed."""
-    assert call(spark, folder, "pipeline", "run", "journal", "tables", "--once", key=key) == 0
+    outcome = run(folder, "pipeline", "run", "journal", "tables", "--once", key=key)
+    assert outcome.status == 0, outcome.err
 
 
 DAMAGES = ("changed", "torn", "truncated", "emptied")
@@ -70,13 +69,13 @@ def hurt(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Hurt:
     folder = tmp_path_factory.mktemp("hurt")
     recording = Recording(published=2700, agents=2, restarts=0, lost=0.0, repeated=0.0, damaged=0.0)
     write_journal(folder / "journal", recording, rows_per_segment=300)
-    paths = [path for _, path in segments(folder / "journal")]
+    paths = sorted((folder / "journal").glob("segment-*.parquet"))
     bad = dict(zip(DAMAGES, paths[1::2], strict=True))
     lost = {how: numbers(path) for how, path in bad.items()}
     intact = {row for path in paths[::2] for row in numbers(path)}
     for how, path in bad.items():
         damage(path, how)
-    run_once(spark, folder)
+    run_once(folder)
     return Hurt(folder / "tables", intact, lost, {how: path.name for how, path in bad.items()})
 
 
@@ -106,12 +105,12 @@ def numbers(path: Path) -> set[Identity]:
     return set(zip(*(columns.column(name).to_pylist() for name in IDENTITY), strict=True))
 
 
-def test_a_journal_is_only_read(spark: Any, tmp_path: Path) -> None:
+def test_a_journal_is_only_read(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     write_journal(journal, Recording(published=600), rows_per_segment=200)
     journal.chmod(0o555)
     before = state(journal)
-    run_once(spark, tmp_path)
+    run_once(tmp_path)
     assert state(journal) == before
     assert (tmp_path / "tables" / "notifications").is_dir()
 
@@ -124,16 +123,15 @@ def state(folder: Path) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def test_what_was_signed_with_a_key_that_came_later_is_found_by_a_backfill(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_signed_with_a_key_that_came_later_is_found_by_a_backfill(tmp_path: Path) -> None:
     recording = Recording(published=900, secrets=("old", "new"))
     truth = write_journal(tmp_path / "journal", recording)
-    run_once(spark, tmp_path, key="old")
+    run_once(tmp_path, key="old")
     assert found(tmp_path / "tables")["damaged"] > truth.rows / 3
-    (tmp_path / "keys.toml").write_text(KEYRING, encoding="utf-8")
-    monkeypatch.setenv("PZC_KEYRING", str(tmp_path / "keys.toml"))
+    keys = tmp_path / "keys.toml"
+    keys.write_text(KEYRING, encoding="utf-8")
+    keys.chmod(0o600)
     day = recording.start.date().isoformat()
     backfill = "pipeline", "backfill", "journal", "tables", "--from", day, "--to", day
-    assert call(spark, tmp_path, *backfill, key=None) == 0
+    assert run(tmp_path, *backfill, key=None, PZC_KEYRING=str(keys)).status == 0
     assert found(tmp_path / "tables") == expected(truth)

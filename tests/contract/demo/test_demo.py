@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SECONDS = "3"
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(240)]
 
 
 def test_the_demo_succeeds_and_writes_its_report(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""Tables of a pipeline, as any reader of Parquet finds them, and the commands that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from pzc.testing import Result, command
+from pzc.testing.journals import Truth
+
+KEY = "lab"
+"""Of the journals that `pzc.testing.journals` makes."""
+
+KEYRING = 'active = "new"\n[keys.old]\nsecret = "old"\n[keys.new]\nsecret = "new"\n'
+"""A file with the keys before and after a rotation."""
+
+TRUTH = ("notifications", "damaged", "gaps", "missing")
+
+
+def run(folder: Path, *arguments: str, key: str | None = KEY, **environment: str) -> Result:
+    """Run a command in a folder. With the fixture ``spark``, it uses the session of this process."""
+    return command(*arguments, cwd=folder, environment={"PZC_KEY": key, **environment})
+
+
+def files(tables: Path, name: str) -> Iterator[Path]:
+    """Files of one table."""
+    return (path for path in (tables / name).rglob("*.parquet") if not path.name.startswith(("_", ".")))
+
+
+def stored(tables: Path, name: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Some columns of a table; no rows when it has no files."""
+    found: list[tuple[Any, ...]] = []
+    for path in files(tables, name):
+        with pq.ParquetFile(path) as file:
+            rows = file.read(list(columns))
+        found += zip(*(rows.column(column).to_pylist() for column in columns), strict=True)
+    return found
+
+
+def found(tables: Path) -> dict[str, int]:
+    """What tables hold, by the names that `Truth` has for it."""
+    gaps = [count for (count,) in stored(tables, "gaps", "count")]
+    return {
+        "notifications": len(stored(tables, "notifications", "sequence")),
+        "damaged": len(stored(tables, "quarantine", "sequence")),
+        "gaps": len(gaps),
+        "missing": sum(gaps),
+    }
+
+
+def expected(truth: Truth) -> dict[str, int]:
+    """The same, as it has to be."""
+    return {name: getattr(truth, name) for name in TRUTH}
