@@ -262,21 +262,19 @@ def _work(args: argparse.Namespace) -> Iterator[tuple[SparkSession, Settings]]:
 def _spark(master: str) -> Iterator[SparkSession]:
     """A session in which a value that an expression cannot use gives null, as one row may not stop a job.
 
-    What this process has of Spark is used and kept, in a session of the command's own.
+    The session that this process has is used and kept.
     """
-    from ..pipeline.spark.session import another_session, spark_session
+    from ..pipeline.spark.session import shared_session, spark_session
 
     settings = {"spark.sql.ansi.enabled": "false"}
-    existing = another_session(settings)
-    if existing is not None:
-        yield existing
-        return
-    spark = spark_session("pzc", master, settings=settings)
-    try:
-        spark.sparkContext.setLogLevel("ERROR")
-        yield spark
-    finally:
-        spark.stop()
+    with shared_session(settings) as shared:
+        spark = shared or spark_session("pzc", master, settings=settings)
+        try:
+            spark.sparkContext.setLogLevel("ERROR")
+            yield spark
+        finally:
+            if shared is None:
+                spark.stop()
 
 
 def run_sql(args: argparse.Namespace) -> int:

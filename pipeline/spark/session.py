@@ -16,7 +16,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,11 +129,12 @@ def spark_session(
     return builder.getOrCreate()
 
 
-def another_session(settings: Mapping[str, str]) -> SparkSession | None:
-    """Another session, with views and settings of its own, of the Spark that this thread uses, if any.
+@contextmanager
+def shared_session(settings: Mapping[str, str]) -> Iterator[SparkSession | None]:
+    """The session that this thread uses, with these settings until the end of the block; None without one.
 
     Args:
-        settings: of this session.
+        settings: further settings of the session.
 
     Raises:
         MissingRequirement: when pyspark is missing.
@@ -142,11 +144,16 @@ def another_session(settings: Mapping[str, str]) -> SparkSession | None:
 
     active = SparkSession.getActiveSession()
     if active is None:
-        return None
-    session = active.newSession()
-    for name, value in settings.items():
-        session.conf.set(name, value)
-    return session
+        yield None
+        return
+    before = {name: active.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            active.conf.set(name, value)
+        yield active
+    finally:
+        for name, value in before.items():
+            active.conf.unset(name) if value is None else active.conf.set(name, value)
 
 
 def retrying(master: str) -> str:

@@ -17,6 +17,7 @@ from pzc.protocol.ids import MessageIds
 from pzc.protocol.keyring import Keyring
 from pzc.testing import FakeClock
 
+from tests.contract.rigs.processes import Forge
 from tests.pipeline.source_rig import Publishers
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ def record(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def publishers() -> Iterator[Publishers]:
-    with Publishers() as made:
+def publishers(forge: Forge) -> Iterator[Publishers]:
+    with Publishers(forge) as made:
         yield made
 
 

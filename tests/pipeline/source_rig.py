@@ -11,7 +11,7 @@ from typing import Any
 from pzc import Agent, Protocol
 
 from tests.contract.rigs.peers import KEY
-from tests.contract.rigs.processes import Forge, Hand, Workers
+from tests.contract.rigs.processes import Hand, Workers
 from tests.contract.rigs.workers import RANDOM_TCP
 
 PATIENCE = 120.0
@@ -46,11 +46,6 @@ def publishing(rep: str = RANDOM_TCP, name: str | None = None) -> Iterator[Publi
 
 class Publishers(Workers):
     """The publishers of one test; all are killed at its end."""
-
-    def __init__(self) -> None:
-        forge = Forge()
-        super().__init__(forge)
-        self.callback(forge.close)
 
     def start(self, *given: str | None, timings: dict[str, Any] | None = None) -> Hand:
         return self.begin(publishing, *given, timings=timings)

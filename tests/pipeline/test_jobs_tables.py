@@ -137,27 +137,32 @@ def test_notifications_are_partitioned_by_day_then_agent(write, some_rows) -> No
     assert found == ["date=2023-11-14/agent=psu", "date=2023-11-15/agent=cam%2F1 %25"]
 
 
+@pytest.mark.slow
 def test_a_second_run_gives_the_same_tables(spark, write, some_rows) -> None:
     first = content_of(spark, write(some_rows))
     assert len(first["notifications"]) == 9
     assert content_of(spark, write()) == first
 
 
+@pytest.mark.slow
 def test_rows_recorded_twice_do_not_change_the_tables(spark, write, some_rows) -> None:
     first = content_of(spark, write(some_rows))["notifications"]
     assert content_of(spark, write(some_rows))["notifications"] == first
 
 
+@pytest.mark.slow
 def test_a_run_with_the_right_key_empties_the_quarantine(spark, write, some_rows) -> None:
     assert len(content_of(spark, write(some_rows, key="wrong"))["quarantine"]) == 10
     assert [len(rows) for rows in content_of(spark, write()).values()] == [9, 1, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_run_with_a_wrong_key_leaves_no_notification_behind(spark, write, some_rows) -> None:
     write(some_rows)
     assert content_of(spark, write(key="wrong"))["notifications"] == []
 
 
+@pytest.mark.slow
 def test_days_that_a_run_does_not_cover_stay(spark, write, make_sender, some_rows) -> None:
     directory = write(some_rows)
     for segment in (directory.parent / "journal").glob("*.parquet"):
@@ -166,11 +171,13 @@ def test_days_that_a_run_does_not_cover_stay(spark, write, make_sender, some_row
     assert jobs.read_table(spark, directory, "notifications").count() == 9 + 3
 
 
+@pytest.mark.slow
 def test_agents_whose_names_look_like_numbers_keep_them(spark, write, make_sender) -> None:
     directory = write(make_sender("007").rows("v", [1.0]))
     assert facts(jobs.read_table(spark, directory, "notifications"), "agent") == ["007"]
 
 
+@pytest.mark.slow
 def test_an_agent_without_name_stands_under_its_id(spark, write, make_sender) -> None:
     sender = make_sender("x")
     directory = write([row._replace(name="") for row in sender.rows("v", [1.0])])

@@ -82,6 +82,7 @@ def test_what_agents_publish_stands_verified_in_a_table(spark, start, publishers
     assert table.where("error is null and value_double = sequence - 1").count() == 200
 
 
+@pytest.mark.slow
 def test_a_batch_has_no_more_rows_than_asked_for_and_available_now_ends_with_what_there_was(
     spark, start, publishers, key_file, tmp_path
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_batch_is_acknowledged_when_it_is_committed_and_not_with_the_next_one(
         assert listener.failed == 0
 
 
+@pytest.mark.slow
 def test_what_was_lost_and_restarted_stands_in_the_progress_and_the_query_goes_on(
     spark, start, publishers, key_file, tmp_path
 ) -> None:
@@ -129,6 +131,7 @@ def test_what_was_lost_and_restarted_stands_in_the_progress_and_the_query_goes_o
     assert (status["restarts"], status["lost"]) == (1, 0)
 
 
+@pytest.mark.slow
 def test_a_query_with_another_key_than_its_publisher_ends_with_the_reason(
     spark, start, publishers, tmp_path
 ) -> None:
@@ -139,6 +142,7 @@ def test_a_query_with_another_key_than_its_publisher_ends_with_the_reason(
         query.awaitTermination(PATIENCE)
 
 
+@pytest.mark.slow
 def test_a_second_query_of_one_name_ends_the_first_with_the_reason(
     spark, start, publishers, key_file, tmp_path
 ) -> None:
@@ -198,6 +202,7 @@ def test_a_batch_query_without_a_name_waits_for_what_comes(spark, key_file) -> N
     assert count == 5
 
 
+@pytest.mark.slow
 def test_the_key_of_this_process_reaches_those_that_spark_starts(
     spark, start, publishers, monkeypatch
 ) -> None:

@@ -25,6 +25,7 @@ from tests.pipeline.mailbox_rig import Post, refuse_one
 from tests.pipeline.source_rig import PATIENCE, Publishers, await_, is_read, waiting
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.java,
     pytest.mark.timeout(240),
     pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),
