@@ -13,6 +13,7 @@ from pzc import (
     Agent,
     CallTimeout,
     ConfigError,
+    PeerLost,
     Protocol,
     Proxy,
     PzcError,
@@ -20,9 +21,10 @@ from pzc import (
     Server,
     close,
 )
+from pzc.testing import Timings
 
 from tests.contract.findings.marks import finding
-from tests.contract.rigs.supply import TIMEOUT, Supply
+from tests.contract.rigs.supply import TIMEOUT, Supply, held
 
 KEY = "a key that both sides know"
 
@@ -148,6 +150,16 @@ def test_an_on_request_that_answers_anything_else_leaves_the_connection_alive(an
         for _ in range(3):
             with pytest.raises(RemoteProtocolError):
                 proxy.note()
+
+
+@finding("3.9", open=True, reason="it is told as PeerLost")
+def test_a_local_limit_of_futures_does_not_look_like_a_lost_peer(supply: Supply) -> None:
+    with Timings(deferred_calls=2), held(supply, timeout=1) as psu:
+        psu.voltage
+        futures = [psu.hold.future() for _ in range(4)]
+        errors = [future.exception(TIMEOUT) for future in futures[2:]]
+        assert all(isinstance(error, PzcError) for error in errors)
+        assert not any(isinstance(error, PeerLost) for error in errors)
 
 
 @finding("3.10", open=True, reason="connections of closed proxies stay while another proxy lives")

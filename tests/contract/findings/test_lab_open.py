@@ -330,7 +330,7 @@ def test_a_killed_server_of_a_lab_file_is_started_again(folder: Path) -> None:
         command("down", cwd=folder)
 
 
-@finding("3.29", open=True, reason="it asks for names, or for PZC_PEERS")
+@finding("3.29")
 def test_top_finds_agents_by_itself() -> None:
     def meanwhile(running: Running) -> None:
         while "psu" not in running.out:
