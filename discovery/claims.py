@@ -12,7 +12,7 @@
     left     `name_kept` seconds                      free; told when it is wanted
 
 What a process tells counts with the key of its first announcement only. Without keys all announcements have
-the same empty key id, so nothing is ever refused.
+the same empty key id: nothing is refused and nothing kept.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class Claims:
         if claim is None or entry not in claim.entries:
             return
         claim.entries.discard(entry)
-        if not claim.entries:
+        if not claim.entries and not claim.key_id:
+            del self._claims[name]
+        elif not claim.entries:
             self._left.set(name, now + limits.current.name_kept)
             if len(self._left) > MAX_LEFT:
                 self._left.set(next(each for each in self._claims if each in self._left), now)
