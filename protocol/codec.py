@@ -361,7 +361,7 @@ class Codec:
     def _open_00(self, frames: Sequence[Buffer], kind: Kind | None, seen: SeenSignatures | None) -> Envelope:
         envelope = original.open_frames(self.keyring, self._header(bytes(frames[0])), frames, kind)
         if seen is not None and envelope.signer is not None:
-            seen.admit(bytes(frames[4]))
+            seen.admit(bytes(frames[4]), envelope.key_id)
         if serializers.family(envelope.serializer) not in self.accept_serializers:
             raise self._refused(envelope.serializer)
         return envelope

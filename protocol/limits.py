@@ -41,6 +41,15 @@ class Limits:
     link_look: float = 0.25
     """Seconds between two looks at the signs of life of all links."""
 
+    senders_per_key: int = 4096
+    """Starts of agents that one key may sign for, of which an agent remembers what it has accepted."""
+
+    signatures_per_key: int = 1 << 16
+    """Signatures of originals that are remembered for each key."""
+
+    nonces_per_key: int = 1024
+    """Measurements of clocks that the holders of one key may have begun."""
+
     name_kept: float = 60.0
     """Seconds for which the name of an agent that is gone can be taken only with the key that it had."""
 

@@ -10,16 +10,17 @@ State per (key id, sender, epoch), kept in two generations of counters::
                                                  previous := current, current := {}
 
 Counters, not times, decide: a sender's counter only rises, while its clock may be set back.
-Nothing is stored before the signature held, so junk cannot flush the window. Memory is bounded:
-`max_senders` least recently used senders, two generations of at most `depth` counters each.
+Nothing is stored before the signature held, so junk cannot flush the window. Memory is bounded: `max_senders`
+most recently used senders of each key, two generations of at most `depth` counters each. A sender that has to
+go leaves a floor in time: what senders of its key that are not remembered sent until then is refused.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
+from . import limits
 from .errors import ReplayedMessage
 from .ids import Stamp
+from .quotas import Quotas
 
 HORIZON_MS = 60_000
 """Milliseconds of the sender's clock for which each counter is remembered, unless `depth` is exceeded."""
@@ -62,14 +63,15 @@ class ReplayWindow:
     """Bounded memory of accepted messages. Not thread-safe: one owner, the agent's I/O thread.
 
     Args:
-        max_senders: sender epochs remembered; the least recently used is forgotten first.
+        max_senders: sender epochs of each key that are remembered; default `Limits.senders_per_key`.
         depth: counters per generation and sender before the floor has to rise.
     """
 
-    def __init__(self, max_senders: int = 4096, depth: int = 1 << 17) -> None:
+    def __init__(self, max_senders: int | None = None, depth: int = 1 << 17) -> None:
         self._max_senders = max_senders
         self._depth = depth
-        self._senders: OrderedDict[SenderKey, _Sender] = OrderedDict()
+        self._senders: Quotas[SenderKey, _Sender] = Quotas()
+        self._floors: dict[str, int] = {}
         self._latest: tuple[SenderKey, _Sender] | None = None
 
     def __len__(self) -> int:
@@ -98,36 +100,37 @@ class ReplayWindow:
             )
 
     def _state(self, key: SenderKey, ms: int) -> _Sender:
-        state = self._senders.get(key)
-        if state is None:
-            state = self._senders[key] = _Sender(ms)
-            if len(self._senders) > self._max_senders:
-                self._senders.popitem(last=False)
-        else:
-            self._senders.move_to_end(key)
+        key_id, known = key[0], self._senders.get(key[0], key)
+        if known is None and ms <= self._floors.get(key_id, -1):
+            raise ReplayedMessage(
+                f"a message of {key[1]} is older than what is remembered of its key's senders; it is not run"
+            )
+        state = known or _Sender(ms)
+        room = self._max_senders or limits.current.senders_per_key
+        gone = self._senders.put(key_id, key, state, room)
+        if gone is not None:
+            self._floors[key_id] = max(self._floors.get(key_id, -1), gone.newest_ms)
         self._latest = (key, state)
         return state
 
 
 class SeenSignatures:
-    """Replay memory for PZC00, which has no time: the last signatures accepted.
+    """Replay memory for PZC00, which has no time: the last signatures accepted of each key.
 
     The signature is the key because it covers the joined frames: moving a byte across a frame
     boundary does not change it.
     """
 
-    def __init__(self, limit: int = 1 << 16) -> None:
+    def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
-        self._seen: OrderedDict[bytes, None] = OrderedDict()
+        self._seen: Quotas[bytes, bool] = Quotas()
 
-    def admit(self, signature: bytes) -> None:
+    def admit(self, signature: bytes, key_id: str = "") -> None:
         """Remember a verified signature.
 
         Raises:
-            ReplayedMessage: when it is among the last ``limit`` ones.
+            ReplayedMessage: when it is among its key's last ``limit``, default `Limits.signatures_per_key`.
         """
-        if signature in self._seen:
+        if self._seen.get(key_id, signature):
             raise ReplayedMessage("this signed PZC00 message was already accepted once; it is not run again")
-        self._seen[signature] = None
-        if len(self._seen) > self._limit:
-            self._seen.popitem(last=False)
+        self._seen.put(key_id, signature, True, self._limit or limits.current.signatures_per_key)

@@ -24,8 +24,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ...protocol import limits
 from ...protocol.errors import CallTimeout, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01
+from ...protocol.quotas import Quotas
 from ..messages import is_word
 from ..sockets import endpoints, families
 from ..wire import now_ms
@@ -225,37 +227,32 @@ class Peers:
 class Nonces:
     """Nonces that were given to peers, each good for one measurement of its clock.
 
-    Bounded: the oldest of more than 1024 is forgotten. I/O thread only.
+    All is kept by the key that signed, within `Limits`: the holder of another key can neither answer for a
+    peer nor make its clock forgotten. I/O thread only.
     """
 
     def __init__(self) -> None:
-        self._given: dict[str, int] = {}
-        self._offsets: dict[str, int] = {}
+        self._given: Quotas[str, int] = Quotas()
+        self._offsets: Quotas[str, int] = Quotas()
 
-    def give(self) -> str:
-        """A new nonce."""
+    def give(self, key_id: str) -> str:
+        """A new nonce, for a peer that signs with that key."""
         nonce = secrets.token_hex(8)
-        self._given[nonce] = now_ms()
-        if len(self._given) > 1024:
-            self._given.pop(next(iter(self._given)))
+        self._given.put(key_id, nonce, now_ms(), limits.current.nonces_per_key)
         return nonce
 
-    def take(self, nonce: object, sender: str, sent_ms: int) -> None:
+    def take(self, nonce: object, key_id: str, sender: str, sent_ms: int) -> None:
         """A peer echoed a nonce in a message it stamped ``sent_ms``: remember its clock offset."""
-        given = self._given.pop(nonce, None) if isinstance(nonce, str) else None
+        given = self._given.pop(key_id, nonce) if isinstance(nonce, str) else None
         now = now_ms()
-        if given is None or now - given > 10_000:
-            return
-        self._offsets.pop(sender, None)
-        self._offsets[sender] = sent_ms - (given + now) // 2
-        if len(self._offsets) > 4096:
-            self._offsets.pop(next(iter(self._offsets)))
+        if given is not None and now - given <= 10_000:
+            self._offsets.put(key_id, sender, sent_ms - (given + now) // 2, limits.current.senders_per_key)
 
     @property
     def measured(self) -> bool:
         """True when any clock was measured."""
         return bool(self._offsets)
 
-    def offset_of(self, sender: str) -> int:
+    def offset_of(self, key_id: str, sender: str) -> int:
         """Sender's clock minus ours in milliseconds, 0 when it was never measured."""
-        return self._offsets.get(sender, 0)
+        return self._offsets.get(key_id, sender) or 0

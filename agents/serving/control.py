@@ -142,9 +142,10 @@ class Control:
     def _hello(self, request: Request, content: dict[str, Any]) -> None:
         nonces, stamp = self._responder.nonces, request.envelope.stamp
         if stamp is not None:
-            nonces.take(content.get("answer"), request.envelope.sender, stamp.ms)
+            nonces.take(content.get("answer"), request.envelope.key_id, request.envelope.sender, stamp.ms)
         challenge = as_text(content.get("challenge", ""))[:64]
-        answer = {"pzc": "hello", "challenge": challenge, "nonce": nonces.give(), "time_ms": now_ms()}
+        nonce = nonces.give(request.envelope.key_id)
+        answer = {"pzc": "hello", "challenge": challenge, "nonce": nonce, "time_ms": now_ms()}
         self._replies.reply(request, {**self._describe(), **answer})
 
     def _on_placed(self, request: Request, content: dict[str, Any]) -> None:

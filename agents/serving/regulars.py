@@ -100,7 +100,7 @@ class Regulars:
         ours = regular.known_as
         if ours is not None:
             ms, counter = found
-            if not -FRESH_MS <= now_ms() + self._nonces.offset_of(ours[1]) - ms <= FRESH_MS:
+            if not -FRESH_MS <= now_ms() + self._nonces.offset_of(ours[0], ours[1]) - ms <= FRESH_MS:
                 return None
             try:
                 self._window.admit_of(ours, ms, counter)

@@ -16,6 +16,7 @@ import zmq
 
 from ...protocol.errors import ProtocolError, SignatureError
 from ...protocol.frames import MAX_HEADER, PZC00, Buffer, Kind
+from ...protocol.signing import KEY_ID_SIZE
 from ...protocol.window import ReplayWindow, SeenSignatures
 from ..calling.peers import Nonces
 from ..counters import Counters
@@ -166,10 +167,11 @@ class Responder:
         return request
 
     def _offset(self, frames: list[Buffer]) -> int:
-        if not self.nonces.measured or not frames:
+        if not self.nonces.measured or len(frames) != 5:
             return 0
+        key_id = bytes(frames[4][-KEY_ID_SIZE:]).decode(errors="replace") if frames[4][:1] != b"\0" else ""
         parts = bytes(frames[0][:MAX_HEADER]).split(b"+", 2)
-        return self.nonces.offset_of(parts[1].decode(errors="replace")) if len(parts) == 3 else 0
+        return self.nonces.offset_of(key_id, parts[1].decode(errors="replace")) if len(parts) == 3 else 0
 
     def _transmit(self, route: list[Buffer], frames: Frames) -> bool:
         if self._loop.in_thread():

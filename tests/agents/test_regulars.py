@@ -113,7 +113,9 @@ def test_a_stale_request_is_refused_and_leaves_no_trace(
 def test_freshness_is_judged_by_the_measured_clock(client: Client, bench: Bench, served: list[bool]) -> None:
     make_quick(client, served)
     ahead_ms, nonces = 600_000, client.server._answering.responder.nonces
-    client.server.loop.run(lambda: nonces.take(nonces.give(), ME, now_ms() + ahead_ms))
+    keyring = client.protocol.codec.keyring
+    key_id = keyring.active.key_id if keyring else ""
+    client.server.loop.run(lambda: nonces.take(nonces.give(key_id), key_id, ME, now_ms() + ahead_ms))
     assert client.send(client.frames(late_ms=-ahead_ms))[1] == "return"
     assert served[-1]
     before = bench.calls

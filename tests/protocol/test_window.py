@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,6 +14,10 @@ from pzc.protocol.window import HORIZON_MS, ReplayWindow, SeenSignatures
 from tests.effort import many
 
 NOW = 1_700_000_000_000
+
+
+def remembered(window: ReplayWindow) -> Any:
+    return window._senders.get("k", ("k", "a", 1))
 
 
 def admitted(window: ReplayWindow, stamp: Stamp, sender: str = "a", key_id: str = "k") -> bool:
@@ -70,7 +76,8 @@ class Traffic(RuleBasedStateMachine):
 
     @invariant()
     def memory_is_bounded(self) -> None:
-        for state in self.window._senders.values():
+        state = self.window._senders.get("k", ("k", "a", 1))
+        if state is not None:
             assert len(state.current) <= self.depth
             assert len(state.previous) <= self.depth
 
@@ -96,7 +103,7 @@ def test_a_message_from_before_what_is_remembered_is_refused() -> None:
     window = ReplayWindow()
     for turn in range(3):
         assert admitted(window, Stamp(NOW + turn * (HORIZON_MS + 1), 10 * turn, 1))
-    assert window._senders["k", "a", 1].floor == 0
+    assert remembered(window).floor == 0
     assert not admitted(window, Stamp(NOW + 2 * HORIZON_MS, 0, 1))
     assert admitted(window, Stamp(NOW + 2 * HORIZON_MS, 1, 1))
 
@@ -112,7 +119,7 @@ def test_a_full_generation_raises_the_floor_to_what_was_forgotten() -> None:
     window = ReplayWindow(depth=4)
     for counter in range(9):
         assert admitted(window, Stamp(NOW, counter, 1))
-    state = window._senders["k", "a", 1]
+    state = remembered(window)
     assert (state.floor, state.previous, state.current) == (3, {4, 5, 6, 7}, {8})
     assert not admitted(window, Stamp(NOW, 0, 1))
 
@@ -121,7 +128,7 @@ def test_the_floor_never_falls() -> None:
     window = ReplayWindow(depth=2)
     for counter in (100, 101, 50, 51, 102, 103, 104):
         admitted(window, Stamp(NOW, counter, 1))
-    assert window._senders["k", "a", 1].floor == 101
+    assert remembered(window).floor == 101
     assert not admitted(window, Stamp(NOW, 99, 1))
 
 
@@ -145,7 +152,27 @@ def test_the_sender_that_was_heard_least_recently_is_forgotten_first() -> None:
     assert admitted(window, stamp, "c")
     assert len(window) == 2
     assert not admitted(window, stamp, "a")
+
+
+def test_what_was_forgotten_of_a_sender_is_refused_and_what_is_newer_is_not() -> None:
+    window = ReplayWindow(max_senders=1)
+    stamp = Stamp(NOW, 1, 1)
+    assert admitted(window, stamp, "a")
     assert admitted(window, stamp, "b")
+    assert not admitted(window, stamp, "a")
+    assert not admitted(window, stamp._replace(ms=NOW - 1), "c")
+    assert admitted(window, stamp._replace(ms=NOW + 1), "a")
+
+
+def test_a_key_that_fills_its_room_takes_none_of_another() -> None:
+    window = ReplayWindow(max_senders=2)
+    stamp = Stamp(NOW, 1, 1)
+    assert admitted(window, stamp, "a")
+    for number in range(5):
+        admitted(window, stamp._replace(ms=NOW + number), f"s{number}", key_id="l")
+    assert len(window) == 3
+    assert not admitted(window, stamp, "a")
+    assert admitted(window, stamp._replace(ms=NOW - 1), "b")
 
 
 def test_a_replay_is_told_with_its_sender() -> None:

@@ -273,3 +273,22 @@ def test_a_name_that_is_gone_for_long_is_anybodys(signed_by: Callable[[str], Pro
             assert found("psu", client) == psu.rep_endpoint
         with Agent(name="psu", protocol=signed_by("bob")) as other:
             assert found("psu", client) == other.rep_endpoint
+
+
+@finding("4.8")
+@pytest.mark.parametrize("crowd", ["guest", "alice"])
+def test_many_senders_do_not_make_a_captured_call_run_again(
+    signed_by: Callable[[str], Protocol], crowd: str
+) -> None:
+    supply = Supply()
+    with Timings(senders_per_key=2), Server(supply, protocol=signed_by("admin"), discovery=False) as server:
+        with impostor(lambda frames: ask(server.rep_endpoint, frames)) as (endpoint, heard):
+            with Proxy(endpoint, protocol=signed_by("alice"), transport="tcp", timeout=TIMEOUT) as proxy:
+                assert proxy.switch() == 1
+            captured = list(heard)
+            for _ in range(4):
+                with Agent(protocol=signed_by(crowd), discovery=False) as agent:
+                    assert agent.request(endpoint, "ping", TIMEOUT) == "pong"
+        for frames in captured:
+            ask(server.rep_endpoint, frames)
+    assert supply.calls == 1
