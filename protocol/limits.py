@@ -222,6 +222,9 @@ class Limits:
     type_question: float = 5.0
     """Seconds for which a question for a topic's type is kept that has no new answer."""
 
+    type_pause: float = 1.0
+    """Seconds between two questions for a topic's type, at least."""
+
     # Shared memory and what is remembered
 
     shared_blocks: int = 8

@@ -3,7 +3,7 @@
 ::
 
     state     event                             next      what happens
-    held      arrival                           held      kept, at most `MAX_HELD`; the rest is lost
+    held      arrival                           held      kept, up to `early_notifications`; the rest is lost
     held      the publisher confirmed           open      what it numbers later is delivered
     open      arrival                           open      losses before it are told, then it is delivered
     open      another publisher is in its place held      one restart gap, once that one has confirmed
@@ -18,13 +18,11 @@ from concurrent.futures import Future
 from typing import Any
 
 from ...delivery.sequences import Gap
+from ...protocol import limits
 from ..notifying.filters import ANY
 from ..notifying.rounds import rounds
 from ..notifying.subscription import Subscription
 from .arrivals import Arrival, Together, alone
-
-MAX_HELD = 10_000
-"""Notifications of one subscription that may arrive before the publisher's confirmation."""
 
 
 class Place:
@@ -137,7 +135,7 @@ class Place:
             held = self._held
             if held is None:
                 return False
-            room = MAX_HELD - len(held)
+            room = limits.current.early_notifications - len(held)
             held.extend(
                 (arrival, together.lost.get(arrival.sequence, 0)) for arrival in together.arrivals[:room]
             )

@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 
+from ...protocol import limits
 from ...protocol.errors import AgentClosed, PzcError, TypeMismatch
 from ...protocol.frames import PZC01
 from ..calling.peers import Peer
@@ -30,9 +31,6 @@ from .subscription import Subscription
 
 PATIENCE = 8.0
 """Seconds for an answer; a publisher keeps the question for `announcing.HELD` of them."""
-
-AGAIN = 1.0
-"""Seconds between two questions, at least."""
 
 AskLater = Callable[[Peer, object, float], Future[Reply]]
 """As `Agent.exchange_later`."""
@@ -81,7 +79,7 @@ class Judging:
         except AgentClosed:
             return
         except PzcError:
-            self._loop.call_later(AGAIN, self._question)
+            self._loop.call_later(limits.current.type_pause, self._question)
         else:
             answer.add_done_callback(partial(self._on_answer, begun))
 
@@ -100,5 +98,5 @@ class Judging:
                 self._help(partial(typed.end, subscription, exc))
                 return
             self._known = typed.said(content)
-        pause = max(0.0, begun + AGAIN - time.monotonic())
+        pause = max(0.0, begun + limits.current.type_pause - time.monotonic())
         self._loop.call_later(pause, self._question)

@@ -33,12 +33,14 @@ class Relay:
         loses_request: says of the frames of a request whether it is lost.
         loses_answer: the same of answers.
         lost: set when something was lost.
+        kept: answers that were lost, to be sent by `release`.
     """
 
     def __init__(self, endpoint: str) -> None:
         self.loses_request: Callable[[Frames], bool] = never
         self.loses_answer: Callable[[Frames], bool] = never
         self.lost = threading.Event()
+        self.kept: list[Frames] = []
         self._context = zmq.Context()
         self._front, self._back = self._context.socket(zmq.ROUTER), self._context.socket(zmq.DEALER)
         self._told, self._control = self._context.socket(zmq.PAIR), self._context.socket(zmq.PAIR)
@@ -58,7 +60,10 @@ class Relay:
         while True:
             ready = dict(poller.poll())
             if self._told in ready:
-                return
+                if not self._told.recv():
+                    return
+                while self.kept:
+                    self._front.send_multipart(self.kept.pop(0))
             if self._back in ready:
                 self._pass(self._back.recv_multipart(), self._front, self.loses_answer)
             if self._front in ready:
@@ -66,9 +71,16 @@ class Relay:
 
     def _pass(self, frames: Frames, to: zmq.Socket[bytes], loses: Callable[[Frames], bool]) -> None:
         if loses(frames):
+            if to is self._front:
+                self.kept.append(frames)
             self.lost.set()
         else:
             to.send_multipart(frames)
+
+    def release(self) -> None:
+        """Send the answers that were lost, and lose no more."""
+        self.loses_answer = never
+        self._control.send(b"release")
 
     def close(self) -> None:
         """End the thread and its sockets."""

@@ -1,0 +1,350 @@
+"""Notifications: what is still counted wrongly, held up or left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+
+from pzc import (
+    Agent,
+    Key,
+    Keyring,
+    Notification,
+    Protocol,
+    Proxy,
+    PzcError,
+    Role,
+    Server,
+    block,
+    discover,
+    latest,
+    mailbox,
+)  # fmt: skip
+from pzc.testing import Timings
+
+from tests.contract.findings.marks import finding
+from tests.contract.rigs.pairs import read, wait_until
+from tests.contract.rigs.peers import TIMEOUT, Inbox, in_place_of
+from tests.contract.rigs.relay import Frames, Relay
+
+SOON = 1.0
+"""Seconds for what happens at once when nothing holds it up."""
+
+
+@pytest.fixture
+def agents() -> Iterator[tuple[Agent, Agent]]:
+    """A publisher and a reader."""
+    with Agent(discovery=False) as publisher, Agent(discovery=False) as reader:
+        yield publisher, reader
+
+
+@contextmanager
+def python(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A program in a process of its own, which is killed at the end."""
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ.copy(),
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    """The next line that it prints."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+# Counting
+
+
+def close_link(publisher: Agent, reader: Agent, topic: str, then: str = "") -> None:
+    """Let the publisher close the link of a reader, by a subscription that is never done with anything.
+
+    It publishes on the topic ``then`` before the reader can be back.
+    """
+    policy = block(timeout=0.0, slots=1, on_timeout="close")
+    closing = reader.subscribe(publisher.rep_endpoint, topic, policy=policy, transport="unix")
+    for number in range(3):
+        publisher.publish(topic, number)
+    if then:
+        publisher.publish(then, "right behind")
+    wait_until(lambda: closing.closed)
+
+
+@finding("3.13", open=True, reason="the second time, what another topic published in between counts")
+def test_what_arrived_on_another_topic_is_no_loss_after_a_link_was_closed_twice(
+    agents: tuple[Agent, Agent],
+) -> None:
+    publisher, reader = agents
+    one, other = (
+        reader.subscribe(publisher.rep_endpoint, topic, policy=block(), transport="unix")
+        for topic in ("one", "other")
+    )
+    for number, topic in enumerate(("first", "second")):
+        close_link(publisher, reader, topic)
+        assert publisher.wait_for_subscribers("other", 1, TIMEOUT)
+        for content in range(5):
+            publisher.publish("other", content)
+        wait_until(lambda number=number: other.pending + other.dropped == 5 * (number + 1))
+    close_link(publisher, reader, "third")
+    assert publisher.wait_for_subscribers("one", 1, TIMEOUT)
+    publisher.publish("one", 7)
+    assert one.recv(TIMEOUT).content == 7
+    assert one.gaps == []
+
+
+@finding("3.13", open=True, reason="a topic that begins while the link is closed is not counted")
+def test_a_topic_that_begins_while_a_link_is_closed_is_counted_by_who_wants_all(
+    agents: tuple[Agent, Agent],
+) -> None:
+    publisher, reader = agents
+    policy = block(on_timeout="drop")  # which leaves it to the other one to close the link
+    every = reader.subscribe(publisher.rep_endpoint, "*", policy=policy, transport="unix")
+    for attempt in range(5):  # the link may be open again before the new topic begins
+        close_link(publisher, reader, f"closing {attempt}", f"new {attempt}")
+        assert publisher.wait_for_subscribers("end", 1, TIMEOUT)
+        publisher.publish("end", attempt)
+        while every.recv(TIMEOUT).topic != "end":
+            pass
+    topics = publisher.statistics()["topics"].values()
+    assert every.received + every.dropped == sum(topic["published"] for topic in topics)
+
+
+@finding("3.20", open=True, reason="those that were held are counted once more")
+def test_of_more_than_ten_thousand_that_were_held_only_the_rest_is_lost(agents: tuple[Agent, Agent]) -> None:
+    publisher, reader = agents
+    policy, number = block(slots=300, timeout=TIMEOUT), 150
+    with (
+        Timings(early_notifications=100),
+        Relay(publisher.rep_endpoint) as relay,
+        ThreadPoolExecutor() as pool,
+    ):
+        publisher.advertise("t", buffers=300)
+        first = reader.subscribe(relay.endpoint, "t", policy=policy, transport="tcp")
+        relay.loses_answer = tells_lasts
+        begun = pool.submit(reader.subscribe, relay.endpoint, "t", policy=policy, transport="tcp")
+        assert relay.lost.wait(TIMEOUT)
+        for content in range(number):
+            publisher.publish("t", content)
+        assert read(first, number) == list(range(number))
+        relay.release()
+        second = begun.result(TIMEOUT)
+        wait_until(lambda: second.pending + second.dropped >= number)
+        assert second.pending + second.dropped == number
+
+
+def tells_lasts(frames: Frames) -> bool:
+    """Whether an answer confirms subscriptions of a link."""
+    return any(b"buffers" in frame and b"lasts" in frame for frame in frames)
+
+
+@finding("3.23", open=True, reason="the publisher drops without a look at keys")
+def test_losses_of_other_keys_are_not_those_of_a_subscription_of_one_key(agents: tuple[Agent, Agent]) -> None:
+    publisher, reader = agents
+    large = np.zeros(20_000)
+    with reader.subscribe(
+        publisher.rep_endpoint, "t", policy=latest(1), transport="unix", key="mine"
+    ) as mine:
+        for _ in range(300):
+            publisher.publish("t", large, key="others")
+        publisher.publish("t", "end", key="mine")
+        assert mine.recv(TIMEOUT).content == "end"
+        assert (mine.dropped, mine.gaps) == (0, [])
+
+
+@finding("3.19", open=True, reason="every subscription of the topic is told")
+def test_an_eviction_is_told_to_the_subscription_of_its_key_only(agents: tuple[Agent, Agent]) -> None:
+    publisher, reader = agents
+    entered, leave = threading.Event(), threading.Event()
+
+    def stuck(notification: Notification) -> None:
+        entered.set()
+        leave.wait(TIMEOUT)
+
+    policy = mailbox(max_messages=5)
+    noisy = reader.subscribe(publisher.rep_endpoint, "t", stuck, policy=policy, key="noisy")
+    quiet = [
+        reader.subscribe(publisher.rep_endpoint, "t", policy=policy, key=f"quiet {number}")
+        for number in range(3)
+    ]
+    publisher.publish("t", "first", key="noisy")
+    assert entered.wait(TIMEOUT)
+    for number in range(20):
+        publisher.publish("t", number, key="noisy")
+    leave.set()
+    wait_until(lambda: noisy.dropped and noisy.received + noisy.dropped == 21)
+    assert [each.dropped for each in quiet] == [0, 0, 0]
+
+
+# What is held up, or left behind
+
+
+WITHOUT_THREADS = """
+import os, resource, sys, threading
+from pathlib import Path
+from pzc import Agent, PzcError, latest
+GIB = 1 << 30
+with Agent(discovery=False) as reader:
+    reader.request(sys.argv[1], "ping")
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    threading.stack_size(GIB)
+    resource.setrlimit(resource.RLIMIT_AS, (size + GIB // 2, resource.RLIM_INFINITY))
+    try:
+        reader.subscribe(sys.argv[1], "t", policy=latest(1), transport="unix")
+    except PzcError:
+        print("typed", flush=True)
+    except BaseException as error:
+        print(repr(error), flush=True)
+    sys.stdin.read()
+    os._exit(0)
+"""
+
+
+@finding("3.14", open=True, reason="a bare RuntimeError, and the publisher keeps the link")
+def test_a_link_that_finds_no_free_thread_fails_with_a_typed_error_and_leaves_nothing() -> None:
+    with (
+        Agent(discovery=False) as publisher,
+        python(WITHOUT_THREADS, publisher.rep_endpoint) as reader,
+    ):
+        assert said(reader) == "typed"
+        assert publisher.statistics()["links"]["links"] == []
+
+
+@finding("3.15", open=True, reason="each question for the type is one for the agent that was there before")
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_typed_subscription_asks_the_agent_that_took_its_publisher_s_place(transport: str) -> None:
+    with Timings(type_question=0.02, type_pause=0.02), Agent(discovery=False) as reader:
+        first = Agent(discovery=False)
+        endpoint = first.rep_endpoint
+        reader.subscribe(endpoint, "t", policy=block(), transport=transport, type="Reading")
+        first.stop()
+        with in_place_of(first, Agent, endpoint, discovery=False) as second:
+            assert second.wait_for_subscribers("t", 1, TIMEOUT)
+            before = refused(second)
+            threading.Event().wait(SOON / 2)
+            assert refused(second) - before < 3
+
+
+def refused(agent: Agent) -> int:
+    """Requests that were not for this agent."""
+    return agent.statistics()["counts"].get("requests_refused", 0)
+
+
+FROZEN = """
+import sys
+from pzc import Agent
+made = [Agent(name=f"frozen{number}") for number in range(8)]
+print(*[each.rep_endpoint for each in made], flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+@finding("3.21", open=True, reason="joins and reconnections share four threads")
+def test_names_that_cannot_be_reached_do_not_delay_the_reconnection_of_another() -> None:
+    with Agent() as reader, ThreadPoolExecutor(1) as pool, python(FROZEN) as child:
+        with Agent(name="moving"):
+            reader.subscribe("moving", "t")
+            said(child)
+            wait_until(lambda: len(discover("frozen*", 0.2, kind="agent")) == 8)
+            child.send_signal(signal.SIGSTOP)
+            before = threading.active_count()
+            pool.submit(reader.subscribe, "frozen*", "t", timeout=2 * SOON)
+            wait_until(lambda: threading.active_count() >= before + 4)
+        with Agent(name="moving") as again:
+            assert again.wait_for_subscribers("t", 1, SOON)
+
+
+@finding("3.22", open=True, reason="a thread meets each publisher that is lost")
+def test_lost_publishers_take_no_thread_each() -> None:
+    with Timings(publisher_retry=0.05), Agent(discovery=False) as reader, python(FROZEN) as child:
+        for endpoint in said(child).split():
+            reader.subscribe(endpoint, "t", transport="tcp")
+        before = threading.active_count()
+        child.kill()
+        pause = threading.Event()
+        for _ in range(150):
+            assert threading.active_count() - before < 4
+            pause.wait(0.01)
+
+
+# Others
+
+
+KEYS = {role: Key(f"a long secret of the {role.name}", role.name.lower(), role) for role in Role}
+
+
+def holding(role: Role) -> Protocol:
+    """The protocol of who holds every key and uses one."""
+    return Protocol(keyring=Keyring(KEYS.values(), KEYS[role]))
+
+
+@finding("4.14", open=True, reason="publish waits for room in it")
+def test_the_mailbox_of_an_observer_does_not_hold_up_its_publisher() -> None:
+    with (
+        Timings(mail_block=SOON),
+        Agent(discovery=False, protocol=holding(Role.ADMIN)) as publisher,
+        Agent(discovery=False, protocol=holding(Role.OBSERVER)) as observer,
+    ):
+        policy = mailbox(max_messages=1, when_full="block")
+        with suppress(PzcError):
+            observer.subscribe(publisher.rep_endpoint, "t", policy=policy, manual_ack=True)
+        assert [publisher.publish("t", number) for number in range(5)] == [1, 2, 3, 4, 5]
+
+
+@finding("4.14", open=True, reason="who comes first has the name")
+def test_an_observer_does_not_take_the_name_of_a_recorder_s_mailbox() -> None:
+    with (
+        Agent(discovery=False, protocol=holding(Role.ADMIN)) as publisher,
+        Agent(discovery=False, protocol=holding(Role.OBSERVER)) as observer,
+        Agent(discovery=False, protocol=holding(Role.OPERATOR)) as recorder,
+    ):
+        with suppress(PzcError):
+            observer.subscribe(publisher.rep_endpoint, "t", policy=mailbox(name="recorder"))
+        inbox = Inbox()
+        recorder.subscribe(publisher.rep_endpoint, "t", inbox, policy=mailbox(name="recorder"))
+        publisher.publish("t", 7)
+        assert inbox.next().content == 7
+
+
+class Safe:
+    """Takes a combination."""
+
+    def open(self, combination: str) -> bool:
+        return bool(combination)
+
+
+@finding("4.17", open=True, reason="calls are broadcast in clear")
+def test_a_stranger_does_not_receive_who_called_what(tmp_path: Path) -> None:
+    context = zmq.Context()
+    with (
+        context.socket(zmq.SUB) as stranger,
+        Server(Safe(), audit=tmp_path / "calls", discovery=False, protocol=holding(Role.ADMIN)) as server,
+        Proxy(server.rep_endpoint, protocol=holding(Role.OPERATOR), transport="tcp") as safe,
+    ):
+        try:
+            stranger.setsockopt(zmq.SUBSCRIBE, b"")
+            stranger.connect(server.pub_endpoint)
+            assert server.wait_for_subscribers("pzc/calls", 1, TIMEOUT)
+            safe.open("open sesame")
+            heard: list[bytes] = []
+            while stranger.poll(300):
+                heard += stranger.recv_multipart()
+            assert not any(b"sesame" in frame for frame in heard)
+        finally:
+            stranger.close(0)
+            context.term()
