@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import threading
-import time
 from typing import Any
 
 import pytest
@@ -12,7 +9,7 @@ import zmq
 
 from pzc import Agent, SerializeError, Subscription, block
 
-from tests.contract.rigs.peers import TIMEOUT, balance, run_threads
+from tests.contract.rigs.peers import TIMEOUT
 
 
 def aired(agent: Agent, content: object = 0, key: str = "") -> int:
@@ -120,56 +117,3 @@ def test_when_the_last_reader_has_gone_nothing_is_encoded(publisher: Agent, read
     while deaf("t"):
         publisher.loop.run(bool)
     assert publisher.publish("t", lambda: None) == 3
-
-
-class Talkative:
-    """Publishes when it is collected, in the middle of whatever is being done."""
-
-    said = threading.Semaphore(0)
-
-    def __init__(self, agent: Agent) -> None:
-        self.agent = agent
-        self.me = self
-
-    def __del__(self) -> None:
-        self.agent.publish("t", "last words")
-        Talkative.said.release()
-
-
-def test_finalizers_that_publish_in_the_middle_lose_nothing(publisher: Agent, reader: Agent) -> None:
-    subscription = begun(publisher, reader)
-    before = gc.get_threshold()
-    gc.set_threshold(7, 1, 1)
-    try:
-        for number in range(300):
-            Talkative(publisher)
-            publisher.publish("t", number)
-    finally:
-        gc.set_threshold(*before)
-    said, deadline = 0, time.monotonic() + TIMEOUT
-    while said < 300 and time.monotonic() < deadline:
-        gc.collect()  # which does nothing while another thread collects
-        while Talkative.said.acquire(timeout=0.05):
-            said += 1
-    total = publisher.statistics()["topics"]["t"]["published"]
-    publisher.publish("t", "end")
-    assert total == 601
-    received = 1
-    while subscription.recv(TIMEOUT).content != "end":
-        received += 1
-    assert received + subscription.dropped == total
-    assert balance(subscription) == total + 1
-
-
-def test_eight_threads_publish_on_several_topics(publisher: Agent, reader: Agent) -> None:
-    several = [reader.subscribe(publisher.rep_endpoint, topic) for topic in ("t", "u")]
-
-    def publish() -> None:
-        for _ in range(50):
-            publisher.publish("t", 0)
-            publisher.publish("u", 0)
-
-    run_threads(*[publish] * 8)
-    for subscription in several:
-        assert [subscription.recv(TIMEOUT).sequence for _ in range(400)] == list(range(1, 401))
-        assert subscription.dropped == 0

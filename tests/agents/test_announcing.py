@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from pzc import Agent, Server, discover
@@ -16,10 +14,6 @@ class Lamp:
     level = 1
 
 
-def topics() -> list[str]:
-    return [entry.topic for entry in discover("**", 0.0, kind="topic")]
-
-
 @pytest.mark.parametrize(
     ("given", "name"),
     [(None, ""), ("picture", "picture"), (int, "int"), (Lamp, "tests.agents.test_announcing.Lamp")],
@@ -27,14 +21,6 @@ def topics() -> list[str]:
 def test_a_type_is_called_by_its_full_name(given: str | type | None, name: str) -> None:
     assert type_name(given).endswith(name)
     assert bool(type_name(given)) == bool(name)
-
-
-def test_no_more_topics_than_the_bound_are_announced(timings: Callable[..., None]) -> None:
-    timings(announced_topics=3)
-    with Agent(name="meter") as meter:
-        for number in range(5):
-            meter.advertise(f"topic{number}")
-        assert topics() == ["topic0", "topic1", "topic2"]
 
 
 def test_the_last_word_of_advertise_counts() -> None:

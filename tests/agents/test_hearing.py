@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, Gap, Protocol, latest
+from pzc import Agent, Gap, Protocol
 from pzc.agents import wire
 from pzc.agents.notifying.hearing import Hearing
 
@@ -103,23 +103,3 @@ def test_what_is_old_is_refused_and_a_gap(
         assert subscription.gaps == [Gap(publisher.epoch, 5, 5)]
         assert reader.counters["refused_StaleMessage"] == 1
         subscription.close()
-
-
-def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_burst(
-    publisher: Elsewhere, reader: Agent, timings: Callable[..., None]
-) -> None:
-    # Also on a machine that is busy.
-    timings(quick_call=100.0, callback_turn=100.0, io_take_over=1.0)
-    got = Inbox()
-    small = reader.subscribe(publisher.rep_endpoint, "t", got, policy=latest(1))
-    for number in range(20):
-        publisher.publish("t", number)
-        assert got.next().content == number
-    assert small.is_quick
-    held = threading.Event()
-    reader.loop.call(lambda: held.wait(TIMEOUT))
-    for number in range(50):
-        publisher.publish("t", number)
-    held.set()
-    assert got.contents(50) == list(range(50))
-    assert small.dropped == 0

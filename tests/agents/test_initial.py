@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -57,10 +57,3 @@ def test_a_publisher_that_does_not_know_the_question_refuses_it(agents: tuple[Ag
     with pytest.raises(Refused, match="keeps no last"):
         reader.subscribe(publisher.rep_endpoint, "t", initial=True, transport="tcp")
     assert reader.statistics()["subscriptions"] == []
-
-
-def test_the_bound_is_that_of_the_contents(agents: tuple[Agent, Agent], timings: Callable[..., None]) -> None:
-    publisher, _ = agents
-    timings(retained_bytes=10)
-    publisher.publish("t", "more than ten bytes")
-    assert publisher.counters["keep_refused"] == 1

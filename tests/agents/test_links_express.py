@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, CallTimeout, Notification, Protocol, SerializeError, block
+from pzc import Agent, CallTimeout, Protocol, RemoteProtocolError, SerializeError, block
 from pzc.agents.links import granted, ways
 from pzc.agents.links.linking import Linking
 from pzc.agents.links.outlet import Outlet
 from pzc.agents.links.queues import Queue
 from pzc.protocol.bundle import Bundle
-from pzc.protocol.errors import RemoteProtocolError
 
 from tests.agents.links_reader import READERS, PollReader, Reader, UnixReader, wish
 from tests.contract.rigs.peers import TIMEOUT, Inbox, run_threads
@@ -247,16 +246,3 @@ def test_a_poll_that_waits_is_answered_when_its_link_ends(
         linking.detach(reader.link)
         thread.join(TIMEOUT)
         assert answers == [Bundle(1)]
-
-
-def test_a_notification_shows_all_but_its_frames_and_is_compared_by_its_fields() -> None:
-    one, same = (Notification("p", "", "t", "", 1, 7, 0.0, 0.0, "x", "", (b"frame",)) for _ in range(2))
-    assert one == same
-    assert hash(one) == hash(same)
-    assert repr(one).startswith(
-        "Notification(publisher='p', name='', topic='t', key='', sequence=1, epoch=7, "
-    )
-    assert "content='x'" in repr(one)
-    assert "frame" not in repr(one)
-    with pytest.raises(AttributeError):
-        one.topic = "u"  # pyright: ignore[reportAttributeAccessIssue]

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import queue
-from collections.abc import Callable
-
 import pytest
 
-from pzc import Agent, Gap, Protocol, Subscription
+from pzc import Agent, Protocol, Subscription
 
 from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
-    Child,
     Forwarder,
-    Inbox,
 )
 
 
@@ -45,27 +40,3 @@ def _subscribe_behind(reader: Agent, publisher: Agent, forwarder: Forwarder) -> 
         return reader.subscribe(publisher.rep_endpoint, "t")
     finally:
         publisher._publisher.endpoint = known
-
-
-def test_a_publisher_that_stays_away_is_lost_once_and_heard_again_when_it_returns(
-    monkeypatch: pytest.MonkeyPatch,
-    timings: Callable[..., None],
-) -> None:
-    timings(silence=0.05)
-    timings(publisher_retry=0.05)
-    lost: queue.SimpleQueue[str] = queue.SimpleQueue()
-    gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
-    with Agent(protocol=Protocol(KEY)) as reader:
-        got = Inbox()
-        with Child() as first:
-            rep, pub = first.rep, first.pub
-            subscription = reader.subscribe(rep, "t", got)
-            subscription.on_gap, subscription.on_lost = gaps.put, lost.put
-        assert rep in lost.get(timeout=TIMEOUT)
-        with Child(rep, pub):
-            assert gaps.get(timeout=TIMEOUT).restarted
-            reader.request(rep, ["t", 3], TIMEOUT)
-            assert got.contents(3) == [0, 1, 2]
-        monkeypatch.undo()
-        assert lost.empty()
-        assert len(subscription.gaps) == 1

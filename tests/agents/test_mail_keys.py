@@ -12,15 +12,15 @@ from typing import cast
 
 import pytest
 
-from pzc import Agent, Policy, PolicyRefused, Protocol, Subscription, mailbox
+from pzc import Agent, Policy, Subscription, mailbox
 from pzc.agents.mail import readers
 from pzc.agents.mail.place import Place
 from pzc.agents.mail.places import Places
 
 from tests.agents.inside import forget_silent_readers
-from tests.contract.rigs.mailing import delivered, publisher_and_reader
+from tests.contract.rigs.mailing import publisher_and_reader
 from tests.contract.rigs.pairs import wait_until
-from tests.contract.rigs.peers import KEY, TIMEOUT, in_place_of
+from tests.contract.rigs.peers import TIMEOUT
 
 POLICY = mailbox()
 
@@ -147,15 +147,6 @@ def test_thousands_of_keys_are_subscribed_in_one_round_trip() -> None:
         assert taken(subscription, 1) == ["key-4999"]
 
 
-def test_more_keys_than_a_batch_holds_are_all_there_when_it_returns(small_batches: int) -> None:
-    with publisher_and_reader() as (publisher, agent):
-        subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY)
-        assert in_mailboxes(publisher) == [len(MANY)]
-        for key in MANY:
-            publisher.publish("t", 0, key=key)
-        assert taken(subscription, len(MANY)) == MANY
-
-
 def test_what_is_published_between_the_batches_does_not_count(small_batches: int) -> None:
     """A subscription begins when all its keys are there: what one key got before that is not its own."""
     with publisher_and_reader() as (publisher, agent):
@@ -168,46 +159,6 @@ def test_what_is_published_between_the_batches_does_not_count(small_batches: int
         first = subscription.recv(TIMEOUT)
         assert (first.content, first.sequence, subscription.gaps) == ("first", last, [])
         wait_until(lambda: [box["waiting"] for box in publisher.statistics()["mailboxes"]] == [0])
-
-
-def test_subscriptions_that_share_keys_each_get_them(small_batches: int) -> None:
-    with publisher_and_reader() as (publisher, agent):
-        wanted: list[str | list[str] | None] = [MANY[:20], MANY[10:30], MANY[15], None]
-        made = [agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=key) for key in wanted]
-        assert in_mailboxes(publisher) == [31]
-        for key in MANY:
-            publisher.publish("t", 0, key=key)
-        assert [taken(each, number) for each, number in zip(made, (20, 20, 1, 50), strict=True)] == [
-            MANY[:20], MANY[10:30], [MANY[15]], MANY,
-        ]  # fmt: skip
-        made[0].close()
-        wait_until(lambda: in_mailboxes(publisher) == [21])
-        for key in MANY:
-            publisher.publish("t", 1, key=key)
-        assert taken(made[1], 20) == MANY[10:30]
-        made[3].close()
-        made[1].close()
-        wait_until(lambda: in_mailboxes(publisher) == [1])
-        publisher.publish("t", 2, key=MANY[15])
-        assert [notification.content for notification in (made[2].recv(TIMEOUT), made[2].recv(TIMEOUT))] == [
-            1,
-            2,
-        ]
-
-
-def test_a_restarted_publisher_is_one_gap_for_all_keys(small_batches: int) -> None:
-    with Agent(protocol=Protocol(KEY)) as agent:
-        first = Agent(protocol=Protocol(KEY))
-        subscription = agent.subscribe(first.rep_endpoint, "t", policy=POLICY, key=MANY)
-        endpoint = first.rep_endpoint
-        first.stop()
-        with in_place_of(first, Agent, endpoint, protocol=Protocol(KEY)) as second:
-            wait_until(lambda: in_mailboxes(second) == [len(MANY)])
-            wait_until(lambda: not subscription.reader or not subscription.reader.places()[0].held)
-            for key in MANY:
-                second.publish("t", 0, key=key)
-            assert taken(subscription, len(MANY)) == MANY
-            assert [(gap.restarted, gap.epoch) for gap in subscription.gaps] == [(True, second.epoch)]
 
 
 def test_a_mailbox_that_was_removed_gets_all_keys_again(small_batches: int) -> None:
@@ -225,22 +176,6 @@ def test_a_mailbox_that_was_removed_gets_all_keys_again(small_batches: int) -> N
         assert [(gap.first, gap.last) for gap in subscription.gaps] == [(2, 2)]
 
 
-def test_whoever_resumes_a_named_mailbox_gets_all_its_keys(small_batches: int) -> None:
-    policy = mailbox(name="archive")
-    with publisher_and_reader() as (publisher, agent):
-        agent.subscribe(publisher.rep_endpoint, "t", policy=policy, key=MANY)
-        agent.stop()
-        for key in reversed(MANY):
-            publisher.publish("t", 0, key=key)
-        with Agent(protocol=Protocol(KEY)) as other:
-            again = other.subscribe(publisher.rep_endpoint, "t", policy=policy, key=MANY)
-            for key in MANY:
-                publisher.publish("t", 1, key=key)
-            assert taken(again, 2 * len(MANY)) == [*reversed(MANY), *MANY]
-            assert (again.received, again.dropped) == (2 * len(MANY), 0)
-            wait_until(lambda: delivered(publisher) == 2 * len(MANY))
-
-
 def test_closing_a_subscription_of_many_keys_leaves_nothing() -> None:
     with publisher_and_reader() as (publisher, agent):
         subscription = agent.subscribe(publisher.rep_endpoint, "t", print, policy=POLICY, key=MANY)
@@ -252,16 +187,3 @@ def test_closing_a_subscription_of_many_keys_leaves_nothing() -> None:
         assert (len(interests), interests._topics, interests._shares) == (0, {}, {})
         readers.settle()
         wait_until(lambda: bool(gc.collect() or 1) and gone() is None)
-
-
-def test_more_keys_than_a_mailbox_may_have_leave_other_subscriptions_as_they_are(
-    timings: Callable[..., None],
-) -> None:
-    timings(mail_subscriptions=20)
-    with publisher_and_reader() as (publisher, agent):
-        subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY[:10])
-        with pytest.raises(PolicyRefused, match="at most 20"):
-            agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY)
-        publisher.publish("t", 0, key=MANY[9])
-        assert taken(subscription, 1) == [MANY[9]]
-        assert in_mailboxes(publisher) == [10]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,22 +22,6 @@ from tests.contract.rigs.peers import (
 )
 
 pytestmark = pytest.mark.usefixtures("broadcast")
-
-
-def test_lost_is_told_once_and_only_to_its_subscriptions(
-    publisher: Agent, reader: Agent, timings: Callable[..., None]
-) -> None:
-    timings(silence=0.05)
-    told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
-    with Agent(protocol=Protocol(KEY)) as doomed:
-        for agent, topic in ((doomed, "a"), (doomed, "b"), (publisher, "c")):
-            subscription = reader.subscribe(agent.rep_endpoint, topic)
-            subscription.on_lost = lambda reason, topic=topic: told.put((topic, reason))
-    reason = f"{doomed.rep_endpoint} has been unreachable for 0.05 s"
-    assert sorted(told.get(timeout=TIMEOUT) for _ in range(2)) == [("a", reason), ("b", reason)]
-    publisher.publish("c", "here")
-    assert subscription.recv(TIMEOUT).content == "here"
-    assert told.empty()
 
 
 def test_a_publisher_that_comes_back_in_time_is_not_lost(reader: Agent) -> None:

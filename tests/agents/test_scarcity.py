@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import logging
 import socket
 import time
 from collections.abc import Callable
@@ -12,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pzc import Agent, BindError, PeerLost, Protocol, Refused
+from pzc import Agent, PeerLost, Protocol, Refused
 from pzc.agents.links import inlets, outlet, pipe
 from pzc.agents.serving import fastlane
 from pzc.agents.serving.fastlane import connect
@@ -116,30 +114,6 @@ def knock(agent: Agent) -> socket.socket:
     return made
 
 
-def test_a_fast_lane_that_cannot_accept_rests(timings: Callable[..., None]) -> None:
-    timings(scarcity_pause=3600.0)
-    with Agent(protocol=Protocol(KEY)) as agent, knock(agent) as client:
-        with Hog():
-            client.connect(f"\0pzc/{agent.agent_id}")
-            wait_until(lambda: agent.counters["fast_lane_rests"])
-            for _ in range(100):
-                agent.loop.run(lambda: None)
-        assert agent.counters["fast_lane_rests"] == 1
-
-
-def test_a_fast_lane_that_rested_says_so_once_and_accepts_when_it_can(
-    timings: Callable[..., None], caplog: pytest.LogCaptureFixture
-) -> None:
-    timings(scarcity_pause=0.01)
-    with Agent(protocol=Protocol(KEY)) as agent, knock(agent) as client:
-        with Hog():
-            client.connect(f"\0pzc/{agent.agent_id}")
-            wait_until(lambda: agent.counters["fast_lane_rests"] > 3)
-        assert client.recv(1)
-        told = [each for each in caplog.records if "takes no more connections" in each.message]
-        assert [each.levelno for each in told] == [logging.WARNING]
-
-
 def test_a_fast_lane_without_threads_closes_the_connection_and_accepts_when_it_can(
     monkeypatch: pytest.MonkeyPatch,
     timings: Callable[..., None],
@@ -162,25 +136,6 @@ def test_a_client_without_descriptors_is_told_so() -> None:
     with Agent(protocol=Protocol(KEY)) as agent, Hog():
         with pytest.raises(PeerLost, match="ulimit -n"):
             connect(agent.agent_id, agent.rep_endpoint)
-
-
-# --- ZeroMQ ----------------------------------------------------------------------------------------------
-
-
-def test_a_first_agent_without_descriptors_is_an_error_and_not_the_end_of_the_process() -> None:
-    def child() -> None:
-        hog = Hog()
-        for left in range(0, 60, 4):
-            hog.take(left)
-            try:
-                with contextlib.suppress(BindError):  # or there were enough
-                    Agent(protocol=Protocol(KEY)).stop()
-            finally:
-                hog.free()
-        with Agent(protocol=Protocol(KEY)) as one, Agent(protocol=Protocol(KEY)) as two:
-            assert one.request(two.rep_endpoint, "echo", TIMEOUT) == "echo"
-
-    assert run_in_fork(child) == 0
 
 
 def test_large_contents_go_over_tcp_without_a_descriptor_more() -> None:

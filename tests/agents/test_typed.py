@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,18 +17,6 @@ from tests.contract.rigs.peers import Inbox
 def reader() -> Iterator[Agent]:
     with Agent() as agent:
         yield agent
-
-
-def test_a_question_without_news_is_answered_and_asked_again(
-    reader: Agent, timings: Callable[..., None]
-) -> None:
-    timings(type_question=0.01)
-    with Agent() as meter:
-        subscription = reader.subscribe(meter.rep_endpoint, "reading", type="Sound")
-        before = meter.statistics()["counts"]["requests"]
-        eventually(lambda: meter.statistics()["counts"]["requests"] >= before + 2)
-        meter.advertise("reading", type="Picture")
-        eventually(lambda: subscription.closed)
 
 
 def test_of_a_pattern_only_the_publisher_of_another_type_is_left_out(reader: Agent) -> None:

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pzc import Agent, ConfigError, Server, TypeMismatch, UnknownName, discover
+from pzc import Agent, ConfigError, PeerLost, Proxy, Server, TypeMismatch, UnknownName, discover
 
+from tests.contract.rigs.naming import serve, watching
 from tests.contract.rigs.pairs import eventually
 from tests.contract.rigs.peers import TIMEOUT, Inbox
+from tests.contract.rigs.processes import Workers
 
 
 class Lamp:
@@ -156,3 +160,86 @@ def test_a_gathering_has_one_bound_for_all() -> None:
             two.publish("image", 2)
             eventually(lambda: subscription.dropped == 1)
             assert subscription.pending == 1
+
+
+PATIENCE = 3 * TIMEOUT
+"""Seconds within which a busy machine starts another process."""
+
+
+def test_nobody_is_asked_for_the_result_of_a_call_to_an_agent_that_is_elsewhere(
+    timings: Callable[..., None],
+) -> None:
+    timings(call_recovery=PATIENCE)
+    began, release = threading.Event(), threading.Event()
+
+    class Busy(Agent):
+        def on_request(self, sender: str, topic: str, content: object, msgid: str) -> object:
+            began.set()
+            release.wait(PATIENCE)
+            return content
+
+    with Busy() as busy, Agent() as asking, ThreadPoolExecutor(1) as pool:
+        call = pool.submit(asking.request, busy.rep_endpoint, "work", PATIENCE)
+        try:
+            assert began.wait(TIMEOUT)
+            asking.abandon(busy.rep_endpoint)
+            with pytest.raises(PeerLost, match="is not where its agent is any more"):
+                call.result(TIMEOUT)
+        finally:
+            release.set()
+
+
+def test_a_proxy_finds_a_server_of_another_process_by_its_name(workers: Workers) -> None:
+    serve(workers, "psu")
+    with Proxy("psu") as psu:
+        assert psu.add(1, 2) == 3
+
+
+def test_agents_with_another_key_are_counted_and_told_about(workers: Workers) -> None:
+    serve(workers, "secret", PZC_KEY="one key of sixteen bytes")
+    with Agent() as asking:
+        with pytest.raises(UnknownName, match=r"are signed with another key|are signed"):
+            asking.request("secret", 1)
+        assert sum(asking.statistics()["discovery"]["refused"].values()) >= 1
+
+
+def test_discover_hears_other_processes(workers: Workers) -> None:
+    serve(workers, "psu", "voltage", namespace="lab")
+    assert [entry.name for entry in discover("/lab/**", 1.0)] == ["/lab/psu", "/lab/psu/voltage"]
+
+
+def test_a_topic_is_known_soon_after_its_first_notification() -> None:
+    with Agent(name="meter") as meter, watching() as watch:
+        meter.publish("reading", 1)
+        watch.wait_for("/meter/reading")
+        (entry,) = discover("/meter/reading", 0.0)
+        assert (entry.topic, entry.agent) == ("reading", meter.agent_id)
+
+
+def test_a_name_that_two_agents_hold_is_told_once_with_both(caplog: pytest.LogCaptureFixture) -> None:
+    with Agent(name="psu") as one, Agent(name="psu") as two:
+        conflicts = eventually(lambda: one.statistics()["discovery"]["conflicts"].get("/psu"))
+        assert any(one.agent_id[:8] in owner for owner in conflicts)
+        assert any(two.agent_id[:8] in owner for owner in conflicts)
+        told = [record.levelname for record in caplog.records if "two agents" in record.message]
+        assert told == ["WARNING"]
+        assert one.resolve("psu") == two.rep_endpoint
+
+
+def test_a_topic_of_the_process_is_not_told_to_others(workers: Workers) -> None:
+    with Agent(name="meter") as meter:
+        other = serve(workers, "other")
+        meter.advertise("inside", scope="process")
+        meter.advertise("outside")
+        names = eventually(
+            lambda: (found := other.ask("names", 0.05)) and "/meter/outside" in found and found
+        )
+        assert "/meter/inside" not in names
+        assert "/meter/inside" in [entry.name for entry in discover("*", 0.1)]
+
+
+def test_a_name_vanishes_when_its_agent_stops() -> None:
+    with watching() as watch:
+        with Agent(name="brief"):
+            watch.wait_for("/brief")
+        watch.wait_for_end("/brief")

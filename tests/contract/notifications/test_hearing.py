@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, Gap, Protocol, drop
+from pzc import Agent, Gap, Protocol, drop, latest
 
 from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, Inbox, balance
 
@@ -200,3 +200,29 @@ def test_a_callback_may_close_its_subscription_and_subscribe(publisher: Elsewher
     assert done.get(timeout=TIMEOUT) == "subscribed"
     publisher.publish("u", "new")
     assert done.get(timeout=TIMEOUT) == "new"
+
+
+@pytest.fixture(autouse=True)
+def trusting(timings: Callable[..., None]) -> None:
+    """Messages are received in the quicker way from the first one of a known series on."""
+    timings(hearing_doubts=1)
+
+
+def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_burst(
+    publisher: Elsewhere, reader: Agent, timings: Callable[..., None]
+) -> None:
+    # Also on a machine that is busy.
+    timings(quick_call=100.0, callback_turn=100.0, io_take_over=1.0)
+    got = Inbox()
+    small = reader.subscribe(publisher.rep_endpoint, "t", got, policy=latest(1))
+    for number in range(20):
+        publisher.publish("t", number)
+        assert got.next().content == number
+    assert small.is_quick
+    held = threading.Event()
+    reader.loop.call(lambda: held.wait(TIMEOUT))
+    for number in range(50):
+        publisher.publish("t", number)
+    held.set()
+    assert got.contents(50) == list(range(50))
+    assert small.dropped == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -289,3 +289,10 @@ def test_raw_frames_are_not_kept(agents: tuple[Agent, Agent]) -> None:
     publisher, reader = agents
     with pytest.raises(ConfigError):
         reader.subscribe(publisher.rep_endpoint, "t", raw=True, initial=True)
+
+
+def test_the_bound_is_that_of_the_contents(agents: tuple[Agent, Agent], timings: Callable[..., None]) -> None:
+    publisher, _ = agents
+    timings(retained_bytes=10)
+    publisher.publish("t", "more than ten bytes")
+    assert publisher.counters["keep_refused"] == 1

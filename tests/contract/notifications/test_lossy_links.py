@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Callable
 
 import pytest
 
@@ -138,3 +139,27 @@ def test_policies_account_for_everything_between_processes() -> None:
         assert kept[:4] == [list(range(10)), [0], [1_999], list(range(1_990, 2_000))]
         assert kept[4] == list(range(2_000))
         assert kept[5:] == [list(range(10)), [0], [0], [*range(1_991, 2_000), 0], [*range(2_000), 0]]
+
+
+def test_a_publisher_that_stays_away_is_lost_once_and_heard_again_when_it_returns(
+    monkeypatch: pytest.MonkeyPatch,
+    timings: Callable[..., None],
+) -> None:
+    timings(silence=0.05)
+    timings(publisher_retry=0.05)
+    lost: queue.SimpleQueue[str] = queue.SimpleQueue()
+    gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    with Agent(protocol=Protocol(KEY)) as reader:
+        got = Inbox()
+        with Child() as first:
+            rep, pub = first.rep, first.pub
+            subscription = reader.subscribe(rep, "t", got)
+            subscription.on_gap, subscription.on_lost = gaps.put, lost.put
+        assert rep in lost.get(timeout=TIMEOUT)
+        with Child(rep, pub):
+            assert gaps.get(timeout=TIMEOUT).restarted
+            reader.request(rep, ["t", 3], TIMEOUT)
+            assert got.contents(3) == [0, 1, 2]
+        monkeypatch.undo()
+        assert lost.empty()
+        assert len(subscription.gaps) == 1

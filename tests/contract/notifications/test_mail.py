@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from pzc import (
     Agent,
+    CallTimeout,
     Notification,
     Policy,
     PolicyRefused,
@@ -286,3 +288,16 @@ def test_a_mailbox_that_is_too_large_leaves_other_subscriptions_as_they_are(too_
             agent.subscribe(publisher.rep_endpoint, "t", policy=too_large)
         publisher.publish("t", 1)
         assert subscription.recv(TIMEOUT).content == 1
+
+
+def test_a_publication_that_found_no_room_in_time_is_not_published(timings: Callable[..., None]) -> None:
+    timings(mail_block=0.1)
+    with publisher_and_reader() as (publisher, agent):
+        policy = mailbox(max_messages=1, when_full="block")
+        subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=policy)
+        assert publisher.publish("t", 0) == 1
+        with pytest.raises(CallTimeout, match="nothing was published"):
+            publisher.publish("t", 1)
+        subscription.recv(TIMEOUT)
+        wait_until(lambda: delivered(publisher) == 1)
+        assert publisher.publish("t", 2) == 2

@@ -8,17 +8,22 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from random import Random
 
 import psutil
+import pytest
 
-from pzc import Agent, Notification, Protocol, Subscription, mailbox
+from pzc import Agent, Notification, PolicyRefused, Protocol, Subscription, mailbox
+from pzc.testing import Timings
 
 from tests.contract.acceptance import acceptance
-from tests.contract.rigs.mailing import publisher_and_reader
+from tests.contract.rigs.mailing import Faulty, delivered, publisher_and_reader
 from tests.contract.rigs.pairs import wait_until
-from tests.contract.rigs.peers import KEY, TIMEOUT, Child
+from tests.contract.rigs.peers import KEY, TIMEOUT, Child, in_place_of, run_threads
 
 POLICY = mailbox()
+THREADS = 10
 
 
 def subscribed(
@@ -151,3 +156,136 @@ def test_evicted_messages_of_many_keys_are_told_once() -> None:
         leave.set()
         wait_until(lambda: subscription.received + subscription.dropped == 151 and not subscription.pending)
         assert subscription.dropped == sum(gap.count for gap in subscription.gaps) > 0
+
+
+@pytest.fixture
+def small_batches(timings: Callable[..., None]) -> int:
+    """Of so many commands."""
+    timings(mail_commands=8)
+    return 8
+
+
+def in_mailboxes(publisher: Agent) -> list[int]:
+    return [each["subscriptions"] for each in publisher.statistics()["mailboxes"]]
+
+
+def taken(subscription: Subscription, number: int) -> list[str]:
+    return [subscription.recv(TIMEOUT).key for _ in range(number)]
+
+
+def test_more_keys_than_a_batch_holds_are_all_there_when_it_returns(small_batches: int) -> None:
+    with publisher_and_reader() as (publisher, agent):
+        subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY)
+        assert in_mailboxes(publisher) == [len(MANY)]
+        for key in MANY:
+            publisher.publish("t", 0, key=key)
+        assert taken(subscription, len(MANY)) == MANY
+
+
+def test_subscriptions_that_share_keys_each_get_them(small_batches: int) -> None:
+    with publisher_and_reader() as (publisher, agent):
+        wanted: list[str | list[str] | None] = [MANY[:20], MANY[10:30], MANY[15], None]
+        made = [agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=key) for key in wanted]
+        assert in_mailboxes(publisher) == [31]
+        for key in MANY:
+            publisher.publish("t", 0, key=key)
+        assert [taken(each, number) for each, number in zip(made, (20, 20, 1, 50), strict=True)] == [
+            MANY[:20], MANY[10:30], [MANY[15]], MANY,
+        ]  # fmt: skip
+        made[0].close()
+        wait_until(lambda: in_mailboxes(publisher) == [21])
+        for key in MANY:
+            publisher.publish("t", 1, key=key)
+        assert taken(made[1], 20) == MANY[10:30]
+        made[3].close()
+        made[1].close()
+        wait_until(lambda: in_mailboxes(publisher) == [1])
+        publisher.publish("t", 2, key=MANY[15])
+        assert [notification.content for notification in (made[2].recv(TIMEOUT), made[2].recv(TIMEOUT))] == [
+            1,
+            2,
+        ]
+
+
+def test_a_restarted_publisher_is_one_gap_for_all_keys(small_batches: int) -> None:
+    with Agent(protocol=Protocol(KEY)) as agent:
+        first = Agent(protocol=Protocol(KEY))
+        subscription = agent.subscribe(first.rep_endpoint, "t", policy=POLICY, key=MANY)
+        endpoint = first.rep_endpoint
+        first.stop()
+        with in_place_of(first, Agent, endpoint, protocol=Protocol(KEY)) as second:
+            wait_until(lambda: in_mailboxes(second) == [len(MANY)])
+            wait_until(lambda: not subscription.reader or not subscription.reader.places()[0].held)
+            for key in MANY:
+                second.publish("t", 0, key=key)
+            assert taken(subscription, len(MANY)) == MANY
+            assert [(gap.restarted, gap.epoch) for gap in subscription.gaps] == [(True, second.epoch)]
+
+
+def test_whoever_resumes_a_named_mailbox_gets_all_its_keys(small_batches: int) -> None:
+    policy = mailbox(name="archive")
+    with publisher_and_reader() as (publisher, agent):
+        agent.subscribe(publisher.rep_endpoint, "t", policy=policy, key=MANY)
+        agent.stop()
+        for key in reversed(MANY):
+            publisher.publish("t", 0, key=key)
+        with Agent(protocol=Protocol(KEY)) as other:
+            again = other.subscribe(publisher.rep_endpoint, "t", policy=policy, key=MANY)
+            for key in MANY:
+                publisher.publish("t", 1, key=key)
+            assert taken(again, 2 * len(MANY)) == [*reversed(MANY), *MANY]
+            assert (again.received, again.dropped) == (2 * len(MANY), 0)
+            wait_until(lambda: delivered(publisher) == 2 * len(MANY))
+
+
+def test_more_keys_than_a_mailbox_may_have_leave_other_subscriptions_as_they_are(
+    timings: Callable[..., None],
+) -> None:
+    timings(mail_subscriptions=20)
+    with publisher_and_reader() as (publisher, agent):
+        subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY[:10])
+        with pytest.raises(PolicyRefused, match="at most 20"):
+            agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY)
+        publisher.publish("t", 0, key=MANY[9])
+        assert taken(subscription, 1) == [MANY[9]]
+        assert in_mailboxes(publisher) == [10]
+
+
+@acceptance("R2")
+@pytest.mark.parametrize(
+    "commands", [200, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.timeout(300)])]
+)
+def test_of_many_commands_over_a_way_that_loses_and_repeats_the_last_on_each_key_holds(commands: int) -> None:
+    with (
+        Timings(mail_hold=0.2, mail_patience=0.1),
+        Agent(protocol=Protocol(KEY)) as publisher,
+        Faulty(publisher.rep_endpoint, 0.2, 0.2, 7) as faulty,
+        Agent(protocol=Protocol(KEY)) as agent,
+    ):
+        anchor = agent.subscribe(faulty.endpoint, "t", policy=mailbox(), key="anchor")
+        faulty.honest = False
+        wanted: dict[str, Subscription] = {}
+
+        def command(who: int) -> None:
+            random = Random(who)
+            for _ in range(commands // THREADS):
+                key = f"{who} {random.randrange(50 // THREADS)}"
+                if key in wanted:
+                    wanted.pop(key).close()
+                else:
+                    wanted[key] = agent.subscribe(
+                        faulty.endpoint, "t", policy=mailbox(), key=key, timeout=TIMEOUT
+                    )
+
+        run_threads(*(partial(command, who) for who in range(THREADS)))
+        assert faulty.faults > 10
+        faulty.honest = True
+        wait_until(lambda: in_mailboxes(publisher) == [len(wanted) + 1])
+        for who in range(THREADS):
+            for number in range(50 // THREADS):
+                publisher.publish("t", number, key=f"{who} {number}")
+        last = publisher.publish("t", "end", key="anchor")
+        assert anchor.recv(TIMEOUT).sequence == last
+        for key, subscription in wanted.items():
+            assert subscription.recv(TIMEOUT).key == key
+            assert subscription.gaps == []

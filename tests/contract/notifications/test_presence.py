@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Callable
 
 import pytest
 
@@ -57,3 +58,19 @@ def test_a_subscription_made_after_a_restart_and_one_from_before_both_receive(re
         after = reader.subscribe(rep, "t")
         second.publish("t", "both")
         assert before.recv(TIMEOUT).content == after.recv(TIMEOUT).content == "both"
+
+
+def test_lost_is_told_once_and_only_to_its_subscriptions(
+    publisher: Agent, reader: Agent, timings: Callable[..., None]
+) -> None:
+    timings(silence=0.05)
+    told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    with Agent(protocol=Protocol(KEY)) as doomed:
+        for agent, topic in ((doomed, "a"), (doomed, "b"), (publisher, "c")):
+            subscription = reader.subscribe(agent.rep_endpoint, topic)
+            subscription.on_lost = lambda reason, topic=topic: told.put((topic, reason))
+    reason = f"{doomed.rep_endpoint} has been unreachable for 0.05 s"
+    assert sorted(told.get(timeout=TIMEOUT) for _ in range(2)) == [("a", reason), ("b", reason)]
+    publisher.publish("c", "here")
+    assert subscription.recv(TIMEOUT).content == "here"
+    assert told.empty()

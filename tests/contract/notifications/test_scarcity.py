@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import socket
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from pzc import Agent, BindError, CallTimeout, PeerLost, Protocol
 
+from tests.contract.rigs.calling import run_in_fork
 from tests.contract.rigs.evidence import digest, payload
-from tests.contract.rigs.pairs import LONG, Publishing, pair
+from tests.contract.rigs.pairs import LONG, Publishing, pair, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT
 from tests.contract.rigs.processes import Workers
 from tests.contract.rigs.scarcity import Hog
@@ -108,3 +112,56 @@ def test_a_call_without_descriptors_is_an_error_of_this_package_and_works_once_t
         finally:
             hog.free()
         assert one.request(two.rep_endpoint, "echo", TIMEOUT) == "echo"
+
+
+# --- the fast lane ---------------------------------------------------------------------------------------
+
+
+def knock(agent: Agent) -> socket.socket:
+    """A connection that is not accepted yet, by the time that the kernel has no more descriptors."""
+    made = socket.socket(socket.AF_UNIX)
+    made.settimeout(TIMEOUT)
+    return made
+
+
+def test_a_fast_lane_that_cannot_accept_rests(timings: Callable[..., None]) -> None:
+    timings(scarcity_pause=3600.0)
+    with Agent(protocol=Protocol(KEY)) as agent, knock(agent) as client:
+        with Hog():
+            client.connect(f"\0pzc/{agent.agent_id}")
+            wait_until(lambda: agent.counters["fast_lane_rests"])
+            for _ in range(100):
+                agent.loop.run(lambda: None)
+        assert agent.counters["fast_lane_rests"] == 1
+
+
+def test_a_fast_lane_that_rested_says_so_once_and_accepts_when_it_can(
+    timings: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    timings(scarcity_pause=0.01)
+    with Agent(protocol=Protocol(KEY)) as agent, knock(agent) as client:
+        with Hog():
+            client.connect(f"\0pzc/{agent.agent_id}")
+            wait_until(lambda: agent.counters["fast_lane_rests"] > 3)
+        assert client.recv(1)
+        told = [each for each in caplog.records if "takes no more connections" in each.message]
+        assert [each.levelno for each in told] == [logging.WARNING]
+
+
+# --- ZeroMQ ----------------------------------------------------------------------------------------------
+
+
+def test_a_first_agent_without_descriptors_is_an_error_and_not_the_end_of_the_process() -> None:
+    def child() -> None:
+        hog = Hog()
+        for left in range(0, 60, 4):
+            hog.take(left)
+            try:
+                with contextlib.suppress(BindError):  # or there were enough
+                    Agent(protocol=Protocol(KEY)).stop()
+            finally:
+                hog.free()
+        with Agent(protocol=Protocol(KEY)) as one, Agent(protocol=Protocol(KEY)) as two:
+            assert one.request(two.rep_endpoint, "echo", TIMEOUT) == "echo"
+
+    assert run_in_fork(child) == 0

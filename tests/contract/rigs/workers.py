@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pzc import Agent, Policy, Protocol
+from pzc.testing import ShiftedClock
 
 from tests.contract.rigs.evidence import digest, payload
 from tests.contract.rigs.pairs import wait_until
@@ -96,6 +97,10 @@ class Worker:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         limit = pages * resource.getpagesize() + more
         resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+    def step_clock(self, seconds: float) -> None:
+        """As if somebody set the clock of this machine."""
+        ShiftedClock(seconds).__enter__()
 
     def link_of(self, name: str) -> dict[str, Any] | None:
         """What `Agent.statistics` tells of the link of a subscription; None without one."""

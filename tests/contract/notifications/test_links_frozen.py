@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.agents.inside import inside
+from pzc.testing import Timings
+
 from tests.contract.rigs.evidence import digest, payload
 from tests.contract.rigs.pairs import LONG, OUTSIDE, Publishing, pair, wait_until
 from tests.contract.rigs.processes import Workers
@@ -17,10 +18,14 @@ over_a_wire = pytest.mark.parametrize("way", OUTSIDE)
 LARGE = 200_000
 
 
+PATIENT = {"silence": 3600.0, "stalled": 0.3, "sign_of_life": 0.05, "link_look": 0.02}
+"""What is stalled is known soon, and comes back before it is lost, however slow this machine is."""
+
+
 @pytest.fixture(autouse=True)
-def _patient(timings: Callable[..., None]) -> None:
-    """As in the workers: what is stalled comes back before it is lost, however slow this machine is."""
-    timings(silence=3600.0)
+def _patient() -> Iterator[None]:
+    with Timings(**PATIENT):
+        yield
 
 
 def expected(count: int) -> list[tuple[int, str]]:
@@ -31,8 +36,7 @@ def expected(count: int) -> list[tuple[int, str]]:
 def test_a_reader_that_stalled_and_comes_back_has_the_same_link_and_lost_nothing(
     workers: Workers, way: str
 ) -> None:
-    reader = workers.begin(inside)
-    reader.ask("be_patient")
+    reader = workers.start(timings=PATIENT)
     with pair() as (publisher, _):
 
         def links() -> list[dict[str, Any]]:
@@ -57,10 +61,8 @@ def test_a_reader_that_stalled_and_comes_back_has_the_same_link_and_lost_nothing
 def test_a_publisher_that_stalled_and_comes_back_has_the_same_link_and_lost_nothing(
     workers: Workers, way: str
 ) -> None:
-    reader, publisher = workers.begin(inside), workers.begin(inside)
-    endpoint = publisher.ask("endpoints")[0]
-    for each in (reader, publisher):
-        each.ask("be_patient")
+    reader = workers.start(timings=PATIENT)
+    publisher, endpoint = workers.publisher(timings=PATIENT)
     reader.ask("subscribe", "t", endpoint, "t", LONG, way, "hash")
     publisher.ask("publish", "t", [LARGE] * 10)
     (before,) = publisher.ask("statistics")["links"]

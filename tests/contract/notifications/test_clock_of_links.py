@@ -1,14 +1,9 @@
-"""A machine whose clock is set while links are open and calls run: only a new handshake asks what time it is."""
+"""A machine whose clock is set while links are open: only a new handshake asks what time it is."""
 
 from __future__ import annotations
 
 import pytest
 
-from pzc import Agent, Proxy, close, lock
-from pzc.agents.wire import Protocol
-
-from tests.agents.inside import inside
-from tests.contract.rigs.calling import KEY, TIMEOUT, ServerProcess, proxied
 from tests.contract.rigs.evidence import digest, payload
 from tests.contract.rigs.pairs import LONG, OUTSIDE
 from tests.contract.rigs.processes import Workers
@@ -28,8 +23,8 @@ def expected(first: int, last: int) -> list[tuple[int, str]]:
 @over_a_wire
 @every_step
 def test_a_link_goes_on_when_a_clock_is_set(workers: Workers, way: str, who: str, step: float) -> None:
-    reader, publisher = workers.begin(inside), workers.begin(inside)
-    endpoint = publisher.ask("endpoints")[0]
+    reader = workers.start()
+    publisher, endpoint = workers.publisher()
     reader.ask("subscribe", "t", endpoint, "t", LONG, way, "hash")
     publisher.ask("publish", "t", [LARGE] * 10)
     reader.ask("account", "t", 10)
@@ -46,35 +41,11 @@ def test_a_link_goes_on_when_a_clock_is_set(workers: Workers, way: str, who: str
 @over_a_wire
 @every_step
 def test_a_link_is_opened_after_a_clock_was_set(workers: Workers, way: str, step: float) -> None:
-    reader, publisher = workers.begin(inside), workers.begin(inside)
-    endpoint = publisher.ask("endpoints")[0]
+    reader = workers.start()
+    publisher, endpoint = workers.publisher()
     reader.ask("subscribe", "before", endpoint, "before", LONG, way)
     publisher.ask("step_clock", step)
     reader.ask("close", "before")
     reader.ask("subscribe", "t", endpoint, "t", LONG, way, "hash")
     publisher.ask("publish", "t", [LARGE] * 10)
     assert reader.ask("account", "t", 10) == (10, 0, expected(1, 10))
-
-
-@pytest.mark.parametrize("transport", ["unix", "tcp"])
-@every_step
-def test_calls_go_on_when_the_clock_of_the_server_is_set(transport: str, step: float) -> None:
-    with ServerProcess("Notebook") as server:
-        with proxied(server.endpoint, protocol=Protocol(KEY), transport=transport, timeout=TIMEOUT) as proxy:
-            pid = proxy.pid()
-            proxy.step(step)
-            assert [proxy.pid() for _ in range(3)] == [pid] * 3
-        with Agent(protocol=Protocol(KEY)) as agent:
-            assert agent.request(server.endpoint, "ping", TIMEOUT) == "pong"
-
-
-@every_step
-def test_a_lock_lasts_as_long_as_its_holder_whatever_the_clock_says(step: float) -> None:
-    with ServerProcess("Notebook") as server:
-        proxy = Proxy(server.endpoint, protocol=Protocol(KEY), timeout=TIMEOUT)
-        try:
-            with lock(proxy, ttl=30.0):
-                proxy.step(step)
-                assert proxy.pid()
-        finally:
-            close(proxy)

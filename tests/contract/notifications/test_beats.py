@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pzc import Agent, Gap, Protocol, drop
+
+from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, balance
+
+pytestmark = pytest.mark.usefixtures("broadcast")
+
+NEVER = 1_000.0
+
+
+@pytest.fixture
+def reader() -> Iterator[Agent]:
+    with Agent(protocol=Protocol(KEY)) as made:
+        yield made
+
+
+@pytest.fixture
+def publisher() -> Iterator[Elsewhere]:
+    with Elsewhere(protocol=Protocol(KEY)) as made:
+        yield made
+
+
+def number_of(frames: Frames) -> int:
+    return int(frames[0].split(b"+")[3])
+
+
+def lose_after(last: int) -> Callable[[int, Frames], list[Frames]]:
+    """Passes beats, and messages up to a number."""
+    return lambda _, frames: [frames] if number_of(frames) <= last else []
+
+
+def test_a_loss_at_the_tail_is_counted_by_topic_and_by_all(publisher: Elsewhere, reader: Agent) -> None:
+    with Forwarder(publisher.pub_endpoint, lose_after(2)) as forwarder:
+        publisher.advertised = forwarder.endpoint
+        told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+        both = [reader.subscribe(publisher.rep_endpoint, topic) for topic in ("t", "*")]
+        for subscription in both:
+            subscription.on_gap = told.put
+        for number in range(5):
+            publisher.publish("t", number)
+        assert [told.get(timeout=TIMEOUT) for _ in both] == [Gap(publisher.epoch, 3, 5)] * 2
+        assert [balance(subscription) for subscription in both] == [5, 5]
+        assert [subscription.gaps for subscription in both] == [[Gap(publisher.epoch, 3, 5)]] * 2
+        assert reader.counters["notifications_lost"] == 3
+        for subscription in both:
+            subscription.close()
+
+
+def test_when_all_is_lost_that_is_told_too(publisher: Elsewhere, reader: Agent) -> None:
+    publisher.publish("t", "before")
+    with Forwarder(publisher.pub_endpoint, lose_after(0)) as forwarder:
+        publisher.advertised = forwarder.endpoint
+        told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+        with reader.subscribe(publisher.rep_endpoint, "t") as subscription:
+            subscription.on_gap = told.put
+            for number in range(5):
+                publisher.publish("t", number)
+            assert told.get(timeout=TIMEOUT) == Gap(publisher.epoch, 2, 6)
+            assert (subscription.received, subscription.pending, subscription.dropped) == (0, 0, 5)
+
+
+PUBLISHER = """
+import sys
+from pzc import Agent, Protocol
+from pzc.testing import Timings
+
+key, count = sys.argv[1], int(sys.argv[2])
+with Timings(high_water_mark=5, topic_beat=0.05), Agent(protocol=Protocol(key)) as agent:
+    print(agent.rep_endpoint, flush=True)
+    sys.stdin.readline()
+    for _ in range(count):
+        agent.publish("t", bytes(32 << 10))
+        agent.loop.run(bool)  # slower than libzmq, so that what is lost is lost behind what stands still
+    agent.loop.run(agent._publisher._beats._beat)
+    print("told", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_reader_that_stood_still_counts_what_its_queues_could_not_hold(
+    reader: Agent, timings: Callable[..., None]
+) -> None:
+    """The first beats are lost with the tail."""
+    timings(high_water_mark=5)
+    count = 1_000
+    told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    still = threading.Event()
+    process = subprocess.Popen(
+        [sys.executable, "-c", PUBLISHER, KEY, str(count)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        try:
+            endpoint = process.stdout.readline().strip()
+            subscription = reader.subscribe(endpoint, "t", policy=drop(count))
+            subscription.on_gap = told.put
+            reader.loop.call(lambda: still.wait(TIMEOUT))
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "told\n"
+            still.set()
+            while balance(subscription) < count:
+                told.get(timeout=TIMEOUT)
+            assert balance(subscription) == count
+            assert subscription.gaps[-1].last == count
+        finally:
+            still.set()
+            process.kill()
+
+
+def test_a_publisher_that_stops_tells_first_how_far_it_came(
+    reader: Agent, timings: Callable[..., None]
+) -> None:
+    timings(topic_beat=NEVER)
+    told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    with Elsewhere(protocol=Protocol(KEY)) as publisher:
+        with Forwarder(publisher.pub_endpoint, lose_after(1)) as forwarder:
+            publisher.advertised = forwarder.endpoint
+            subscription = reader.subscribe(publisher.rep_endpoint, "t")
+            subscription.on_gap = told.put
+            for number in range(4):
+                publisher.publish("t", number)
+            publisher.stop()
+            assert told.get(timeout=TIMEOUT) == Gap(publisher.epoch, 2, 4)
+            subscription.close()
