@@ -37,6 +37,7 @@ from typing import Any, cast
 from ..protocol import errors, serializers
 from ..protocol.errors import LockedBy, PzcError, RemoteError, SerializeError
 from ..protocol.frames import PZC00
+from ..protocol.shown import shown
 
 logger = logging.getLogger("pzc.messages")
 
@@ -108,14 +109,6 @@ def text_of(error: BaseException) -> str:
         return str(error)
     except Exception as exc:
         return f"<no text: {type(exc).__name__}>"
-
-
-def shown(value: object, most: int = 100) -> str:
-    """``repr(value)``, cut; also of what cannot be told, such as a number of 5000 digits."""
-    try:
-        return repr(value)[:most]
-    except Exception:
-        return f"<{type(value).__name__}>"
 
 
 def as_text(value: object) -> str:
@@ -205,7 +198,7 @@ def read_raised(
         detail, lines = cast("tuple[Any, Any]", options)
         trace = "".join(map(str, lines))
     except (TypeError, ValueError):
-        return RemoteError("unknown", f"malformed raise reply from {peer}: {options!r:.200}")
+        return RemoteError("unknown", f"malformed raise reply from {peer}: {shown(options, 200)}")
     error = _rebuild(detail, trace, serializer, trusted)
     error.__dict__["_pzc_traceback"] = lines
     if trace and not hide_traceback:

@@ -25,6 +25,7 @@ DType = np.dtype[Any]
 _SIMPLE = re.compile(r"[<>|=]?[biufcSUVmM]\d{1,9}(\[\d{0,9}(generic|Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as)\])?")
 _MAX_DIMENSIONS = 32
 _MAX_DEPTH = 16
+_MAX_FIELDS = 1 << 14
 _MAX_EMPTY_ITEMS = 1 << 16
 _LAST_CODE_POINT = 0x10FFFF
 
@@ -98,7 +99,10 @@ def check_shape(shape: object) -> tuple[int, ...]:
     sizes = cast("Sequence[object]", shape)
     if len(sizes) > _MAX_DIMENSIONS or not all(type(size) is int and size >= 0 for size in sizes):
         raise DecodeError("a shape must hold at most 32 ints from 0")
-    return tuple(cast("Sequence[int]", sizes))
+    known = tuple(cast("Sequence[int]", sizes))
+    if 0 in known and math.prod(known[: known.index(0)]) > _MAX_EMPTY_ITEMS:
+        raise DecodeError("too many parts of size zero")
+    return known
 
 
 def _check_text(array: Array) -> None:
@@ -172,7 +176,10 @@ def parse(form: object, depth: int = 0) -> DType:
 
 def subarray(base: DType, shape: object) -> DType:
     """Return the dtype of a fixed-size block inside a record."""
-    return np.dtype((base, check_shape(shape)))
+    made = np.dtype((base, check_shape(shape)))
+    if made.itemsize == 0 and math.prod(made.shape) > 1:
+        raise DecodeError("a subarray of items of size zero")
+    return made
 
 
 def record(fields: Mapping[str, object]) -> DType:
@@ -197,9 +204,23 @@ def record(fields: Mapping[str, object]) -> DType:
     spec = {**fields, "names": names, "titles": titles, "offsets": offsets}
     del spec["align"]
     try:
-        return np.dtype(cast(Any, spec), align=align)
+        made = np.dtype(cast(Any, spec), align=align)
     except (ValueError, TypeError, OverflowError) as error:
         raise DecodeError(f"impossible record dtype: {error}") from error
+    _check_record(made)
+    return made
+
+
+def _check_record(record: DType) -> None:
+    # One dtype may stand in many fields, each of which has its own fields: a few hundred bytes make millions.
+    left, seen = [(record, 0)], 0
+    while left:
+        dtype, depth = left.pop()
+        base = dtype.base
+        seen += 1
+        if depth > _MAX_DEPTH or seen + len(base.names or ()) > _MAX_FIELDS:
+            raise DecodeError(f"a record dtype has more than {_MAX_FIELDS} fields, or is nested too deeply")
+        left += [(base[name], depth + 1) for name in base.names or ()]
 
 
 def _list(value: object) -> list[object]:

@@ -254,6 +254,21 @@ class Limits:
     covered_grace: float = 3600.0
     """Seconds for which segments stay beside the compacted one that stands for them."""
 
+    nesting: int = 200
+    """Containers inside each other in an untrusted content."""
+
+    equal_hashes: int = 64
+    """Keys of equal hashes in one table of an untrusted content."""
+
+    unfolded: int = 1 << 22
+    """Parts of an untrusted pickle when what is shared in it is unfolded, and 32 for each of its bytes."""
+
+    range_items: int = 1 << 16
+    """Numbers that a range in an untrusted pickle may stand for."""
+
+    hash_unchecked: int = 1 << 15
+    """Bytes of a MessagePack content up to which the keys of its maps are not looked at."""
+
 
 current = Limits()
 """What holds in this process now; replaced whole with `use`."""

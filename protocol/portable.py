@@ -19,10 +19,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from . import arrays, exceptions
+from . import arrays, exceptions, limits, weighing
 from .errors import DecodeError, SerializeError
 
 TAG = "__pzc__"
+
+_MAX_DIGITS = 8200
 
 
 class Tagged:
@@ -206,7 +208,22 @@ def _read_complex(payload: object) -> complex:
 
 
 def _read_dict(payload: object) -> dict[object, object]:
-    return dict(cast("tuple[object, object]", tuple(_fields(pair, 2))) for pair in _items(payload))
+    pairs = [cast("tuple[object, object]", tuple(_fields(pair, 2))) for pair in _items(payload)]
+    _keys([key for key, _ in pairs])
+    return dict(pairs)
+
+
+def _keys(keys: list[object]) -> list[object]:
+    if len(keys) > limits.current.equal_hashes:
+        weighing.Hashes().check(keys)
+    return keys
+
+
+def _short(payload: object) -> str:
+    text = _text(payload)
+    if len(text) > _MAX_DIGITS:
+        raise DecodeError(f"a number has more than {_MAX_DIGITS} digits")
+    return text
 
 
 def _fields(payload: object, count: int) -> list[object]:
@@ -260,13 +277,13 @@ _READERS: dict[str, Callable[[object], object]] = {
     "date": lambda payload: dt.date.fromisoformat(_text(payload)),
     "time": lambda payload: dt.time.fromisoformat(_text(payload)),
     "timedelta": _read_timedelta,
-    "set": lambda payload: set(_items(payload)),
-    "frozenset": lambda payload: frozenset(_items(payload)),
+    "set": lambda payload: set(_keys(_items(payload))),
+    "frozenset": lambda payload: frozenset(_keys(_items(payload))),
     "tuple": lambda payload: tuple(_items(payload)),
     "complex": _read_complex,
-    "decimal": lambda payload: decimal.Decimal(_text(payload)),
+    "decimal": lambda payload: decimal.Decimal(_short(payload)),
     "uuid": lambda payload: uuid.UUID(_text(payload)),
     "exception": exceptions.from_portable,
-    "int": lambda payload: int(_text(payload), 16),
+    "int": lambda payload: int(_short(payload), 16),
     "dict": _read_dict,
 }

@@ -5,7 +5,7 @@ Names on the wire: ``pickle`` (highest protocol), ``pickle0`` … ``pickle5``, `
 belongs to ``pickle``.
 
 ======== ===================================== ============================================
-family   what comes back                       unsigned content
+family   what comes back                       untrusted content
 ======== ===================================== ============================================
 pickle   the object                            restricted unpickler
 buffers  the object; arrays in place            restricted unpickler
@@ -33,7 +33,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from . import arrays, buffers, bundle, letters, pickles, portable, templates
+from . import arrays, buffers, bundle, letters, msgpack_keys, pickles, portable, templates
 from .buffers import Allocate
 from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
 from .pickles import Data
@@ -349,15 +349,15 @@ def _extension(code: int, data: memoryview) -> object:
         return _read_array(data)
     if code != _EXTENSION:
         raise DecodeError(f"unknown msgpack extension {code}")
-    pair: object = _UNMSGPACK.decode(data)
+    pair: object = _decode_msgpack(data, False, False)
     parts = cast("list[object]", pair) if isinstance(pair, list) else []
     if len(parts) != 2 or not isinstance(parts[0], str):
         raise DecodeError("malformed msgpack extension")
     return portable.from_plain(parts[0], parts[1])
 
 
-def _decode_msgpack(data: Data, _trusted: bool, _writable: bool) -> object:
-    return _UNMSGPACK.decode(data)
+def _decode_msgpack(data: Data, trusted: bool, _writable: bool) -> object:
+    return _UNMSGPACK.decode(data if trusted else msgpack_keys.checked(data))
 
 
 _MSGPACK = msgspec.msgpack.Encoder()

@@ -14,6 +14,7 @@ from .errors import DecodeError, SerializerRefused
 from .unpickle_machine import Machine
 from .unpickle_opcodes import OPCODES
 from .unpickle_rules import register_class
+from .weighing import unlink
 
 __all__ = ["register_class", "restricted_loads"]
 
@@ -40,6 +41,8 @@ def restricted_loads(
     try:
         return machine.run(OPCODES)
     except (DecodeError, SerializerRefused):
+        unlink(machine.made)
         raise
     except Exception as error:
+        unlink(machine.made)
         raise DecodeError(f"malformed pickle near byte {machine.pos}: {type(error).__name__}") from error

@@ -17,8 +17,8 @@ class Meter(Protocol):
         """Take an amount of bytes or steps from the budget."""
         ...
 
-    def check_keys(self, keys: Collection[object]) -> None:
-        """Take the cost of hashing these keys from the budget."""
+    def check_keys(self, keys: Collection[object], table: Collection[object] = ()) -> None:
+        """Take the cost of hashing these keys from the budget, and count equal hashes in their table."""
         ...
 
 

@@ -7,21 +7,25 @@ import uuid
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
-from . import exceptions
+from . import exceptions, limits, weighing
 from .errors import DecodeError, SerializerRefused
 from .unpickle_base import Args, Draft, Name, is_dict, is_tuple
-from .unpickle_rules import RULES, is_registered, uuid_draft
+from .unpickle_rules import RULES, is_leaf, is_registered, uuid_draft
 
 _STOP = 0x2E
 _BASE_BUDGET = 1 << 20
 _BUDGET_PER_BYTE = 32
-_MAX_DEPTH = 200
+_LONG = 64
+_PLAIN = frozenset({type, Name, bool, int, float, type(None)})
 
 
 class Machine:
     """One run over one pickle."""
 
-    __slots__ = ("budget", "buffers", "data", "drafts", "marks", "memo", "nested", "nesting", "pos", "stack")
+    __slots__ = (
+        "budget", "buffers", "data", "drafts", "hashes", "made", "many", "marks", "memo", "nested", "nesting",
+        "pos", "shared", "size", "stack",
+    )  # fmt: skip
 
     def __init__(self, data: bytes, buffers: list[memoryview]) -> None:
         self.data = data
@@ -30,7 +34,13 @@ class Machine:
         self.marks: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
         self.buffers = buffers[::-1]
-        self.budget = _BASE_BUDGET + _BUDGET_PER_BYTE * (len(data) + sum(view.nbytes for view in buffers))
+        self.size = _BUDGET_PER_BYTE * (len(data) + sum([view.nbytes for view in buffers]))
+        self.budget = _BASE_BUDGET + self.size
+        self.hashes: weighing.Hashes | None = None
+        self.many = limits.current.equal_hashes
+        # What holds more than atoms, kept until the end: none of it may free a long chain before.
+        self.made: list[object] = []
+        self.shared = False
         self.drafts = 0
         self.nesting: set[type] = {tuple, frozenset}
         # By id: depth, unfolded size, and the object itself, which keeps the id taken.
@@ -51,7 +61,10 @@ class Machine:
             raise DecodeError("more buffers than the pickle refers to")
         if self.drafts or self.marks or len(self.stack) != 1:
             raise DecodeError("the pickle ends in the middle of an object")
-        return self.stack[0]
+        content = self.stack[0]
+        if self.shared or len(self.made) >= limits.current.nesting:
+            weighing.check(content, self.made, limits.current.unfolded + self.size)
+        return content
 
     def charge(self, amount: int) -> None:
         """Take an amount from the budget, or raise :class:`DecodeError`."""
@@ -59,11 +72,18 @@ class Machine:
         if self.budget < 0:
             raise DecodeError("the pickle asks for far more memory or work than its size justifies")
 
-    def check_keys(self, keys: Collection[object]) -> None:
-        """Charge the hashing of keys: a tuple's hash walks all that it holds, shared parts every time."""
+    def check_keys(self, keys: Collection[object], table: Collection[object] = ()) -> None:
+        """Charge the hashing of keys: a tuple's hash walks all that it holds, shared parts every time.
+
+        Raises:
+            DecodeError: too many keys of one hash in the table, or in the new one that they make.
+        """
         if not self.nesting.isdisjoint(map(type, keys)):
             for key in keys:
                 self.charge(self.measure(key)[1])
+        if len(keys) + (len(table) if table else 0) > self.many:
+            self.hashes = self.hashes or weighing.Hashes()
+            self.hashes.check(keys, table)
 
     def measure(self, item: object) -> tuple[int, int]:
         """Return depth and unfolded size of a value, as far as hashing or comparing it would walk."""
@@ -78,11 +98,14 @@ class Machine:
         Raises:
             DecodeError: nested so deeply that hashing it could overflow the C stack.
         """
+        if weighing.ATOMS.issuperset(map(type, made)):
+            return made
+        self.made.append(made)
         if not self.nesting.isdisjoint(map(type, made)):
             parts = [self.measure(item) for item in made]
             depth = 1 + max(part[0] for part in parts)
-            if depth > _MAX_DEPTH:
-                raise DecodeError(f"tuples are nested more than {_MAX_DEPTH} deep")
+            if depth > limits.current.nesting:
+                raise DecodeError(f"tuples are nested more than {limits.current.nesting} deep")
             self.nested[id(made)] = depth, min(sum(part[1] for part in parts), 1 << 62), made
         return made
 
@@ -123,6 +146,9 @@ class Machine:
             if not value.done:
                 raise DecodeError("the pickle refers to an unfinished object")
             value = value.final
+        kind = cast("type[object]", type(value))
+        if kind not in _PLAIN and not (kind is str and len(cast(str, value)) <= _LONG):
+            self.shared = True
         self.stack.append(value)
 
     def call(self, function: object, args: object) -> object:
@@ -167,6 +193,8 @@ class Machine:
         if issubclass(kind, (tuple, frozenset)):
             self.nesting.add(cast(type, kind))
             self.note(built)
+        elif not is_leaf(built):
+            self.made.append(built)
         return built
 
     def build(self, target: object, state: object) -> object:
@@ -180,7 +208,7 @@ class Machine:
             target.final = target.finish(self, state)
             target.done = True
             self.drafts -= 1
-            return target.final
+            return self.adopt(target.final)
         if is_registered(type(target)) and not isinstance(target, enum.Enum):
             _set_state(target, state)
         elif isinstance(target, Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from .errors import DecodeError, SerializerRefused
 from .unpickle_base import Args, Draft, Meter, is_dict, is_tuple
 
 _ALIGNED_STRUCT = 0x80
+_SCALARS = (bool, int, float, complex, str, bytes, np.generic, dt.date, dt.timedelta, type(None))
 
 
 def dtype(_meter: Meter, args: Args) -> object:
@@ -128,9 +130,22 @@ def _fill(
 
 def _fill_records(flat: arrays.Array, items: list[object]) -> None:
     for index, item in enumerate(items):
-        if not is_tuple(item):
-            raise DecodeError("an item of a record array must be a tuple")
+        _check_item(flat.dtype, item)
         flat[index] = item
+
+
+def _check_item(dtype: arrays.DType, item: object) -> None:
+    # Whatever numpy takes for a sequence it would unfold, however large that becomes.
+    if dtype.names is not None:
+        if not is_tuple(item) or len(item) != len(dtype.names):
+            raise DecodeError("an item of a record array must be a tuple of its fields")
+        for name, part in zip(dtype.names, item, strict=True):
+            _check_item(dtype[name], part)
+    elif dtype.subdtype is not None:
+        if type(item) is not np.ndarray or item.dtype.hasobject or item.shape != dtype.shape:
+            raise DecodeError("a subarray in a record must be an array of its shape, without objects")
+    elif dtype.kind != "O" and not isinstance(item, _SCALARS):
+        raise DecodeError(f"a {type(item).__name__} does not fit into a field of a record")
 
 
 def from_buffer(_meter: Meter, args: Args) -> object:

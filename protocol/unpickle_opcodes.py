@@ -11,6 +11,7 @@ from typing import Any, cast
 from .errors import DecodeError
 from .unpickle_machine import Handler, Machine
 from .unpickle_rules import find, is_registered
+from .weighing import ATOMS
 
 OPCODES: list[Handler | None] = [None] * 256
 """What to do for each opcode; None is refused (persistent ids, extension codes, old instances, DUP)."""
@@ -152,18 +153,20 @@ def _pop_mark(m: Machine) -> None:
 @_op(b"a")
 def _append(m: Machine) -> None:
     item = m.stack.pop()
-    _extend(m.stack[-1], [item])
+    _extend(m, m.stack[-1], [item])
 
 
 @_op(b"e")
 def _appends(m: Machine) -> None:
     items = m.pop_mark()
-    _extend(m.stack[-1], items)
+    _extend(m, m.stack[-1], items)
 
 
-def _extend(target: Any, items: list[Any]) -> None:
+def _extend(m: Machine, target: Any, items: list[Any]) -> None:
     kind = type(cast(object, target))
     if kind is list or kind is collections.deque or _registered_as(target, list):
+        if not ATOMS.issuperset(map(type, items)):
+            m.made.append(target)
         target.extend(items)
     else:
         raise DecodeError(f"items were appended to a {kind.__name__}")
@@ -195,7 +198,9 @@ def _update(m: Machine, target: Any, items: list[Any]) -> None:
     if kind not in _TABLES and not _registered_as(target, dict):
         raise DecodeError(f"keys were set in a {kind.__name__}")
     keys = items[::2]
-    m.check_keys(keys)
+    m.check_keys(keys, target)
+    if not ATOMS.issuperset(map(type, items)):
+        m.made.append(target)
     for key, value in zip(keys, items[1::2], strict=True):
         target[key] = value
 
@@ -203,6 +208,8 @@ def _update(m: Machine, target: Any, items: list[Any]) -> None:
 @_op(b"l")
 def _list(m: Machine) -> None:
     items = m.pop_mark()
+    if not ATOMS.issuperset(map(type, items)):
+        m.made.append(items)
     m.stack.append(items)
 
 
@@ -239,7 +246,9 @@ def _add_items(m: Machine) -> None:
     kind = type(cast(object, target))
     if kind is not set:
         raise DecodeError(f"items were added to a {kind.__name__}")
-    m.check_keys(items)
+    m.check_keys(items, target)
+    if not ATOMS.issuperset(map(type, items)):
+        m.made.append(target)
     target.update(items)
 
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from . import exceptions, unpickle_numpy
+from . import exceptions, limits, unpickle_numpy
 from .errors import ConfigError, DecodeError, SerializerRefused
 from .unpickle_base import Args, Draft, Meter, Name, Rule, expect
 
@@ -81,6 +81,8 @@ def find(module: str, name: str) -> object:
 
 
 _NONE = type(None)
+_PATHS = (pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath)
+_TIMES = (dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone)
 
 
 def _encode(_meter: Meter, args: Args) -> object:
@@ -113,7 +115,10 @@ def _complex(_meter: Meter, args: Args) -> object:
 
 def _range(_meter: Meter, args: Args) -> object:
     expect(args, int, int, int)
-    return range(*cast("tuple[int, int, int]", args))
+    made = range(*cast("tuple[int, int, int]", args))
+    if made and (made[-1] - made[0]) // made.step >= limits.current.range_items:
+        raise DecodeError(f"a range of more than {limits.current.range_items} numbers")
+    return made
 
 
 def _slice(_meter: Meter, args: Args) -> object:
@@ -245,6 +250,13 @@ def is_registered(value: object) -> bool:
     return isinstance(value, type) and REGISTERED.get((value.__module__, value.__qualname__)) is value
 
 
+def is_leaf(value: object) -> bool:
+    """Return whether a value that a rule has built holds no other objects of the pickle."""
+    if type(value) is np.ndarray:
+        return not value.dtype.hasobject
+    return type(value) in _LEAVES
+
+
 REGISTERED: dict[tuple[str, str], type] = {}
 
 _FACTORIES = (bool, int, float, complex, str, bytes, list, tuple, dict, set)
@@ -283,17 +295,16 @@ RULES: dict[type, Rule] = {
     collections.defaultdict: _defaultdict,
     decimal.Decimal: _decimal,
     fractions.Fraction: _fraction,
-    pathlib.PurePath: _path(pathlib.PurePath),
-    pathlib.PurePosixPath: _path(pathlib.PurePosixPath),
-    pathlib.PureWindowsPath: _path(pathlib.PureWindowsPath),
-    dt.datetime: _datetime(dt.datetime),
-    dt.date: _datetime(dt.date),
-    dt.time: _datetime(dt.time),
-    dt.timedelta: _datetime(dt.timedelta),
-    dt.timezone: _datetime(dt.timezone),
+    **{kind: _path(kind) for kind in _PATHS},
+    **{kind: _datetime(kind) for kind in _TIMES},
     np.dtype: unpickle_numpy.dtype,
 }
 """Classes that an unsigned pickle may call."""
+
+_LEAVES = frozenset({
+    bytes, bytearray, complex, range, slice, decimal.Decimal, fractions.Fraction, *_PATHS, *_TIMES, uuid.UUID,
+    Draft, np.dtype, *np.sctypeDict.values(),
+})  # fmt: skip
 
 _MENTIONED = (object, bool, int, float, str, tuple, np.ndarray, uuid.UUID, *set(np.sctypeDict.values()))
 _ALLOWED: dict[tuple[str, str], object] = {

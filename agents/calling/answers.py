@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, cast
 
 from ...protocol.errors import RemoteProtocolError
+from ...protocol.shown import shown
 from ..messages import PS, is_word, read_ps_message, read_raised
 from .reply import Reply
 
@@ -68,7 +69,7 @@ def read(reply: Reply, endpoint: str, hide_traceback: bool) -> tuple[str, Any]:
         raise RemoteProtocolError(f"{endpoint} could not read the request (empty reply)")
     message = read_ps_message(reply.content)
     if message is None:
-        raise RemoteProtocolError(f"{endpoint} serves no object: it answered {reply.content!r:.200}")
+        raise RemoteProtocolError(f"{endpoint} serves no object: it answered {shown(reply.content, 200)}")
     action, options = message
     if action == "return" or action in GOES_ON:
         return action, options
@@ -78,7 +79,7 @@ def read(reply: Reply, endpoint: str, hide_traceback: bool) -> tuple[str, Any]:
         return action, REMOTE
     if action in ("stream", "items", "batch") and isinstance(options, dict):
         return action, _parts(action, cast("dict[str, Any]", options), reply, endpoint, hide_traceback)
-    raise RemoteProtocolError(f"{endpoint} serves no object: it answered with action {action!r:.60}")
+    raise RemoteProtocolError(f"{endpoint} serves no object: it answered with action {shown(action, 60)}")
 
 
 def _parts(action: str, fields: dict[str, Any], reply: Reply, endpoint: str, hide_traceback: bool) -> Any:
@@ -86,7 +87,7 @@ def _parts(action: str, fields: dict[str, Any], reply: Reply, endpoint: str, hid
         return str(fields.get("id"))
     values = fields.get("items" if action == "items" else "results")
     if not isinstance(values, list | tuple):
-        raise RemoteProtocolError(f"{endpoint} answered {action!r} without values: {str(fields)[:200]}")
+        raise RemoteProtocolError(f"{endpoint} answered {action!r} without values: {shown(fields, 200)}")
     values = list(cast("list[Any]", values))
     raised = fields.get("raised")
     error = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol import limits
 from ...protocol.errors import LocalProtocolError, MemberRefused, RemoteProtocolError
+from ...protocol.shown import shown
 from ..serving.members import ITEM_METHODS
 from .answers import BatchOutcome
 
@@ -76,7 +77,7 @@ class Batch:
     def _run(self) -> None:
         outcome = self._remote.request("batch", {"calls": self._calls}, self._timeout)
         if not isinstance(outcome, BatchOutcome):
-            raise RemoteProtocolError(f"{self._remote.endpoint} answered a batch with {outcome!r:.100}")
+            raise RemoteProtocolError(f"{self._remote.endpoint} answered a batch with {shown(outcome, 100)}")
         self.__dict__["_results"], error = outcome
         if error is not None:
             error.add_note(self._place(len(outcome.results)))

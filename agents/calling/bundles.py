@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ...protocol import limits, serializers
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, RemoteProtocolError
+from ...protocol.shown import shown
 from ..messages import control, read_refusal
 from ..sockets.loop import Loop, Timer
 from ..wire import Protocol
@@ -84,8 +85,8 @@ class Bundle:
         content = cast("dict[str, Any]", reply.content) if control(reply.content) == "calls" else {}
         done = content.get("done")
         if not isinstance(done, list | tuple):
-            shown = f"{reply.content!r:.200}"
-            self.fail(RemoteProtocolError(f"{self._outbox.peer.endpoint} did not answer calls: {shown}"))
+            told = shown(reply.content, 200)
+            self.fail(RemoteProtocolError(f"{self._outbox.peer.endpoint} did not answer calls: {told}"))
             return
         for entry in cast("list[Any]", done):
             try:

@@ -28,6 +28,7 @@ from ...protocol import limits
 from ...protocol.errors import CallTimeout, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01
 from ...protocol.quotas import Quotas
+from ...protocol.shown import shown
 from ..messages import is_word
 from ..sockets import endpoints, families
 from ..wire import now_ms
@@ -84,7 +85,7 @@ def read_hello(
     """
     fields = cast("dict[str, Any]", reply) if isinstance(reply, dict) else {}
     if fields.get("challenge") != sent["challenge"] or fields.get("agent_id") != sender:
-        raise RemoteProtocolError(f"{endpoint} did not answer the handshake: {str(reply)[:200]!r}")
+        raise RemoteProtocolError(f"{endpoint} did not answer the handshake: {shown(reply, 200)}")
     try:
         offset = int(fields["time_ms"]) - (sent_ms + now_ms()) // 2
         return Peer(
@@ -115,7 +116,7 @@ def read_info_00(endpoint: str, reply: object) -> Peer:
         )
     fields = cast("dict[str, Any]", reply) if isinstance(reply, dict) else {}
     if not isinstance(fields.get("rep_endpoint"), str) or not isinstance(fields.get("pub_endpoint"), str):
-        raise RemoteProtocolError(f"{endpoint} did not answer 'info' as an agent: {str(reply)[:200]!r}")
+        raise RemoteProtocolError(f"{endpoint} did not answer 'info' as an agent: {shown(reply, 200)}")
     rep, pub = fields["rep_endpoint"], reachable(fields["pub_endpoint"], endpoint)
     return Peer(endpoint, PZC00, rep, 0, "", pub, 0, fields)
 

@@ -28,6 +28,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import RemoteProtocolError
+from ...protocol.shown import shown
 from .answers import Items
 from .peers import Peer
 
@@ -121,7 +122,9 @@ class RemoteStream(Iterator[Any]):
 
     def _take(self, answer: object) -> None:
         if not isinstance(answer, Items):
-            raise RemoteProtocolError(f"{self._contact.endpoint} did not answer with items: {answer!r:.100}")
+            raise RemoteProtocolError(
+                f"{self._contact.endpoint} did not answer with items: {shown(answer, 100)}"
+            )
         self._came = time.monotonic()
         if self._done:  # closed meanwhile
             return

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ...protocol.errors import RemoteProtocolError
+from ...protocol.shown import shown
 from ..calling.peers import Peer
 from ..calling.reply import Reply
 
@@ -36,7 +37,9 @@ def read_confirmed(peer: Peer, reply: Reply) -> Confirmed:
     fields = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
     epoch, lasts, buffers = fields.get("epoch"), fields.get("lasts"), fields.get("buffers", {})
     if fields.get("pzc") != "link" or type(epoch) is not int or not (_counts(lasts) and _counts(buffers)):
-        raise RemoteProtocolError(f"{peer.endpoint} answered the request for a link with {content!r:.200}")
+        raise RemoteProtocolError(
+            f"{peer.endpoint} answered the request for a link with {shown(content, 200)}"
+        )
     return Confirmed(epoch, cast("dict[str, int]", lasts), cast("dict[str, int]", buffers))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.frames import PZC01, format_header
 from ...protocol.session import AnsweringSession, Party
+from ...protocol.shown import shown
 from ...protocol.signing import Suite
 from ..messages import as_text
 from ..serving.replies import Frames, Request
@@ -107,5 +108,5 @@ def link_number(value: object) -> int:
         RemoteProtocolError: for anything else.
     """
     if type(value) is not int or value < 0:
-        raise RemoteProtocolError(f"expected a number of a link, not {value!r:.40}")
+        raise RemoteProtocolError(f"expected a number of a link, not {shown(value, 40)}")
     return value

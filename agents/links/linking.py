@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol import limits
 from ...protocol.errors import PeerLost, Refused, RemoteProtocolError
+from ...protocol.shown import shown
 from ..messages import as_text
 from ..notifying.filters import ANY
 from ..serving.replies import CAPABLE_ARRAYS, Replies, Request
@@ -156,7 +157,7 @@ class Linking:
     def _wants(self, topics: object, way: str, only: object) -> dict[str, Wanted]:
         wants = wishes(topics)
         if only is not None and (type(only) is not str or not only or not wants.keys() <= {only}):
-            raise RemoteProtocolError(f"a link is changed in topic {only!r:.100}, and asked for others")
+            raise RemoteProtocolError(f"a link is changed in topic {shown(only, 100)}, and asked for others")
         for topic, policies in wants.items():
             for policy in policies:
                 self._outlets.routes.about(topic).check(topic, policy, way)

@@ -9,6 +9,7 @@ from typing import Any, cast
 from ...delivery.policies import NAMES, Policy
 from ...delivery.throttle import Throttle
 from ...protocol.errors import ConfigError, PolicyRefused, RemoteProtocolError
+from ...protocol.shown import shown
 from ...shm.ring import BUFFERS
 
 SCOPES = {"process": ("inproc",), "host": ("inproc", "unix"), "all": ("inproc", "unix", "tcp")}
@@ -122,7 +123,7 @@ def wishes(topics: object) -> dict[str, Wanted]:
         try:
             topic, _, name, bound, timeout, on_timeout, who = entry
             if type(topic) is not str or not topic or type(bound) is not int:
-                raise ValueError(f"topic {topic!r:.100}, bound {bound!r:.100}")
+                raise ValueError(f"topic {shown(topic, 100)}, bound {shown(bound, 100)}")
             policy = Policy(name, bound, timeout=timeout, on_timeout=on_timeout)
         except (TypeError, ValueError) as exc:
             raise RemoteProtocolError(f"a link was asked for in an unknown form: {exc}") from None

@@ -23,6 +23,7 @@ from ...protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, Rem
 from ...protocol.frames import PZC01
 from ...protocol.letters import size_beside
 from ...protocol.postmarks import Postmark
+from ...protocol.shown import shown
 from ...protocol.signing import Suite
 from ..counters import Counters
 from ..links.outlets import Outlets
@@ -227,7 +228,7 @@ class Posting:
 
     def _check(self, topic: object) -> None:
         if type(topic) is not str or not topic:
-            raise RemoteProtocolError(f"a mailbox was asked for topic {topic!r:.100}")
+            raise RemoteProtocolError(f"a mailbox was asked for topic {shown(topic, 100)}")
         if topic != ALL:
             self._outlets.routes.about(topic).check_mailbox(topic)
 

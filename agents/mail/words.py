@@ -44,6 +44,7 @@ from ...protocol.bundle import Item, Mail, Range
 from ...protocol.errors import PzcError, RemoteProtocolError
 from ...protocol.letters import Letters
 from ...protocol.postmarks import Postmark
+from ...protocol.shown import shown
 from ..serving.replies import Request
 from .drafts import Payload, items_of, letters_of
 
@@ -98,7 +99,7 @@ def read_caller(request: Request, content: Mapping[str, Any]) -> Caller:
     """
     name = content.get("name")
     if name is not None and (type(name) is not str or not 1 <= len(name) <= MAX_NAME):
-        raise RemoteProtocolError(f"a mailbox was asked for by a name that none has: {name!r:.100}")
+        raise RemoteProtocolError(f"a mailbox was asked for by a name that none has: {shown(name, 100)}")
     return Caller(request.envelope.sender, name, request.envelope.key_id)
 
 
@@ -192,7 +193,7 @@ def read_answer(content: object, raw: bool = False) -> tuple[Answer, dict[str, i
     try:
         word = _dict(content)
         if word["pzc"] != "mailbox":
-            raise ValueError(f"the word is {word['pzc']!r:.40}")
+            raise ValueError(f"the word is {shown(word['pzc'], 40)}")
         if "refusal" in word:
             return Refusal(word["refusal"], _number(word["epoch"])), {}
         position = _position(word["position"])
@@ -236,13 +237,13 @@ def refusal_text(reason: str, name: str | None, endpoint: str) -> str:
 
 def _dict(value: object) -> dict[str, Any]:
     if type(value) is not dict:
-        raise ValueError(f"{value!r:.60} is no table")
+        raise ValueError(f"{shown(value, 60)} is no table")
     return cast("dict[str, Any]", value)
 
 
 def _number(value: object) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r:.40} is no number")
+        raise ValueError(f"{shown(value, 40)} is no number")
     return value
 
 
@@ -262,7 +263,7 @@ def _command(value: object, agents: object) -> Command:
     topic, key, subscribe = cast("list[Any]", value)
     who = tuple(cast("list[Any]", agents))
     if type(topic) is not str or not topic or not (key is None or type(key) is str):
-        raise ValueError(f"{value!r:.100} is no command")
+        raise ValueError(f"{shown(value, 100)} is no command")
     if len(who) > MAX_WHO or not all(type(each) is str and len(each) <= MAX_NAME for each in who):
-        raise ValueError(f"{agents!r:.100} are no agents")
+        raise ValueError(f"{shown(agents, 100)} are no agents")
     return Command(topic, key, subscribe is True, who)

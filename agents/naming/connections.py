@@ -18,6 +18,7 @@ from typing import Any
 from ...delivery.graph import TopicGraph
 from ...discovery.names import absolute
 from ...protocol.errors import ConfigError, LocalProtocolError, PzcError
+from ...protocol.shown import shown
 from ..notifying.signals import Signal
 
 logger = logging.getLogger("pzc.registry")
@@ -132,7 +133,7 @@ class Connections:
             for source, target in stored["connections"]:
                 self._graph.connect(_check(source), _check(target))
             if stored["format"] != FORMAT:
-                raise ValueError(f"its format is {stored['format']!r:.40}, this version writes {FORMAT}")
+                raise ValueError(f"its format is {shown(stored['format'], 40)}, this version writes {FORMAT}")
         except FileNotFoundError:
             self._write(0, [])  # a path that cannot be written is told now, not at the first change
         except OSError as exc:
@@ -169,13 +170,13 @@ class Connections:
 def _check(name: object) -> str:
     """The name from the root."""
     if not isinstance(name, str):
-        raise LocalProtocolError(f"{name!r:.80} is no name of a topic, such as /robot1/psu/voltage")
+        raise LocalProtocolError(f"{shown(name, 80)} is no name of a topic, such as /robot1/psu/voltage")
     return absolute(name)
 
 
 def _number(value: object) -> int:
     if not isinstance(value, int) or value < 0:
-        raise ValueError(f"its revision is {value!r:.40}, expected a number from 0")
+        raise ValueError(f"its revision is {shown(value, 40)}, expected a number from 0")
     return value
 
 

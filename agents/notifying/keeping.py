@@ -18,6 +18,7 @@ from ...delivery.kept import Kept
 from ...protocol import limits, serializers
 from ...protocol.bundle import MAX_ITEMS, Bundle, Item, Last
 from ...protocol.errors import RemoteProtocolError
+from ...protocol.shown import shown
 from ..counters import Counters
 from ..links.outlets import Outlets
 from ..links.published import Published
@@ -122,7 +123,7 @@ class Keeping:
         """
         topic, key = content.get("topic"), content.get("key")
         if type(topic) is not str or not topic or not (key is None or type(key) is str):
-            raise RemoteProtocolError(f"what is kept was asked for in an unknown form: {content!r:.200}")
+            raise RemoteProtocolError(f"what is kept was asked for in an unknown form: {shown(content, 200)}")
         way = "tcp" if request.connection is None else "unix"
         replies.send(request, seal(request, self.look(topic, key, way)))
 

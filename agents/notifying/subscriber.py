@@ -31,6 +31,7 @@ from ...protocol.errors import (
     RemoteProtocolError,
 )
 from ...protocol.frames import PZC01, format_header, topic_filter
+from ...protocol.shown import shown
 from ..calling.peers import Peer
 from ..counters import Counters
 from ..sockets import families
@@ -135,7 +136,9 @@ class Subscriber:
         """
         lasts: dict[str, int] = last if isinstance(last, dict) else {topic: last}
         if not isinstance(epoch, int) or not all(isinstance(number, int) for number in lasts.values()):
-            raise RemoteProtocolError(f"{peer.endpoint} confirmed {topic!r} with {epoch!r}, {last!r:.200}")
+            raise RemoteProtocolError(
+                f"{peer.endpoint} confirmed {topic!r} with {shown(epoch)}, {shown(last, 200)}"
+            )
         self._loop.run(partial(self._begin, mark, epoch, lasts))
 
     def _begin(self, mark: str, epoch: int, lasts: dict[str, int]) -> None:
@@ -152,7 +155,7 @@ class Subscriber:
             except zmq.ZMQError as exc:
                 self._presence.unwatch(peer.pub_endpoint)
                 raise RemoteProtocolError(
-                    f"{peer.endpoint} publishes at {peer.pub_endpoint!r:.200}, which cannot be used: {exc}"
+                    f"{peer.endpoint} publishes at {shown(peer.pub_endpoint)}, which cannot be used: {exc}"
                 ) from exc
         self._uses[peer.pub_endpoint] += 1
         for prefix in _filters(peer, topic, mark):

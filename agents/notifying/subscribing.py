@@ -29,6 +29,7 @@ from typing import Any
 from ...delivery.policies import Policy, drop
 from ...protocol.errors import CallTimeout, ConfigError, PeerLost, Refused, RemoteProtocolError
 from ...protocol.frames import PZC01
+from ...protocol.shown import shown
 from ..calling.peers import Peer, is_direct
 from ..calling.requests import Requester
 from ..calling.trails import Trail
@@ -286,7 +287,9 @@ class Subscribing:
                     "An agent with single_port=True needs no other port than its REP endpoint's"
                 ) from exc
             if not isinstance(answer, dict):
-                raise RemoteProtocolError(f"{peer.endpoint} did not confirm a subscription: {answer!r:.100}")
+                raise RemoteProtocolError(
+                    f"{peer.endpoint} did not confirm a subscription: {shown(answer, 100)}"
+                )
             if answer.get("placed"):
                 self.subscriber.confirmed(peer, topic, mark, answer["epoch"], answer["last"])
                 return

@@ -186,7 +186,7 @@ class Actions:
         if action == "instantiate":
             self._instantiate(options)
             return ps_message("return", None)
-        raise RemoteProtocolError(f"unknown action {action!r:.60}")
+        raise RemoteProtocolError(f"unknown action {shown(action, 60)}")
 
     def _batch(self, options: dict[str, Any], call: Call) -> Any:
         results: list[Any] = []

@@ -70,6 +70,9 @@ def kind_of(value: object) -> str:
     return "method" if callable(value) else "value"
 
 
+_SEQUENCES = frozenset({tuple, list})
+
+
 class Members:
     """Access to a served object by name.
 
@@ -183,9 +186,12 @@ class Members:
 
         Raises:
             MemberRefused: as `check`, and for an operation that the kind does not allow.
+            TypeError: for arguments that are no list and table.
         """
         known = self._usable.get(name) if type(name) is str else None
         attribute = getattr(self._target, known or self.check(name))
+        if type(args) not in _SEQUENCES or type(kwargs) is not dict:  # a range would be unfolded
+            raise TypeError(f"a call has a list and a table of arguments, not {shown((args, kwargs))}")
         if operation == "__call__" and callable(attribute):
             return attribute(*args, **kwargs)
         kind = kind_of(attribute)

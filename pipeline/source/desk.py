@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from ...agents.agent import Agent
 from ...protocol.errors import PzcError, RemoteError, RemoteProtocolError, RowsMissing
+from ...protocol.shown import shown
 from .offsets import Line, Span
 
 Words = tuple[str, int, str, int, int]
@@ -102,7 +103,7 @@ def ask(agent: Agent, endpoint: str, question: dict[str, Any], timeout: float) -
     """
     answer = agent.request(endpoint, question, timeout)
     if not isinstance(answer, dict):
-        raise RemoteProtocolError(f"{endpoint} is no desk of a query: {answer!r:.200}")
+        raise RemoteProtocolError(f"{endpoint} is no desk of a query: {shown(answer, 200)}")
     if "error" in answer:
         name, text = answer["error"]
         raise RowsMissing(text) if name == RowsMissing.__name__ else RemoteError(name, text)

@@ -173,8 +173,13 @@ def test_hashing_a_tuple_that_unfolds_without_end_is_refused() -> None:
         restricted_loads(b"\x80\x04}" + chain(60, b"\x86") + b"Ns.")
 
 
-def test_a_shared_tuple_that_is_not_hashed_is_fine() -> None:
-    assert restricted_loads(b"\x80\x04" + chain(60, b"\x86") + b".") is not None
+def test_a_tuple_that_is_shared_a_few_times_is_fine() -> None:
+    assert restricted_loads(b"\x80\x04" + chain(12, b"\x86") + b".") is not None
+
+
+def test_a_tuple_that_unfolds_without_end_is_refused() -> None:
+    with pytest.raises(DecodeError, match="unfolded"):
+        restricted_loads(b"\x80\x04" + chain(60, b"\x86") + b".")
 
 
 def test_hashing_two_equal_frozensets_that_unfold_without_end_is_refused() -> None:
@@ -208,8 +213,10 @@ def test_named_tuples_nested_too_deeply_to_hash_are_refused() -> None:
 
 
 def test_deeply_nested_lists_do_not_overflow_the_stack() -> None:
-    back = restricted_loads(b"\x80\x04" + b"]" * 100_000 + b"a" * 99_999 + b".")
+    back = restricted_loads(b"\x80\x04" + b"]" * 200 + b"a" * 199 + b".")
     assert isinstance(back, list)
+    with pytest.raises(DecodeError, match="nested"):
+        restricted_loads(b"\x80\x04" + b"]" * 100_000 + b"a" * 99_999 + b".")
 
 
 @pytest.mark.parametrize(

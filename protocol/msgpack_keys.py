@@ -1,0 +1,91 @@
+"""A look at the keys of large MessagePack maps, before a decoder puts them into tables.
+
+Hashes of texts, bytes, integers of 64 bits and doubles cannot be made equal in number; those of arrays and
+extensions (tuples, decimals) can, and then the decoder's work is quadratic. A sender of this package writes a
+map with such keys as an extension of its own, which is checked where it is read.
+"""
+
+from __future__ import annotations
+
+import re
+
+from . import limits
+from .errors import DecodeError
+
+_COUNTED = {
+    0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0), 0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0),
+    0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1),
+}  # fmt: skip
+"""Bytes of the count of texts, bytes and extensions, and what stands behind it beside the content."""
+
+_SCALAR = {
+    **dict.fromkeys((*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC1, 0xC2, 0xC3), 1),
+    0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9,
+    0xD4: 3, 0xD5: 4, 0xD6: 6, 0xD7: 10, 0xD8: 18,
+}  # fmt: skip
+"""Bytes of the tokens of a fixed size."""
+
+_UNUSUAL = frozenset({*range(0x90, 0xA0), 0xDC, 0xDD, *range(0xC7, 0xCA), *range(0xD4, 0xD9)})
+"""Arrays and extensions."""
+
+_LARGE_MAPS = re.compile(rb"[\xde\xdf]").search
+
+
+def checked(data: bytes | bytearray | memoryview) -> bytes | bytearray | memoryview:
+    """Return the data, unless a map has many keys that are arrays or extensions.
+
+    What is malformed is left to the decoder, and so is what is too small to cost much.
+
+    Raises:
+        DecodeError: naming the limit.
+    """
+    if len(data) > limits.current.hash_unchecked and _LARGE_MAPS(data):
+        _Scan(memoryview(data).cast("B")).run()
+    return data
+
+
+class _Scan:
+    """One pass over the tokens, without recursion."""
+
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self.most = limits.current.equal_hashes
+
+    def run(self) -> None:
+        # Of each open container: values to come, and for a map of many keys those not plain so far, else -1.
+        outer: list[tuple[int, int]] = []
+        at, left, odd = 0, 1, -1
+        data, end = self.data, len(self.data)
+        while at < end:
+            if not left:
+                if not outer:
+                    return
+                left, odd = outer.pop()
+                continue
+            code = data[at]
+            if odd >= 0 and not left & 1 and code in _UNUSUAL:
+                odd += 1
+                if odd > self.most:
+                    raise DecodeError(f"a map has more than {self.most} keys that are arrays or extensions")
+            left -= 1
+            if code in _SCALAR:
+                at += _SCALAR[code]
+                continue
+            at, inside, many = self._token(at, code)
+            if inside:
+                outer.append((left, odd))
+                left, odd = inside, 0 if many else -1
+
+    def _token(self, at: int, code: int) -> tuple[int, int, bool]:
+        """Where the next token begins, how many values this one holds, and whether they are a large map's."""
+        data = self.data
+        if code in _COUNTED:
+            size, more = _COUNTED[code]
+            return at + 1 + size + more + int.from_bytes(data[at + 1 : at + 1 + size]), 0, False
+        if code < 0xA0:
+            return at + 1, (code & 0x0F) * (2 if code < 0x90 else 1), False
+        if code < 0xDC:
+            return at + 1 + (code & 0x1F), 0, False
+        size = 4 if code & 1 else 2
+        count = int.from_bytes(data[at + 1 : at + 1 + size])
+        return at + 1 + size, count * (2 if code >= 0xDE else 1), code >= 0xDE and count > self.most
