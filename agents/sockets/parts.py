@@ -61,12 +61,17 @@ def reached_at(frame: zmq.Frame) -> str:
         descriptor = os.dup(int(frame.get(zmq.SRCFD)))
     except (OSError, ValueError, zmq.ZMQError):  # its connection is over
         return ""
-    with stdlib_socket.socket(fileno=descriptor) as carrier:
+    try:
+        carrier = stdlib_socket.socket(fileno=descriptor)
+    except OSError:  # over, and its number is something else's
+        os.close(descriptor)
+        return ""
+    with carrier:
         try:
-            name = carrier.getsockname()
+            family, name = carrier.family, carrier.getsockname()
         except OSError:
             return ""
-    host = name[0] if carrier.family in (stdlib_socket.AF_INET, stdlib_socket.AF_INET6) else ""
+    host = name[0] if family in (stdlib_socket.AF_INET, stdlib_socket.AF_INET6) else ""
     return f"[{host}]" if ":" in host else host
 
 
