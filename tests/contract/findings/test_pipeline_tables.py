@@ -22,7 +22,7 @@ pa: Any = pytest.importorskip("pyarrow")
 dataset: Any = pytest.importorskip("pyarrow.dataset")
 pq: Any = pytest.importorskip("pyarrow.parquet")
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
 TIMEOUT = 20.0
 ALONE = {"PZC_DISCOVERY_IP": "off", "PZC_KEY": "", "PZC_PEERS": "", "PZC_REGISTRY": ""}
@@ -210,7 +210,6 @@ def test_every_time_in_the_tables_is_utc_microseconds(lab: Lab) -> None:
 
 
 @finding("3.25")
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_demos_tables_have_the_times_of_the_pipelines(tmp_path: Path, lab: Lab) -> None:
     root = Path(__file__).resolve().parents[3]
