@@ -29,6 +29,7 @@ from ..protocol.errors import LocalProtocolError
 from ..protocol.keyring import Key
 from .asking import MAX_ASKS
 from .datagrams import MAX_DATAGRAM, batches, fitting, write
+from .hidden import Hiding
 from .names import Pattern, check_partition
 from .reach import Reach, seen_from
 from .records import (
@@ -37,6 +38,7 @@ from .records import (
     Bye,
     Entry,
     Heartbeat,
+    Hidden,
     Record,
     Subscribe,
     Unadvertise,
@@ -117,6 +119,7 @@ class Announcer:
         self._processes: dict[bytes, None] = {}
         self._tokens, self._paid_at = float(BUCKET), now
         self._ended = False
+        self.hiding = Hiding()
 
     def reaches(self, reaches: Sequence[Reach], now: float) -> None:
         """On which ways to speak from now on; each has a view number of its own."""
@@ -223,6 +226,11 @@ class Announcer:
         way = self._ways.get(view)
         if way is None or not isinstance(said, Subscribe) or said.partition != self.partition:
             return
+        if way.reach.loopback:
+            self.hiding.near(said.process, now)
+        else:
+            unseen = [entry for number, entry in self._entries.items() if number not in way.records]
+            self.hiding.ask(said.process, view, unseen, said.patterns, now)
         at = now + MAX_DELAY * self._chance()
         if self.process in said.processes and self._last:
             way.say_all(at)
@@ -244,6 +252,9 @@ class Announcer:
             self._say_whole(out, way, now, wall)
             self._say_due(out, way, now, wall)
         self._ask_due(out, wall)
+        for view, names, host in self.hiding.due(now):
+            if way := self._ways.get(view):
+                self._pay(out, way, Hidden, wall, names, host)
         return out
 
     @property
@@ -251,7 +262,7 @@ class Announcer:
         """When to call `due`, in monotonic seconds; infinity when there is nothing to say."""
         if self._ended:
             return math.inf
-        times = [way.next for way in self._ways.values()]
+        times = [self.hiding.next, *(way.next for way in self._ways.values())]
         if self._ways and (self._patterns or self._processes):
             times.append(self._paid_at)
         # What could not be paid waits until the largest datagram can be.

@@ -206,8 +206,17 @@ class Bye(Announcement, frozen=True):
     code = 5
 
 
+class Hidden(Announcement, frozen=True):
+    """Names that were asked for, of agents that cannot be reached from there; says nothing of the entries."""
+
+    code = 6
+
+    names: Annotated[tuple[_Name, ...], Meta(max_length=32)]
+    host: _Short
+
+
 KINDS: dict[int, type[Announcement]] = {
-    kind.code: kind for kind in (Advertise, Unadvertise, Subscribe, Heartbeat, Bye)
+    kind.code: kind for kind in (Advertise, Unadvertise, Subscribe, Heartbeat, Bye, Hidden)
 }
 """Announcements by their code on the wire."""
 

@@ -29,13 +29,14 @@ from ...discovery.directory import Directory
 from ...discovery.events import Conflict, Event, Process, Source, Vanished
 from ...discovery.multicast import Datagram
 from ...discovery.reach import Reach
-from ...discovery.records import Announcement, Entry
+from ...discovery.records import Announcement, Entry, Hidden
 from ...discovery.site import Site
 from ...protocol import limits
 from ...protocol.keyring import Role
 from ..sockets import loop
 from ..sockets.loop import Timer
 from ..wire import Protocol
+from . import hidden
 from .airwaves import Airwaves
 from .registering import Registering
 from .views import LOOPBACK, REGISTRY_VIEW, as_seen_here, view_of
@@ -243,6 +244,7 @@ class Participant:
                 "last_refused": {reason: last.detail for reason, last in self._reader.last.items()},
                 "counts": dict(self._directory.counters),
                 "conflicts": {name: list(owners) for name, owners in self.conflicts.items()},
+                "hidden": dict(self._announcer.hiding.heard),
             }
 
     # --- what a registry asks, and tells; I/O thread ---------------------------------------------------
@@ -278,13 +280,10 @@ class Participant:
     def _on_datagram(self, datagram: Datagram) -> Announcement | None:
         source = "multicast" if datagram.way == "group" else "relay"
         waited = time.time() - datagram.at if datagram.at else 0.0
-        # The clock may have been set meanwhile.
-        return self.take(
-            datagram.data,
-            source,
-            view_of(datagram.interface),
-            min(max(waited, 0.0), limits.current.heartbeats_wait),
-        )
+        waited = min(
+            max(waited, 0.0), limits.current.heartbeats_wait
+        )  # the clock may have been set meanwhile
+        return self.take(datagram.data, source, view_of(datagram.interface), waited)
 
     def _on_heard(self, all_of_it: bool) -> None:
         if all_of_it or time.monotonic() - self._ticked > LATE:
@@ -307,8 +306,8 @@ class Participant:
             What it says; None when it cannot be accepted, which is counted.
         """
         said = self._reader.read(data)
-        if isinstance(said, Refusal):
-            return None
+        if isinstance(said, Refusal | Hidden):
+            return hidden.take(self._announcer.hiding, said)
         now = time.monotonic() - waited
         with changed():
             by = "relay" if was_passed_on(data) else source
@@ -344,6 +343,7 @@ class Participant:
             deadlines = self._announcer.next_deadline, self._directory.next_deadline
             due = min([self._look_at, *(each for each in deadlines if each is not None)])
         self._airwaves.say(sayings)
+        hidden.warn(self._announcer.hiding)
         self._tell(events)
         timer = self._timer
         if timer is None or timer.cancelled or timer.due <= now or due < timer.due:

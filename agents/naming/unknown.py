@@ -9,6 +9,7 @@ from ...discovery.names import Target
 from ...discovery.site import Site
 from ...protocol.errors import UnknownName
 from .discovering import Participant
+from .hidden import told as told_hidden
 
 _SHOWN = 8
 _REASONS = {
@@ -50,8 +51,12 @@ def unknown_name(
     )
     heard = " ".join(_heard(participant) for participant in participants)
     near = _near(places, participants)
+    hidden = {name: host for each in participants for name, host in each.statistics()["hidden"].items()}
+    there = "".join(
+        f"{told_hidden(place.name, hidden[place.name])} " for place in places if place.name in hidden
+    )
     return UnknownName(
-        f"no agent is named {target!r}; {known}nobody answered to {looked} within {seconds:.1f} s. "
+        f"no agent is named {target!r}; {there}{known}nobody answered to {looked} within {seconds:.1f} s. "
         f"{heard}{near} Is it running, with this name, and with the same PZC_PARTITION and PZC_KEY? "
         "`pzc doctor` tells what is in the way; or give an endpoint, "
         f"or set PZC_PEERS={target}=tcp://HOST:PORT"

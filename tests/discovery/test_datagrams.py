@@ -148,7 +148,7 @@ def test_a_datagram_that_was_passed_on_says_so_and_is_the_same() -> None:
         (b"PZD1\4\0\0", None, "malformed", "7 bytes"),
         (write(HEARTBEAT, None) + bytes(MAX_DATAGRAM), None, "malformed", "bytes, expected 8 to 1400"),
         (write(HEARTBEAT, None) + b"\0", None, "malformed", "trailing"),
-        (b"PZD1\6" + write(HEARTBEAT, None)[5:], None, "malformed", "code 6"),
+        (b"PZD1\7" + write(HEARTBEAT, None)[5:], None, "malformed", "code 7"),
         (b"PZD1\4\2" + write(HEARTBEAT, None)[6:], None, "malformed", "suite 2"),
     ],
 )  # fmt: skip
