@@ -36,6 +36,7 @@ def test_a_name_is_waited_for_until_its_agent_is_there() -> None:
     assert answers == [1]
 
 
+@pytest.mark.slow
 def test_a_name_that_is_nowhere_is_unknown_after_three_seconds_and_what_was_heard_is_told() -> None:
     with Agent(name="camera"), Agent() as asking:
         begun = time.monotonic()

@@ -13,7 +13,7 @@ from pzc import block, drop, latest
 from tests.contract.acceptance import acceptance
 from tests.contract.rigs.evidence import digest, payload
 from tests.contract.rigs.pairs import LONG, OUTSIDE, Publishing, pair, wait_until
-from tests.contract.rigs.peers import TIMEOUT
+from tests.contract.rigs.peers import QUICK, TIMEOUT
 from tests.contract.rigs.processes import Workers
 from tests.contract.rigs.workers import Counted
 
@@ -57,6 +57,7 @@ def test_a_process_that_never_reads_lets_as_many_return_as_there_are_buffers_the
 @pytest.mark.parametrize("leave", ["close", "kill"])
 @over_a_wire
 @acceptance("E2")
+@pytest.mark.usefixtures("quick")
 def test_of_two_processes_one_that_leaves_with_unread_ones_does_not_stop_the_other(
     workers: Workers, way: str, leave: str
 ) -> None:
@@ -77,7 +78,7 @@ def test_of_two_processes_one_that_leaves_with_unread_ones_does_not_stop_the_oth
 
 @acceptance("E3")
 def test_a_slice_that_is_kept_outlives_a_hundred_messages_and_the_publisher(workers: Workers) -> None:
-    reader = workers.start()
+    reader = workers.start(timings=QUICK)
     publisher, endpoint = workers.publisher()
     publisher.ask("advertise", "t", buffers=4)
     reader.ask("subscribe", "kept", endpoint, "kept", LONG, "unix", "keep")

@@ -25,6 +25,7 @@ over_a_wire = pytest.mark.parametrize("way", OUTSIDE)
 
 
 @over_a_wire
+@pytest.mark.usefixtures("quick")
 def test_a_publisher_that_was_killed_is_told_as_lost_once(way: str) -> None:
     with Agent(protocol=Protocol(KEY)) as reader, Child() as child:
         subscription = reader.subscribe(child.rep, "t", policy=LONG, transport=way)
@@ -37,6 +38,7 @@ def test_a_publisher_that_was_killed_is_told_as_lost_once(way: str) -> None:
 
 
 @over_a_wire
+@pytest.mark.usefixtures("quick")
 def test_a_restarted_publisher_is_met_again_with_one_restart_gap(way: str) -> None:
     with Agent(protocol=Protocol(KEY)) as reader, Child() as child:
         subscription = reader.subscribe(child.rep, "t", policy=LONG, transport=way)
@@ -82,6 +84,7 @@ with Agent(protocol=Protocol(sys.argv[2])) as agent:
 
 
 @over_a_wire
+@pytest.mark.usefixtures("quick")
 def test_a_reader_that_was_killed_does_not_hold_up_the_publisher(way: str) -> None:
     with Agent(name="publisher", protocol=Protocol(KEY)) as publisher:
         process = subprocess.Popen(
@@ -216,6 +219,7 @@ with Agent(protocol=Protocol(sys.argv[2])) as agent:
 
 
 @over_a_wire
+@pytest.mark.usefixtures("quick")
 def test_a_reader_that_was_frozen_comes_back_and_counts_what_it_missed(way: str) -> None:
     with Agent(name="publisher", protocol=Protocol(KEY)) as publisher:
         process = subprocess.Popen(

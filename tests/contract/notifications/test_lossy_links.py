@@ -94,6 +94,7 @@ def test_a_reader_that_falls_behind_the_socket_accounts_for_everything(pair: tup
     assert subscription.pending == 0
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_publisher_that_is_killed_and_restarted_is_one_gap_and_delivery_resumes() -> None:
     gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
     lost: list[str] = []
@@ -141,6 +142,7 @@ def test_policies_account_for_everything_between_processes() -> None:
         assert kept[5:] == [list(range(10)), [0], [0], [*range(1_991, 2_000), 0], [*range(2_000), 0]]
 
 
+@pytest.mark.slow
 def test_a_publisher_that_stays_away_is_lost_once_and_heard_again_when_it_returns(
     monkeypatch: pytest.MonkeyPatch,
     timings: Callable[..., None],

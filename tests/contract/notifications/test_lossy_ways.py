@@ -144,6 +144,7 @@ def test_a_lossy_subscription_that_nobody_reads_does_not_hold_up_a_block_of_the_
         assert read(unread, 10) == [*range(10)]
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_restarted_publisher_is_followed_over_a_new_link() -> None:
     with Agent(protocol=Protocol(KEY)) as reader, Child() as first:
         subscription = reader.subscribe(first.rep, "t")
@@ -220,7 +221,7 @@ def test_whoever_keeps_every_array_goes_on_getting_others(workers: Workers, poli
 def test_what_was_published_before_a_stop_is_accounted_for(
     workers: Workers, policy: Policy, size: int
 ) -> None:
-    count = 20_000 if size == 64 else 20
+    count = 5_000 if size == 64 else 20
     publisher, endpoint = workers.publisher()
     reader = workers.start()
     reader.ask("subscribe", "s", endpoint, "t", policy, how="hash")

@@ -243,6 +243,7 @@ def test_a_publication_waits_for_a_mailbox_that_blocks() -> None:
         assert subscription.gaps == []
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_silent_publisher_is_lost_once() -> None:
     with Child() as child, Agent(protocol=Protocol(KEY)) as agent:
         subscription = agent.subscribe(child.rep, "t", policy=mailbox())

@@ -104,6 +104,7 @@ def test_after_stop_nothing_is_published() -> None:
         publisher.publish("t", 0)
 
 
+@pytest.mark.slow
 def test_a_stop_in_the_middle_of_publishing_raises_agent_closed_in_every_thread(reader: Agent) -> None:
     for _ in range(10):
         publisher = Agent()

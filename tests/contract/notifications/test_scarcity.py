@@ -84,6 +84,7 @@ def test_a_publisher_without_memory_says_so_and_goes_on(workers: Workers) -> Non
     assert reader.ask("account", "t", 1) == (1, 0, [(1, digest(payload(1, 10)))])
 
 
+@pytest.mark.slow
 def test_an_agent_that_finds_no_descriptors_gives_back_what_it_had() -> None:
     with Agent(protocol=Protocol(KEY)) as other:
         before = threading.active_count()

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from pzc import Agent, Protocol
+from pzc.testing import Timings
 
-from tests.contract.rigs.peers import KEY
+from tests.contract.rigs.peers import KEY, QUICK
 from tests.contract.rigs.processes import Forge, Workers
 
 
@@ -73,3 +74,10 @@ def without_collector() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture
+def quick() -> Iterator[None]:
+    """Who is dead is known soon, to whatever begins in this process during the test."""
+    with Timings(**QUICK):
+        yield
