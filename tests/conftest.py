@@ -30,13 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 IMPORTABLE = ("benchmarks", "examples", "tests")
 WHEEL = {
     "tests": ("test_house.py",),
-    "agents": (
-        "test_aio.py",
-        "test_calls.py",
-        "test_process.py",
-        "test_stubs_checked.py",
-        "test_transports.py",
-    ),
+    "agents": ("test_transports.py",),
+    "calls": ("test_aio.py", "test_faults.py", "test_process.py", "test_stubs_checked.py"),
     "notifications": ("test_mail.py", "test_notifications.py"),
     "commands": ("test_keys.py", "test_ls.py", "test_main.py", "test_serve.py", "test_stubs.py"),
     "demo": ("test_demo.py",),

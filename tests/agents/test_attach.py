@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import CancelledError
 
 import pytest
 
-from pzc import CallTimeout, LocalProtocolError, PeerLost, Protocol, Refused, Server, attach, batch, lock
+from pzc import (
+    CallTimeout,
+    LocalProtocolError,
+    PeerLost,
+    Protocol,
+    Server,
+    attach,
+    batch,
+)
 from pzc.agents.calling import client
-from pzc.agents.calling.streams import RemoteStream
 
-from tests.contract.rigs import original
-from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, Instrument, ServerProcess, proxied, served
+from tests.contract.calls.test_attach import Counts
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, ServerProcess, served
 
 CALLER = """
 import sys
@@ -47,21 +52,6 @@ class Crashing:
             pipe.close()
 
 
-class Counts:
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def count(self) -> int:
-        self.calls += 1
-        return self.calls
-
-    def fail(self) -> None:
-        raise ValueError("out of range")
-
-    def scan(self) -> Iterator[int]:
-        yield from range(5)
-
-
 def test_the_result_of_a_call_whose_caller_was_killed_is_fetched_by_another_process() -> None:
     gate = Gate()
     with Server(gate, protocol=Protocol(KEY)) as server:
@@ -76,25 +66,6 @@ def test_the_result_of_a_call_whose_caller_was_killed_is_fetched_by_another_proc
     assert client._clients.agents == {}
 
 
-def test_the_result_of_a_call_that_timed_out_is_fetched_later() -> None:
-    gate = Gate()
-    with served(gate) as (_, proxy):
-        with pytest.raises(CallTimeout) as caught:
-            proxy.wait.options(timeout=0.1)()
-        future = attach(caught.value.call_id)
-        gate.opened.set()
-        assert future.result(TIMEOUT) == "through"
-        assert future.call_id == caught.value.call_id
-
-
-def test_what_a_call_raised_is_raised_when_it_is_fetched() -> None:
-    with served(Counts()) as (_, proxy):
-        future = proxy.fail.future()
-        for each in (future, attach(future.call_id)):
-            with pytest.raises(ValueError, match="out of range"):
-                each.result(TIMEOUT)
-
-
 def test_a_batch_is_fetched_as_its_results() -> None:
     with served(Counts()) as (_, proxy):
         with batch(proxy) as b:
@@ -103,59 +74,6 @@ def test_a_batch_is_fetched_as_its_results() -> None:
         future = proxy._proxy_remote.request_later("batch", {"calls": calls})
         assert future.result(TIMEOUT).results == [2, 2]
         assert attach(future.call_id).result(TIMEOUT) == [2, 2]
-
-
-def test_a_stream_is_fetched_and_read_by_the_same_agent() -> None:
-    with served(Counts()) as (_, proxy):
-        future = proxy.scan.future()
-        assert isinstance(future.result(TIMEOUT), RemoteStream)
-        with attach(future.call_id).result(TIMEOUT) as stream:
-            assert list(stream) == list(range(5))
-
-
-def test_a_call_that_nobody_made_is_refused() -> None:
-    with served(Counts()) as (server, _):
-        unknown = f"urn:uuid:00000000-0000-8000-8000-000000000000@{server.rep_endpoint}"
-        with pytest.raises(Refused, match="no result is kept"):
-            attach(unknown).result(TIMEOUT)
-
-
-def test_a_call_of_another_key_is_refused() -> None:
-    with Server(Counts(), protocol=Protocol(KEY)) as server:
-        with proxied(server.rep_endpoint, protocol=Protocol(KEY)) as proxy:
-            future = proxy.count.future()
-            assert future.result(TIMEOUT) == 1
-            with pytest.raises((Refused, ValueError)):
-                attach(future.call_id, protocol=Protocol("another"), timeout=2.0).result(TIMEOUT)
-
-
-def test_asking_ends_with_its_timeout_and_the_call_goes_on() -> None:
-    gate = Gate()
-    with served(gate) as (_, proxy):
-        running = proxy.wait.future()
-        with pytest.raises(CallTimeout) as caught:
-            attach(running.call_id, timeout=0.3).result(TIMEOUT)
-        gate.opened.set()
-        assert caught.value.call_id == running.call_id
-        assert running.result(TIMEOUT) == "through"
-
-
-def test_asking_may_be_cancelled_with_the_call() -> None:
-    gate = Gate()
-    with served(gate) as (_, proxy):
-        running = proxy.wait.future()
-        future = attach(running.call_id)
-        assert future.cancel()
-        with pytest.raises(CancelledError):
-            future.result(0)
-        gate.opened.set()
-        assert running.result(TIMEOUT) == "through"
-
-
-def test_the_holder_of_a_lock_may_fetch_a_result() -> None:
-    with served(Counts()) as (_, proxy), lock(proxy):
-        future = proxy.count.future()
-        assert attach(future.call_id).result(TIMEOUT) == 1
 
 
 @pytest.mark.parametrize("text", ["", "x", "urn:uuid:1", "urn:uuid:1@nowhere", "1@tcp://127.0.0.1:1"])
@@ -171,18 +89,3 @@ def test_a_server_that_is_gone_is_an_error_in_time() -> None:
     with pytest.raises((PeerLost, CallTimeout)):
         attach(f"urn:uuid:00000000-0000-8000-8000-000000000000@{endpoint}", timeout=0.2)
     assert client._clients.agents == {}
-
-
-@pytest.mark.usefixtures("beside_originals")
-def test_an_original_pizco_keeps_no_outcome() -> None:
-    key = KEY.encode()
-    with original.Server(key, original.invented(key)) as server:
-        with pytest.raises(Refused, match="an original Pizco cannot keep"):
-            attach(f"urn:uuid:1@{server.endpoint}", protocol=Protocol(KEY, "pickle2"), timeout=TIMEOUT)
-
-
-def test_every_call_has_an_id_of_its_own() -> None:
-    with served(Instrument()) as (_, psu):
-        futures = [psu.ramp.future(number) for number in range(100)]
-        assert len({future.call_id for future in futures}) == 100
-        assert [attach(future.call_id).result(TIMEOUT) for future in futures[:3]] == [0, 2, 4]

@@ -4,7 +4,6 @@ import json
 import os
 import select
 import signal
-import subprocess
 import sys
 import threading
 from collections import deque
@@ -20,15 +19,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pzc import ConfigError
 from pzc.agents.serving.audit import LONGEST, MOST, Audit, CallRecord, shorten
-from pzc.protocol.errors import ConfigError
-from pzc.testing.clock import FakeClock
+from pzc.testing import FakeClock
 
+from tests.contract.calls.test_audit import TIMEOUT, lost, numbers, run
 from tests.contract.rigs.calling import run_in_fork, until
 from tests.contract.rigs.peers import run_threads
 from tests.effort import many
 
-TIMEOUT = 20.0
 WHO = ("alice", "bd327a1e06f7806ef556e490e37d9005", "unix pid 4711 uid 1000")
 CALL = CallRecord(
     1767323045.678, "urn:uuid:019b7c5e", *WHO, "exec", "ramp", (5.0,), {"step": 0.5}, "ok", "", 0.25
@@ -49,14 +48,6 @@ def rotated(path: Path) -> list[Path]:
     return [*(path.with_name(f"{path.name}.{number}") for number in numbers), path]
 
 
-def numbers(lines: list[dict[str, Any]]) -> list[int]:
-    return [line["args"][0] for line in lines if "args" in line]
-
-
-def lost(lines: list[dict[str, Any]]) -> int:
-    return sum(line.get("lost", 0) for line in lines)
-
-
 def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate()]
 
@@ -67,12 +58,6 @@ def write(path: Path, *calls: CallRecord, **options: Any) -> Audit:
         for each in calls:
             audit.record(each)
     return audit
-
-
-def run(code: str, *arguments: object) -> str:
-    """What a process of its own prints; it knows the names of this module."""
-    command = [sys.executable, "-c", f"from tests.agents.test_audit import *\n{code}", *map(str, arguments)]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT).stdout
 
 
 @pytest.fixture
@@ -114,7 +99,6 @@ def test_a_scalar_stays_a_scalar() -> None:
 
 
 ENDLESS: list[Any] = []
-ENDLESS.append(ENDLESS)
 MANY = type("Readings", (list,), {})(range(10**5))
 TEXTS = {"x" * 200 + "… (201 characters)": "x" * 201, "<Signals.SIGINT: 2>": signal.SIGINT}
 NUMBERS = {"nan": float("nan"), "-inf": float("-inf"), str(2**99): 2**99, "int[99999 bits]": 2**99_998}
@@ -344,30 +328,6 @@ def test_a_full_disk_is_survived_and_told(path: Path) -> None:
         until(lambda: audit.dropped == 3)
         path.unlink()
     assert list(read(path)[0].values())[2:] == [3, "OSError: No space left on device"]
-
-
-FILLING = """
-import resource
-limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-audit = Audit(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-for number in range(20):
-    audit.record(call(number))
-until(lambda: audit.errors)
-resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-audit.record(call(20))
-audit.close()
-print(audit.written, audit.dropped)
-"""
-
-
-def test_a_disk_that_fills_up_within_a_line_loses_exactly_what_is_told(path: Path) -> None:
-    written, dropped = map(int, run(FILLING, path).split())
-    lines = path.read_bytes().splitlines()
-    (broken,) = [line for line in lines if not line.endswith(b"}")]
-    whole = [json.loads(line) for line in lines if line != broken]
-    assert numbers(whole) == [*range(written - 1), 20]
-    assert lost(whole) == dropped == 21 - written > 0
 
 
 def test_a_full_disk_is_logged_once_per_minute(path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,45 +1,22 @@
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from pzc import AgentClosed, CallTimeout, LockedBy, PeerLost, Protocol, Proxy, Server, attach, lock
+from pzc import (
+    AgentClosed,
+    PeerLost,
+    Protocol,
+    Proxy,
+    Server,
+)
 from pzc.agents.calling import bundles
-from pzc.protocol.errors import SerializeError
 
-from tests.contract.rigs.calling import KEY, TIMEOUT, ServerProcess, proxied, served
-
-
-class Notes:
-    """Notes what it was called with; the gate lets a test decide when a call ends."""
-
-    def __init__(self) -> None:
-        self.noted: list[Any] = []
-        self.entered, self.opened = threading.Event(), threading.Event()
-
-    def note(self, value: Any) -> Any:
-        self.noted.append(value)
-        return value
-
-    def wait(self) -> str:
-        self.entered.set()
-        assert self.opened.wait(TIMEOUT)
-        return "through"
-
-    def grow(self, size: int) -> bytes:
-        return bytes(size)
-
-    def fail(self, text: str) -> None:
-        raise ValueError(text)
-
-    def later(self, value: int) -> Future[int]:
-        future: Future[int] = Future()
-        threading.Thread(target=future.set_result, args=(value,)).start()
-        return future
+from tests.contract.calls.test_bundles import Notes, messages
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, served
 
 
 @pytest.fixture
@@ -72,201 +49,6 @@ def gathering(timings: Callable[..., None], proxy: Proxy, notes: Notes) -> Futur
     return future
 
 
-def messages(server: Server) -> int:
-    return server.counters["requests"]
-
-
-def test_calls_that_gather_go_as_one_message(
-    server: Server, proxy: Proxy, notes: Notes, gathering: Future[Any]
-) -> None:
-    before = messages(server)
-    futures = [proxy.note.future(number) for number in range(100)]
-    notes.opened.set()
-    assert [future.result(TIMEOUT) for future in (gathering, *futures)] == ["through", *range(100)]
-    assert messages(server) <= before + 3  # and signs of life
-
-
-def test_a_bundle_has_a_bound_and_the_rest_goes_in_the_next_ones(
-    server: Server, proxy: Proxy, notes: Notes, gathering: Future[Any], timings: Callable[..., None]
-) -> None:
-    timings(bundle_calls=10)
-    before = messages(server)
-    futures = [proxy.note.future(number) for number in range(100)]
-    notes.opened.set()
-    assert [future.result(TIMEOUT) for future in futures] == list(range(100))
-    assert messages(server) >= before + 10
-
-
-def test_a_lone_call_does_not_wait_for_others(
-    proxy: Proxy, server: Server, timings: Callable[..., None]
-) -> None:
-    timings(bundle_patience=2 * TIMEOUT)
-    for number in range(3):
-        before = messages(server)
-        assert proxy.note.future(number).result(TIMEOUT) == number
-        assert messages(server) == before + 1
-
-
-def test_arguments_that_are_changed_afterwards_are_sent_as_they_were(
-    proxy: Proxy, notes: Notes, gathering: Future[Any]
-) -> None:
-    values = [1]
-    future = proxy.note.future(values)
-    values.append(2)
-    notes.opened.set()
-    assert future.result(TIMEOUT) == [1]
-
-
-def test_what_cannot_be_expressed_is_told_at_once(proxy: Proxy, notes: Notes) -> None:
-    with pytest.raises(SerializeError):
-        proxy.note.future(threading.Lock())
-    assert proxy.note.future(1).result(TIMEOUT) == 1
-    assert notes.noted == [1]
-
-
-def test_a_call_that_is_cancelled_before_it_was_sent_never_is(
-    server: Server, proxy: Proxy, notes: Notes, gathering: Future[Any]
-) -> None:
-    cancelled, kept = proxy.note.future("cancelled"), proxy.note.future("kept")
-    assert cancelled.cancel()
-    notes.opened.set()
-    assert kept.result(TIMEOUT) == "kept"
-    assert notes.noted == ["kept"]
-    with pytest.raises(CancelledError):
-        cancelled.result(0)
-
-
-def test_a_call_that_waits_here_ends_with_its_timeout_and_never_runs(
-    proxy: Proxy, notes: Notes, gathering: Future[Any]
-) -> None:
-    late, kept = proxy.note.options(timeout=0.05).future("late"), proxy.note.future("kept")
-    with pytest.raises(CallTimeout, match=r"within 0\.05 s"):
-        late.result(TIMEOUT)
-    notes.opened.set()
-    assert kept.result(TIMEOUT) == "kept"
-    assert notes.noted == ["kept"]
-
-
-def test_a_call_that_was_sent_ends_with_its_own_timeout(proxy: Proxy, notes: Notes) -> None:
-    waits = proxy.wait.options(timeout=0.2).future()
-    longer = proxy.wait.future()
-    with pytest.raises(CallTimeout) as caught:
-        waits.result(TIMEOUT)
-    assert caught.value.call_id == waits.call_id
-    notes.opened.set()
-    assert longer.result(TIMEOUT) == "through"
-    assert attach(waits.call_id, protocol=Protocol(KEY)).result(TIMEOUT) == "through"
-
-
-def test_a_call_that_leaves_when_another_ends_unanswered_still_ends_with_its_own_timeout(
-    proxy: Proxy, notes: Notes, timings: Callable[..., None]
-) -> None:
-    timings(bundle_delay=2 * TIMEOUT)
-    timings(bundle_patience=2 * TIMEOUT)
-    unanswered = proxy.wait.options(timeout=0.2).future()
-    assert notes.entered.wait(TIMEOUT)
-    next_one = proxy.note.options(timeout=0.4).future("next")
-    proxy.note.options(timeout=4 * TIMEOUT).future("in the same bundle")
-    for each in (unanswered, next_one):
-        with pytest.raises(CallTimeout, match="within 0"):
-            each.result(TIMEOUT)
-    assert next_one.sent
-
-
-def test_a_bundle_that_nobody_answers_does_not_hold_up_the_next_one(
-    proxy: Proxy, server: Server, notes: Notes, timings: Callable[..., None]
-) -> None:
-    timings(bundle_delay=2 * TIMEOUT)
-    waits = proxy.wait.future()
-    assert notes.entered.wait(TIMEOUT)
-    before = messages(server)
-    noted = proxy.note.future(1)
-    pause = threading.Event()
-    for _ in range(int(TIMEOUT / 0.005)):
-        if messages(server) > before:
-            break
-        pause.wait(0.005)
-    assert messages(server) > before
-    notes.opened.set()
-    assert (waits.result(TIMEOUT), noted.result(TIMEOUT)) == ("through", 1)
-
-
-def test_calls_behind_a_slow_one_run_beside_it_when_the_lane_lets_them(notes: Notes) -> None:
-    with served(notes, concurrency=2) as (_, proxy):
-        waits = proxy.wait.future()
-        futures = [proxy.note.future(number) for number in range(50)]
-        assert [future.result(TIMEOUT) for future in futures] == list(range(50))
-        assert not waits.done()
-        notes.opened.set()
-        assert waits.result(TIMEOUT) == "through"
-
-
-def test_every_call_raises_its_own_exception(proxy: Proxy) -> None:
-    futures = [proxy.fail.future(str(number)) for number in range(50)]
-    for number, future in enumerate(futures):
-        error = future.exception(TIMEOUT)
-        assert (type(error), str(error)) == (ValueError, str(number))
-
-
-def test_futures_of_the_server_come_through_a_bundle(proxy: Proxy) -> None:
-    futures = [proxy.later.future(number) for number in range(50)]
-    assert [future.result(TIMEOUT) for future in futures] == list(range(50))
-
-
-def test_a_callback_that_ends_its_thread_costs_the_other_calls_nothing(
-    proxy: Proxy, notes: Notes, gathering: Future[Any]
-) -> None:
-    def leave(_: Future[Any]) -> None:
-        raise SystemExit
-
-    futures = [proxy.note.future(number) for number in range(3)]
-    futures[0].add_done_callback(leave)
-    notes.opened.set()
-    assert [future.result(TIMEOUT) for future in futures] == [0, 1, 2]
-
-
-def test_every_outcome_is_kept_by_the_id_of_its_call(proxy: Proxy) -> None:
-    futures = [proxy.note.future(number) for number in range(20)]
-    for future in futures:
-        future.result(TIMEOUT)
-    asked = [attach(future.call_id, protocol=Protocol(KEY)) for future in futures]
-    assert [future.result(TIMEOUT) for future in asked] == list(range(20))
-
-
-def test_too_many_calls_are_refused(
-    proxy: Proxy, notes: Notes, gathering: Future[Any], timings: Callable[..., None]
-) -> None:
-    timings(deferred_calls=4)
-    futures = [proxy.note.future(number) for number in range(4)]
-    with pytest.raises(PeerLost, match="4 deferred requests are already unanswered"):
-        futures.pop().result(TIMEOUT)
-    notes.opened.set()
-    assert [future.result(TIMEOUT) for future in futures] == [0, 1, 2]
-
-
-def test_calls_under_a_lock_rely_on_it_and_others_are_refused(server: Server, proxy: Proxy) -> None:
-    with (
-        proxied(server.rep_endpoint, protocol=Protocol(KEY, "json"), timeout=TIMEOUT) as other,
-        lock(proxy),
-    ):
-        mine = [proxy.note.future(number) for number in range(20)]
-        assert [future.result(TIMEOUT) for future in mine] == list(range(20))
-        for future in [other.note.future(number) for number in range(20)]:
-            with pytest.raises(LockedBy):
-                future.result(TIMEOUT)
-
-
-def test_a_lock_is_given_back_when_the_calls_under_it_are_over(proxy: Proxy, notes: Notes) -> None:
-    with lock(proxy):
-        waits = proxy.wait.future()
-        futures = [proxy.note.future(number) for number in range(5)]
-        assert futures.pop().cancel()
-        assert notes.entered.wait(TIMEOUT)
-        threading.Timer(0.05, notes.opened.set).start()
-    assert waits.done()
-    assert [future.result(TIMEOUT) for future in futures] == list(range(4))
-
-
 def test_a_server_that_takes_calls_one_by_one_gets_them_so(
     notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,20 +78,6 @@ def test_calls_end_when_their_agent_is_stopped(notes: Notes) -> None:
             with pytest.raises((AgentClosed, PeerLost)):
                 future.result(TIMEOUT)
         notes.opened.set()
-
-
-def test_calls_to_a_server_that_was_replaced_run_once_at_its_successor() -> None:
-    with (
-        ServerProcess("Gate") as first,
-        proxied(first.endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as proxy,
-    ):
-        assert proxy.count.future().result(TIMEOUT) == 1
-        first.kill()
-        with ServerProcess("Gate", first.endpoint):
-            futures = [proxy.count.future() for _ in range(50)]
-            assert sorted(future.result(TIMEOUT) for future in futures) == list(range(1, 51))
-            again = [proxy.count.future() for _ in range(50)]
-            assert sorted(future.result(TIMEOUT) for future in again) == list(range(51, 101))
 
 
 def test_nothing_is_expected_any_more_when_every_outcome_came_by_itself(

@@ -2,53 +2,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future
 from typing import Any
 
 import pytest
 
-from pzc import (
-    AgentClosed,
-    CallTimeout,
-    PeerLost,
-    Protocol,
-    Proxy,
-    Server,
-    close,
-)
+from pzc import Protocol, Proxy, Server
 from pzc.agents.serving.results import Results
 
-from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, proxied, served
-
-
-class Futures:
-    """Methods that return futures."""
-
-    def __init__(self) -> None:
-        self.later: Future[Any] = Future()
-
-    def ready(self, value: int) -> Future[int]:
-        future: Future[int] = Future()
-        future.set_result(value)
-        return future
-
-    def failed(self) -> Future[int]:
-        future: Future[int] = Future()
-        future.set_exception(ValueError("out of range"))
-        return future
-
-    def cancelled(self) -> Future[int]:
-        future: Future[int] = Future()
-        future.cancel()
-        return future
-
-    def unspeakable(self) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(threading.Lock())
-        return future
-
-    def wait(self) -> Future[Any]:
-        return self.later
+from tests.contract.calls.test_proxy_futures import Futures
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, served
 
 
 @pytest.fixture(params=["PZC01", "PZC00"])
@@ -61,51 +23,6 @@ def futures(request: pytest.FixtureRequest, beside_originals: None) -> Iterator[
         proxied(server.rep_endpoint, protocol=protocol, timeout=TIMEOUT) as proxy,
     ):
         yield target, proxy
-
-
-def test_five_hundred_futures_that_were_complete_when_returned_all_complete(
-    futures: tuple[Futures, Proxy],
-) -> None:
-    _, proxy = futures
-    found = [proxy.ready(number) for number in range(500)]
-    assert [future.result(TIMEOUT) for future in found] == list(range(500))
-
-
-def test_futures_of_calls_that_are_not_waited_for_complete_too(futures: tuple[Futures, Proxy]) -> None:
-    _, proxy = futures
-    found = [proxy.ready.future(number) for number in range(500)]
-    assert [future.result(TIMEOUT) for future in found] == list(range(500))
-
-
-def test_a_future_that_raised_raises_here(futures: tuple[Futures, Proxy]) -> None:
-    with pytest.raises(ValueError, match="out of range"):
-        futures[1].failed().result(TIMEOUT)
-
-
-def test_a_cancelled_future_is_cancelled_here(futures: tuple[Futures, Proxy]) -> None:
-    with pytest.raises(CancelledError):
-        futures[1].cancelled().result(TIMEOUT)
-
-
-def test_a_result_that_cannot_be_sent_raises_here(futures: tuple[Futures, Proxy]) -> None:
-    with pytest.raises(TypeError, match=r"cannot express this content|only values are copied"):
-        futures[1].unspeakable().result(TIMEOUT)
-
-
-def test_a_future_that_completes_later_completes_here(futures: tuple[Futures, Proxy]) -> None:
-    target, proxy = futures
-    future = proxy.wait()
-    assert not future.done()
-    target.later.set_result(7)
-    assert future.result(TIMEOUT) == 7
-
-
-def test_a_future_that_fails_later_fails_here(futures: tuple[Futures, Proxy]) -> None:
-    target, proxy = futures
-    future = proxy.wait()
-    target.later.set_exception(ValueError("late"))
-    with pytest.raises(ValueError, match="late"):
-        future.result(TIMEOUT)
 
 
 def test_a_future_outlives_the_servers_patience_with_one_question(
@@ -127,19 +44,3 @@ def test_a_future_outlives_the_servers_patience_with_one_question(
             assert asked.acquire(timeout=TIMEOUT)
         target.later.set_result(7)
         assert future.result(TIMEOUT) == 7
-
-
-def test_a_future_of_a_proxy_that_is_closed_ends(futures: tuple[Futures, Proxy]) -> None:
-    _, proxy = futures
-    future = proxy.wait()
-    close(proxy)
-    with pytest.raises((AgentClosed, PeerLost)):
-        future.result(TIMEOUT)
-
-
-def test_a_call_that_is_not_waited_for_ends_with_its_timeout() -> None:
-    gate = Gate()
-    with served(gate, timeout=0.2) as (_, proxy):
-        with pytest.raises(CallTimeout):
-            proxy.wait.future().result(TIMEOUT)
-        gate.opened.set()

@@ -1,17 +1,9 @@
 from __future__ import annotations
 
-import json
-import os
-import pickle
-import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
-from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-import zmq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,28 +13,15 @@ from pzc import (
     FrameError,
     Protocol,
     ReplayedMessage,
-    SerializerRefused,
     Server,
     SignatureError,
-    VersionError,
 )
 from pzc.agents.messages import read_refusal
 from pzc.protocol.frames import Kind
 
-from tests.contract.rigs.calling import KEY, TIMEOUT, Frames, Gate, Middle, RawPeer, counts, in_thread, lines
+from tests.contract.calls.test_responder import SENDER, _Shared, request_for, still_answers
+from tests.contract.rigs.calling import KEY, Frames, Gate, RawPeer, counts
 from tests.effort import many
-
-SENDER = "0123456789abcdef" * 2
-
-
-class Creates:
-    """Unpickling it creates a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (str(self.path),)
 
 
 @pytest.fixture(params=["", KEY], ids=["unsigned", "signed"])
@@ -60,12 +39,6 @@ def agent(key: str) -> Iterator[Agent]:
 def peer(agent: Agent) -> Iterator[RawPeer]:
     with RawPeer(agent.rep_endpoint) as made:
         yield made
-
-
-def request_for(agent: Agent, content: object, key: str = "", **options: Any) -> Frames:
-    """A request to an agent as another agent would send it."""
-    options = {"receiver": agent.agent_id, **options}
-    return [bytes(frame) for frame in Protocol(key).encode(SENDER, "", content, **options)]
 
 
 def signed_bytes(agent: Agent, serializer: str, raw: bytes, key: str = "") -> Frames:
@@ -90,42 +63,10 @@ def refusal_in(frames: Frames, key: str = "") -> Exception | None:
     return read_refusal(protocol.content(envelope))
 
 
-def still_answers(agent: Agent, key: str = "") -> None:
-    with Agent(protocol=Protocol(key, "json")) as client:
-        assert client.request(agent.rep_endpoint, "ping", TIMEOUT) == "pong"
-
-
 def test_a_valid_request_of_a_plain_req_socket_is_answered(agent: Agent, peer: RawPeer, key: str) -> None:
     reply = peer.ask(request_for(agent, 7, key))
     protocol = Protocol(key)
     assert protocol.content(protocol.open(reply, Kind.REPLY, receiver=SENDER)) == 7
-
-
-def test_a_reply_echoes_the_id_of_its_request(agent: Agent, peer: RawPeer, key: str) -> None:
-    request = request_for(agent, 7, key)
-    assert peer.ask(request)[3] == request[3]
-
-
-@pytest.mark.parametrize(
-    "frames",
-    [
-        [b""], [b"", b""], [b"junk"], [b""] * 5, [b"\xff"] * 5, [b"x"] * 4, [b"x"] * 6, [b"x"] * 200,
-        [b"PZC01+" + b"x" * 70_000 + b"++0+", b"json", b"1", b"i", b"\0"],
-        [b"PZC01+a++0+", b"pickle", b"1", b"\xff", b"\0"], [b"PZC01+a", b"json", b"1", b"i", b"\0"],
-        [b"PZC01+", b"", b"", b"", b""], [b"PZC01++++", b"", b"", b"", b""], [b"PZC01+\xff\xfe++0+", b"", b"", b"", b""],
-        [b"PZC02+a++0+", b"json", b"1", b"i", b"\0"], [b"PZC00+a", b"json", b"1", b"i", b""],
-        [b"PZC00+a+", b"json", b"1", b"i", b"x"], [b"PZC00+a+b", b"pickle99", b"1", b"urn:uuid:1", b""],
-        [b"PZC00+a+" + b"t" * 2040, b"json", b"1", b"i", b""], [b"PZC00+\xff+", b"json", b"1", b"i", b""],
-        [b"PZC01+a++0+", b"j" * 40, b"1", b"i", b"\0"], [b"PZC01+a++0+", b"json", b"1", b"i" * 200, b"\0"],
-        [b"PZC01+a++0+", b"json", b"1", b"i", b"\7" * 600],
-    ],
-)  # fmt: skip
-def test_whatever_it_sends_a_plain_req_socket_gets_exactly_one_reply(
-    agent: Agent, peer: RawPeer, key: str, frames: Frames
-) -> None:
-    assert len(peer.ask(frames)) == 5
-    assert not peer.socket.poll(20)
-    still_answers(agent, key)
 
 
 HEADERS = st.one_of(
@@ -144,21 +85,6 @@ def test_random_frames_are_each_answered_once_and_counted(messages: list[tuple[b
         for frames in messages:
             assert len(peer.ask(list(frames))) == 5
         assert counts(agent)["requests"] == before + len(messages)
-
-
-class _Shared:
-    """One agent for all examples of a property: hundreds would not end in time."""
-
-    kept: ClassVar[list[tuple[Agent, RawPeer]]] = []
-
-    def __enter__(self) -> tuple[Agent, RawPeer]:
-        if not self.kept:
-            agent = Agent()
-            self.kept.append((agent, RawPeer(agent.rep_endpoint)))
-        return self.kept[0]
-
-    def __exit__(self, *exc: object) -> None:
-        return None
 
 
 @pytest.fixture(autouse=True)
@@ -181,22 +107,6 @@ def test_refusals_say_what_was_wrong_and_are_counted_by_their_class(
     assert (found["refused_FrameError"], found["refused_SignatureError"]) == (1, 1)
 
 
-def test_another_version_is_answered_with_the_originals_empty_reply(agent: Agent, peer: RawPeer) -> None:
-    reply = peer.ask([b"PZC07+a+", b"json", b"1", b"i", b""])
-    assert reply[0] == f"PZC00+{agent.rep_endpoint}+".encode()
-    assert pickle.loads(reply[2]) == ""
-    assert counts(agent)["refused_VersionError"] == 1
-
-
-def test_a_dialect_that_is_not_accepted_is_refused_and_told(key: str) -> None:
-    with (
-        Agent(protocol=Protocol(key, accept=["PZC00"])) as agent,
-        Agent(protocol=Protocol(key, accept=["PZC01"])) as client,
-        pytest.raises(VersionError, match="answered in PZC00, which this side does not accept"),
-    ):
-        client.request(agent.rep_endpoint, 7, timeout=600.0)
-
-
 @pytest.mark.parametrize("serializer", ["json", "pickle", "msgpack", "buffers"])
 def test_an_authenticated_request_of_garbage_gets_an_error_reply(
     agent: Agent, peer: RawPeer, key: str, serializer: str
@@ -205,59 +115,6 @@ def test_an_authenticated_request_of_garbage_gets_an_error_reply(
         error = refusal_in(peer.ask(signed_bytes(agent, serializer, raw, key)), key)
         assert isinstance(error, DecodeError), raw[:10]
     still_answers(agent, key)
-
-
-@pytest.mark.parametrize(
-    "content", [("PSMessage", "exec"), ("PSMessage", 7, {}), ["PSMessage"] * 3, {"pzc": "x"}, {"pzc": []}]
-)
-def test_an_authenticated_request_of_no_known_form_is_content_like_any_other(
-    agent: Agent, key: str, content: Any
-) -> None:
-    with Agent(protocol=Protocol(key)) as client:
-        assert client.request(agent.rep_endpoint, content) == content
-
-
-@pytest.mark.usefixtures("beside_originals")
-def test_a_reply_that_its_serializer_cannot_express_becomes_an_error_reply(key: str) -> None:
-    class Unspeakable(Agent):
-        def on_request(self, sender: str, topic: str, content: Any, msgid: str) -> Any:
-            return threading.Lock()
-
-    for serializer in ("pickle", "json", "msgpack", "buffers"):
-        for dialect in ("PZC01", "PZC00"):
-            protocol = Protocol(key, serializer, dialect=dialect)
-            with Unspeakable(protocol=Protocol(key)) as agent, Agent(protocol=protocol) as client:
-                message, action, _ = client.request(agent.rep_endpoint, 7, TIMEOUT)
-            assert (message, action) == ("PSMessage", "raise")
-
-
-def test_a_reply_whose_sender_has_gone_is_counted() -> None:
-    gate = Gate()
-    with Server(gate) as server:
-        with RawPeer(server.rep_endpoint) as peer:
-            request = ("PSMessage", "exec", {"name": "wait", "method": "__call__"})
-            peer.socket.send_multipart(request_for(server, request))
-            assert gate.entered.wait(TIMEOUT)
-        still_answers(server)
-        gate.opened.set()
-        still_answers(server)
-        assert counts(server)["replies_lost"] == 1
-
-
-def test_a_message_without_envelope_is_counted_and_dropped() -> None:
-    with Agent() as agent, RawPeer(agent.rep_endpoint, zmq.DEALER) as peer:
-        peer.socket.send_multipart([b"a", b"b"])
-        peer.ask([b"", *request_for(agent, 7)])
-        assert counts(agent)["requests_without_envelope"] == 1
-
-
-def test_a_request_through_proxies_of_zmq_finds_its_way_back() -> None:
-    with (
-        Agent() as agent,
-        Middle(agent.rep_endpoint, lambda *message: [message[2]]) as middle,
-        Agent() as client,
-    ):
-        assert client.request(middle.endpoint, 7, TIMEOUT) == 7
 
 
 @pytest.mark.parametrize("key", [""], ids=["unsigned"])
@@ -273,57 +130,6 @@ def test_nothing_but_a_handshake_is_answered_without_the_receivers_id(
     error = refusal_in(peer.ask(request_for(agent, content, key, receiver="")), key)
     assert isinstance(error, SignatureError)
     assert not agent.join(0.2)
-
-
-def test_a_json_only_agent_runs_nothing_that_a_pickle_asks_for(tmp_path: Path, key: str) -> None:
-    trap = tmp_path / "created"
-    with (
-        Agent(protocol=Protocol(key, "json")) as agent,
-        Agent(protocol=Protocol(key, "pickle")) as client,
-    ):
-        with pytest.raises(SerializerRefused, match="serializer 'pickle' is not accepted here"):
-            client.request(agent.rep_endpoint, Creates(trap), TIMEOUT)
-        assert not trap.exists()
-        assert counts(agent)["refused_SerializerRefused"] == 1
-        still_answers(agent, key)
-
-
-@pytest.mark.parametrize("serializer", ["pickle", "pickle0", "pickle2", "buffers"])
-@pytest.mark.parametrize("padding", [0, 100_000], ids=["small", "large"])
-def test_an_agent_without_key_runs_nothing_that_a_pickle_asks_for(
-    tmp_path: Path, serializer: str, padding: int
-) -> None:
-    trap = tmp_path / "created"
-    with Agent() as agent, Agent(protocol=Protocol("", serializer)) as client:
-        with pytest.raises(SerializerRefused, match="unsigned pickle"):
-            client.request(agent.rep_endpoint, [b"x" * padding, Creates(trap)], TIMEOUT)
-        assert not trap.exists()
-        still_answers(agent)
-
-
-def test_the_notifications_of_a_json_only_agent_reach_a_subscriber_that_sends_pickle(key: str) -> None:
-    with Agent(protocol=Protocol(key, "json")) as agent, Agent(protocol=Protocol(key, "pickle")) as client:
-        subscription = client.subscribe(agent.rep_endpoint, "t")
-        agent.publish("t", 7)
-        assert subscription.recv(TIMEOUT).content == 7
-
-
-def test_an_agent_without_key_refuses_such_a_pickle_from_an_original_peer_too(tmp_path: Path) -> None:
-    trap = tmp_path / "created"
-    with Agent() as agent, RawPeer(agent.rep_endpoint) as peer:
-        reply = peer.ask(
-            [b"PZC00+tcp://x:1+", b"pickle2", pickle.dumps(Creates(trap), 2), b"urn:uuid:1", b""]
-        )
-        assert pickle.loads(reply[2]) == ""
-        assert not trap.exists()
-        still_answers(agent)
-
-
-def test_the_trap_of_these_tests_works(tmp_path: Path) -> None:
-    trap = tmp_path / "created"
-    pickle.loads(pickle.dumps(Creates(trap)))
-    assert trap.exists()
-    assert lines(tmp_path / "missing") == []
 
 
 @pytest.mark.usefixtures("beside_originals")
@@ -354,30 +160,6 @@ def test_a_captured_request_sent_to_another_server_of_the_same_key_is_refused() 
         assert counts(other)["refused_SignatureError"] == 1
 
 
-def test_a_reply_reflected_as_a_request_is_refused() -> None:
-    with Agent(protocol=Protocol(KEY)) as agent, RawPeer(agent.rep_endpoint) as peer:
-        reply = peer.ask(request_for(agent, "stop", KEY, receiver=agent.agent_id + "x"))
-        peer.ask(reply)
-        assert counts(agent)["refused_FrameError"] == 1
-
-
 def test_an_array_as_content_of_a_handshake_is_no_problem() -> None:
     with Agent() as agent, RawPeer(agent.rep_endpoint) as peer:
         assert isinstance(refusal_in(peer.ask(request_for(agent, np.arange(3), receiver=""))), SignatureError)
-
-
-def test_statistics_can_be_sent() -> None:
-    with Agent() as agent, RawPeer(agent.rep_endpoint) as peer:
-        peer.ask([b"junk"])
-        assert json.loads(json.dumps(agent.statistics()))["counts"]["refused_FrameError"] == 1
-
-
-def test_a_future_is_no_answer_of_a_plain_agent_but_an_error_reply() -> None:
-    class Lazy(Agent):
-        def on_request(self, sender: str, topic: str, content: Any, msgid: str) -> Any:
-            return Future()
-
-    with Lazy() as agent, Agent() as client:
-        thread, outcome = in_thread(lambda: client.request(agent.rep_endpoint, 7, TIMEOUT))
-        thread.join(TIMEOUT)
-        assert outcome[0][1] == "raise"

@@ -2,55 +2,19 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import subprocess
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 
 import pzc
-from pzc import Signal
-from pzc.agents.stubs.stubs import stubs
+from pzc import stubs
 
+from tests.contract.calls.test_stubs_checked import Scope
 from tests.contract.rigs.calling import served
-
-
-class Scope:
-    """What the stub of the last tests is written of."""
-
-    settings: dict[str, float]
-
-    def __init__(self) -> None:
-        self.settings = {"slew": 0.5}
-        self.label = "bench"
-        self.triggered = Signal()
-
-    @property
-    def level(self) -> float:
-        """Trigger level in volts."""
-        return 0.0
-
-    @level.setter
-    def level(self, value: float) -> None: ...
-
-    @property
-    def serial(self) -> str:
-        return "4711"
-
-    def trace(self, count: int, /, start: int = 0, *, average: bool = False) -> npt.NDArray[np.float64]:
-        """The last samples."""
-        return np.zeros(count)
-
-    def frames(self, count: int = 3) -> Iterator[int]:
-        yield from range(count)
-
 
 RIGHT = """
 from __future__ import annotations
@@ -149,19 +113,3 @@ def test_a_type_checker_finds_every_misuse_of_the_instrument(tmp_path: Path) -> 
     lines = {diagnostic["range"]["start"]["line"] for diagnostic in told["generalDiagnostics"]}
     first = WRONG.splitlines().index("scope.levle")
     assert lines == set(range(first, len(WRONG.splitlines())))
-
-
-def test_the_stub_has_the_name_and_the_members_of_what_is_served() -> None:
-    with served(Scope()) as (server, proxy):
-        (found,) = [node for node in ast.parse(stubs(proxy)).body if isinstance(node, ast.ClassDef)]
-        assert (found.name, ast.get_docstring(found)) == (
-            "Scope",
-            f"Scope as {server.rep_endpoint} serves it.",
-        )
-
-
-def test_a_remote_method_has_the_signature_of_the_real_one() -> None:
-    with served(Scope()) as (_, proxy):
-        assert str(inspect.signature(proxy.trace)) == (
-            "(count: int, /, start: int = 0, *, average: bool = False) -> npt.NDArray[np.float64]"
-        )

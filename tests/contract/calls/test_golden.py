@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from pzc import Protocol
 
-GOLDEN = Path(__file__).resolve().parents[2].parent / "shared" / "golden"
+from tests.contract.acceptance import acceptance
+
+GOLDEN = Path(__file__).resolve().parents[3].parent / "shared" / "golden"
 FILES = sorted(GOLDEN.glob("*.json"))
 ENTRIES: dict[str, dict[str, Any]] = {
     f"{path.stem}-{index}": entry
@@ -128,6 +130,7 @@ topics = st.text(st.sampled_from("a+é") | st.characters(exclude_categories=["Cs
 msgids = st.uuids(version=4).map(lambda value: value.urn)
 
 
+@acceptance("P1")
 @given(keys, senders, topics, rich, msgids)
 def test_pickle2_frames_equal_an_independent_reference(
     key: str, sender: str, topic: str, content: object, msgid: str
@@ -138,6 +141,7 @@ def test_pickle2_frames_equal_an_independent_reference(
     assert protocol.parse(frames, sender, msgid) == (sender, topic, content, msgid)
 
 
+@acceptance("P1")
 @given(keys, senders, topics, plain, msgids)
 def test_json_frames_equal_an_independent_reference(
     key: str, sender: str, topic: str, content: object, msgid: str

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Protocol, Proxy, aio, close
-from pzc.agents.calling.locking import lock
-from pzc.protocol.errors import LockedBy
+from pzc import LockedBy, Protocol, Proxy, aio, close, lock
 
 from tests.contract.rigs.benches import Bench, bench_served, proxy_of, reached, run
 from tests.contract.rigs.calling import KEY, TIMEOUT

@@ -12,17 +12,9 @@ from typing import Any
 
 import pytest
 
-from pzc import (
-    Agent,
-    CallTimeout,
-    PeerLost,
-    Protocol,
-    ProtocolError,
-    Proxy,
-    Server,
-    SignatureError,
-)
+from pzc import Agent, CallTimeout, PeerLost, Protocol, ProtocolError, Proxy, Server, SignatureError
 
+from tests.contract.acceptance import acceptance
 from tests.contract.rigs.calling import (
     KEY,
     TIMEOUT,
@@ -70,6 +62,7 @@ def timed_failure(function: Any) -> tuple[float, BaseException | None]:
     return time.monotonic() - begin, None
 
 
+@acceptance("P3")
 @pytest.mark.usefixtures("beside_originals")
 @pytest.mark.parametrize("way", ["PZC01 auto", "PZC01 unix", "PZC01 tcp", "PZC00 tcp"])
 def test_a_server_killed_in_a_call_is_an_error_in_time_and_the_proxy_works_after_its_restart(
@@ -94,6 +87,7 @@ def test_a_server_killed_in_a_call_is_an_error_in_time_and_the_proxy_works_after
     logger.info("seconds until the error: %s", seconds)
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
 def test_a_server_killed_in_a_call_of_a_long_timeout_is_an_error_after_three_seconds(
     started: str, transport: str
@@ -161,13 +155,13 @@ def test_a_proxy_follows_its_server_through_restarts(dialect: str) -> None:
 
 def test_a_frozen_server_times_out_and_answers_again_after_it_thawed(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    with ServerProcess() as server, proxied(server.endpoint, timeout=0.3, protocol=signed()) as proxy:
+    with ServerProcess() as server, proxied(server.endpoint, timeout=TIMEOUT, protocol=signed()) as proxy:
+        hasty = proxy.write.options(timeout=0.3)
         server.freeze()
-        seconds, error = timed_failure(lambda: proxy.write(str(notes), "frozen"))
+        seconds, error = timed_failure(lambda: hasty(str(notes), "frozen"))
         assert isinstance(error, LOST)
         assert seconds < 2
         server.thaw()
-        proxy._proxy_remote.timeout = TIMEOUT
         assert proxy.write(str(notes), "thawed") == "thawed"
         assert lines(notes).count("thawed") == 1
         assert lines(notes).count("frozen") <= 1
@@ -182,20 +176,20 @@ def test_what_a_gone_server_did_not_execute_is_not_executed_by_the_next_one(
     notes = tmp_path / "notes"
     with (
         ServerProcess() as server,
-        proxied(server.endpoint, timeout=0.3, protocol=signed(dialect)) as proxy,
+        proxied(server.endpoint, timeout=TIMEOUT, protocol=signed(dialect)) as proxy,
     ):
         write = proxy.write
+        hasty = write.options(timeout=0.3)
         if how == "frozen":
             server.freeze()
         else:
             server.kill()
         with pytest.raises(LOST):
-            write.future(str(notes), "stale future").result(TIMEOUT)
+            hasty.future(str(notes), "stale future").result(TIMEOUT)
         with pytest.raises(LOST):
-            write(str(notes), "stale call")
+            hasty(str(notes), "stale call")
         server.kill()
         with ServerProcess(rep=server.endpoint):
-            proxy._proxy_remote.timeout = TIMEOUT
             write(str(notes), "new call")
             write.future(str(notes), "new future").result(TIMEOUT)
         assert lines(notes) == ["new call", "new future"]
@@ -292,6 +286,7 @@ def test_a_refusal_by_another_server_of_the_same_key_does_not_make_the_call_run_
         assert (gate.calls, other_gate.calls) == (1, 0)
 
 
+@acceptance("P6")
 def test_a_captured_request_is_refused_and_counted() -> None:
     gate = Gate()
     with Server(gate, protocol=signed()) as server:

@@ -5,12 +5,9 @@ import sys
 
 import pytest
 
-from pzc import (
-    Agent,
-    AgentClosed,
-)
+from pzc import Agent, AgentClosed
 
-from tests.agents.test_agent_requests import Gated
+from tests.contract.calls.test_agent_requests import Gated
 from tests.contract.rigs.calling import TIMEOUT, in_thread, run_in_fork
 
 

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from pzc import (
+    CallTimeout,
+    LocalProtocolError,
+    Proxy,
+    Refused,
+    Server,
+    Signal,
+    batch,
+    lock,
+)
+
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, in_thread, proxied, served
+
+
+class Bench:
+    """Notes the order of what was done with it."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.notes = {"a": 1}
+        self.changed = Signal()
+        self.limit = 5.0
+        self._x = 0
+
+    @property
+    def x(self) -> int:
+        """A position."""
+        self.done.append("get x")
+        return self._x
+
+    @x.setter
+    def x(self, value: int) -> None:
+        self.done.append(f"set x {value}")
+        self._x = value
+
+    def move(self, by: int, *, times: int = 1) -> int:
+        self.done.append(f"move {by} x {times}")
+        self._x += by * times
+        return self._x
+
+    def fail(self) -> None:
+        raise ValueError("out of range")
+
+    def later(self) -> Future[int]:
+        return Future()
+
+    def history(self) -> list[str]:
+        return list(self.done)
+
+
+@pytest.fixture(params=["", KEY], ids=["unsigned", "signed"])
+def bench(request: pytest.FixtureRequest) -> Iterator[tuple[Server, Proxy]]:
+    with served(Bench(), key=request.param) as pair:
+        yield pair
+
+
+def test_a_batch_runs_in_order_and_gives_what_each_call_gave(bench: tuple[Server, Proxy]) -> None:
+    _, proxy = bench
+    with batch(proxy) as b:
+        b.x
+        b.x = 3
+        b.move(2, times=2)
+        b.limit
+        b.x
+    assert b.results == [0, None, 7, 5.0, 7]
+    assert proxy.history() == ["get x", "set x 3", "move 2 x 2", "get x"]
+
+
+def test_nothing_runs_before_the_block_ends_and_everything_gives_none(bench: tuple[Server, Proxy]) -> None:
+    _, proxy = bench
+    with batch(proxy) as b:
+        assert b.x is None
+        assert b.move(1) is None
+        assert b.results == []
+        assert proxy.history() == []
+    assert b.results == [0, 1]
+
+
+def test_a_method_that_is_named_but_not_called_is_not_recorded(bench: tuple[Server, Proxy]) -> None:
+    with batch(bench[1]) as b:
+        b.move
+        b.move(1)
+    assert b.results == [1]
+
+
+def test_a_batch_works_on_mappings_and_signals(bench: tuple[Server, Proxy]) -> None:
+    _, proxy = bench
+    with batch(proxy) as b:
+        b.notes["b"] = 2
+        b.notes["b"]
+        b.notes.get("c", 3)
+        del b.notes["a"]
+        b.notes.copy()
+        b.changed.emit(1)
+    assert b.results == [None, 2, 3, None, {"b": 2}, None]
+    with pytest.raises(AttributeError, match=r"cannot record notes\.pop"), batch(proxy) as b:
+        b.notes.pop("b")
+    with pytest.raises(TypeError, match=r"use notes\.copy"), batch(proxy) as b:
+        list(b.notes)
+
+
+def test_what_cannot_be_kept_for_a_batch_fails_in_its_place(bench: tuple[Server, Proxy]) -> None:
+    with pytest.raises(Refused, match="by itself"), batch(bench[1]) as b:
+        b.later()
+
+
+def test_a_block_that_raises_sends_nothing(bench: tuple[Server, Proxy]) -> None:
+    _, proxy = bench
+    b = batch(proxy)
+    b.move(1)
+    with pytest.raises(KeyError, match="mine"), b:
+        raise KeyError("mine")
+    assert b.results == []
+    assert proxy.history() == []
+
+
+def test_an_empty_batch_sends_nothing() -> None:
+    with served(Bench()) as (server, proxy):
+        with batch(proxy) as b:
+            server.stop()
+        assert b.results == []
+
+
+def test_a_batch_is_over_after_its_block(bench: tuple[Server, Proxy]) -> None:
+    with batch(bench[1]) as b:
+        b.x
+    with pytest.raises(LocalProtocolError, match="begin another"):
+        b.x
+    assert b.results == [0]
+
+
+def test_a_batch_names_the_members_of_its_object(bench: tuple[Server, Proxy]) -> None:
+    assert {"x", "move", "results"} <= set(dir(batch(bench[1])))
+
+
+def test_no_other_call_runs_in_between() -> None:
+    gate = Gate()
+    with served(gate) as (server, proxy), proxied(server.rep_endpoint, timeout=TIMEOUT) as other:
+
+        def together() -> list[Any]:
+            with batch(proxy) as b:
+                b.wait()
+                b.count()
+            return b.results
+
+        thread, outcome = in_thread(together)
+        assert gate.entered.wait(TIMEOUT)
+        counted = other.count.future()
+        gate.opened.set()
+        thread.join(TIMEOUT)
+        assert outcome == [["through", 2]]
+        assert counted.result(TIMEOUT) == 3
+
+
+def test_a_batch_has_one_timeout() -> None:
+    gate = Gate()
+    with served(gate) as (_, proxy):
+        with pytest.raises(CallTimeout), batch(proxy, timeout=0.1) as b:
+            b.wait()
+        gate.opened.set()
+
+
+def test_a_batch_of_the_holder_of_the_lock_runs(bench: tuple[Server, Proxy]) -> None:
+    _, proxy = bench
+    with lock(proxy):
+        with batch(proxy) as b:
+            b.move(1)
+        assert b.results == [1]
+
+
+def test_more_calls_than_a_batch_may_have_are_refused_where_they_are_written(
+    bench: tuple[Server, Proxy], timings: Callable[..., None]
+) -> None:
+    _, proxy = bench
+    timings(batch_calls=2)
+    recorded = batch(proxy)
+    recorded.move(1)
+    recorded.move(1)
+    with pytest.raises(LocalProtocolError, match="at most 2 calls; nothing was sent"):
+        recorded.move(1)
+    assert proxy.history() == []

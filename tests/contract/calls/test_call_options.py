@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import threading
+from concurrent.futures import CancelledError
+from typing import Any
+
+import pytest
+
+from pzc import CallFuture, CallTimeout, ConfigError, Protocol, Proxy, Refused, idempotent
+
+from tests.contract.rigs import original
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, Instrument, in_thread, proxied, served
+
+
+class Counter:
+    """Counts what reached it."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.came = threading.Semaphore(0)
+
+    def note(self, value: Any = None) -> int:
+        self.calls.append(value)
+        self.came.release()
+        return len(self.calls)
+
+    @idempotent
+    def read(self) -> int:
+        return len(self.calls)
+
+    def fail(self) -> None:
+        self.came.release()
+        raise ValueError("out of range")
+
+
+def test_options_leave_the_attribute_that_they_came_from_alone() -> None:
+    gate = Gate()
+    with served(gate) as (_, proxy):
+        with pytest.raises(CallTimeout):
+            proxy.wait.options(timeout=0.1)()
+        thread, outcome = in_thread(lambda: proxy.wait.options(timeout=TIMEOUT).options()())
+        gate.opened.set()
+        thread.join(TIMEOUT)
+        assert outcome == ["through"]
+
+
+def test_options_hold_for_every_kind_of_call_and_for_items() -> None:
+    gate = Gate()
+    with served(gate) as (_, proxy):
+        with pytest.raises(CallTimeout):
+            proxy.wait.options(timeout=0.1).future().result(TIMEOUT)
+        gate.opened.set()
+    with served(Instrument()) as (_, psu):
+        assert psu.calibration.options(timeout=TIMEOUT)[1] == 2
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_a_timeout_that_cannot_be_used_is_refused(seconds: float) -> None:
+    with served(Instrument()) as (server, psu):
+        with pytest.raises(ConfigError, match="positive number of seconds"):
+            psu.ramp.options(timeout=seconds)
+        with pytest.raises(ConfigError, match="positive number of seconds"):
+            Proxy(server.rep_endpoint, timeout=seconds)
+
+
+def test_a_transport_that_does_not_exist_is_refused() -> None:
+    with served(Instrument()) as (server, psu):
+        with pytest.raises(ConfigError, match="auto, inproc, unix, tcp"):
+            psu.ramp.options(transport="pigeon")
+        with pytest.raises(ConfigError, match="auto, inproc, unix, tcp"):
+            Proxy(server.rep_endpoint, transport="pigeon")
+
+
+def test_a_call_that_timed_out_says_its_id() -> None:
+    gate = Gate()
+    with served(gate) as (server, proxy):
+        with pytest.raises(CallTimeout) as caught:
+            proxy.wait.options(timeout=0.1)()
+        gate.opened.set()
+        assert caught.value.call_id.startswith("urn:uuid:")
+        assert caught.value.call_id.endswith(f"@{server.rep_endpoint}")
+
+
+def test_a_future_that_timed_out_says_its_id() -> None:
+    gate = Gate()
+    with served(gate) as (_, proxy):
+        future = proxy.wait.options(timeout=0.1).future()
+        with pytest.raises(CallTimeout) as caught:
+            future.result(TIMEOUT)
+        gate.opened.set()
+        assert caught.value.call_id == future.call_id
+
+
+def test_a_one_way_call_runs_and_gives_nothing() -> None:
+    counter = Counter()
+    with served(counter, key=KEY) as (_, proxy):
+        assert proxy.note.oneway("x") is None
+        assert counter.came.acquire(timeout=TIMEOUT)
+        assert counter.calls == ["x"]
+
+
+def test_one_way_calls_of_a_thread_keep_their_order_among_its_other_calls() -> None:
+    counter = Counter()
+    with served(counter) as (_, proxy):
+        for number in range(50):
+            proxy.note.oneway(number)
+        for _ in range(50):
+            assert counter.came.acquire(timeout=TIMEOUT)
+        assert counter.calls == list(range(50))
+
+
+def test_a_one_way_call_that_raises_disturbs_nothing() -> None:
+    counter = Counter()
+    with served(counter) as (_, proxy):
+        proxy.fail.oneway()
+        assert counter.came.acquire(timeout=TIMEOUT)
+        assert proxy.note() == 1
+
+
+def test_a_future_that_is_done_cannot_be_cancelled() -> None:
+    with served(Instrument()) as (_, psu):
+        future = psu.ramp.future(2)
+        assert future.result(TIMEOUT) == 4
+        assert not future.cancel()
+        assert future.result(0) == 4
+
+
+def test_futures_that_are_cancelled_while_their_answers_come_end_either_way() -> None:
+    with served(Instrument()) as (_, psu):
+        for number in range(200):
+            future = psu.ramp.future(number)
+            if future.cancel():
+                with pytest.raises(CancelledError):
+                    future.result(0)
+            else:
+                assert future.result(0) == 2 * number
+
+
+def test_a_future_of_a_method_that_returned_one_can_be_cancelled() -> None:
+    class Never:
+        def never(self) -> Any:
+            from concurrent.futures import Future
+
+            return Future()
+
+    with served(Never()) as (_, proxy):
+        future = proxy.never()
+        assert isinstance(future, CallFuture)
+        assert future.cancel()
+        assert future.cancelled()
+
+
+@pytest.mark.usefixtures("beside_originals")
+def test_an_original_pizco_gets_a_timeout_and_refuses_the_rest() -> None:
+    key = KEY.encode()
+    with (
+        original.Server(key, original.invented(key)) as server,
+        proxied(server.endpoint, timeout=TIMEOUT, protocol=Protocol(KEY, "pickle2")) as psu,
+    ):
+        assert psu.ramp.options(timeout=TIMEOUT)(2) == 4
+        for attempt in (
+            lambda: psu.ramp.oneway(2),
+            lambda: psu.ramp.options(idempotent=True),
+            lambda: psu.ramp.options(transport="unix"),
+        ):
+            with pytest.raises(Refused, match="an original Pizco cannot"):
+                attempt()

@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from pzc import Agent, Protocol, Server
+
+from tests.contract.rigs.calling import KEY, TIMEOUT
+from tests.contract.rigs.turns import turns
+
+
+class Source:
+    """Generators that tell how far they ran and that they were closed."""
+
+    def __init__(self) -> None:
+        self.made: list[int] = []
+        self.closed = threading.Event()
+        self.entered = threading.Event()
+        self.opened = threading.Event()
+        self.threads: set[str] = set()
+
+    def count(self, stop: int = 1_000_000) -> Iterator[int]:
+        try:
+            for number in range(stop):
+                self.made.append(number)
+                yield number
+        finally:
+            self.threads.add(threading.current_thread().name)
+            self.closed.set()
+
+    def fail(self) -> Iterator[int]:
+        yield 1
+        raise ValueError("out of paper")
+
+    def large(self) -> Iterator[bytes]:
+        while True:
+            self.made.append(1)
+            yield bytes(1 << 20)
+
+    def block(self) -> Iterator[int]:
+        try:
+            yield 0
+            self.entered.set()
+            assert self.opened.wait(TIMEOUT)
+            yield 1
+        finally:
+            self.closed.set()
+
+    async def tick(self, stop: int) -> AsyncIterator[int]:
+        try:
+            for number in range(stop):
+                await turns()
+                yield number
+        finally:
+            self.closed.set()
+
+    def wait(self) -> None:
+        self.entered.set()
+        assert self.opened.wait(TIMEOUT)
+
+    def ping(self) -> str:
+        return "pong"
+
+
+class Reader:
+    """An agent that speaks of streams as a proxy does; it gives no signs of life."""
+
+    def __init__(self, server: Server, agent: Agent) -> None:
+        self.agent, self._endpoint = agent, server.rep_endpoint
+
+    def ask(self, action: str, **options: Any) -> tuple[str, Any]:
+        content = self.agent.request(self._endpoint, ("PSMessage", action, options), TIMEOUT)
+        return content[1], content[2]
+
+    def open(self, name: str, *args: Any) -> str:
+        action, options = self.ask("exec", name=name, method="__call__", args=args)
+        assert action == "stream", options
+        return options["id"]
+
+    def next(self, stream_id: object, credit: object) -> tuple[str, Any]:
+        return self.ask("next", id=stream_id, credit=credit)
+
+    def drop(self, stream_id: object) -> Any:
+        return self.agent.request(self._endpoint, {"pzc": "drop", "id": stream_id}, TIMEOUT)
+
+
+@contextmanager
+def reader_of(server: Server) -> Iterator[Reader]:
+    with Agent(protocol=Protocol(KEY)) as agent:
+        yield Reader(server, agent)
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+@pytest.fixture
+def server(source: Source) -> Iterator[Server]:
+    with Server(source, protocol=Protocol(KEY)) as made:
+        yield made
+        source.opened.set()
+
+
+@pytest.fixture
+def reader(server: Server) -> Iterator[Reader]:
+    with reader_of(server) as made:
+        yield made
+
+
+def error_of(answer: tuple[str, Any]) -> str:
+    assert answer[0] == "raise", answer
+    return answer[1][0]["type"].rpartition(".")[2]
+
+
+def until(condition: Any) -> None:
+    """Wait for what another thread is about to do."""
+    pause = threading.Event()
+    for _ in range(int(TIMEOUT / 0.005)):
+        if condition():
+            return
+        pause.wait(0.005)
+    raise AssertionError("it never happened")
+
+
+def test_a_generator_does_not_run_before_it_is_asked(reader: Reader, source: Source) -> None:
+    reader.open("count")
+    assert source.made == []
+
+
+def test_a_generator_never_runs_further_than_its_credit(reader: Reader, source: Source) -> None:
+    stream, got = reader.open("count"), []
+    for credit in (1, 3, 1, 10):
+        action, options = reader.next(stream, credit)
+        got += options["items"]
+        assert (action, options["done"], options["raised"]) == ("items", False, None)
+        assert source.made == got
+    assert 4 <= len(got) <= 15
+    assert got == list(range(len(got)))
+
+
+def test_an_answer_ends_before_its_credit_when_it_is_large(reader: Reader, source: Source) -> None:
+    _, options = reader.next(reader.open("large"), 1000)
+    assert 1 <= len(options["items"]) <= 4
+    assert len(source.made) == len(options["items"])
+
+
+@pytest.mark.parametrize("credit", [0, -1, 1001, 1.5, "1", None])
+def test_a_bad_credit_is_refused_and_the_stream_stays(reader: Reader, source: Source, credit: object) -> None:
+    stream = reader.open("count")
+    assert error_of(reader.next(stream, credit)) == "LocalProtocolError"
+    assert source.made == []
+    assert reader.next(stream, 1)[1]["items"] == [0]
+
+
+def test_the_end_of_a_generator_comes_with_its_last_items_and_closes_the_stream(
+    reader: Reader, server: Server
+) -> None:
+    stream = reader.open("count", 3)
+    _, options = reader.next(stream, 100)
+    assert options == {"items": [0, 1, 2], "done": True, "raised": None}
+    assert error_of(reader.next(stream, 1)) == "Refused"
+    assert server.statistics()["streams"] == 0
+
+
+def test_what_a_generator_raises_comes_behind_its_last_items(reader: Reader, server: Server) -> None:
+    _, options = reader.next(reader.open("fail"), 100)
+    assert (options["items"], options["done"]) == ([1], True)
+    assert options["raised"][0]["text"] == "out of paper"
+    assert server.statistics()["streams"] == 0
+
+
+def test_a_dropped_stream_closes_its_generator_in_its_turn(
+    reader: Reader, server: Server, source: Source
+) -> None:
+    stream = reader.open("count")
+    reader.next(stream, 1)
+    assert reader.drop(stream) == {"pzc": "drop"}
+    assert source.closed.wait(TIMEOUT)
+    assert all(name.startswith("pzc-lane") for name in source.threads)
+    assert error_of(reader.next(stream, 1)) == "Refused"
+
+
+@pytest.mark.parametrize("stream_id", ["unknown", None, 7, ["x"], ""])
+def test_an_unknown_stream_is_refused_and_dropping_it_is_harmless(reader: Reader, stream_id: object) -> None:
+    assert error_of(reader.next(stream_id, 1)) == "Refused"
+    assert reader.drop(stream_id) == {"pzc": "drop"}
+
+
+def test_the_stream_of_another_agent_is_refused_and_cannot_be_dropped(
+    reader: Reader, server: Server, source: Source
+) -> None:
+    stream = reader.open("count")
+    with reader_of(server) as stranger:
+        assert error_of(stranger.next(stream, 1)) == "Refused"
+        stranger.drop(stream)
+    assert reader.next(stream, 1)[1]["items"] == [0]
+    assert not source.closed.is_set()
+
+
+def test_a_stream_that_is_dropped_while_it_runs_is_closed_afterwards(
+    reader: Reader, server: Server, source: Source
+) -> None:
+    stream = reader.open("block")
+    reader.next(stream, 1)
+    peer = reader.agent.peer(server.rep_endpoint)
+    running = reader.agent.exchange_later(
+        peer, ("PSMessage", "next", {"id": stream, "credit": 5}), TIMEOUT
+    )  # fmt: skip
+    assert source.entered.wait(TIMEOUT)
+    reader.drop(stream)
+    source.opened.set()
+    assert source.closed.wait(TIMEOUT)
+    assert running.result(TIMEOUT).content[2]["done"]
+
+
+def test_a_stream_is_dropped_while_another_call_runs_and_closed_behind_it(
+    reader: Reader, server: Server, source: Source
+) -> None:
+    stream = reader.open("count")
+    reader.next(stream, 1)
+    peer = reader.agent.peer(server.rep_endpoint)
+    call = ("PSMessage", "exec", {"name": "wait", "method": "__call__"})
+    running = reader.agent.exchange_later(peer, call, TIMEOUT)
+    assert source.entered.wait(TIMEOUT)
+    assert reader.drop(stream) == {"pzc": "drop"}
+    assert not source.closed.is_set()
+    source.opened.set()
+    running.result(TIMEOUT)
+    assert source.closed.wait(TIMEOUT)
+
+
+def test_an_asynchronous_generator_is_a_stream_too(reader: Reader, source: Source) -> None:
+    stream = reader.open("tick", 5)
+    assert reader.next(stream, 2)[1]["items"] == [0, 1]
+    assert reader.next(stream, 100)[1] == {"items": [2, 3, 4], "done": True, "raised": None}
+    assert source.closed.is_set()
+
+
+def test_a_dropped_asynchronous_generator_is_closed(reader: Reader, source: Source) -> None:
+    stream = reader.open("tick", 5)
+    reader.next(stream, 1)
+    reader.drop(stream)
+    assert source.closed.wait(TIMEOUT)
+
+
+@pytest.mark.parametrize("name", ["count", "tick"])
+def test_stopping_the_server_closes_its_streams(
+    reader: Reader, server: Server, source: Source, name: str
+) -> None:
+    reader.next(reader.open(name, 100), 1)
+    server.stop()
+    assert source.closed.is_set()
+
+
+def test_one_stream_too_many_is_refused(reader: Reader, server: Server, timings: Callable[..., None]) -> None:
+    timings(streams=2)
+    kept = [reader.open("count"), reader.open("count")]
+    call = {"name": "count", "method": "__call__", "args": ()}
+    assert error_of(reader.ask("exec", **call)) == "Refused"
+    reader.drop(kept[0])
+    assert reader.ask("exec", **call)[0] == "stream"
+
+
+def test_the_stream_of_a_reader_that_gives_no_sign_of_life_is_closed(
+    source: Source, timings: Callable[..., None]
+) -> None:
+    timings(silence=0.2)
+    with Server(source, protocol=Protocol(KEY)) as server, reader_of(server) as reader:
+        reader.next(reader.open("count"), 1)
+        assert source.closed.wait(TIMEOUT)
+        until(lambda: server.statistics()["calls"]["held"] == 0)
+        assert server.statistics()["streams"] == 0
+
+
+def test_calls_run_between_the_items_of_a_stream(reader: Reader) -> None:
+    stream = reader.open("count")
+    for number in range(5):
+        assert reader.next(stream, 1)[1]["items"] == [number]
+        assert reader.ask("exec", name="ping", method="__call__") == ("return", "pong")

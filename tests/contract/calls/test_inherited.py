@@ -1,0 +1,204 @@
+"""Processes that are killed while children that they forked live on, with copies of all that they had open."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pzc import Agent, Protocol, Server
+
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, proxied, run_in_fork
+from tests.contract.rigs.faults import free_endpoint
+from tests.contract.rigs.pairs import LONG, pair, read, wait_until
+
+FAMILY = """
+import multiprocessing, os, subprocess, sys, threading
+from pzc import Agent, Protocol, Proxy, Server, block, lock
+from tests.contract.rigs.calling import Gate
+
+what, how, key, *given = sys.argv[1:]
+end = os.dup(0)  # it ends with the test
+
+def live_on():
+    os.read(end, 1)
+    os._exit(0)
+
+if what == "server":
+    kept = server = Server(Gate(), *given, protocol=Protocol(key))
+    print(server.rep_endpoint, flush=True)
+elif what == "reader":
+    kept = agent = Agent(protocol=Protocol(key))
+    agent.subscribe(given[0], "t", policy=block(timeout=60), transport="unix")
+    print("subscribed", flush=True)
+else:
+    proxy = Proxy(given[0], protocol=Protocol(key))
+    kept = lock(proxy, ttl=3600.0)
+    print("locked", flush=True)
+sys.stdin.readline()
+if how == "fork":
+    if os.fork() == 0:
+        live_on()
+elif how == "multiprocessing":
+    multiprocessing.get_context("fork").Process(target=live_on).start()
+else:
+    subprocess.Popen(["cat"], stdin=end, close_fds=False)
+print("forked", flush=True)
+threading.Event().wait()
+"""
+
+HOWS = ("fork", "multiprocessing", "subprocess")
+every_how = pytest.mark.parametrize("how", HOWS)
+
+
+class Family:
+    """A process that is killed, and its child, which lives on until the end of the test."""
+
+    def __init__(self, what: str, how: str, *given: str) -> None:
+        command = [sys.executable, "-c", FAMILY, what, how, KEY, *given]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ.copy()
+        )
+        self.told = self.line()
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def fork(self) -> None:
+        """Return when it has a child."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        assert self.line() == "forked"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(TIMEOUT)
+
+
+@contextmanager
+def family(what: str, how: str, *given: str) -> Iterator[Family]:
+    made = Family(what, how, *given)
+    try:
+        yield made
+    finally:
+        made.kill()
+        for pipe in (made.process.stdin, made.process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+@pytest.fixture
+def patient(timings: Callable[..., None]) -> None:
+    """Nobody is taken for dead because of silence."""
+    timings(silence=7200.0, stalled=3600.0)
+
+
+@every_how
+def test_the_lock_of_a_killed_client_is_free_though_it_left_a_child(how: str, patient: None) -> None:
+    with Server(Gate(), protocol=Protocol(KEY)) as server:
+        with family("client", how, server.rep_endpoint) as client:
+            client.fork()
+            assert server.describe()["lock"] is not None
+            client.kill()
+            wait_until(lambda: server.describe()["lock"] is None)
+
+
+@every_how
+def test_the_endpoints_of_a_killed_server_are_free_though_it_left_a_child(how: str) -> None:
+    endpoints = free_endpoint(), free_endpoint()
+    with family("server", how, *endpoints) as server:
+        server.fork()
+        with proxied(server.told, protocol=Protocol(KEY)) as proxy:
+            assert proxy.count() == 1
+        server.kill()
+        with Agent(*endpoints, protocol=Protocol(KEY)) as again, Agent(protocol=Protocol(KEY)) as asking:
+            assert asking.request(again.rep_endpoint, "echo", TIMEOUT) == "echo"
+
+
+def sockets() -> Iterator[socket.socket]:
+    """Those that are open in this process, each for a moment."""
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
+            found = socket.socket(fileno=int(name))
+            try:
+                yield found
+            finally:
+                found.detach()
+
+
+def test_a_forked_child_has_no_connection_of_its_parent_and_the_parent_keeps_all() -> None:
+    with pair() as (publisher, reader):
+        ports = {int(end.rpartition(":")[2]) for end in (publisher.rep_endpoint, publisher.pub_endpoint)}
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
+        assert reader.request(publisher.rep_endpoint, "echo", TIMEOUT) == "echo"
+
+        def look() -> None:
+            for found in sockets():
+                if found.family == socket.AF_UNIX:
+                    with contextlib.suppress(OSError):
+                        assert not bytes(found.getsockname() or b"").startswith(b"\0pzc/")
+                elif found.family == socket.AF_INET:
+                    assert found.getsockname()[1] not in ports
+
+        assert run_in_fork(look) == 0
+        publisher.publish("t", 1)
+        assert read(subscription, 1) == [1]
+        assert subscription.transport == "unix"
+        assert reader.request(publisher.rep_endpoint, "echo", TIMEOUT) == "echo"
+
+
+def test_a_forked_child_keeps_the_sockets_that_are_no_business_of_this_package() -> None:
+    with pair(), socket.create_server(("127.0.0.1", 0)) as mine, socket.socket(socket.AF_UNIX) as named:
+        named.bind("\0a name of a test")
+        ours, theirs = socket.socketpair()
+        with ours, theirs, socket.create_connection(mine.getsockname()) as connected:
+
+            def use() -> None:
+                for each in (mine, named, connected):
+                    each.getsockname()
+                theirs.sendall(b"from the child")
+
+            assert run_in_fork(use) == 0
+            assert ours.recv(100) == b"from the child"
+
+
+def test_a_child_that_forks_while_connections_come_and_go_has_none_of_them() -> None:
+    with Server(Gate(), protocol=Protocol(KEY)) as server:
+        stop, errors = threading.Event(), queue.SimpleQueue[BaseException]()
+
+        def knock() -> None:
+            while not stop.is_set():
+                try:
+                    with proxied(server.rep_endpoint, protocol=Protocol(KEY), transport="unix") as proxy:
+                        proxy.count()
+                except BaseException as exc:
+                    errors.put(exc)
+                    return
+
+        def look() -> None:
+            for found in sockets():
+                if found.family == socket.AF_UNIX:
+                    assert not bytes(found.getsockname() or b"").startswith(b"\0pzc/")
+
+        threads = [threading.Thread(target=knock) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            assert [run_in_fork(look) for _ in range(20)] == [0] * 20
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(TIMEOUT)
+        assert errors.empty(), errors.get()

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from pzc import AgentClosed, CallTimeout, PeerLost, Protocol, Proxy, Refused, RemoteStream, Server, close
+
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, served
+
+MAX_CREDIT = 256
+"""Items that a reader takes ahead at most."""
+
+
+class Scanner:
+    """Generators, and what became of them."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.closed = threading.Event()
+        self.opened = threading.Event()
+
+    def scan(self, n: int) -> Iterator[int]:
+        try:
+            for number in range(n):
+                self.made = number + 1
+                yield number
+        finally:
+            self.closed.set()
+
+    def endless(self) -> Iterator[int]:
+        yield from self.scan(1 << 40)
+
+    def break_at(self, n: int) -> Iterator[int]:
+        yield from range(n)
+        raise ValueError("out of range")
+
+    def stall(self) -> Iterator[int]:
+        yield 1
+        self.opened.wait(TIMEOUT)
+        yield 2
+
+    def plain(self) -> int:
+        return 7
+
+
+@pytest.fixture
+def scanning() -> Iterator[tuple[Scanner, Proxy]]:
+    scanner = Scanner()
+    with served(scanner, key=KEY) as (_, proxy):
+        yield scanner, proxy
+        scanner.opened.set()
+
+
+def test_a_generator_is_iterated_in_order_to_its_end(scanning: tuple[Scanner, Proxy]) -> None:
+    scanner, proxy = scanning
+    assert list(proxy.scan(1000)) == list(range(1000))
+    assert scanner.closed.is_set()
+
+
+def test_an_empty_generator_ends_at_once(scanning: tuple[Scanner, Proxy]) -> None:
+    assert list(scanning[1].scan(0)) == []
+
+
+def test_credit_begins_at_one_and_doubles_for_a_quick_reader(scanning: tuple[Scanner, Proxy]) -> None:
+    _, proxy = scanning
+    stream = proxy.scan(5000)
+    assert stream.credit == 1
+    assert sum(1 for _ in stream) == 5000
+    assert 1 < stream.credit <= MAX_CREDIT
+
+
+def test_a_reader_that_stops_reading_stops_the_generator(scanning: tuple[Scanner, Proxy]) -> None:
+    scanner, proxy = scanning
+    with proxy.endless() as stream:
+        for item, _ in zip(stream, range(1000), strict=False):
+            assert scanner.made <= item + MAX_CREDIT
+        ahead = scanner.made
+        assert proxy.plain() == 7
+        assert scanner.made == ahead
+
+
+def test_the_exception_of_a_generator_comes_behind_its_items(scanning: tuple[Scanner, Proxy]) -> None:
+    _, proxy = scanning
+    stream = proxy.break_at(10)
+    assert [next(stream) for _ in range(10)] == list(range(10))
+    with pytest.raises(ValueError, match="out of range"):
+        next(stream)
+    assert list(stream) == []
+
+
+def test_a_closed_stream_closes_its_generator_and_ends(scanning: tuple[Scanner, Proxy]) -> None:
+    scanner, proxy = scanning
+    stream = proxy.endless()
+    assert next(stream) == 0
+    stream.close()
+    stream.close()
+    assert list(stream) == []
+    assert scanner.closed.wait(TIMEOUT)
+
+
+def test_leaving_a_with_block_closes_the_generator(scanning: tuple[Scanner, Proxy]) -> None:
+    scanner, proxy = scanning
+    with proxy.endless() as stream:
+        assert next(stream) == 0
+    assert scanner.closed.wait(TIMEOUT)
+
+
+def test_a_dropped_stream_closes_its_generator(scanning: tuple[Scanner, Proxy]) -> None:
+    scanner, proxy = scanning
+    for _ in proxy.endless():
+        break
+    gc.collect()
+    assert scanner.closed.wait(TIMEOUT)
+
+
+def test_a_proxy_that_is_closed_closes_its_streams() -> None:
+    scanner = Scanner()
+    with served(scanner) as (server, _):
+        proxy = Proxy(server.rep_endpoint, timeout=TIMEOUT)
+        stream = proxy.endless()
+        assert next(stream) == 0
+        close(proxy)
+        assert list(stream) == []
+        assert scanner.closed.wait(TIMEOUT)
+        with pytest.raises(AgentClosed):
+            proxy.endless()
+
+
+def test_a_proxy_lives_as_long_as_its_stream() -> None:
+    with served(Scanner()) as (server, _):
+        stream = Proxy(server.rep_endpoint, timeout=TIMEOUT).scan(1000)
+        gc.collect()
+        assert list(stream) == list(range(1000))
+        stream.close()
+        del stream
+        gc.collect()
+
+
+def test_other_calls_run_between_the_items(scanning: tuple[Scanner, Proxy]) -> None:
+    _, proxy = scanning
+    with proxy.endless() as one, proxy.endless() as two:
+        for number in range(10):
+            assert (next(one), proxy.plain(), next(two)) == (number, 7, number)
+
+
+def test_an_item_that_does_not_come_is_a_timeout_and_ends_the_stream(
+    scanning: tuple[Scanner, Proxy],
+) -> None:
+    scanner, proxy = scanning
+    stream = proxy.stall.options(timeout=0.2)()
+    assert next(stream) == 1
+    with pytest.raises(CallTimeout):
+        next(stream)
+    assert list(stream) == []
+    scanner.opened.set()
+    assert proxy.plain() == 7
+
+
+def test_a_stream_of_a_server_that_was_restarted_is_an_error() -> None:
+    protocol = Protocol(KEY)
+    server = Server(Scanner(), protocol=protocol)
+    endpoint = server.rep_endpoint
+    with proxied(endpoint, protocol=protocol, timeout=2.0) as proxy:
+        stream = proxy.endless()
+        assert next(stream) == 0
+        server.stop()
+        with Server(Scanner(), endpoint, protocol=protocol):
+            with pytest.raises((PeerLost, Refused, CallTimeout)):
+                list(stream)
+            assert proxy.plain() == 7
+
+
+def test_a_stream_whose_server_is_gone_is_an_error_in_time() -> None:
+    with Server(Scanner()) as server, proxied(server.rep_endpoint, timeout=0.5) as proxy:
+        stream = proxy.endless()
+        assert next(stream) == 0
+        server.stop()
+        with pytest.raises((PeerLost, CallTimeout)):
+            list(stream)
+
+
+def test_threads_that_share_a_stream_share_its_items(scanning: tuple[Scanner, Proxy]) -> None:
+    _, proxy = scanning
+    stream = proxy.scan(2000)
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(lambda _: list(stream), range(4)))
+    assert sorted(item for part in parts for item in part) == list(range(2000))
+
+
+def test_a_generator_may_be_called_without_waiting(scanning: tuple[Scanner, Proxy]) -> None:
+    stream = scanning[1].scan.future(3).result(TIMEOUT)
+    assert isinstance(stream, RemoteStream)
+    assert list(stream) == [0, 1, 2]
+
+
+def drained(stream: RemoteStream, credit: int | None = None) -> list[Any]:
+    items: list[Any] = []
+    done = False
+    while not done:
+        batch, done = stream.next_batch_later(credit).result(TIMEOUT)
+        items += batch
+    return items
+
+
+@pytest.mark.parametrize("credit", [None, 1, 7, MAX_CREDIT])
+def test_batches_of_items_come_without_waiting(scanning: tuple[Scanner, Proxy], credit: int | None) -> None:
+    stream = scanning[1].scan(100)
+    assert drained(stream, credit) == list(range(100))
+    assert stream.next_batch_later().result(0) == ([], True)
+
+
+def test_a_batch_that_nobody_wanted_any_more_loses_no_item(scanning: tuple[Scanner, Proxy]) -> None:
+    stream = scanning[1].scan(100)
+    for _ in range(3):
+        stream.next_batch_later(5).cancel()
+    assert drained(stream) == list(range(100))
+
+
+def test_the_exception_of_a_generator_comes_behind_its_last_batch(scanning: tuple[Scanner, Proxy]) -> None:
+    stream = scanning[1].break_at(3)
+    assert stream.next_batch_later(100).result(TIMEOUT) == ([0, 1, 2], False)
+    with pytest.raises(ValueError, match="out of range"):
+        stream.next_batch_later(100).result(TIMEOUT)
+    assert stream.next_batch_later(100).result(TIMEOUT) == ([], True)
+
+
+def test_an_iterator_and_batches_may_take_turns(scanning: tuple[Scanner, Proxy]) -> None:
+    stream = scanning[1].scan(100)
+    first = [next(stream) for _ in range(6)]
+    batch, _ = stream.next_batch_later().result(TIMEOUT)
+    assert [*first, *batch, *stream] == list(range(100))
