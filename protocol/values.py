@@ -104,7 +104,7 @@ def _fields(value: Any) -> Collection[object]:
     return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
 
 
-_COMMON: dict[type, Parts] = {list: _itself, tuple: _itself, dict: _keys_and_values}
+_COMMON: dict[type, Parts] = {list: _itself, tuple: _itself, dict: _keys_and_values, np.ndarray: _objects}
 
 
 TRAVELLING: set[type] = set()
@@ -124,7 +124,7 @@ def first_reference(value: object) -> object:
     waiting, seen = [value], set[int]()
     while waiting:
         each = waiting.pop()
-        kind = cast("type[object]", type(each))
+        kind = type(each)
         if kind in PLAIN:
             continue
         parts_of = _COMMON.get(kind) or _known.get(kind) or _classify(kind)

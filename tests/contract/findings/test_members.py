@@ -151,3 +151,19 @@ def test_a_dynamic_driver_is_asked_what_there_is(driver: Callable[[], Dynamic]) 
         with pytest.raises(pzc.MemberRefused, match=r"'gian' cannot be set"):
             proxy.gian = 6
     assert served.__dict__["registers"] == {"gain": 5}
+
+
+class Rack:
+    """Has a supply inside."""
+
+    def __init__(self) -> None:
+        self.ch1 = Supply()
+
+
+@finding("L4", open=True, reason="a channel is refused, as long as it cannot be held")
+def test_a_misspelt_member_of_a_channel_cannot_be_set_and_the_nearest_name_is_told() -> None:
+    rack = Rack()
+    with pzc.Server(rack) as server, pzc.Proxy(server.rep_endpoint) as proxy:
+        with pytest.raises(pzc.MemberRefused, match=r"'volage'.*voltage"):
+            proxy.ch1.volage = 3
+        assert not hasattr(rack.ch1, "volage")
