@@ -17,8 +17,9 @@ from pzc import (
     block,
 )
 
+from tests.contract.rigs.children import Child
 from tests.contract.rigs.pairs import LONG, OUTSIDE, WAYS, Publishing, pair, read, wait_until
-from tests.contract.rigs.peers import KEY, TIMEOUT, Child, in_place_of
+from tests.contract.rigs.peers import KEY, TIMEOUT, in_place_of
 
 every_way = pytest.mark.parametrize("way", WAYS)
 over_a_wire = pytest.mark.parametrize("way", OUTSIDE)

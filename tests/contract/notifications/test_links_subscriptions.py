@@ -19,8 +19,9 @@ from pzc import (
     drop,
 )
 
+from tests.contract.rigs.children import Child
 from tests.contract.rigs.pairs import LONG, OUTSIDE, WAYS, Publishing, pair, read, wait_until
-from tests.contract.rigs.peers import KEY, TIMEOUT, Child
+from tests.contract.rigs.peers import KEY, TIMEOUT
 
 every_way = pytest.mark.parametrize("way", WAYS)
 over_a_wire = pytest.mark.parametrize("way", OUTSIDE)

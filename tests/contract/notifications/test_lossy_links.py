@@ -9,10 +9,10 @@ import pytest
 
 from pzc import Agent, Gap, Protocol, drop, latest
 
+from tests.contract.rigs.children import Child
 from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
-    Child,
     Elsewhere,
     Forwarder,
     Frames,

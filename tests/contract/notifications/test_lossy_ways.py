@@ -6,9 +6,10 @@ import pytest
 
 from pzc import Agent, Notification, Policy, PolicyRefused, Protocol, block, drop, latest
 
+from tests.contract.rigs.children import Child
 from tests.contract.rigs.evidence import digest, payload
 from tests.contract.rigs.pairs import LONG, pair, read, wait_until
-from tests.contract.rigs.peers import KEY, TIMEOUT, Child, balance
+from tests.contract.rigs.peers import KEY, TIMEOUT, balance
 from tests.contract.rigs.processes import Workers
 
 

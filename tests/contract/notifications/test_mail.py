@@ -23,13 +23,14 @@ from pzc import (
 )
 
 from tests.contract.acceptance import acceptance
+from tests.contract.rigs.children import Child
 from tests.contract.rigs.mailing import (
     ReaderProcess,
     delivered,
     publisher_and_reader,
 )
 from tests.contract.rigs.pairs import Publishing, wait_until
-from tests.contract.rigs.peers import KEY, TIMEOUT, Child, Inbox, balance, in_place_of
+from tests.contract.rigs.peers import KEY, TIMEOUT, Inbox, balance, in_place_of
 
 
 def test_ten_thousand_messages_of_another_process_arrive_in_order() -> None:

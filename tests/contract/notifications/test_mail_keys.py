@@ -18,9 +18,10 @@ from pzc import Agent, Notification, PolicyRefused, Protocol, Subscription, mail
 from pzc.testing import Timings
 
 from tests.contract.acceptance import acceptance
+from tests.contract.rigs.children import Child
 from tests.contract.rigs.mailing import Faulty, delivered, publisher_and_reader
 from tests.contract.rigs.pairs import wait_until
-from tests.contract.rigs.peers import KEY, TIMEOUT, Child, in_place_of, run_threads
+from tests.contract.rigs.peers import KEY, TIMEOUT, in_place_of, run_threads
 
 POLICY = mailbox()
 THREADS = 10

@@ -12,11 +12,11 @@ import zmq
 from pzc import Agent, Protocol, latest
 
 from tests.contract.acceptance import acceptance
+from tests.contract.rigs.children import Child
 from tests.contract.rigs.peers import (
     ENDPOINTS,
     KEY,
     TIMEOUT,
-    Child,
     Inbox,
     balance,
     run_threads,

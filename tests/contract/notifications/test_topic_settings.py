@@ -9,8 +9,9 @@ import pytest
 
 from pzc import Agent, PolicyRefused, Protocol, block, drop, latest
 
+from tests.contract.rigs.children import Child
 from tests.contract.rigs.pairs import LONG, pair, publish_until_full, read
-from tests.contract.rigs.peers import KEY, TIMEOUT, Child
+from tests.contract.rigs.peers import KEY, TIMEOUT
 
 
 def _write(path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:

@@ -11,22 +11,25 @@ from pzc import Agent, Protocol
 from pzc.testing import Timings
 
 from tests.contract.rigs.peers import KEY, QUICK
-from tests.contract.rigs.processes import Forge, Workers
+from tests.contract.rigs.processes import Forge, Workers, forging
 
 
 @pytest.fixture(scope="session")
 def forge() -> Iterator[Forge]:
     """A process that has imported the package and forks workers."""
-    made = Forge()
-    yield made
-    made.close()
+    with forging() as made:
+        yield made
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _forge_before_all(request: pytest.FixtureRequest) -> None:
     """Start it before the first module counts what it leaves behind, if any test needs it."""
-    if any("forge" in getattr(item, "fixturenames", ()) for item in request.session.items):
+    if any(map(_needs_forge, request.session.items)):
         request.getfixturevalue("forge")
+
+
+def _needs_forge(item: pytest.Item) -> bool:
+    return "forge" in getattr(item, "fixturenames", ()) or hasattr(getattr(item, "module", None), "Child")
 
 
 @pytest.fixture

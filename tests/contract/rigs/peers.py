@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -195,50 +192,6 @@ class BareSubscriber:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-CHILD = """
-import sys
-from pzc import Agent, Protocol
-
-class Publisher(Agent):
-    def on_request(self, sender, topic, content, msgid):
-        topic, count = content
-        return [self.publish(topic, number) for number in range(count)]
-
-rep, pub, key = sys.argv[1:]
-with Publisher(rep, pub, name="child", protocol=Protocol(key)) as agent:
-    print(agent.rep_endpoint, agent.pub_endpoint, flush=True)
-    agent.join()
-"""
-
-
-class Child:
-    """A publisher in a process of its own; ``[topic, n]`` makes it publish 0 to n-1."""
-
-    def __init__(
-        self, rep: str = "tcp://127.0.0.1:0", pub: str = "tcp://127.0.0.1:0", key: str = KEY
-    ) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", CHILD, rep, pub, key],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ.copy(),
-        )
-        assert self.process.stdout is not None
-        self.rep, self.pub = self.process.stdout.readline().split()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait(TIMEOUT)
-
-    def __enter__(self) -> Child:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.kill()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
 
 
 @contextmanager

@@ -25,8 +25,8 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
@@ -123,6 +123,26 @@ class Forge:
         finally:
             self._process.kill()
             self._process.wait(TIMEOUT)
+
+
+_forges: list[Forge] = []
+
+
+@contextmanager
+def forging() -> Iterator[Forge]:
+    """A forge that `forge_of_the_run` finds."""
+    made = Forge()
+    _forges.append(made)
+    try:
+        yield made
+    finally:
+        _forges.remove(made)
+        made.close()
+
+
+def forge_of_the_run() -> Forge:
+    """The one that the fixture ``forge`` has made."""
+    return _forges[-1]
 
 
 class Hand:
