@@ -20,8 +20,8 @@ from typing import Any, cast
 from ..discovery import names, site
 from ..protocol import limits, serializers
 from ..protocol.errors import ConfigError, PzcError
-from ..protocol.frames import DIALECTS
-from ..protocol.keyring import Key, Keyring
+from ..protocol.frames import DIALECTS, PZC00
+from ..protocol.keyring import Key, Keyring, check_length, read_private
 from ..protocol.signing import SUITES
 from .topic_settings import TopicSettings
 
@@ -206,8 +206,14 @@ class Settings:
         """The keys that the settings name, or None.
 
         Raises:
-            ConfigError: when a file cannot be read.
+            ConfigError: when a file cannot be read, or others can read it, or a key is too short.
         """
+        ring = self._keyring()
+        for key in () if ring is None or self["PZC_ACCEPT"] == (PZC00,) else ring:
+            check_length(key)
+        return ring
+
+    def _keyring(self) -> Keyring | None:
         ring = Keyring.load(self["PZC_KEYRING"]) if self["PZC_KEYRING"] else None
         secret = self._secret()
         if not secret:
@@ -250,13 +256,7 @@ def _as_text(value: object) -> str:
 def _read_secret(path: Path | None) -> str:
     if path is None:
         return ""
-    try:
-        secret = path.read_text(encoding="utf-8").strip()
-    except OSError as exc:
-        raise ConfigError(f"PZC_KEY_FILE {path} cannot be read: {exc.strerror}") from exc
-    except UnicodeDecodeError:
-        # Not chained: that error carries the file's content.
-        raise ConfigError(f"PZC_KEY_FILE {path} is not UTF-8") from None
+    secret = read_private(path, f"PZC_KEY_FILE {path}").strip()
     if not secret:
         raise ConfigError(f"PZC_KEY_FILE {path} is empty")
     return secret

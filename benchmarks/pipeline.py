@@ -35,7 +35,7 @@ from pzc.pipeline.tables.streaming import Following
 from pzc.protocol.batch import Prepared
 from pzc.testing.journals import Recording, Truth, write_journal
 
-SECRET = "lab"
+SECRET = "a key of the lab"
 MASTER = "local[2]"
 REPEATS = 3
 MILLION = 1_000_000

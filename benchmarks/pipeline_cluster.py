@@ -29,7 +29,7 @@ from .spark_cluster import Cluster, build_wheel, environment_without_pzc
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SECRET = "benchmark"
+SECRET = "a key of the benchmark"
 WORKERS = 2
 PROCESSES = 2
 TIMEOUT = 7200.0

@@ -35,7 +35,7 @@ from pzc.pipeline.schema import segments
 
 from benchmarks.tables import table
 
-SECRET = "lab"
+SECRET = "a key of the lab"
 UNPACED = 1e9
 LOOK = 0.02
 """Seconds between two looks at what was acknowledged."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-SECRET = "benchmark"
+SECRET = "a key of the benchmark"
 STARTING = 30.0
 """Seconds of a steady stream that are told apart: processes start, the JVM compiles, the backlog goes."""
 

@@ -19,7 +19,7 @@ import enum
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
-from pathlib import Path
+from pathlib import Path, PosixPath
 from typing import Any, cast
 
 from cryptography.hazmat.primitives import hashes
@@ -27,6 +27,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from .errors import ConfigError
+
+MIN_SECRET = 16
+"""Bytes of a secret that the settings may name."""
 
 
 class Role(enum.IntEnum):
@@ -147,15 +150,9 @@ class Keyring:
         """Read a keyring file.
 
         Raises:
-            ConfigError: when it cannot be read or is not a keyring; names file and entry.
+            ConfigError: when it cannot be read, others can read it, or it is no keyring.
         """
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except OSError as exc:
-            raise ConfigError(f"keyring {path} cannot be read: {exc.strerror}") from exc
-        except UnicodeDecodeError:
-            raise ConfigError(f"keyring {path} is not UTF-8") from None
-        return cls.parse(text, where=str(path))
+        return cls.parse(read_private(Path(path), f"keyring {path}"), where=str(path))
 
     @classmethod
     def parse(cls, toml: str, where: str = "keyring") -> Keyring:
@@ -181,6 +178,37 @@ class Keyring:
             return cls(keys.values(), None if wanted is None else keys[wanted])
         except ConfigError as exc:
             raise ConfigError(f"{where}: {exc}") from exc
+
+
+def read_private(path: Path, where: str) -> str:
+    """The text of a file with a secret; ``where`` names it in errors.
+
+    Raises:
+        ConfigError: when it cannot be read, or group or others may touch it.
+    """
+    try:
+        mode = path.stat().st_mode & 0o777
+        if mode & 0o077 and isinstance(path, PosixPath):
+            raise ConfigError(f"{where} has mode {mode:o}, so others may use the key: chmod 600 {path}")
+        return path.read_text(encoding="utf-8")
+    except OSError as exc:
+        raise ConfigError(f"{where} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError:
+        # Not chained: that error carries the file's content.
+        raise ConfigError(f"{where} is not UTF-8") from None
+
+
+def check_length(key: Key) -> None:
+    """Judge whether a secret is long enough not to be guessed.
+
+    Raises:
+        ConfigError: says how to make one.
+    """
+    if len(key.secret) < MIN_SECRET:
+        raise ConfigError(
+            f"the key {key.name} has {len(key.secret)} bytes and could be guessed; it takes {MIN_SECRET}: "
+            "make one with pzc keygen. Only with PZC_ACCEPT=PZC00, among originals, may it be shorter"
+        )
 
 
 def _as_bytes(secret: str) -> bytes:

@@ -78,7 +78,7 @@ class Recording:
     repeated: float = 0.001
     damaged: float = 0.001
     seed: int = 0
-    secrets: tuple[str, ...] = ("lab",)
+    secrets: tuple[str, ...] = ("a key of the lab",)
     start: datetime.datetime = _START
     rate: float = 10_000.0
     clock_step: float = 0.0

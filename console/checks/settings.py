@@ -15,9 +15,6 @@ from .finding import Finding, Subject, failed, ok, warning
 SECRET = frozenset({"PZC_KEY"})
 """Settings whose values are never shown."""
 
-SHORT_KEY = 16
-"""Characters; a shorter key can be guessed."""
-
 
 def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[Finding]]:
     """The settings as far as they can be used, and a finding for each that cannot."""
@@ -126,9 +123,6 @@ def _active(ring: Keyring, settings: Settings) -> Finding:
     told = {"key_id": active.key_id, "name": active.name, "role": active.role.name.lower(), "source": source}
     who = f"{active.name} ({active.role.name.lower()}), key id {active.key_id}"
     text = f"messages are signed by {who}, of {source}"
-    if len(active.secret) < SHORT_KEY:
-        todo = f"make one of 64 characters: pzc keygen (this one has {len(active.secret)})"
-        return warning("key", f"{text}; it is short enough to be guessed", todo, **told)
     return ok("key", text, **told)
 
 
@@ -155,7 +149,7 @@ def _file(name: str, path: Path) -> Iterator[Finding]:
     mode, owner = status.st_mode & 0o777, status.st_uid
     if mode & 0o077:
         text = f"{path} has mode {mode:o}: other users of this machine can use the key"
-        yield warning(check, text, f"chmod 600 {path}", mode=f"{mode:o}")
+        yield failed(check, text, f"chmod 600 {path}", mode=f"{mode:o}")
     elif hasattr(os, "geteuid") and owner not in (os.geteuid(), 0):
         text = f"{path} belongs to user {owner}, who can change the key"
         yield warning(check, text, f"chown {os.geteuid()} {path}", owner=owner)

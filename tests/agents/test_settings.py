@@ -215,6 +215,7 @@ def test_the_value_of_a_misspelt_variable_is_not_shown() -> None:
 
 def write(path: Path, text: str) -> str:
     path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
     return str(path)
 
 
@@ -230,38 +231,38 @@ def active(environ: dict[str, str], table: dict[str, Any] | None = None) -> str:
 
 
 def test_a_key_comes_from_variable_file_or_settings_file(tmp_path: Path) -> None:
-    key_file = write(tmp_path / "key", "from file\n")
-    assert active({"PZC_KEY": "from variable"}) == "from variable"
-    assert active({"PZC_KEY_FILE": key_file}) == "from file"
-    assert active({}, {"key": "from settings"}) == "from settings"
-    assert active({}, {"key_file": key_file}) == "from file"
+    key_file = write(tmp_path / "key", "a key from a file\n")
+    assert active({"PZC_KEY": "a key from a variable"}) == "a key from a variable"
+    assert active({"PZC_KEY_FILE": key_file}) == "a key from a file"
+    assert active({}, {"key": "a key from the settings"}) == "a key from the settings"
+    assert active({}, {"key_file": key_file}) == "a key from a file"
 
 
 def test_a_key_file_of_the_environment_wins_over_a_key_in_the_settings_file(tmp_path: Path) -> None:
-    key_file = write(tmp_path / "key", "from file")
-    assert active({"PZC_KEY_FILE": key_file}, {"key": "from settings"}) == "from file"
-    assert active({"PZC_KEY_FILE": key_file, "PZC_KEY": "from variable"}) == "from variable"
+    key_file = write(tmp_path / "key", "a key from a file")
+    assert active({"PZC_KEY_FILE": key_file}, {"key": "a key from the settings"}) == "a key from a file"
+    assert active({"PZC_KEY_FILE": key_file, "PZC_KEY": "a key from a variable"}) == "a key from a variable"
 
 
 def test_the_key_that_is_set_signs_and_those_of_the_keyring_are_accepted(tmp_path: Path) -> None:
-    keyring = write(tmp_path / "ring", '[keys.alice]\nsecret = "one"\nrole = "observer"')
-    ring = Settings({"PZC_KEYRING": keyring, "PZC_KEY": "two"}, {}).keyring()
+    keyring = write(tmp_path / "ring", '[keys.alice]\nsecret = "one key of the lab"\nrole = "observer"')
+    ring = Settings({"PZC_KEYRING": keyring, "PZC_KEY": "two keys of the lab"}, {}).keyring()
     assert ring is not None
-    assert [key.secret for key in ring] == [b"one", b"two"]
-    assert ring.active.secret == b"two"
+    assert [key.secret for key in ring] == [b"one key of the lab", b"two keys of the lab"]
+    assert ring.active.secret == b"two keys of the lab"
 
 
 def test_a_key_that_is_also_in_the_keyring_has_the_keyring_s_name_and_role(tmp_path: Path) -> None:
-    keyring = write(tmp_path / "ring", '[keys.alice]\nsecret = "one"\nrole = "observer"')
-    ring = Settings({"PZC_KEYRING": keyring, "PZC_KEY": "one"}, {}).keyring()
+    keyring = write(tmp_path / "ring", '[keys.alice]\nsecret = "one key of the lab"\nrole = "observer"')
+    ring = Settings({"PZC_KEYRING": keyring, "PZC_KEY": "one key of the lab"}, {}).keyring()
     assert ring is not None
     assert len(ring) == 1
     assert (ring.active.name, ring.active.role) == ("alice", Role.OBSERVER)
 
 
 def test_a_keyring_alone_is_used_as_it_is(tmp_path: Path) -> None:
-    keyring = write(tmp_path / "ring", '[keys.alice]\nsecret = "one"')
-    assert active({"PZC_KEYRING": keyring}) == "one"
+    keyring = write(tmp_path / "ring", '[keys.alice]\nsecret = "one key of the lab"')
+    assert active({"PZC_KEYRING": keyring}) == "one key of the lab"
 
 
 @pytest.mark.parametrize(
@@ -274,6 +275,7 @@ def test_a_key_file_that_cannot_be_used_is_named(
     path = tmp_path / "key"
     if content is not None:
         path.write_bytes(content)
+        path.chmod(0o600)
     with pytest.raises(ConfigError, match=f"^PZC_KEY_FILE {path} {complaint}") as caught:
         Settings({"PZC_KEY_FILE": str(path)}, {}).keyring()
     assert SECRET not in "".join(traceback.format_exception(caught.value))
@@ -292,9 +294,11 @@ def test_the_key_is_in_no_error_about_another_setting() -> None:
 
 
 def test_settings_do_not_show_the_key() -> None:
-    settings = Settings({"PZC_KEY": "topsecret"}, {})
+    settings = Settings({"PZC_KEY": "topsecret, and long enough"}, {})
     assert SECRET not in repr(settings) + repr(settings.origin) + repr(settings.keyring())
-    assert active({"PZC_KEY": "topsecret"}) == Key("topsecret").secret.decode()
+    assert (
+        active({"PZC_KEY": "topsecret, and long enough"}) == Key("topsecret, and long enough").secret.decode()
+    )
 
 
 # --- suites ------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pzc.console import main as console
 from pzc.console import pipeline as commands
 
 
-def call(spark: Any, folder: Path, *arguments: str, key: str | None = "lab") -> int:
+def call(spark: Any, folder: Path, *arguments: str, key: str | None = "a key of the lab") -> int:
     """Run a command in a folder; its status. Without a key it has what this environment says."""
 
     @contextmanager

@@ -30,7 +30,12 @@ class Sender:
     """An agent reduced to what a recorder sees of it; each notification is sent 10 ms after the last."""
 
     def __init__(
-        self, name: str = "psu", secret: str | None = "lab", epoch: int = 7, start: int = START, **codec: Any
+        self,
+        name: str = "psu",
+        secret: str | None = "a key of the lab",
+        epoch: int = 7,
+        start: int = START,
+        **codec: Any,
     ) -> None:
         self.name, self.epoch, self.now = name, epoch, start
         self.agent_id = name.encode().hex().rjust(32, "0")
@@ -128,7 +133,7 @@ def decoded(spark: SparkSession, record: Callable[..., Path]) -> Callable[..., D
 
     def run(rows: list[JournalRow], **options: Any) -> DataFrame:
         journal = record(rows)
-        decoder = make_decoder("lab", journal=journal, **options)
+        decoder = make_decoder("a key of the lab", journal=journal, **options)
         return jobs.verify_and_decode(jobs.read_journal(spark, journal), decoder)
 
     return run

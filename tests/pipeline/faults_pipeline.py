@@ -26,7 +26,7 @@ SEGMENTS_PER_MOMENT = 3
 WARM = 0.7
 """Share of the faults that do not happen while Spark starts."""
 
-KEYRING = 'active = "new"\n[keys.old]\nsecret = "old"\n[keys.new]\nsecret = "new"\n'
+KEYRING = 'active = "new"\n[keys.old]\nsecret = "the older key of the lab"\n[keys.new]\nsecret = "the newer key of the lab"\n'
 """A file with the keys before and after a rotation."""
 
 _LOOK = 0.05

@@ -29,7 +29,7 @@ class Lab:
             for row in rows:
                 journal.append(row)
 
-    def settings(self, key: Any = "lab", **options: Any) -> Settings:
+    def settings(self, key: Any = "a key of the lab", **options: Any) -> Settings:
         return Settings(make_decoder(key, journal=self.journal), **options)
 
     def run(self, settings: Settings | None = None, **options: Any) -> list[Batch]:

@@ -14,13 +14,13 @@ from pzc.pipeline.tables.announcing import TOPIC, Announcer
 
 @pytest.fixture
 def announcer() -> Iterator[Announcer]:
-    with Announcer(Protocol("lab", "msgpack")) as announcer:
+    with Announcer(Protocol("a key of the lab", "msgpack")) as announcer:
         yield announcer
 
 
 def test_a_subscriber_gets_every_alarm_in_order(announcer: Announcer) -> None:
     heard: queue.Queue[Any] = queue.Queue()
-    with Agent(protocol=Protocol("lab", "msgpack")) as listener:
+    with Agent(protocol=Protocol("a key of the lab", "msgpack")) as listener:
         listener.subscribe(announcer.agent.rep_endpoint, TOPIC, lambda told: heard.put(told.content))
         announcer.tell([{"rule": "high", "value": float(n)} for n in range(3)])
         assert [heard.get(timeout=10)["value"] for _ in range(3)] == [0.0, 1.0, 2.0]
@@ -40,7 +40,7 @@ def test_alarms_beyond_the_bound_are_counted(
 
 def test_an_alarm_that_cannot_be_published_is_counted_and_the_next_one_comes(announcer: Announcer) -> None:
     heard: queue.Queue[Any] = queue.Queue()
-    with Agent(protocol=Protocol("lab", "msgpack")) as listener:
+    with Agent(protocol=Protocol("a key of the lab", "msgpack")) as listener:
         endpoint = announcer.agent.rep_endpoint
         listener.subscribe(endpoint, TOPIC, lambda told: heard.put(told.content), transport="tcp")
         announcer.tell([{"rule": object()}, {"rule": "high"}])

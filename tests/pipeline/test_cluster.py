@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 ROWS = 10_000
-SECRET = "lab"
+SECRET = "a key of the lab"
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ def decoded(decoder: Decoder, *rows: JournalRow, **columns: Any) -> list[Row]:
 
 @pytest.fixture(scope="module")
 def decoder() -> Decoder:
-    return make_decoder("lab")
+    return make_decoder("a key of the lab")
 
 
 # --- identity ---------------------------------------------------------------------------------------
@@ -152,7 +152,11 @@ def test_a_good_row_does_not_carry_its_frames(sender, decoder) -> None:
 
 @pytest.mark.parametrize(
     ("secret", "key", "reason"),
-    [("other", "lab", "keys differ"), (None, "lab", "not signed"), ("lab", None, "has no key")],
+    [
+        ("other", "a key of the lab", "keys differ"),
+        (None, "a key of the lab", "not signed"),
+        ("a key of the lab", None, "has no key"),
+    ],
 )
 def test_a_message_of_another_key_says_so(
     make_sender, secret: str | None, key: str | None, reason: str
@@ -212,7 +216,7 @@ def test_a_content_nested_too_deeply_is_quarantined(
 
 def test_a_value_that_a_column_cannot_hold_takes_no_other_with_it(make_sender) -> None:
     odd = Key("other", name="no text: \udc80")
-    decoder = make_decoder(Keyring([Key("lab"), odd], active=odd))
+    decoder = make_decoder(Keyring([Key("a key of the lab"), odd], active=odd))
     senders = make_sender(), make_sender(secret="other"), make_sender()
     found = decoded(decoder, *(sender.row("t", float(i)) for i, sender in enumerate(senders)))
     assert [row["value_double"] for row in found] == [0.0, None, 2.0]
@@ -227,24 +231,29 @@ def only_positive(topic: str, content: Any) -> str | None:
 
 
 def test_a_content_that_the_check_refuses_is_quarantined_with_its_reason(sender) -> None:
-    found = decoded(make_decoder("lab", check=only_positive), sender.row("v", 1.0), sender.row("v", -1.0))
+    found = decoded(
+        make_decoder("a key of the lab", check=only_positive), sender.row("v", 1.0), sender.row("v", -1.0)
+    )
     assert [(row["error"], row["reason"]) for row in found] == [(None, None), (CHECK_FAILED, "v is -1.0")]
 
 
 def test_a_check_that_raises_is_a_reason(sender) -> None:
-    (found,) = decoded(make_decoder("lab", check=only_positive), sender.row("v", "text"))
+    (found,) = decoded(make_decoder("a key of the lab", check=only_positive), sender.row("v", "text"))
     assert found["error"] == "TypeError"
 
 
 def test_a_reason_with_broken_text_is_kept_readable(sender) -> None:
-    (found,) = decoded(make_decoder("lab", check=lambda topic, content: "\ud800!"), sender.row("v", 1.0))
+    (found,) = decoded(
+        make_decoder("a key of the lab", check=lambda topic, content: "\ud800!"), sender.row("v", 1.0)
+    )
     assert found["reason"] == "\\ud800!"
 
 
 def test_the_check_never_sees_an_unverified_content(make_sender) -> None:
     seen: list[object] = []
     decoded(
-        make_decoder("lab", check=lambda *what: seen.append(what)), make_sender(secret="other").row("v", 1.0)
+        make_decoder("a key of the lab", check=lambda *what: seen.append(what)),
+        make_sender(secret="other").row("v", 1.0),
     )
     assert seen == []
 
@@ -265,12 +274,12 @@ def recorded(directory: Path) -> pa.RecordBatch:
 
 
 def test_a_content_kept_in_a_blob_is_verified_and_decoded(blobs: Path) -> None:
-    (found,) = make_decoder("lab", journal=blobs).decode(recorded(blobs)).to_pylist()
+    (found,) = make_decoder("a key of the lab", journal=blobs).decode(recorded(blobs)).to_pylist()
     assert (found["error"], found["mean"], found["shape"]) == (None, LARGE.mean(), [1024, 1024])
 
 
 def test_the_reference_to_the_blob_is_kept(blobs: Path) -> None:
-    (found,) = make_decoder("lab", journal=blobs).decode(recorded(blobs)).to_pylist()
+    (found,) = make_decoder("a key of the lab", journal=blobs).decode(recorded(blobs)).to_pylist()
     assert blob_path(blobs, found["content_ref"]).is_file()
 
 
@@ -279,13 +288,13 @@ def test_a_damaged_blob_is_quarantined(blobs: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    (found,) = make_decoder("lab", journal=blobs).decode(recorded(blobs)).to_pylist()
+    (found,) = make_decoder("a key of the lab", journal=blobs).decode(recorded(blobs)).to_pylist()
     assert (found["error"], "damaged" in found["reason"]) == ("DecodeError", True)
 
 
 def test_a_missing_blob_is_quarantined(blobs: Path) -> None:
     blob_path(blobs, recorded(blobs).column("content_ref")[0].as_py()).unlink()
-    (found,) = make_decoder("lab", journal=blobs).decode(recorded(blobs)).to_pylist()
+    (found,) = make_decoder("a key of the lab", journal=blobs).decode(recorded(blobs)).to_pylist()
     assert found["error"] == "FileNotFoundError"
 
 
@@ -295,13 +304,17 @@ def test_a_blob_without_a_journal_directory_is_quarantined(blobs: Path, decoder)
 
 
 def test_a_reference_out_of_the_journal_is_quarantined(sender, tmp_path: Path) -> None:
-    (found,) = decoded(make_decoder("lab", journal=tmp_path), sender.row("v", 1.0), content_ref=["../secret"])
+    (found,) = decoded(
+        make_decoder("a key of the lab", journal=tmp_path), sender.row("v", 1.0), content_ref=["../secret"]
+    )
     assert found["error"] == "JournalError"
 
 
 def test_one_row_can_be_opened_for_its_whole_content(blobs: Path) -> None:
     (row,) = recorded(blobs).to_pylist()
-    envelope, content = make_decoder("lab", journal=blobs).open([row[f] for f in FRAMES], row["content_ref"])
+    envelope, content = make_decoder("a key of the lab", journal=blobs).open(
+        [row[f] for f in FRAMES], row["content_ref"]
+    )
     assert envelope.topic == "frame"
     assert np.array_equal(content, LARGE)
 
@@ -315,16 +328,16 @@ def test_opening_one_bad_row_raises(sender, make_sender) -> None:
 
 
 def test_a_decoder_survives_its_way_to_a_worker(sender) -> None:
-    first = make_decoder("lab", check=only_positive)
+    first = make_decoder("a key of the lab", check=only_positive)
     decoded(first, sender.row("v", 1.0))
     again = pickle.loads(pickle.dumps(first))
     assert decoded(again, sender.row("v", 2.0))[0]["value_double"] == 2.0
 
 
 def test_a_used_decoder_takes_nothing_more_to_a_worker_than_a_new_one(sender) -> None:
-    used = make_decoder("lab")
+    used = make_decoder("a key of the lab")
     decoded(used, sender.row("v", 1.0))
-    assert pickle.dumps(used) == pickle.dumps(make_decoder("lab"))
+    assert pickle.dumps(used) == pickle.dumps(make_decoder("a key of the lab"))
 
 
 def test_as_many_rows_come_out_as_went_in(sender, decoder) -> None:

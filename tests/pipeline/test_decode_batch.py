@@ -20,7 +20,7 @@ from pzc.protocol.keyring import Key, Keyring
 
 from tests.pipeline.test_decode import batch
 
-LAB = Key("lab", name="lab")
+LAB = Key("a key of the lab", name="a key of the lab")
 KEYS = Keyring([LAB, Key("other", name="other"), Key("x" * 100, name="long")], active=LAB)
 
 
@@ -59,7 +59,7 @@ def test_what_is_read_together_is_what_each_says_alone(make_sender: Any, data: s
             rows.append(sender.row("v", content, number, key=data.draw(st.sampled_from(["", "a b", "ä+%"]))))
         except (PzcError, UnicodeError):  # what the serializer cannot express was never sent
             continue
-    agree(make_decoder("lab"), rows)
+    agree(make_decoder("a key of the lab"), rows)
 
 
 @given(data=st.data())
@@ -72,7 +72,7 @@ def test_one_changed_byte_among_good_rows_ends_as_alone(make_sender: Any, data: 
     changed[data.draw(st.integers(0, len(changed) - 1))] ^= data.draw(st.integers(1, 255))
     frames[frame] = bytes(changed)
     rows[number] = rows[number]._replace(frames=frames)
-    found = agree(make_decoder("lab"), rows)
+    found = agree(make_decoder("a key of the lab"), rows)
     assert [row["error"] is not None for row in found] == [i == number for i in range(3)]
 
 
@@ -87,7 +87,11 @@ def swapped(rows: list[JournalRow], frame: int) -> list[JournalRow]:
 @pytest.mark.parametrize("suite", ["hmac-sha256", "aes256-gmac", "aes256-gcm"])
 def test_a_frame_of_another_row_of_the_series_is_refused(make_sender: Any, frame: int, suite: str) -> None:
     rows = swapped(make_sender(suite=suite).rows("v", [1.5, 2.5, 3.5], 1), frame)
-    assert [row["error"] for row in agree(make_decoder("lab"), rows)] == [None, "SignatureError", None]
+    assert [row["error"] for row in agree(make_decoder("a key of the lab"), rows)] == [
+        None,
+        "SignatureError",
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +115,11 @@ def test_a_forged_frame_among_good_rows_ends_as_alone(sender: Any, frame: int, f
     frames = list(rows[1].frames)
     frames[frame] = forged
     rows[1] = rows[1]._replace(frames=frames)
-    assert [bool(row["error"]) for row in agree(make_decoder("lab"), rows)] == [False, True, False]
+    assert [bool(row["error"]) for row in agree(make_decoder("a key of the lab"), rows)] == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_a_truncated_tag_is_refused(sender: Any) -> None:
@@ -119,7 +127,7 @@ def test_a_truncated_tag_is_refused(sender: Any) -> None:
     frames = list(rows[1].frames)
     frames[4] = frames[4][:-1]
     rows[1] = rows[1]._replace(frames=frames)
-    assert agree(make_decoder("lab"), rows)[1]["error"] == "SignatureError"
+    assert agree(make_decoder("a key of the lab"), rows)[1]["error"] == "SignatureError"
 
 
 def test_many_senders_epochs_keys_suites_and_dialects_are_kept_apart(make_sender: Any) -> None:
@@ -130,12 +138,12 @@ def test_many_senders_epochs_keys_suites_and_dialects_are_kept_apart(make_sender
     ]  # fmt: skip
     rows = [sender.row("v", float(i), i) for i in range(3) for sender in senders]
     found = agree(make_decoder(KEYS), rows)
-    assert {row["user"] for row in found} >= {"lab", "other", "long", None}
+    assert {row["user"] for row in found} >= {"a key of the lab", "other", "long", None}
     assert sum(row["error"] is not None for row in found) == 6
 
 
 def test_the_check_sees_every_row_of_a_series(sender: Any) -> None:
-    decoder = make_decoder("lab", check=lambda topic, content: "odd" if content % 2 else None)
+    decoder = make_decoder("a key of the lab", check=lambda topic, content: "odd" if content % 2 else None)
     found = agree(decoder, sender.rows("v", range(4), 1))
     assert [row["reason"] for row in found] == [None, "odd", None, "odd"]
 
@@ -223,6 +231,6 @@ def test_an_attack_that_is_signed_ends_as_alone_and_harms_no_other(
         patched.setattr(serializers, "encode", lambda *_: attack)
         second = sender.row("v", None, 2)
     assert second.frames[2] == attack
-    found = agree(make_decoder("lab"), [first, second, sender.row("v", 2.5, 3)])
+    found = agree(make_decoder("a key of the lab"), [first, second, sender.row("v", 2.5, 3)])
     assert [row["value_double"] for row in found] == [1.5, None, 2.5]
     assert found[1]["error"] in ("DecodeError", "SerializerRefused")

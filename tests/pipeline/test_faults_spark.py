@@ -32,7 +32,7 @@ pytestmark = [
 
 ROWS = 100
 SEGMENTS = 4 + SEGMENTS_PER_MOMENT * MOMENTS
-ROTATED = ("old", "new")
+ROTATED = ("the older key of the lab", "the newer key of the lab")
 SHAKEN = Recording(
     published=ROWS * SEGMENTS,
     agents=3,
@@ -49,6 +49,7 @@ SHAKEN = Recording(
 def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all pipelines of a test have both keys."""
     (tmp_path / "keys.toml").write_text(KEYRING, encoding="utf-8")
+    (tmp_path / "keys.toml").chmod(0o600)
     monkeypatch.setenv("PZC_KEYRING", str(tmp_path / "keys.toml"))
 
 

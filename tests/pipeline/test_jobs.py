@@ -149,7 +149,9 @@ def test_a_bit_flipped_in_a_blob_goes_to_quarantine(spark, record: Record, make_
     content = bytearray(damaged.read_bytes())
     content[1_000_000] ^= 4
     damaged.write_bytes(content)
-    found = jobs.verify_and_decode(jobs.read_journal(spark, journal), make_decoder("lab", journal=journal))
+    found = jobs.verify_and_decode(
+        jobs.read_journal(spark, journal), make_decoder("a key of the lab", journal=journal)
+    )
     assert (jobs.notifications(found).count(), facts(jobs.quarantine(found), "content_ref")) == (
         1,
         [damaged.name],
@@ -179,7 +181,7 @@ def test_the_same_notification_from_two_recorders_counts_once(spark, record: Rec
     rows = sender.rows("v", range(3))
     record(rows, recorder="one")
     journal = jobs.read_journal(spark, record(rows, recorder="two"))
-    found = jobs.notifications(jobs.verify_and_decode(journal, make_decoder("lab")))
+    found = jobs.notifications(jobs.verify_and_decode(journal, make_decoder("a key of the lab")))
     assert (found.count(), jobs.deduplicate(found).count()) == (6, 3)
 
 

@@ -95,7 +95,7 @@ DAY = 86_400_000
 def write(spark, record: Record, tmp_path: Path):
     """Run everything over the journal, with more rows in it if given, and store the tables."""
 
-    def run(rows: list[Any] | None = None, key: str = "lab") -> Path:
+    def run(rows: list[Any] | None = None, key: str = "a key of the lab") -> Path:
         journal = record(rows) if rows is not None else tmp_path / "journal"
         tables = jobs.build_tables(jobs.read_journal(spark, journal), make_decoder(key))
         jobs.write_tables(tables, tmp_path / "tables")
@@ -199,7 +199,7 @@ def test_a_stream_over_the_journal_is_verified_with_the_same_function(
     rows = sender.rows("v", [0.5, 1.5])
     damage_content(rows[0].frames)
     journal = spark.readStream.schema(schema.ddl(schema.JOURNAL)).parquet(f"{record(rows)}/segment-*.parquet")
-    stream = jobs.verify_and_decode(journal, make_decoder("lab")).writeStream.format("parquet")
+    stream = jobs.verify_and_decode(journal, make_decoder("a key of the lab")).writeStream.format("parquet")
     paths = {"checkpointLocation": str(tmp_path / "state"), "path": str(tmp_path / "out")}
     stream.options(**paths).trigger(availableNow=True).start().awaitTermination()
     found = spark.read.parquet(str(tmp_path / "out"))

@@ -20,7 +20,7 @@ from pzc.protocol.keyring import Keyring
 
 @pytest.fixture
 def instrument() -> Iterator[Agent]:
-    with Agent(name="scope", protocol=Protocol("lab")) as agent:
+    with Agent(name="scope", protocol=Protocol("a key of the lab")) as agent:
         yield agent
 
 
@@ -29,7 +29,7 @@ def rows_of(directory: Path) -> list[dict[str, object]]:
 
 
 def test_every_notification_is_in_the_journal_in_order(tmp_path: Path, instrument: Agent) -> None:
-    with Recorder(tmp_path, [instrument.rep_endpoint], protocol=Protocol("lab")) as recorder:
+    with Recorder(tmp_path, [instrument.rep_endpoint], protocol=Protocol("a key of the lab")) as recorder:
         for value in range(500):
             instrument.publish("level", value)
         assert recorder.drain()
@@ -41,18 +41,18 @@ def test_every_notification_is_in_the_journal_in_order(tmp_path: Path, instrumen
 
 
 def test_a_recorded_signature_can_be_checked_again(tmp_path: Path, instrument: Agent) -> None:
-    with Recorder(tmp_path, [instrument.rep_endpoint], protocol=Protocol("lab")) as recorder:
+    with Recorder(tmp_path, [instrument.rep_endpoint], protocol=Protocol("a key of the lab")) as recorder:
         instrument.publish("level", {"value": 1.5})
         assert recorder.drain()
     (row,) = rows_of(tmp_path)
-    codec = Codec(Keyring.from_key("lab"))
+    codec = Codec(Keyring.from_key("a key of the lab"))
     envelope = codec.open([row[name] for name in FRAMES], kind=Kind.NOTIFICATION)  # type: ignore[misc]
     assert codec.content(envelope) == {"value": 1.5}
     assert row["key_id"] == envelope.key_id
 
 
 def test_a_large_content_becomes_a_blob(tmp_path: Path, instrument: Agent) -> None:
-    with Recorder(tmp_path, [instrument.rep_endpoint], protocol=Protocol("lab")) as recorder:
+    with Recorder(tmp_path, [instrument.rep_endpoint], protocol=Protocol("a key of the lab")) as recorder:
         instrument.publish("frame", np.zeros(2_000_000, "u1"))
         assert recorder.drain()
     (row,) = rows_of(tmp_path)
@@ -61,9 +61,9 @@ def test_a_large_content_becomes_a_blob(tmp_path: Path, instrument: Agent) -> No
 
 
 def test_several_agents_and_topics_are_recorded_together(tmp_path: Path, instrument: Agent) -> None:
-    with Agent(name="second", protocol=Protocol("lab")) as second:
+    with Agent(name="second", protocol=Protocol("a key of the lab")) as second:
         publishers = [instrument.rep_endpoint, second.rep_endpoint]
-        with Recorder(tmp_path, publishers, protocol=Protocol("lab")) as recorder:
+        with Recorder(tmp_path, publishers, protocol=Protocol("a key of the lab")) as recorder:
             instrument.publish("a", 1)
             instrument.publish("b", 2)
             second.publish("a", 3)
@@ -76,12 +76,12 @@ def test_several_agents_and_topics_are_recorded_together(tmp_path: Path, instrum
 
 
 def test_a_publisher_that_cannot_be_reached_leaves_nothing_open(tmp_path: Path) -> None:
-    with Agent(protocol=Protocol("lab")) as gone:
+    with Agent(protocol=Protocol("a key of the lab")) as gone:
         endpoint = gone.rep_endpoint
     with pytest.raises(PeerLost, match="cannot be reached"):
-        Recorder(tmp_path, [endpoint], protocol=Protocol("lab"))
-    with Agent(protocol=Protocol("lab")) as present:
-        Recorder(tmp_path, [present.rep_endpoint], protocol=Protocol("lab")).close()
+        Recorder(tmp_path, [endpoint], protocol=Protocol("a key of the lab"))
+    with Agent(protocol=Protocol("a key of the lab")) as present:
+        Recorder(tmp_path, [present.rep_endpoint], protocol=Protocol("a key of the lab")).close()
 
 
 def test_without_mailboxes_what_the_disk_refuses_is_counted(tmp_path: Path, instrument: Agent) -> None:
@@ -89,7 +89,7 @@ def test_without_mailboxes_what_the_disk_refuses_is_counted(tmp_path: Path, inst
     recorder = Recorder(
         home,
         [instrument.rep_endpoint],
-        protocol=Protocol("lab"),
+        protocol=Protocol("a key of the lab"),
         policy=drop(100),
         max_bytes=1,
         max_pending=4000,

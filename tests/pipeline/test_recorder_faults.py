@@ -26,12 +26,14 @@ OPTIONS: dict[str, Any] = {"max_age": 0.1, "retry": 0.05}
 
 @pytest.fixture
 def instrument() -> Iterator[Agent]:
-    with Agent(name="scope", protocol=Protocol("lab")) as agent:
+    with Agent(name="scope", protocol=Protocol("a key of the lab")) as agent:
         yield agent
 
 
 def recorder_of(instrument: Agent, home: Path, **options: Any) -> Recorder:
-    return Recorder(home, [instrument.rep_endpoint], protocol=Protocol("lab"), **{**OPTIONS, **options})
+    return Recorder(
+        home, [instrument.rep_endpoint], protocol=Protocol("a key of the lab"), **{**OPTIONS, **options}
+    )
 
 
 def kept(instrument: Agent) -> int:
@@ -190,7 +192,7 @@ def test_a_publisher_without_mailboxes_is_recorded_from_its_broadcasts(
 ) -> None:
     instrument.advertise("t", policies=["drop"])
     sources = [(instrument.rep_endpoint, "t")]
-    with Recorder(tmp_path, sources, protocol=Protocol("lab"), **OPTIONS) as recorder:
+    with Recorder(tmp_path, sources, protocol=Protocol("a key of the lab"), **OPTIONS) as recorder:
         instrument.publish("t", 1)
         assert recorder.drain()
     assert recorded(tmp_path) == everything(instrument, 1)
@@ -198,8 +200,8 @@ def test_a_publisher_without_mailboxes_is_recorded_from_its_broadcasts(
 
 
 def test_an_agent_that_comes_later_is_recorded_too(tmp_path: Path) -> None:
-    with Recorder(tmp_path, ["late*"], protocol=Protocol("lab"), **OPTIONS) as recorder:
-        with Agent(name="late1", protocol=Protocol("lab")) as late:
+    with Recorder(tmp_path, ["late*"], protocol=Protocol("a key of the lab"), **OPTIONS) as recorder:
+        with Agent(name="late1", protocol=Protocol("a key of the lab")) as late:
             assert late.wait_for_subscribers("t", timeout=20.0)
             late.publish("t", 1)
             await_(lambda: recorder.recorded == 1, "it is recorded")

@@ -20,7 +20,7 @@ Record = Callable[..., Path]
 
 def heard(replay: Replay, name: str, count: int, stop: threading.Event | None = None) -> list[Notification]:
     """What an agent gets of a replay that runs while it listens."""
-    with Agent(protocol=Protocol("lab")) as listener:
+    with Agent(protocol=Protocol("a key of the lab")) as listener:
         with listener.subscribe(replay.agents[name].rep_endpoint, "*") as subscription:
             replay.run(stop or threading.Event())
             return [subscription.recv(20) for _ in range(count)]
@@ -29,7 +29,7 @@ def heard(replay: Replay, name: str, count: int, stop: threading.Event | None = 
 def test_a_journal_is_published_again_under_its_names(record: Record, make_sender: Any) -> None:
     psu, cam = make_sender("psu"), make_sender("cam")
     journal = record([psu.row("v", 1.5, 1, key="left"), cam.row("f", {"i": 0}, 1), psu.row("w", [1, "x"], 1)])
-    with Replay(journal, speed=None, protocol=Protocol("lab")) as replay:
+    with Replay(journal, speed=None, protocol=Protocol("a key of the lab")) as replay:
         found = heard(replay, "psu", 2)
     assert [(n.name, n.topic, n.key, n.content) for n in found] == [
         ("psu", "v", "left", 1.5),
@@ -42,7 +42,7 @@ def test_rows_of_two_recorders_are_published_once_and_in_order(record: Record, m
     rows = make_sender("psu").rows("v", range(6), 1)
     record(rows[:4], "one")
     journal = record(rows[2:], "two")
-    with Replay(journal, speed=None, protocol=Protocol("lab")) as replay:
+    with Replay(journal, speed=None, protocol=Protocol("a key of the lab")) as replay:
         found = heard(replay, "psu", 6)
     assert [n.content for n in found] == [0, 1, 2, 3, 4, 5]
     assert replay.counts.repeated == 2
@@ -51,7 +51,7 @@ def test_rows_of_two_recorders_are_published_once_and_in_order(record: Record, m
 def test_what_does_not_verify_is_not_published(record: Record, sender: Any) -> None:
     rows = sender.rows("v", range(3), 1)
     damage_content(rows[1].frames)
-    with Replay(record(rows), speed=None, protocol=Protocol("lab")) as replay:
+    with Replay(record(rows), speed=None, protocol=Protocol("a key of the lab")) as replay:
         counts = replay.run(threading.Event())
     assert (counts.published, counts.refused) == (2, 1)
 
@@ -74,7 +74,7 @@ def test_recorded_times_are_divided_by_the_speed(record: Record, make_sender: An
     sender.now += 99_990
     rows.append(sender.row("v", 1, 2))
     times = Times()
-    with Replay(record(rows), speed=0.1, protocol=Protocol("lab")) as replay:
+    with Replay(record(rows), speed=0.1, protocol=Protocol("a key of the lab")) as replay:
         replay.run(times)
     assert times.waits[0] == 0.0
     assert 900 < times.waits[1] <= 1000
@@ -83,7 +83,7 @@ def test_recorded_times_are_divided_by_the_speed(record: Record, make_sender: An
 def test_a_replay_that_is_stopped_publishes_no_more(record: Record, sender: Any) -> None:
     stop = threading.Event()
     stop.set()
-    with Replay(record(sender.rows("v", range(3))), protocol=Protocol("lab")) as replay:
+    with Replay(record(sender.rows("v", range(3))), protocol=Protocol("a key of the lab")) as replay:
         assert replay.run(stop).published == 0
 
 

@@ -32,6 +32,7 @@ pytestmark = [
 @pytest.fixture
 def key_file(tmp_path: Path) -> str:
     (tmp_path / "key").write_text(KEY)
+    (tmp_path / "key").chmod(0o600)
     return str(tmp_path / "key")
 
 
@@ -135,7 +136,8 @@ def test_what_was_lost_and_restarted_stands_in_the_progress_and_the_query_goes_o
 def test_a_query_with_another_key_than_its_publisher_ends_with_the_reason(
     spark, start, publishers, tmp_path
 ) -> None:
-    (tmp_path / "other").write_text("another")
+    (tmp_path / "other").write_text("another key of a lab")
+    (tmp_path / "other").chmod(0o600)
     rows = read_stream(spark, publishers.start().ask("endpoint"), "q5", keyFile=tmp_path / "other")
     query = start(rows)
     with pytest.raises(StreamingQueryException, match="SignatureError"):
@@ -215,7 +217,7 @@ def test_the_key_of_this_process_reaches_those_that_spark_starts(
 
 
 def test_no_secret_stands_in_a_plan(spark, key_file, monkeypatch, capsys) -> None:
-    monkeypatch.setenv("PZC_KEY", "hunter2")
+    monkeypatch.setenv("PZC_KEY", "hunter2, and long enough")
     read_stream(spark, "psu", "q10", keyFile=key_file).explain(extended=True)
     told = capsys.readouterr().out
     assert "pzc" in told

@@ -31,6 +31,7 @@ START = Offset("q")
 @pytest.fixture
 def key_file(tmp_path: Path) -> str:
     (tmp_path / "key").write_text(KEY)
+    (tmp_path / "key").chmod(0o600)
     return str(tmp_path / "key")
 
 
@@ -262,7 +263,8 @@ def _raises(holder: Holder, error: type[PzcError]) -> bool:
 
 
 def test_another_key_than_the_publishers_is_an_error(publisher: Agent, tmp_path: Path) -> None:
-    (tmp_path / "other").write_text("another")
+    (tmp_path / "other").write_text("another key of a lab")
+    (tmp_path / "other").chmod(0o600)
     with pytest.raises(SignatureError):
         with holding(made(publisher.rep_endpoint, str(tmp_path / "other"))):
             pass

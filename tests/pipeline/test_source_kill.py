@@ -87,6 +87,7 @@ def test_kills_in_the_middle_of_batches_leave_every_row_exactly_once(
     spark, publishers: Publishers, tmp_path: Path
 ) -> None:
     (tmp_path / "key").write_text(KEY)
+    (tmp_path / "key").chmod(0o600)
     hands = [publishers.start() for _ in range(2)]
     agents = ",".join(hand.ask("endpoint") for hand in hands)
     given = (agents, "kill", tmp_path, tmp_path / "key")

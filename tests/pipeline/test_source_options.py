@@ -99,11 +99,12 @@ def test_the_mailbox_is_as_the_options_say() -> None:
 def test_keys_come_from_the_named_file_and_not_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PZC_KEY", "another")
-    (tmp_path / "key").write_text("lab")
+    monkeypatch.setenv("PZC_KEY", "another key of a lab")
+    (tmp_path / "key").write_text("a key of the lab")
+    (tmp_path / "key").chmod(0o600)
     ring = read(keyFile=str(tmp_path / "key")).protocol().codec.keyring
     assert ring is not None
-    assert ring.active.secret == b"lab"
+    assert ring.active.secret == b"a key of the lab"
 
 
 # --- offsets ----------------------------------------------------------------------------------------

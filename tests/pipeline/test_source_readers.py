@@ -33,6 +33,7 @@ def publisher() -> Iterator[Agent]:
 @pytest.fixture
 def source(publisher: Agent, tmp_path: Path) -> PzcDataSource:
     (tmp_path / "key").write_text(KEY)
+    (tmp_path / "key").chmod(0o600)
     options = {"agents": publisher.rep_endpoint, "name": "q", "keyFile": str(tmp_path / "key")}
     return PzcDataSource(CaseInsensitiveDict(options | {"maxRowsPerBatch": "40"}))
 

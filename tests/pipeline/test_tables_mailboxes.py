@@ -76,7 +76,7 @@ def test_a_row_that_does_not_verify_is_in_quarantine_once_and_missing_once(
     hand.ask("publish", "v", 1)
     post.once()
     hand.ask("publish", "v", 1)
-    (refused,) = post.once(key="another")
+    (refused,) = post.once(key="another key of a lab")
     assert (refused.quarantined, refused.missing) == (1, 1)
     hand.ask("publish", "v", 3)
     (made,) = post.once(limits=(Limit("high", "value_double >= 1"),), announced=frozenset({"high"}))
@@ -189,7 +189,7 @@ def test_a_publisher_with_another_key_ends_the_run_with_the_reason(
     spark: Any, publishers: Publishers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post = Post(spark, tmp_path, publishers.start())
-    monkeypatch.setenv("PZC_KEY", "another")
+    monkeypatch.setenv("PZC_KEY", "another key of a lab")
     with post.follow() as following:
         following.start(once=True)
         with pytest.raises(JournalError, match="the pipeline has ended: SignatureError: "):
@@ -204,7 +204,7 @@ def test_a_publisher_with_another_key_ends_the_run_with_the_reason(
         ({"options": {"whenFul": "block"}}, "did you mean whenFull"),
         ({"options": {"decode": "true"}}, "decided by the pipeline"),
         ({"options": {"keyFile": "key"}}, "decided by the pipeline"),
-        ({"options": {"key": "lab"}}, "secret"),
+        ({"options": {"key": "a key of the lab"}}, "secret"),
     ],
 )
 def test_what_the_source_does_not_take_is_refused_before_anything_runs(

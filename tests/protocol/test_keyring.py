@@ -166,6 +166,7 @@ def test_roles_are_read_in_any_case() -> None:
 def test_a_keyring_is_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "keyring.toml"
     path.write_text('[keys.zoé]\nsecret = "clé"'.replace("zoé", '"zoé"'), encoding="utf-8")
+    path.chmod(0o600)
     assert Keyring.load(path).active.secret == "clé".encode()
     assert Keyring.load(str(path)).active.name == "zoé"
 
@@ -178,5 +179,6 @@ def test_a_keyring_file_that_is_missing_is_named(tmp_path: Path) -> None:
 def test_a_keyring_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     path = tmp_path / "keyring.toml"
     path.write_bytes(b'[keys.a]\nsecret = "\xff"')
+    path.chmod(0o600)
     with pytest.raises(ConfigError, match=r"keyring\.toml is not UTF-8"):
         Keyring.load(path)

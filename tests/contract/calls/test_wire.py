@@ -143,7 +143,7 @@ def test_without_arguments_everything_comes_from_the_environment(monkeypatch: py
     plain = Protocol()
     assert (plain.signed, plain.codec.serializer, plain.codec.accept) == (False, "pickle", ("PZC01", "PZC00"))
     for name, value in {
-        "PZC_KEY": "lab",
+        "PZC_KEY": "a key of the lab",
         "PZC_SER": "json",
         "PZC_ACCEPT": "PZC01",
         "PZC_SUITE": "aes256-gmac",
@@ -154,11 +154,11 @@ def test_without_arguments_everything_comes_from_the_environment(monkeypatch: py
     assert protocol.codec.accept == ("PZC01",)
     frames = protocol.format(AGENT)
     assert (frames[1], frames[4][0]) == (b"json", 2)
-    assert frames[4].endswith(Key("lab").key_id.encode())
+    assert frames[4].endswith(Key("a key of the lab").key_id.encode())
 
 
 def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"PZC_KEY": "lab", "PZC_SER": "json", "PZC_SUITE": "aes256-gmac"}.items():
+    for name, value in {"PZC_KEY": "a key of the lab", "PZC_SER": "json", "PZC_SUITE": "aes256-gmac"}.items():
         monkeypatch.setenv(name, value)
     frames = Protocol("mine", "msgpack", suite="hmac-sha256").format(AGENT)
     assert (frames[1], frames[4][0]) == (b"msgpack", 1)
@@ -169,7 +169,7 @@ def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_sealing_encrypts_whatever_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PZC_SEAL", "1")
-    monkeypatch.setenv("PZC_KEY", "lab")
+    monkeypatch.setenv("PZC_KEY", "a key of the lab")
     protocol = Protocol()
     assert protocol.format(AGENT)[4][0] == 3
     assert protocol.codec.accept == ("PZC01",)

@@ -129,12 +129,12 @@ def test_a_settings_file_that_is_none_has_failed(doctor: Doctor, tmp_path: Path)
     assert doctor(PZC_CONFIG=str(tmp_path / "pzc.toml"))["settings file"]["status"] == "failed"
 
 
-def test_a_key_that_others_can_read_is_a_warning_with_the_remedy(doctor: Doctor, tmp_path: Path) -> None:
+def test_a_key_that_others_can_read_has_failed_with_the_remedy(doctor: Doctor, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("a secret that is long enough")
     key.chmod(0o644)
     finding = doctor(PZC_KEY_FILE=str(key))["file of PZC_KEY_FILE"]
-    assert (finding["status"], finding["todo"]) == ("warning", f"chmod 600 {key}")
+    assert (finding["status"], finding["todo"]) == ("failed", f"chmod 600 {key}")
 
 
 def test_a_key_file_that_is_missing_has_failed(doctor: Doctor, tmp_path: Path, console: Console) -> None:
@@ -144,8 +144,10 @@ def test_a_key_file_that_is_missing_has_failed(doctor: Doctor, tmp_path: Path, c
     assert report["file of PZC_KEY_FILE"]["status"] == report["key"]["status"] == "failed"
 
 
-def test_a_short_key_is_a_warning(doctor: Doctor) -> None:
-    assert doctor(PZC_KEY="secret")["key"]["status"] == "warning"
+def test_a_short_key_has_failed(doctor: Doctor) -> None:
+    finding = doctor(PZC_KEY="secret")["key"]
+    assert finding["status"] == "failed"
+    assert "pzc keygen" in finding["found"]
 
 
 def test_a_keyring_tells_its_keys_and_roles(doctor: Doctor, console: Console, tmp_path: Path) -> None:

@@ -128,7 +128,9 @@ def test_handlers_of_signals_and_logs_are_put_back() -> None:
 def test_a_warning_is_on_stderr_once() -> None:
     with Agent(name="psu", discovery=False) as psu:
         outcome = command(
-            "ping", psu.rep_endpoint, environment={"PZC_SRE": "json", "PZC_KEY": "another lab's"}
+            "ping",
+            psu.rep_endpoint,
+            environment={"PZC_SRE": "json", "PZC_KEY": "the key of another laboratory"},
         )
     assert outcome.err.count("did you mean PZC_SER?") == 1
 

@@ -162,7 +162,7 @@ def test_an_unknown_name_says_which_are_known(bench: Console) -> None:
 
 def test_another_key_is_a_signature_error(bench: Console) -> None:
     before = dict(bench.environment)
-    bench.environment["PZC_KEY"] = "another key"
+    bench.environment["PZC_KEY"] = "the key of another laboratory"
     try:
         outcome = bench("get", "psu.voltage", "--timeout", "10")
     finally:

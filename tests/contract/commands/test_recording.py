@@ -46,7 +46,7 @@ def test_a_replay_of_another_key_fails_and_publishes_nothing(console: Console, t
 
         recorded = console("record", source.rep_endpoint, "--journal", str(tmp_path), meanwhile=meanwhile)
         assert recorded.status == 0
-    console.environment["PZC_KEY"] = "another"
+    console.environment["PZC_KEY"] = "the key of another laboratory"
     outcome = console("replay", str(tmp_path), "--speed", "max")
     assert outcome.status == 1
     assert "1 rows did not verify or decode" in outcome.err

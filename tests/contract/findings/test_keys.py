@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pzc import Agent
+from pzc import Agent, ConfigError, Protocol
 from pzc.testing import Running, command
 
 from tests.contract.findings.marks import finding
@@ -40,3 +40,51 @@ def test_everything_that_a_recorder_writes_is_its_owners_alone(tmp_path: Path) -
     assert list(journal.glob("blobs/*/*"))
     assert open_to_others(tmp_path / "of the lab") == []
     assert stat.S_IMODE(journal.stat().st_mode) == 0o700
+
+
+@finding("4.19")
+@pytest.mark.parametrize("length", [1, 15])
+def test_a_key_that_can_be_guessed_is_refused(
+    length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "key"
+    path.write_text("k" * length, encoding="utf-8")
+    path.chmod(0o600)
+    for name, value in (("PZC_KEY", "k" * length), ("PZC_KEY_FILE", str(path))):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            with pytest.raises(ConfigError, match="make one with pzc keygen") as caught:
+                Protocol()
+            assert "kkk" not in str(caught.value)
+            patch.setenv("PZC_ACCEPT", "PZC00")  # originals may have it
+            assert Protocol().signed
+
+
+@finding("4.19")
+def test_a_keyring_with_a_key_that_can_be_guessed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "keyring.toml"
+    path.write_text('[keys.alice]\nsecret = "fifteen bytes.."\n', encoding="utf-8")
+    path.chmod(0o600)
+    monkeypatch.setenv("PZC_KEYRING", str(path))
+    with pytest.raises(ConfigError, match=r"the key alice has 15 bytes .* pzc keygen"):
+        Protocol()
+
+
+@finding("4.19")
+@pytest.mark.parametrize("name", ["PZC_KEY_FILE", "PZC_KEYRING"])
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
+def test_a_file_of_keys_that_others_may_touch_is_refused(
+    name: str, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, secret = tmp_path / "keys", "a key that is long enough"
+    path.write_text(
+        secret if name == "PZC_KEY_FILE" else f'[keys.a]\nsecret = "{secret}"\n', encoding="utf-8"
+    )
+    path.chmod(mode)
+    monkeypatch.setenv(name, str(path))
+    with pytest.raises(ConfigError, match=f"mode {mode:o}.*chmod 600 {path}"):
+        Protocol()
+    path.chmod(0o600)
+    assert Protocol().signed

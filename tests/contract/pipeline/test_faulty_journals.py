@@ -124,9 +124,9 @@ def state(folder: Path) -> dict[str, tuple[int, int, int]]:
 
 
 def test_what_was_signed_with_a_key_that_came_later_is_found_by_a_backfill(tmp_path: Path) -> None:
-    recording = Recording(published=900, secrets=("old", "new"))
+    recording = Recording(published=900, secrets=("the older key of the lab", "the newer key of the lab"))
     truth = write_journal(tmp_path / "journal", recording)
-    run_once(tmp_path, key="old")
+    run_once(tmp_path, key="the older key of the lab")
     assert found(tmp_path / "tables")["damaged"] > truth.rows / 3
     keys = tmp_path / "keys.toml"
     keys.write_text(KEYRING, encoding="utf-8")

@@ -37,7 +37,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process = subprocess.Popen(
             [*arguments, "--master", "local[2]"],
             cwd=tmp_path,
-            env=os.environ | {"PZC_KEY": "lab"},
+            env=os.environ | {"PZC_KEY": "a key of the lab"},
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 from pzc.testing import Result, command
 from pzc.testing.journals import Truth
 
-KEY = "lab"
+KEY = "a key of the lab"
 """Of the journals that `pzc.testing.journals` makes."""
 
-KEYRING = 'active = "new"\n[keys.old]\nsecret = "old"\n[keys.new]\nsecret = "new"\n'
+KEYRING = 'active = "new"\n[keys.old]\nsecret = "the older key of the lab"\n[keys.new]\nsecret = "the newer key of the lab"\n'
 """A file with the keys before and after a rotation."""
 
 TRUTH = ("notifications", "damaged", "gaps", "missing")
