@@ -28,6 +28,7 @@ def breeder() -> Iterator[Breeder]:
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whenever_a_server_dies_or_freezes_every_call_ends_in_time_runs_once_at_most_and_its_proxy_works_again(

@@ -103,6 +103,7 @@ def patient(timings: Callable[..., None]) -> None:
     timings(silence=7200.0, stalled=3600.0)
 
 
+@pytest.mark.slow
 @every_how
 def test_the_lock_of_a_killed_client_is_free_though_it_left_a_child(how: str, patient: None) -> None:
     with Server(Gate(), protocol=Protocol(KEY)) as server:
@@ -113,6 +114,7 @@ def test_the_lock_of_a_killed_client_is_free_though_it_left_a_child(how: str, pa
             wait_until(lambda: server.describe()["lock"] is None)
 
 
+@pytest.mark.slow
 @every_how
 def test_the_endpoints_of_a_killed_server_are_free_though_it_left_a_child(how: str) -> None:
     endpoints = free_endpoint(), free_endpoint()
