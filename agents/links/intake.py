@@ -17,6 +17,7 @@ from typing import Any
 from ...protocol import serializers
 from ...protocol.bundle import MAX_ITEMS, Body, Item
 from ...protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
+from ...protocol.shown import printable
 from ...shm.views import INTRODUCED, Mapped
 from ..calling.peers import Peer
 from ..counters import Counters
@@ -238,7 +239,7 @@ class Intake:
         self._counters.add(f"refused_{type(error).__name__}")
         if topic not in self._complained:
             self._complained.add(topic)
-            logger.warning("%s of %s is lost here: %s", topic, self.peer.endpoint, error)
+            logger.warning("%s of %s is lost here: %s", printable(topic), self.peer.endpoint, error)
         return error
 
 

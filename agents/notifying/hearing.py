@@ -35,6 +35,7 @@ from ...protocol.batch import Batch, Opened
 from ...protocol.codec import FRESH_MS, Envelope
 from ...protocol.errors import ProtocolError, ReplayedMessage, SignatureError, StaleMessage
 from ...protocol.frames import PZC01, Kind
+from ...protocol.shown import printable
 from ...protocol.window import ReplayWindow, SeenSignatures, SenderKey
 from ..calling.peers import Peer
 from ..counters import Counters
@@ -371,7 +372,7 @@ class Hearing:
 def _complain(source: Source, envelope: Envelope, error: ProtocolError) -> None:
     if envelope.topic not in source.complained:
         source.complained.add(envelope.topic)
-        logger.warning("%s of %s is lost here: %s", envelope.topic, source.peer.endpoint, error)
+        logger.warning("%s of %s is lost here: %s", printable(envelope.topic), source.peer.endpoint, error)
 
 
 def _enveloped(opened: Opened) -> Envelope:

@@ -10,6 +10,7 @@ from ...protocol import serializers
 from ...protocol.bundle import Bundle, Item
 from ...protocol.errors import CallTimeout, ConfigError, ProtocolError, Refused, SerializerRefused
 from ...protocol.frames import PZC00
+from ...protocol.shown import printable
 from ..calling.peers import Peer
 from ..calling.requests import Requester
 from ..counters import Counters
@@ -93,7 +94,7 @@ class Initial:
         except ProtocolError as exc:
             self._counters.add("notifications_refused")
             self._counters.add(f"refused_{type(exc).__name__}")
-            logger.warning("%s of %s is lost here: %s", item.topic, peer.endpoint, exc)
+            logger.warning("%s of %s is lost here: %s", printable(item.topic), peer.endpoint, exc)
             return Gap(peer.epoch, item.number, item.number)
         return Notification(
             peer.agent_id, peer.name, item.topic, item.key, item.number, peer.epoch, item.sent_ms / 1000,

@@ -27,6 +27,7 @@ from ...protocol import limits
 from ...protocol.errors import PzcError, Refused, RemoteProtocolError, SerializeError
 from ...protocol.frames import PZC00
 from ...protocol.keyring import Role
+from ...protocol.shown import printable
 from ...protocol.values import PLAIN
 from ..messages import PS, as_original, ps_message, raised, read_ps_message, shown, text_of
 from ..notifying.publisher import Publisher
@@ -142,7 +143,7 @@ class Actions:
         logger.log(
             logging.INFO if ours else logging.WARNING,
             "%s %s of %s raised %s: %s",
-            action, name, call.caller.agent, type(error).__name__, text_of(error),
+            action, name, printable(call.caller.agent), type(error).__name__, printable(text_of(error)),
             exc_info=None if ours else error,
         )  # fmt: skip
 

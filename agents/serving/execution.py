@@ -29,6 +29,7 @@ from ...protocol.envelope import Envelope
 from ...protocol.errors import FrameError, RemoteProtocolError, RoleRefused, SignatureError
 from ...protocol.frames import PZC00
 from ...protocol.keyring import Key, Role
+from ...protocol.shown import printable
 from ..messages import ps_message, raised, read_ps_message
 from ..sockets.endpoints import DECODE_LATER
 from ..sockets.loop import Loop
@@ -329,7 +330,7 @@ class Execution:
         try:
             answer = run(what, content, call)
         except BaseException as exc:
-            logger.warning("request %s of %s raised", call.id, call.caller.agent, exc_info=True)
+            logger.warning("request %s of %s raised", call.id, printable(call.caller.agent), exc_info=True)
             answer = raised(exc)
         finally:
             reset_current(token)

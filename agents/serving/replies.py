@@ -15,6 +15,7 @@ from ...protocol import original, serializers
 from ...protocol.codec import Envelope
 from ...protocol.errors import ProtocolError, PzcError, Refused, RemoteProtocolError, VersionError
 from ...protocol.frames import MAX_HEADER, PZC00, PZC01, Buffer
+from ...protocol.shown import printable
 from ...protocol.signing import Suite
 from ..counters import Counters
 from ..messages import portable, raised, refusal
@@ -154,7 +155,11 @@ class Replies:
         """Tell a verified sender why its request was not executed; any thread."""
         frames = self.encode_refusal(request, error)
         if request.oneway:
-            logger.warning("one-way request of %s was refused: %s", request.envelope.sender, error)
+            logger.warning(
+                "one-way request of %s was refused: %s",
+                printable(request.envelope.sender),
+                printable(str(error)),
+            )
         self.send(request, frames)
 
     def count_refusal(self, error: Exception) -> None:
@@ -205,5 +210,7 @@ def guarded(replies: Replies, request: Request, handle: Callable[[Request], None
         handle(request)
     except Exception as exc:
         if not isinstance(exc, PzcError):
-            logger.exception("request %s of %s failed", request.envelope.msgid, request.envelope.sender)
+            logger.exception(
+                "request %s of %s failed", request.envelope.msgid, printable(request.envelope.sender)
+            )
         replies.refuse(request, exc)

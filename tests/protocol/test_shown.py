@@ -19,7 +19,7 @@ class Liar:
         raise RuntimeError("no")
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         raise RuntimeError("no")
 
 
