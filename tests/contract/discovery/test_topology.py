@@ -142,8 +142,8 @@ def test_one_policy_holds_for_all_publishers_together(camera: Agent, viewer: Age
         assert subscription.recv(TIMEOUT).content == 2
 
 
-def publishers(workers: Workers, *names: str, **environ: str) -> list[Hand]:
-    return [serve(workers, name, "frames", PZC_DISCOVERY_IP="off", **environ) for name in names]
+def publishers(workers: Workers, *names: str) -> list[Hand]:
+    return [serve(workers, name, "frames", PZC_DISCOVERY_IP="off") for name in names]
 
 
 @pytest.fixture

@@ -242,7 +242,7 @@ def test_a_reader_in_this_process_goes_on_while_one_in_another_is_killed(workers
 def test_a_publisher_that_was_frozen_and_one_that_was_killed_are_told_once_and_met_again(
     workers: Workers,
 ) -> None:
-    endpoints = free_endpoint()()
+    endpoints = free_endpoint(), free_endpoint()
     reader = workers.start()
     publisher, endpoint = workers.publisher(*endpoints)
     for way in OUTSIDE:
@@ -278,7 +278,7 @@ def test_a_publisher_that_was_frozen_and_one_that_was_killed_are_told_once_and_m
 def test_of_publishers_that_are_killed_over_and_over_nothing_is_left_and_the_next_one_is_heard(
     workers: Workers,
 ) -> None:
-    endpoints = free_endpoint()()
+    endpoints = free_endpoint(), free_endpoint()
     before = sorted(name for name in os.listdir("/dev/shm") if "pzc" in name)
     left: set[int] = set()
     restarts: queue.SimpleQueue[Gap] = queue.SimpleQueue()
