@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Protocol, Proxy, Server, attach, lock
+from pzc import Agent, Protocol, Server, attach, lock
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
 
@@ -68,7 +68,7 @@ class Bench:
 class Held:
     """A client process that holds a lock, an open stream and unanswered futures."""
 
-    def __init__(self, bench: Bench, server: Server, observer: Proxy, process: subprocess.Popen[str]) -> None:
+    def __init__(self, bench: Bench, server: Server, observer: Agent, process: subprocess.Popen[str]) -> None:
         self.bench, self.endpoint, self.process = bench, server.rep_endpoint, process
         self._observer = observer
         assert process.stdout is not None
@@ -77,7 +77,7 @@ class Held:
         self.until(lambda now: now["waiting"] == CALLS - 1)
 
     def now(self) -> dict[str, Any]:
-        told = self._observer._proxy_remote.ask({"pzc": "statistics"}).content["calls"]
+        told = self._observer.exchange(self.endpoint, {"pzc": "statistics"}, TIMEOUT).content["calls"]
         return {name: told[name] for name in NOTHING}
 
     def until(self, condition: Callable[[dict[str, Any]], bool]) -> None:
@@ -92,7 +92,7 @@ def held(transport: str = "auto", ttl: float = 30.0) -> Iterator[Held]:
     bench = Bench()
     with (
         Server(bench, protocol=Protocol(KEY)) as server,
-        proxied(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as observer,
+        Agent(protocol=Protocol(KEY)) as observer,
         subprocess.Popen(
             [sys.executable, "-c", CLIENT, server.rep_endpoint, KEY, transport, str(ttl)],
             stdin=subprocess.PIPE,
@@ -107,6 +107,7 @@ def held(transport: str = "auto", ttl: float = 30.0) -> Iterator[Held]:
             bench.opened.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
 def test_a_second_after_a_client_was_killed_nothing_of_it_is_left_but_its_results(transport: str) -> None:
     with held(transport) as client:
@@ -129,6 +130,7 @@ def test_a_second_after_a_client_was_killed_nothing_of_it_is_left_but_its_result
     logger.info("seconds until nothing was left: %s", seconds)
 
 
+@pytest.mark.slow
 def test_a_frozen_client_loses_its_streams_and_waiting_calls_after_four_seconds_and_its_lock_after_its_ttl() -> (
     None
 ):
