@@ -37,7 +37,7 @@ help:
 	@echo "make wheel-test   build the wheel and test it in an environment of its own"
 	@echo "make clean        remove everything that these commands made"
 
-wheel_pytest = bin/pytest -m 'not once' -o cache_dir=.venv/wheel/.pytest_cache --config-file ../../pyproject.toml --rootdir ../.. --installed ../../tests
+wheel_pytest = PYTHONHASHSEED=0 bin/pytest -n 4 --dist loadgroup -m 'not once' -o cache_dir=.venv/wheel/.pytest_cache --config-file ../../pyproject.toml --rootdir ../.. --installed ../../tests
 
 # Sets $$python to the first usable interpreter.
 find_python = python=; for each in $(PYTHONS); do \

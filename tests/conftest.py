@@ -28,22 +28,27 @@ pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parent.parent
 IMPORTABLE = ("benchmarks", "examples", "tests")
-WHEEL = {
-    "tests": ("test_house.py",),
-    "agents": ("test_transports.py",),
-    "calls": ("test_aio.py", "test_faults.py", "test_process.py", "test_stubs_checked.py"),
-    "notifications": ("test_mail.py", "test_notifications.py"),
-    "commands": ("test_keys.py", "test_ls.py", "test_main.py", "test_serve.py", "test_stubs.py"),
-    "demo": ("test_demo.py",),
-    "pipeline": (
-        "test_commands.py",
-        "test_plots.py",
-        "test_recorder.py",
-        "test_replay.py",
-        "test_session.py",
-        "test_source_parent.py",
-    ),
-}
+WHEEL = frozenset({
+    "test_house.py",
+    "contract/calls/test_aio.py",
+    "contract/calls/test_inproc.py",
+    "contract/calls/test_process.py",
+    "contract/calls/test_server.py",
+    "contract/calls/test_stubs_checked.py",
+    "contract/commands/test_keys.py",
+    "contract/commands/test_ls.py",
+    "contract/commands/test_main.py",
+    "contract/commands/test_serve.py",
+    "contract/commands/test_stubs.py",
+    "contract/demo/test_demo.py",
+    "contract/notifications/test_mail.py",
+    "contract/notifications/test_notifications.py",
+    "contract/pipeline/test_commands.py",
+    "pipeline/test_plots.py",
+    "pipeline/test_replay.py",
+    "pipeline/test_session.py",
+    "pipeline/test_source_parent.py",
+})  # fmt: skip
 """Files whose tests are run against the wheel as well: they start every kind of process and read every kind of
 file that comes with the package. What the others prove of a checkout holds for the same files elsewhere."""
 
@@ -126,7 +131,7 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what needs a JVM first and in one process, and skip it where there is no Java; mark what is tested once."""
     for item in items:
-        if item.path.name not in WHEEL.get(item.path.parent.name, ()):
+        if not any(item.path == ROOT / "tests" / each for each in WHEEL):
             item.add_marker(pytest.mark.once)
         if item.get_closest_marker("java"):
             item.add_marker(pytest.mark.xdist_group("java"))

@@ -17,6 +17,8 @@ import pytest
 
 import pzc
 
+from tests.conftest import WHEEL
+
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
@@ -73,6 +75,10 @@ def test_the_installed_package_holds_every_file() -> None:
     installed = Path(pzc.__file__).parent
     missing = [str(path) for path in [*PACKAGE, *sorted(data)] if not (installed / path).is_file()]
     assert not missing
+
+
+def test_what_is_tested_of_the_wheel_is_there() -> None:
+    assert not [path for path in WHEEL if not (ROOT / "tests" / path).is_file()]
 
 
 def test_the_layer_contracts_hold() -> None:
