@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import zmq
 
-from pzc import Agent, ConfigError, Protocol, ProtocolError, Proxy, Server, UnknownName
+from pzc import Agent, ConfigError, Protocol, ProtocolError, Proxy, Server, UnknownName, attach
 from pzc.testing import Timings
 
 from tests.contract.findings.marks import finding
@@ -292,3 +292,26 @@ def test_many_senders_do_not_make_a_captured_call_run_again(
         for frames in captured:
             ask(server.rep_endpoint, frames)
     assert supply.calls == 1
+
+
+@finding(
+    "4.8",
+    open=True,
+    reason="kept results have one room for all keys; presence is found by the agent id alone",
+)
+def test_the_calls_of_one_key_make_no_result_of_another_forgotten(
+    signed_by: Callable[[str], Protocol],
+) -> None:
+    with Timings(results_kept=3), Server(Supply(), protocol=signed_by("admin"), discovery=False) as server:
+        with (
+            Proxy(
+                server.rep_endpoint, protocol=signed_by("alice"), transport="tcp", timeout=TIMEOUT
+            ) as alice,
+            Proxy(server.rep_endpoint, protocol=signed_by("bob"), transport="tcp", timeout=TIMEOUT) as bob,
+        ):
+            future = alice.switch.future()
+            assert future.result(TIMEOUT) == 1
+            for _ in range(5):
+                bob.switch.future().result(TIMEOUT)
+            again = attach(future.call_id, protocol=signed_by("alice"), timeout=TIMEOUT)
+            assert again.result(TIMEOUT) == 1
