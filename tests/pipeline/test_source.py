@@ -70,6 +70,7 @@ def sizes(query: StreamingQuery) -> list[int]:
     return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
 
+@pytest.mark.slow
 def test_what_agents_publish_stands_verified_in_a_table(spark, start, publishers, key_file, tmp_path) -> None:
     hand = publishers.start()
     rows = read_stream(spark, [hand.ask("endpoint")], "q1", keyFile=key_file)
@@ -161,6 +162,7 @@ def test_a_second_query_of_one_name_ends_the_first_with_the_reason(
         second.stop()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_mailbox_is_refused(spark, start, publishers, key_file) -> None:
     hand = publishers.start()
     start(
