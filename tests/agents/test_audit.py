@@ -99,6 +99,7 @@ def test_a_scalar_stays_a_scalar() -> None:
 
 
 ENDLESS: list[Any] = []
+ENDLESS.append(ENDLESS)
 MANY = type("Readings", (list,), {})(range(10**5))
 TEXTS = {"x" * 200 + "… (201 characters)": "x" * 201, "<Signals.SIGINT: 2>": signal.SIGINT}
 NUMBERS = {"nan": float("nan"), "-inf": float("-inf"), str(2**99): 2**99, "int[99999 bits]": 2**99_998}
