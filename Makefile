@@ -37,7 +37,6 @@ help:
 	@echo "make wheel-test   build the wheel and test it in an environment of its own"
 	@echo "make clean        remove everything that these commands made"
 
-wheel_pytest = PYTHONHASHSEED=0 bin/pytest -n 4 --dist loadgroup -m 'not once' -o cache_dir=.venv/wheel/.pytest_cache --config-file ../../pyproject.toml --rootdir ../.. --installed ../../tests
 
 # Sets $$python to the first usable interpreter.
 find_python = python=; for each in $(PYTHONS); do \
@@ -140,7 +139,7 @@ wheel-test: $(STAMP)
 	@$(VENV)/wheel/bin/python -m pip install --quiet --upgrade pip
 	@$(VENV)/wheel/bin/python -m pip install "$$(echo dist/pzc-*.whl)[$(EXTRAS)]"
 	@echo "==> tests against the wheel"
-	@cd $(VENV)/wheel && $(wheel_pytest)
+	@cd $(VENV)/wheel && bin/python -P ../../tests/gate.py wheel
 
 clean:
 	rm -rf $(VENV) build dist pzc.egg-info demo-report .hypothesis .import_linter_cache .pytest_cache .ruff_cache

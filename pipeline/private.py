@@ -22,8 +22,12 @@ def _opener(path: str, flags: int) -> int:
     return os.open(path, flags, FILE)
 
 
-def make_private(folder: Path) -> list[Path]:
+def make_private(folder: Path, *, inside: Path | None = None) -> list[Path]:
     """Make a folder and those above it that are absent; one that exists keeps its mode.
+
+    Args:
+        folder: what is made.
+        inside: a folder above it that is not made when it is absent.
 
     Returns:
         Those that were absent, from the top.
@@ -31,8 +35,8 @@ def make_private(folder: Path) -> list[Path]:
     Raises:
         OSError: when it cannot be made.
     """
-    if folder.is_dir():
+    if folder == inside or folder.is_dir():
         return []
-    made = make_private(folder.parent)
+    made = make_private(folder.parent, inside=inside)
     folder.mkdir(mode=FOLDER, exist_ok=True)
     return [*made, folder]

@@ -73,7 +73,9 @@ settings.register_profile("pzc-ci", deadline=None, derandomize=True, database=No
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--installed", action="store_true", help="refuse to test a pzc outside site-packages")
-    parser.addoption("--tier", choices=("quick", "rest"), help="how many examples properties are tried with")
+    parser.addoption(
+        "--tier", choices=("quick", "rest", "wheel"), help="how many examples properties are tried with"
+    )
     parser.addoption("--outcomes", type=Path, help="file that tells what became of every test")
     parser.addoption(
         "--findings", action="store_true", help="print which known faults are open; runs nothing"
@@ -87,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _make_importable(config)
     config.pluginmanager.import_plugin("tests.leaks")
     config.pluginmanager.import_plugin("tests.contract.rigs.fixtures")
-    _choose_effort(config.getoption("--tier") == "quick")
+    _choose_effort(config.getoption("--tier") in ("quick", "wheel"))
     if config.getoption("--findings"):
         from tests.contract.findings.listing import Listing
 
@@ -129,14 +131,11 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what needs a JVM first and in one process, and skip it where there is no Java; mark what is tested once."""
+    """Skip what needs a JVM where there is no Java; mark what is tested once."""
     for item in items:
         if not any(item.path == ROOT / "tests" / each for each in WHEEL):
             item.add_marker(pytest.mark.once)
-        if item.get_closest_marker("java"):
-            item.add_marker(pytest.mark.xdist_group("java"))
-    items.sort(key=lambda item: item.get_closest_marker("java") is None)
-    if not items or items[0].get_closest_marker("java") is None:
+    if not any(item.get_closest_marker("java") for item in items):
         return
     from pzc.pipeline.spark.session import require_java
     from pzc.protocol.errors import MissingRequirement

@@ -2,6 +2,7 @@
 
     python tests/gate.py quick [pytest's arguments]     what proves the contract in minutes
     python tests/gate.py rest [pytest's arguments]      kills, clusters, networks, long properties
+    python tests/gate.py wheel                          some of both, against the package that is installed
 
 A test that fails and passes when it runs once more is *flaky*: it does not fail the run, and is named in the last
 lines and in ``build/tests/flaky.txt``. The last line tells how many passed, failed and were skipped.
@@ -9,6 +10,7 @@ lines and in ``build/tests/flaky.txt``. The last line tells how many passed, fai
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -16,18 +18,38 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "tests"
 FLAKY = FOLDER / "flaky.txt"
-TIERS = {"quick": "not slow", "rest": "(slow or hypothesis)"}
+TIERS = {"quick": "not slow", "rest": "(slow or hypothesis)", "wheel": "not once"}
+OPTIONS = {"wheel": ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "--installed"]}
 WORKERS = min(3 * (os.cpu_count() or 1), 8)
 """Tests wait more than they compute, so there are more workers than cores."""
+
+SIDE_BY_SIDE = ("-n", str(WORKERS), "--dist", "loadgroup", "--no-loadscope-reorder")
 
 MOST = 25
 """Failures that are run once more; more than that are no accident."""
 
 INTERRUPTED, NO_TESTS = 2, 5
+
+
+class Started(NamedTuple):
+    """A pytest that runs.
+
+    Attributes:
+        name: what it runs.
+        path: file of its outcomes.
+        log: what it prints, when that is not printed at once.
+        process: of its own.
+    """
+
+    name: str
+    path: Path
+    log: Path | None
+    process: subprocess.Popen[bytes]
 
 
 class Run:
@@ -46,13 +68,24 @@ class Run:
         self.tests: dict[str, tuple[str, str]] = {}
         self.broken: list[str] = []
 
-    def start(self, name: str, *options: str) -> dict[str, tuple[str, str]]:
-        """Run pytest once; returns the outcomes and reasons by test."""
+    def begin(self, name: str, *options: str, quiet: bool = False) -> Started:
+        """Start pytest; what it prints goes to a file beside its outcomes when it is to be quiet."""
         path = FOLDER / f"{self._tier}-{name}.json"
         path.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pytest", "--tier", self._tier, "--outcomes", str(path)]
-        command += [*options, *self._arguments]
-        status = subprocess.run(command, cwd=ROOT, env=self._environment, check=False).returncode
+        log = path.with_suffix(".log") if quiet else None
+        # -P: with the root on the path every layer would be importable under a second name.
+        command = [sys.executable, "-P", "-m", "pytest", "--tier", self._tier, "--outcomes", str(path)]
+        command += [*OPTIONS.get(self._tier, ()), *options, *self._arguments]
+        with contextlib.ExitStack() as stack:
+            output = stack.enter_context(log.open("wb")) if log else None
+            process = subprocess.Popen(command, env=self._environment, stdout=output, stderr=output)
+        return Started(name, path, log, process)
+
+    def finish(self, started: Started) -> dict[str, tuple[str, str]]:
+        """Wait for the end of a start; returns the outcomes and reasons by test."""
+        status, path = started.process.wait(), started.path
+        if started.log is not None:
+            print(started.log.read_text(encoding="utf-8", errors="replace"), flush=True)
         if status == INTERRUPTED and not path.is_file():
             raise KeyboardInterrupt
         found = (
@@ -60,7 +93,7 @@ class Run:
         )
         self.broken += found["broken"]
         if status not in (0, 1, NO_TESTS) and not found["broken"]:
-            self.broken.append(f"pytest ended with status {status} ({name})")
+            self.broken.append(f"pytest ended with status {status} ({started.name})")
         return {test: (outcome, reason) for test, (outcome, reason) in found["tests"].items()}
 
     def failed(self) -> list[str]:
@@ -73,10 +106,10 @@ class Run:
         if not failed or len(failed) > MOST or self.broken:
             return []
         print(f"\n==> {len(failed)} failed; once more, alone", flush=True)
-        arguments, self._arguments = self._arguments, []
-        again = self.start("again", "-n", "0", *failed)
-        self._arguments = arguments
-        flaky = [test for test in failed if again.get(test, ("failed", ""))[0] == "passed"]
+        again = Run(self._tier, [str(ROOT / test) for test in failed])
+        again._environment = self._environment
+        found = again.finish(again.begin("again", "-n", "0"))
+        flaky = [test for test in failed if found.get(test, ("failed", ""))[0] == "passed"]
         self.tests.update(dict.fromkeys(flaky, ("passed", "")))
         return flaky
 
@@ -105,16 +138,25 @@ def tell(run: Run, flaky: list[str], seconds: float) -> int:
 def main() -> int:
     """Run a tier; 0 when nothing failed twice."""
     tier, *arguments = sys.argv[1:]
+    if tier == "wheel":
+        arguments = arguments or [str(ROOT / "tests")]
     FOLDER.mkdir(parents=True, exist_ok=True)
-    begin = time.monotonic()
+    started = time.monotonic()
     run = Run(tier, arguments)
     kind = TIERS[tier]
-    side_by_side = ("-n", str(WORKERS), "--dist", "loadgroup", "--no-loadscope-reorder")
-    run.tests.update(run.start("together", *side_by_side, "-m", f"{kind} and not serial"))
+    # What a JVM and its library leave in a process is nothing to other tests.
+    java = run.begin("java", "-n", "0", "-m", f"{kind} and java", quiet=True)
+    try:
+        run.tests.update(
+            run.finish(run.begin("together", *SIDE_BY_SIDE, "-m", f"{kind} and not java and not serial"))
+        )
+        run.tests.update(run.finish(java))
+    finally:
+        java.process.terminate()
     if not run.broken:
-        run.tests.update(run.start("alone", "-n", "0", "-m", f"{kind} and serial"))
+        run.tests.update(run.finish(run.begin("alone", "-n", "0", "-m", f"{kind} and serial and not java")))
     flaky = run.once_more()
-    return tell(run, flaky, time.monotonic() - begin)
+    return tell(run, flaky, time.monotonic() - started)
 
 
 if __name__ == "__main__":

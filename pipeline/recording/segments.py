@@ -136,7 +136,7 @@ def _store_blobs(directory: Path, recorder: str, contents: list[Any]) -> tuple[l
         folders |= {target.parent, target.parent.parent}
         refs[number] = digest
     for folder in sorted({blob_path(directory, digest).parent for digest in fresh}):
-        make_private(folder)
+        make_private(folder, inside=directory)
 
     def store(digest: str) -> None:
         temporary = directory / f".blob-{recorder}-{digest}.tmp"

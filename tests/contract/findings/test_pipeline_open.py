@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Protocol
-from pzc.testing import Result, Running, command
+from pzc.testing import Running, command
 
 from tests.contract.findings.marks import finding
 
@@ -120,23 +123,29 @@ def tables(tmp_path: Path) -> Path:
     return folder
 
 
-def asked(tables: Path, query: str) -> Result:
-    return command("sql", query, "--tables", str(tables), "--json", environment=NO_JAVA)
+def asked(tables: Path, query: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, which has no session that another test began."""
+    environment = {**os.environ, "PZC_DISCOVERY_IP": "off", "PATH": "/nonexistent"}
+    environment.pop("JAVA_HOME", None)
+    arguments = [sys.executable, "-m", "pzc", "sql", query, "--tables", str(tables), "--json"]
+    return subprocess.run(
+        arguments, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
 
 
 @finding("3.33", open=True, reason="pzc sql needs a JVM")
 def test_sql_is_answered_without_java(tables: Path) -> None:
     outcome = asked(tables, "select topic, sum(value_double) as total from notifications group by topic")
-    assert (outcome.status, outcome.err) == (0, "")
-    assert outcome.rows == [{"topic": "voltage", "total": 45.0}]
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert [json.loads(line) for line in outcome.stdout.splitlines()] == [{"topic": "voltage", "total": 45.0}]
 
 
 @finding("3.33", open=True, reason="pzc sql needs a JVM")
 def test_a_wrong_column_is_one_line_with_the_nearest_names(tables: Path) -> None:
     outcome = asked(tables, "select value_duoble from notifications")
-    assert outcome.status != 0
-    assert outcome.out == ""
-    (line,) = outcome.err.strip().splitlines()
+    assert outcome.returncode != 0
+    assert outcome.stdout == ""
+    (line,) = outcome.stderr.strip().splitlines()
     assert "value_duoble" in line
     assert "value_double" in line
 
