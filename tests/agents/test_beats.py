@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,23 +13,14 @@ from pzc.delivery.tails import BEATS
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
+from tests.contract.rigs import altered
 from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, balance
+
+publisher = altered.publisher
 
 pytestmark = pytest.mark.usefixtures("broadcast")
 
 NEVER = 1_000.0
-
-
-@pytest.fixture
-def reader() -> Iterator[Agent]:
-    with Agent(protocol=Protocol(KEY)) as made:
-        yield made
-
-
-@pytest.fixture
-def publisher() -> Iterator[Elsewhere]:
-    with Elsewhere(protocol=Protocol(KEY)) as made:
-        yield made
 
 
 def is_beat(frames: Frames) -> bool:

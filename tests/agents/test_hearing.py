@@ -3,63 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from pzc import Agent, Gap, Protocol
+from pzc import Agent, Gap
 from pzc.agents import wire
 from pzc.agents.notifying.hearing import Hearing
 
-from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, Inbox, balance
+from tests.contract.rigs import altered
+from tests.contract.rigs.altered import instead, published
+from tests.contract.rigs.peers import TIMEOUT, Elsewhere, Forwarder, Frames
+
+publisher = altered.publisher
 
 pytestmark = pytest.mark.usefixtures("broadcast")
-
-Alter = Callable[[int, Frames], list[Frames]]
-
-
-@pytest.fixture
-def reader() -> Iterator[Agent]:
-    with Agent(protocol=Protocol(KEY)) as made:
-        yield made
-
-
-@pytest.fixture
-def publisher() -> Iterator[Elsewhere]:
-    with Elsewhere(protocol=Protocol(KEY)) as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)
 def trusting(timings: Callable[..., None]) -> None:
     """Messages are received in the quicker way from the first one of a known series on."""
     timings(hearing_doubts=1)
-
-
-def is_note(frames: Frames, number: int) -> bool:
-    return f"+t+{number}+".encode() in frames[0]
-
-
-def instead(number: int, change: Callable[[Frames], list[Frames]]) -> Alter:
-    """Changes one notification of topic t."""
-    return lambda _, frames: change(frames) if is_note(frames, number) else [frames]
-
-
-def published(
-    publisher: Elsewhere, reader: Agent, alter: Alter, count: int = 8, **options: Any
-) -> tuple[list[int], list[Gap], int]:
-    """The numbers that arrive of so many over a link that alters them, the gaps, and what was refused."""
-    with Forwarder(publisher.pub_endpoint, alter) as forwarder:
-        publisher.advertised = forwarder.endpoint
-        got = Inbox()
-        with reader.subscribe(publisher.rep_endpoint, "t", got, **options) as subscription:
-            for number in range(1, count + 1):
-                publisher.publish("t", number)
-            publisher.publish("t", "end")
-            numbers = got.until("end")
-            assert balance(subscription) == count + 1
-            return numbers, subscription.gaps, reader.counters["notifications_refused"]
 
 
 def test_what_comes_in_order_is_taken_in_the_short_way(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import cast
 
 import pytest
@@ -18,35 +16,9 @@ from pzc.agents.mail.place import Place
 from pzc.agents.mail.places import Places
 
 from tests.agents.inside import forget_silent_readers
-from tests.contract.rigs.mailing import publisher_and_reader
+from tests.contract.rigs.mailing import POLICY, counted, publisher_and_reader, subscribed
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import TIMEOUT
-
-POLICY = mailbox()
-
-
-def subscribed(
-    agent: Agent, endpoint: str, number: int, callback: Callable[[object], object] | None = None
-) -> list[Subscription]:
-    return [
-        agent.subscribe(endpoint, "t", callback, policy=POLICY, key=f"key-{each}") for each in range(number)
-    ]
-
-
-@contextmanager
-def counted() -> Iterator[Callable[[], int]]:
-    """How many Python functions this thread calls meanwhile, each turn of a generator included."""
-    calls = 0
-
-    def count(_: object, event: str, __: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count)
-    try:
-        yield lambda: calls
-    finally:
-        sys.setprofile(None)
 
 
 class Wanting:

@@ -4,29 +4,20 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from pzc import Agent, Gap, Protocol, drop
 
+from tests.contract.rigs import altered
 from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, balance
+
+publisher = altered.publisher
 
 pytestmark = pytest.mark.usefixtures("broadcast")
 
 NEVER = 1_000.0
-
-
-@pytest.fixture
-def reader() -> Iterator[Agent]:
-    with Agent(protocol=Protocol(KEY)) as made:
-        yield made
-
-
-@pytest.fixture
-def publisher() -> Iterator[Elsewhere]:
-    with Elsewhere(protocol=Protocol(KEY)) as made:
-        yield made
 
 
 def number_of(frames: Frames) -> int:

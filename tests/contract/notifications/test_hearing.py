@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pzc import Agent, Gap, Protocol, drop, latest
+from pzc import Agent, Gap, drop, latest
 
-from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, Inbox, balance
+from tests.contract.rigs import altered
+from tests.contract.rigs.altered import instead, is_note, published
+from tests.contract.rigs.peers import TIMEOUT, Elsewhere, Frames, Inbox, balance
+
+publisher = altered.publisher
 
 pytestmark = pytest.mark.usefixtures("broadcast")
-
-Alter = Callable[[int, Frames], list[Frames]]
-
-
-@pytest.fixture
-def reader() -> Iterator[Agent]:
-    with Agent(protocol=Protocol(KEY)) as made:
-        yield made
-
-
-@pytest.fixture
-def publisher() -> Iterator[Elsewhere]:
-    with Elsewhere(protocol=Protocol(KEY)) as made:
-        yield made
 
 
 class Unreadable:
@@ -35,31 +25,6 @@ class Unreadable:
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return int, ("not a number",)
-
-
-def is_note(frames: Frames, number: int) -> bool:
-    return f"+t+{number}+".encode() in frames[0]
-
-
-def instead(number: int, change: Callable[[Frames], list[Frames]]) -> Alter:
-    """Changes one notification of topic t."""
-    return lambda _, frames: change(frames) if is_note(frames, number) else [frames]
-
-
-def published(
-    publisher: Elsewhere, reader: Agent, alter: Alter, count: int = 8, **options: Any
-) -> tuple[list[int], list[Gap], int]:
-    """The numbers that arrive of so many over a link that alters them, the gaps, and what was refused."""
-    with Forwarder(publisher.pub_endpoint, alter) as forwarder:
-        publisher.advertised = forwarder.endpoint
-        got = Inbox()
-        with reader.subscribe(publisher.rep_endpoint, "t", got, **options) as subscription:
-            for number in range(1, count + 1):
-                publisher.publish("t", number)
-            publisher.publish("t", "end")
-            numbers = got.until("end")
-            assert balance(subscription) == count + 1
-            return numbers, subscription.gaps, reader.counters["notifications_refused"]
 
 
 def test_a_loss_is_a_gap(publisher: Elsewhere, reader: Agent) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
@@ -19,36 +17,11 @@ from pzc.testing import Timings
 
 from tests.contract.acceptance import acceptance
 from tests.contract.rigs.children import Child
-from tests.contract.rigs.mailing import Faulty, delivered, publisher_and_reader
+from tests.contract.rigs.mailing import POLICY, Faulty, counted, delivered, publisher_and_reader, subscribed
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT, in_place_of, run_threads
 
-POLICY = mailbox()
 THREADS = 10
-
-
-def subscribed(
-    agent: Agent, endpoint: str, number: int, callback: Callable[[object], object] | None = None
-) -> list[Subscription]:
-    return [
-        agent.subscribe(endpoint, "t", callback, policy=POLICY, key=f"key-{each}") for each in range(number)
-    ]
-
-
-@contextmanager
-def counted() -> Iterator[Callable[[], int]]:
-    """How many Python functions this thread calls meanwhile, each turn of a generator included."""
-    calls = 0
-
-    def count(_: object, event: str, __: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count)
-    try:
-        yield lambda: calls
-    finally:
-        sys.setprofile(None)
 
 
 @acceptance("R1")

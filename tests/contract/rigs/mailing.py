@@ -12,7 +12,7 @@ from random import Random
 
 import zmq
 
-from pzc import Agent, Protocol
+from pzc import Agent, Protocol, Subscription, mailbox
 
 from tests.contract.rigs.peers import KEY, TIMEOUT
 
@@ -144,3 +144,30 @@ def publisher_and_reader() -> Iterator[tuple[Agent, Agent]]:
 def delivered(publisher: Agent) -> int:
     """What the readers of all mailboxes have acknowledged."""
     return sum(each["delivered"] for each in publisher.statistics()["mailboxes"])
+
+
+POLICY = mailbox()
+
+
+def subscribed(
+    agent: Agent, endpoint: str, number: int, callback: Callable[[object], object] | None = None
+) -> list[Subscription]:
+    return [
+        agent.subscribe(endpoint, "t", callback, policy=POLICY, key=f"key-{each}") for each in range(number)
+    ]
+
+
+@contextmanager
+def counted() -> Iterator[Callable[[], int]]:
+    """How many Python functions this thread calls meanwhile, each turn of a generator included."""
+    calls = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        yield lambda: calls
+    finally:
+        sys.setprofile(None)
