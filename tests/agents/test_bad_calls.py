@@ -1,39 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from pzc import (
-    Agent,
     MemberRefused,
-    Protocol,
-    Server,
 )
 
-from tests.contract.calls.test_bad_calls import UNTELLABLE, WARM, Bad, Bench
-from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
+from tests.contract.rigs import misusing
+from tests.contract.rigs.misusing import UNTELLABLE, Bad
+
+bad = misusing.bad
 
 
 def shown(value: object) -> str:
     return "huge" if value == UNTELLABLE else f"{value!r:.20}"
-
-
-@pytest.fixture(params=["inproc", "unix", "tcp"])
-def bad(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[Bad]:
-    transport = request.param
-    with ExitStack() as stack:
-        server = stack.enter_context(Server(Bench(), protocol=Protocol(KEY)))
-        protocol = Protocol(KEY)
-        proxy = stack.enter_context(
-            proxied(server.rep_endpoint, transport=transport, timeout=TIMEOUT, protocol=protocol)
-        )
-        agent = stack.enter_context(Agent(protocol=Protocol(KEY)))
-        for _ in range(WARM):
-            proxy.step()
-        yield Bad(server, proxy, protocol, agent, transport, caplog)
 
 
 def outright(bad: Bad, action: str, **options: Any) -> Any:

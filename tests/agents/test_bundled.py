@@ -13,8 +13,11 @@ from pzc.agents.calling.bundles import MAX_BODY
 from pzc.agents.calling.reply import Reply
 from pzc.protocol import limits, serializers
 
-from tests.contract.calls.test_bundled import Counter
+from tests.contract.rigs import counting
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
+from tests.contract.rigs.counting import Counter
+
+counter, server = counting.counter, counting.server
 
 KEYS = {role: Key(f"secret of the {role.name}", role.name.lower(), role) for role in Role}
 
@@ -24,20 +27,6 @@ class Evil:
 
     def __reduce__(self) -> Any:
         return print, ("read by somebody",)
-
-
-@pytest.fixture
-def counter() -> Iterator[Counter]:
-    made = Counter()
-    yield made
-    made.opened.set()
-
-
-@pytest.fixture
-def server(counter: Counter) -> Iterator[Server]:
-    with Server(counter, protocol=Protocol(KEY)) as made:
-        yield made
-        counter.opened.set()
 
 
 @pytest.fixture

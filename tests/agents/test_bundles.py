@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -9,44 +8,16 @@ import pytest
 from pzc import (
     AgentClosed,
     PeerLost,
-    Protocol,
     Proxy,
     Server,
 )
 from pzc.agents.calling import bundles
 
-from tests.contract.calls.test_bundles import Notes, messages
-from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, served
+from tests.contract.rigs import bundling
+from tests.contract.rigs.bundling import Notes, messages
+from tests.contract.rigs.calling import TIMEOUT, served
 
-
-@pytest.fixture
-def notes() -> Iterator[Notes]:
-    made = Notes()
-    yield made
-    made.opened.set()
-
-
-@pytest.fixture
-def server(notes: Notes) -> Iterator[Server]:
-    with Server(notes, protocol=Protocol(KEY)) as made:
-        yield made
-        notes.opened.set()
-
-
-@pytest.fixture
-def proxy(server: Server) -> Iterator[Proxy]:
-    with proxied(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as made:
-        yield made
-
-
-@pytest.fixture
-def gathering(timings: Callable[..., None], proxy: Proxy, notes: Notes) -> Future[Any]:
-    """A call that runs at the server; what is called behind it waits here until it has ended."""
-    timings(bundle_delay=2 * TIMEOUT)
-    timings(bundle_patience=2 * TIMEOUT)
-    future = proxy.wait.future()
-    assert notes.entered.wait(TIMEOUT)
-    return future
+notes, server, proxy, gathering = bundling.notes, bundling.server, bundling.proxy, bundling.gathering
 
 
 def test_a_server_that_takes_calls_one_by_one_gets_them_so(

@@ -1,38 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from pzc import Agent, CallCancelled, Protocol, Server
 
-from tests.contract.calls.test_cancel import Worker, cancel, later
+from tests.contract.rigs import cancelling
 from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, until
+from tests.contract.rigs.cancelling import Worker, cancel, later
 
-
-@pytest.fixture
-def worker() -> Worker:
-    return Worker()
-
-
-@pytest.fixture(params=[1, 2], ids=["one at a time", "two at a time"])
-def server(worker: Worker, request: pytest.FixtureRequest) -> Iterator[Server]:
-    with Server(worker, protocol=Protocol(KEY), concurrency=request.param) as made:
-        yield made
-        worker.opened.set()
-
-
-@pytest.fixture
-def lone(worker: Worker) -> Iterator[Server]:
-    with Server(worker, protocol=Protocol(KEY)) as made:
-        yield made
-        worker.opened.set()
-
-
-@pytest.fixture
-def client() -> Iterator[Agent]:
-    with Agent(protocol=Protocol(KEY)) as made:
-        yield made
+worker, server, lone, client = cancelling.worker, cancelling.server, cancelling.lone, cancelling.client
 
 
 def test_a_call_that_waits_is_never_executed_and_told_so(client: Agent, lone: Server, worker: Worker) -> None:

@@ -1,31 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from pzc import Protocol, Refused, Server
+from pzc import Refused, Server
 
-from tests.contract.calls.test_generators import Reader, Source, error_of, reader_of
-from tests.contract.rigs.calling import KEY
+from tests.contract.rigs import generating
+from tests.contract.rigs.generating import Reader, error_of
 
-
-@pytest.fixture
-def source() -> Source:
-    return Source()
-
-
-@pytest.fixture
-def server(source: Source) -> Iterator[Server]:
-    with Server(source, protocol=Protocol(KEY)) as made:
-        yield made
-        source.opened.set()
-
-
-@pytest.fixture
-def reader(server: Server) -> Iterator[Reader]:
-    with reader_of(server) as made:
-        yield made
+source, server, reader = generating.source, generating.server, generating.reader
 
 
 def test_a_stream_that_may_not_be_held_is_not_kept(

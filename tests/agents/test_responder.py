@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -19,26 +20,36 @@ from pzc import (
 from pzc.agents.messages import read_refusal
 from pzc.protocol.frames import Kind
 
-from tests.contract.calls.test_responder import SENDER, _Shared, request_for, still_answers
+from tests.contract.rigs import requesting
 from tests.contract.rigs.calling import KEY, Frames, Gate, RawPeer, counts
+from tests.contract.rigs.requesting import SENDER, request_for, still_answers
 from tests.effort import many
 
-
-@pytest.fixture(params=["", KEY], ids=["unsigned", "signed"])
-def key(request: pytest.FixtureRequest) -> str:
-    return request.param
+key, agent, peer = requesting.key, requesting.agent, requesting.peer
 
 
-@pytest.fixture
-def agent(key: str) -> Iterator[Agent]:
-    with Agent(protocol=Protocol(key)) as made:
-        yield made
+class Shared:
+    """One agent for all examples of a property: hundreds would not end in time."""
+
+    kept: ClassVar[list[tuple[Agent, RawPeer]]] = []
+
+    def __enter__(self) -> tuple[Agent, RawPeer]:
+        if not self.kept:
+            agent = Agent()
+            self.kept.append((agent, RawPeer(agent.rep_endpoint)))
+        return self.kept[0]
+
+    def __exit__(self, *exc: object) -> None:
+        return None
 
 
-@pytest.fixture
-def peer(agent: Agent) -> Iterator[RawPeer]:
-    with RawPeer(agent.rep_endpoint) as made:
-        yield made
+@pytest.fixture(autouse=True)
+def _close_shared() -> Iterator[None]:
+    yield
+    while Shared.kept:
+        agent, peer = Shared.kept.pop()
+        peer.close()
+        agent.stop()
 
 
 def signed_bytes(agent: Agent, serializer: str, raw: bytes, key: str = "") -> Frames:
@@ -80,20 +91,11 @@ SERIALIZERS = st.one_of(st.sampled_from([b"json", b"pickle", b"msgpack", b"buffe
 @settings(max_examples=many(150))
 @given(st.lists(st.tuples(HEADERS, SERIALIZERS, *[st.binary(max_size=60)] * 3), min_size=1, max_size=5))
 def test_random_frames_are_each_answered_once_and_counted(messages: list[tuple[bytes, ...]]) -> None:
-    with _Shared() as (agent, peer):
+    with Shared() as (agent, peer):
         before = counts(agent).get("requests", 0)
         for frames in messages:
             assert len(peer.ask(list(frames))) == 5
         assert counts(agent)["requests"] == before + len(messages)
-
-
-@pytest.fixture(autouse=True)
-def _close_shared() -> Iterator[None]:
-    yield
-    while _Shared.kept:
-        agent, peer = _Shared.kept.pop()
-        peer.close()
-        agent.stop()
 
 
 def test_refusals_say_what_was_wrong_and_are_counted_by_their_class(

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
-from typing import Any
+from contextlib import suppress
 
 import pytest
 
@@ -14,95 +11,19 @@ from pzc import (
     LocalProtocolError,
     PeerLost,
     Protocol,
-    Proxy,
     PzcError,
     Refused,
     RemoteProtocolError,
     SerializeError,
-    Server,
 )
 
-from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
+from tests.contract.rigs import misusing
+from tests.contract.rigs.calling import KEY, TIMEOUT
+from tests.contract.rigs.misusing import HUGE, LIMIT, UNTELLABLE, Bad
 
-WARM = 6
-"""Calls after which one of the same process is direct."""
-
-HUGE = 10**400
-UNTELLABLE = 10**5000
-"""A number that Python refuses to turn into text."""
+bad = misusing.bad
 
 NAN, INF = float("nan"), float("inf")
-LIMIT = 1 << 17
-
-
-class Bench:
-    """What is called badly."""
-
-    def __init__(self) -> None:
-        self._private = 1
-        self.value = 1
-
-    def step(self, by: int = 1) -> int:
-        return by
-
-    def _hidden(self) -> None:
-        raise AssertionError("it was called")
-
-    def thread_lock(self) -> Any:
-        return threading.Lock()
-
-    def large(self, kind: str) -> Any:
-        return "x" * LIMIT if kind == "text" else [bytes(LIMIT)]
-
-    def items(self) -> Iterator[Any]:
-        yield 1
-        yield threading.Lock()
-
-
-class Bad:
-    """A server, and callers of it over one transport."""
-
-    def __init__(
-        self, server: Server, proxy: Proxy, protocol: Protocol, agent: Agent, transport: str,
-        log: pytest.LogCaptureFixture,
-    ) -> None:  # fmt: skip
-        self.server, self.proxy, self.agent, self.transport = server, proxy, agent, transport
-        self.protocol = protocol
-        self._log = log
-
-    def raw(self, content: object) -> Any:
-        way = "unix" if self.transport == "unix" else "tcp"
-        return self.agent.exchange(self.server.rep_endpoint, content, TIMEOUT, transport=way).content
-
-    def raises(self, error: type[BaseException], call: Callable[[], object]) -> None:
-        """Each time the same error, however the call travels by and by; and the next call works."""
-        for _ in range(WARM):
-            with pytest.raises(error) as caught:
-                call()
-            assert not isinstance(caught.value, CallTimeout | PeerLost)
-            self.works()
-
-    def works(self) -> None:
-        """The server lives, and has no trouble to tell of."""
-        assert self.proxy.step(7) == 7
-        told = [record for record in self._log.records if record.levelno >= logging.ERROR]
-        assert not told, [record.getMessage() for record in told]
-        self._log.clear()  # what was logged keeps its exceptions, and these the memory of their messages
-
-
-@pytest.fixture(params=["inproc", "unix", "tcp"])
-def bad(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[Bad]:
-    transport = request.param
-    with ExitStack() as stack:
-        server = stack.enter_context(Server(Bench(), protocol=Protocol(KEY)))
-        protocol = Protocol(KEY)
-        proxy = stack.enter_context(
-            proxied(server.rep_endpoint, transport=transport, timeout=TIMEOUT, protocol=protocol)
-        )
-        agent = stack.enter_context(Agent(protocol=Protocol(KEY)))
-        for _ in range(WARM):
-            proxy.step()
-        yield Bad(server, proxy, protocol, agent, transport, caplog)
 
 
 def test_a_result_that_cannot_be_pickled_is_a_serialize_error(bad: Bad) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pzc import Agent, Key, Keyring, LockedBy, LockLost, Protocol, Role, RoleRefused, Server
 
-from tests.contract.rigs.calling import KEY, TIMEOUT
+from tests.contract.rigs.calling import KEY, TIMEOUT, until
 
 HOLDER = """
 import sys
@@ -107,16 +107,6 @@ def holder(server: Server, ttl: float) -> Iterator[subprocess.Popen[str]]:
 
 def owner_of(server: Server) -> Any:
     return server.describe()["lock"]
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for what another thread is about to do."""
-    pause = threading.Event()
-    for _ in range(int(TIMEOUT / 0.005)):
-        if condition():
-            return
-        pause.wait(0.005)
-    raise AssertionError("it never happened")
 
 
 def waiting(server: Server, count: int) -> Callable[[], bool]:

@@ -4,10 +4,9 @@ import json
 import os
 import pickle
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import zmq
@@ -21,6 +20,7 @@ from pzc import (
 )
 
 from tests.contract.acceptance import acceptance
+from tests.contract.rigs import requesting
 from tests.contract.rigs.calling import (
     KEY,
     TIMEOUT,
@@ -33,8 +33,9 @@ from tests.contract.rigs.calling import (
     lines,
     until,
 )
+from tests.contract.rigs.requesting import request_for, still_answers
 
-SENDER = "0123456789abcdef" * 2
+key, agent, peer = requesting.key, requesting.agent, requesting.peer
 
 
 class Creates:
@@ -45,34 +46,6 @@ class Creates:
 
     def __reduce__(self) -> Any:
         return os.mkdir, (str(self.path),)
-
-
-@pytest.fixture(params=["", KEY], ids=["unsigned", "signed"])
-def key(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.fixture
-def agent(key: str) -> Iterator[Agent]:
-    with Agent(protocol=Protocol(key)) as made:
-        yield made
-
-
-@pytest.fixture
-def peer(agent: Agent) -> Iterator[RawPeer]:
-    with RawPeer(agent.rep_endpoint) as made:
-        yield made
-
-
-def request_for(agent: Agent, content: object, key: str = "", **options: Any) -> Frames:
-    """A request to an agent as another agent would send it."""
-    options = {"receiver": agent.agent_id, **options}
-    return [bytes(frame) for frame in Protocol(key).encode(SENDER, "", content, **options)]
-
-
-def still_answers(agent: Agent, key: str = "") -> None:
-    with Agent(protocol=Protocol(key, "json")) as client:
-        assert client.request(agent.rep_endpoint, "ping", TIMEOUT) == "pong"
 
 
 def test_a_reply_echoes_the_id_of_its_request(agent: Agent, peer: RawPeer, key: str) -> None:
@@ -100,30 +73,6 @@ def test_whatever_it_sends_a_plain_req_socket_gets_exactly_one_reply(
     assert len(peer.ask(frames)) == 5
     assert not peer.socket.poll(20)
     still_answers(agent, key)
-
-
-class _Shared:
-    """One agent for all examples of a property: hundreds would not end in time."""
-
-    kept: ClassVar[list[tuple[Agent, RawPeer]]] = []
-
-    def __enter__(self) -> tuple[Agent, RawPeer]:
-        if not self.kept:
-            agent = Agent()
-            self.kept.append((agent, RawPeer(agent.rep_endpoint)))
-        return self.kept[0]
-
-    def __exit__(self, *exc: object) -> None:
-        return None
-
-
-@pytest.fixture(autouse=True)
-def _close_shared() -> Iterator[None]:
-    yield
-    while _Shared.kept:
-        agent, peer = _Shared.kept.pop()
-        peer.close()
-        agent.stop()
 
 
 def test_another_version_is_answered_with_the_originals_empty_reply(agent: Agent, peer: RawPeer) -> None:
