@@ -11,8 +11,8 @@ from pzc import (
     Agent,
 )
 
-from tests.contract.calls.test_agent_requests import places
 from tests.contract.rigs.calling import TIMEOUT
+from tests.contract.rigs.gated import places
 
 
 def wait_until_noticed(client: Agent, endpoint: str) -> None:

@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 
 import pytest
 import zmq
 
-from pzc import Agent, Protocol
+from pzc import Agent
 
-from tests.contract.calls.test_bad_input import GREETING, command, send_raw, works
-from tests.contract.rigs.calling import KEY, TIMEOUT, RawPeer
+from tests.contract.rigs import junk
+from tests.contract.rigs.calling import TIMEOUT, RawPeer
+from tests.contract.rigs.junk import GREETING, command, send_raw, works
+
+pair = junk.pair
 
 STRANGE = [
     b"GET / HTTP/1.1\r\nHost: psu\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 500,
@@ -18,13 +20,6 @@ STRANGE = [
     GREETING + command(b"\6BROKEN"), b"\1\0" + b"\x05\x00abcd" * 50,
 ]  # fmt: skip
 """What never becomes a peer."""
-
-
-@pytest.fixture(params=["", KEY], ids=["unsigned", "signed"])
-def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Agent, Agent]]:
-    """An agent to be maltreated, and one that uses it meanwhile."""
-    with Agent(protocol=Protocol(request.param)) as agent, Agent(protocol=Protocol(request.param)) as client:
-        yield agent, client
 
 
 class Counted:

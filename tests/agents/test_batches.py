@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from pzc import (
@@ -14,15 +12,10 @@ from pzc import (
 )
 from pzc.agents.calling.batches import Batch
 
-from tests.contract.calls.test_batches import Bench
-from tests.contract.rigs import original
-from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, served
+from tests.contract.rigs import batching, original
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
 
-
-@pytest.fixture(params=["", KEY], ids=["unsigned", "signed"])
-def bench(request: pytest.FixtureRequest) -> Iterator[tuple[Server, Proxy]]:
-    with served(Bench(), key=request.param) as pair:
-        yield pair
+bench = batching.bench
 
 
 def run(recorded: Batch) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,17 +8,12 @@ import pytest
 from pzc import Protocol, Proxy, Server, close
 from pzc.agents.serving import execution
 
-from tests.contract.calls.test_concurrency import Moody, Room
+from tests.contract.rigs import rooms
 from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, served
 from tests.contract.rigs.peers import run_threads
+from tests.contract.rigs.rooms import Moody, Room
 
-
-@pytest.fixture
-def moody(timings: Callable[..., None]) -> Iterator[Moody]:
-    timings(quick_call=TIMEOUT)  # whatever a loaded machine makes of it
-    made = Moody()
-    yield made
-    made.opened.set()
+moody = rooms.moody
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])

@@ -7,26 +7,18 @@ from typing import Any
 
 import pytest
 
-from pzc import CallCancelled, PeerLost, Proxy
+from pzc import CallCancelled, PeerLost
 from pzc.agents.serving.calls import Call, Caller, Calls, reset_current, set_current
 from pzc.agents.serving.coroutines import Coroutines
 from pzc.agents.serving.lane import Lane
 
-from tests.contract.calls.test_coroutines import Meeting
-from tests.contract.rigs.calling import TIMEOUT, in_thread, served
+from tests.contract.rigs import meetings
+from tests.contract.rigs.calling import TIMEOUT, in_thread
+from tests.contract.rigs.meetings import Meeting
 from tests.contract.rigs.peers import run_threads
 from tests.contract.rigs.turns import turns, value_after_a_turn
 
-
-@pytest.fixture
-def meeting() -> Meeting:
-    return Meeting()
-
-
-@pytest.fixture
-def proxy(meeting: Meeting) -> Iterator[Proxy]:
-    with served(meeting) as (_, made):
-        yield made
+meeting, proxy = meetings.meeting, meetings.proxy
 
 
 def cancel(proxy: Any, call_id: str) -> Any:

@@ -10,15 +10,12 @@ import pytest
 from pzc import Agent, PeerLost, Protocol
 from pzc.agents.links import inlets
 
-from tests.contract.calls.test_inherited import every_how, family
+from tests.contract.rigs import families
 from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, run_in_fork
+from tests.contract.rigs.families import every_how, family
 from tests.contract.rigs.pairs import LONG, pair, read, wait_until
 
-
-@pytest.fixture
-def patient(timings: Callable[..., None]) -> None:
-    """Nobody is taken for dead because of silence."""
-    timings(silence=7200.0, stalled=3600.0)
+patient = families.patient
 
 
 @every_how

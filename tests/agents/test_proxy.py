@@ -14,8 +14,8 @@ from pzc import (
 )
 from pzc.agents.calling import client
 
-from tests.contract.calls.test_server import Collected, Source
 from tests.contract.rigs.calling import TIMEOUT, Instrument, proxied, served
+from tests.contract.rigs.signalling import Collected, Source
 
 
 def test_an_agent_that_serves_nothing_says_so() -> None:

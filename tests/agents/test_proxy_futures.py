@@ -1,28 +1,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pzc import Protocol, Proxy, Server
 from pzc.agents.serving.results import Results
 
-from tests.contract.calls.test_proxy_futures import Futures
-from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, served
+from tests.contract.rigs import deferring
+from tests.contract.rigs.calling import TIMEOUT, served
+from tests.contract.rigs.deferring import Futures
 
-
-@pytest.fixture(params=["PZC01", "PZC00"])
-def futures(request: pytest.FixtureRequest, beside_originals: None) -> Iterator[tuple[Futures, Proxy]]:
-    """Both ways in which a result finds its future."""
-    target = Futures()
-    protocol = Protocol(KEY, dialect=request.param)
-    with (
-        Server(target, protocol=Protocol(KEY)) as server,
-        proxied(server.rep_endpoint, protocol=protocol, timeout=TIMEOUT) as proxy,
-    ):
-        yield target, proxy
+futures = deferring.futures
 
 
 def test_a_future_outlives_the_servers_patience_with_one_question(

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import builtins
 import traceback
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,15 +18,11 @@ from pzc.agents.messages import (
 from pzc.protocol import errors
 from pzc.protocol.unpickle_rules import REGISTERED
 
-from tests.contract.calls.test_remote_errors import (
-    Faulty,
-    HeavyError,
-    HostileError,
-    OddError,
-    RangeError,
-    failure_of,
-)
-from tests.contract.rigs.calling import KEY, served
+from tests.contract.rigs import failing
+from tests.contract.rigs.calling import served
+from tests.contract.rigs.failing import Faulty, HeavyError, HostileError, OddError, RangeError, failure_of
+
+faulty = failing.faulty
 
 
 class MuteError(Exception):
@@ -35,13 +30,6 @@ class MuteError(Exception):
 
     def __str__(self) -> str:
         raise RuntimeError("mute")
-
-
-@pytest.fixture(params=["", KEY], ids=["unsigned", "signed"])
-def faulty(request: pytest.FixtureRequest) -> Iterator[tuple[Faulty, Proxy]]:
-    target = Faulty()
-    with served(target, key=request.param) as (_, proxy):
-        yield target, proxy
 
 
 def test_an_exception_of_ours_comes_back_as_itself(faulty: tuple[Faulty, Proxy]) -> None:

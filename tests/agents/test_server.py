@@ -11,8 +11,8 @@ from pzc import (
     Server,
 )
 
-from tests.contract.calls.test_server import Collected, Source
 from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, Instrument, proxied, served
+from tests.contract.rigs.signalling import Collected, Source
 
 
 def test_without_a_list_nothing_is_instantiated_or_imported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pzc import Proxy, Role, RoleRefused, Server
 
-from tests.contract.calls.test_server_roles import protocol_of
-from tests.contract.rigs.calling import Instrument, proxied
+from tests.contract.rigs import roles
+from tests.contract.rigs.calling import proxied
+from tests.contract.rigs.roles import protocol_of
 
-
-@pytest.fixture
-def guarded() -> Iterator[Server]:
-    with Server(Instrument(), protocol=protocol_of(Role.ADMIN)) as server:
-        yield server
+guarded = roles.guarded
 
 
 RULES: list[Callable[[Proxy], Any]] = [

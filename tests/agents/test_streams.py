@@ -1,21 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from pzc import Proxy
 
-from tests.contract.calls.test_streams import Scanner
-from tests.contract.rigs.calling import KEY, served
+from tests.contract.rigs import scanners
+from tests.contract.rigs.scanners import Scanner
 
-
-@pytest.fixture
-def scanning() -> Iterator[tuple[Scanner, Proxy]]:
-    scanner = Scanner()
-    with served(scanner, key=KEY) as (_, proxy):
-        yield scanner, proxy
-        scanner.opened.set()
+scanning = scanners.scanning
 
 
 def test_a_stream_is_held_until_it_ends(scanning: tuple[Scanner, Proxy]) -> None:

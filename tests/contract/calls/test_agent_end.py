@@ -7,8 +7,8 @@ import pytest
 
 from pzc import Agent, AgentClosed
 
-from tests.contract.calls.test_agent_requests import Gated
 from tests.contract.rigs.calling import TIMEOUT, in_thread, run_in_fork
+from tests.contract.rigs.gated import Gated
 
 
 def test_stop_ends_a_request_of_its_own_that_waits() -> None:

@@ -22,30 +22,7 @@ from pzc import (
 )
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, Middle, counts, in_thread
-
-
-class Gated(Agent):
-    """Answers ``'slow'`` when the test lets it."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.entered, self.opened = threading.Event(), threading.Event()
-        self.answered: list[Any] = []
-        super().__init__(*args, **kwargs)
-
-    def on_request(self, sender: str, topic: str, content: Any, msgid: str) -> Any:
-        if content == "slow":
-            self.entered.set()
-            assert self.opened.wait(TIMEOUT)
-        self.answered.append(content)
-        return content
-
-
-def places(tmp_path: Path) -> dict[str, tuple[str, str]]:
-    return {
-        "tcp": ("tcp://127.0.0.1:0", "tcp://127.0.0.1:0"),
-        "ipc": (f"ipc://{tmp_path}/rep", f"ipc://{tmp_path}/pub"),
-        "inproc": ("inproc://rep", "inproc://pub"),
-    }
+from tests.contract.rigs.gated import Gated, places
 
 
 @pytest.mark.parametrize("key", ["", KEY])

@@ -13,8 +13,8 @@ import pytest
 
 from pzc import BindError, LocalProtocolError, PeerLost, RemoteError, SerializeError, Server, close
 
-from tests.contract.calls.test_remote_errors import OddError
 from tests.contract.rigs.calling import TIMEOUT, Notebook, until, watched
+from tests.contract.rigs.failing import OddError
 
 
 class Made:

@@ -27,8 +27,8 @@ from pzc import (
     close,
 )
 
-from tests.contract.calls.test_server import Collected, Source
 from tests.contract.rigs.calling import KEY, TIMEOUT, Instrument, proxied, run_in_fork, served
+from tests.contract.rigs.signalling import Collected, Source
 
 
 @pytest.fixture(params=["", KEY], ids=["unsigned", "signed"])

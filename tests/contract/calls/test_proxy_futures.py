@@ -1,58 +1,17 @@
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from concurrent.futures import CancelledError, Future
-from typing import Any
+from concurrent.futures import CancelledError
 
 import pytest
 
-from pzc import AgentClosed, CallTimeout, PeerLost, Protocol, Proxy, Server, close
+from pzc import AgentClosed, CallTimeout, PeerLost, Proxy, close
 
 from tests.contract.acceptance import acceptance
-from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, proxied, served
+from tests.contract.rigs import deferring
+from tests.contract.rigs.calling import TIMEOUT, Gate, served
+from tests.contract.rigs.deferring import Futures
 
-
-class Futures:
-    """Methods that return futures."""
-
-    def __init__(self) -> None:
-        self.later: Future[Any] = Future()
-
-    def ready(self, value: int) -> Future[int]:
-        future: Future[int] = Future()
-        future.set_result(value)
-        return future
-
-    def failed(self) -> Future[int]:
-        future: Future[int] = Future()
-        future.set_exception(ValueError("out of range"))
-        return future
-
-    def cancelled(self) -> Future[int]:
-        future: Future[int] = Future()
-        future.cancel()
-        return future
-
-    def unspeakable(self) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(threading.Lock())
-        return future
-
-    def wait(self) -> Future[Any]:
-        return self.later
-
-
-@pytest.fixture(params=["PZC01", "PZC00"])
-def futures(request: pytest.FixtureRequest, beside_originals: None) -> Iterator[tuple[Futures, Proxy]]:
-    """Both ways in which a result finds its future."""
-    target = Futures()
-    protocol = Protocol(KEY, dialect=request.param)
-    with (
-        Server(target, protocol=Protocol(KEY)) as server,
-        proxied(server.rep_endpoint, protocol=protocol, timeout=TIMEOUT) as proxy,
-    ):
-        yield target, proxy
+futures = deferring.futures
 
 
 @acceptance("P4")

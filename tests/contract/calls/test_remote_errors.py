@@ -2,96 +2,29 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from pzc import Protocol, Proxy, RemoteError, SerializeError, Server, close
 
+from tests.contract.rigs import failing
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, served
+from tests.contract.rigs.failing import (
+    Faulty,
+    HeavyError,
+    HostileError,
+    OddError,
+    RangeError,
+    failure_of,
+)
+
+faulty = failing.faulty
 
 BUILTIN = [
     ValueError("out of range"), KeyError("k"), ZeroDivisionError(), OSError(2, "no such device", "/dev/psu"),
     UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), TimeoutError("t"), StopIteration(3), Exception(), Exception(1, [2]),
     NotImplementedError("n"), AssertionError("a"),
 ]  # fmt: skip
-
-
-class RangeError(ValueError):
-    """An instrument's own error."""
-
-
-class OddError(Exception):
-    """Its constructor takes something else than it passes on."""
-
-    def __init__(self, channel: int, value: float) -> None:
-        super().__init__(f"channel {channel}: {value} V")
-
-
-class HeavyError(Exception):
-    """Carries what no serializer can express."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, threading.Lock())
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
-class HostileError(Exception):
-    """Fails when it is rebuilt."""
-
-    def __reduce__(self) -> Any:
-        return explode, ()
-
-
-def explode() -> None:
-    raise MemoryError("while being rebuilt")
-
-
-class Faulty:
-    """Raises what it is told."""
-
-    error: BaseException = ValueError("none")
-
-    def fail(self) -> None:
-        deeper(self.error)
-
-    @property
-    def broken(self) -> int:
-        raise self.error
-
-    @broken.setter
-    def broken(self, value: int) -> None:
-        raise self.error
-
-    def value(self) -> Any:
-        return threading.Lock()
-
-    def fine(self) -> int:
-        return 7
-
-
-def deeper(error: BaseException) -> None:
-    raise error
-
-
-@pytest.fixture(params=["", KEY], ids=["unsigned", "signed"])
-def faulty(request: pytest.FixtureRequest) -> Iterator[tuple[Faulty, Proxy]]:
-    target = Faulty()
-    with served(target, key=request.param) as (_, proxy):
-        yield target, proxy
-
-
-def failure_of(target: Faulty, proxy: Proxy, error: BaseException) -> BaseException:
-    target.error = error
-    try:
-        proxy.fail()
-    except Exception as exc:
-        return exc
-    raise AssertionError("nothing was raised")
 
 
 @pytest.mark.parametrize("error", BUILTIN, ids=lambda error: type(error).__name__)
@@ -138,7 +71,7 @@ def test_an_exception_that_cannot_be_rebuilt_arrives_with_name_text_and_tracebac
 ) -> None:
     found = failure_of(*faulty, error)
     assert isinstance(found, RemoteError)
-    assert (found.type_name, found.text) == (f"{__name__}.{type(error).__name__}", text)
+    assert (found.type_name, found.text) == (f"{type(error).__module__}.{type(error).__name__}", text)
     assert "in deeper" in found.remote_traceback
     assert "in deeper" in found.__notes__[0]
     assert faulty[1].fine() == 7

@@ -1,30 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pzc import Key, Keyring, Protocol, Proxy, Role, RoleRefused, Server
+from pzc import Keyring, Protocol, Proxy, Role, RoleRefused, Server
 
+from tests.contract.rigs import roles
 from tests.contract.rigs.calling import TIMEOUT, Instrument, proxied
+from tests.contract.rigs.roles import KEYS, key_of, protocol_of
 
-
-def key_of(role: Role) -> Key:
-    return Key(f"secret of the {role.name}", role.name.lower(), role)
-
-
-KEYS = [key_of(role) for role in Role]
-
-
-def protocol_of(role: Role) -> Protocol:
-    return Protocol(keyring=Keyring(KEYS, key_of(role)))
-
-
-@pytest.fixture
-def guarded() -> Iterator[Server]:
-    with Server(Instrument(), protocol=protocol_of(Role.ADMIN)) as server:
-        yield server
+guarded = roles.guarded
 
 
 READS: list[Callable[[Proxy], Any]] = [

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import gc
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,50 +8,14 @@ import pytest
 
 from pzc import AgentClosed, CallTimeout, PeerLost, Protocol, Proxy, Refused, RemoteStream, Server, close
 
+from tests.contract.rigs import scanners
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, served
+from tests.contract.rigs.scanners import Scanner
+
+scanning = scanners.scanning
 
 MAX_CREDIT = 256
 """Items that a reader takes ahead at most."""
-
-
-class Scanner:
-    """Generators, and what became of them."""
-
-    def __init__(self) -> None:
-        self.made = 0
-        self.closed = threading.Event()
-        self.opened = threading.Event()
-
-    def scan(self, n: int) -> Iterator[int]:
-        try:
-            for number in range(n):
-                self.made = number + 1
-                yield number
-        finally:
-            self.closed.set()
-
-    def endless(self) -> Iterator[int]:
-        yield from self.scan(1 << 40)
-
-    def break_at(self, n: int) -> Iterator[int]:
-        yield from range(n)
-        raise ValueError("out of range")
-
-    def stall(self) -> Iterator[int]:
-        yield 1
-        self.opened.wait(TIMEOUT)
-        yield 2
-
-    def plain(self) -> int:
-        return 7
-
-
-@pytest.fixture
-def scanning() -> Iterator[tuple[Scanner, Proxy]]:
-    scanner = Scanner()
-    with served(scanner, key=KEY) as (_, proxy):
-        yield scanner, proxy
-        scanner.opened.set()
 
 
 def test_a_generator_is_iterated_in_order_to_its_end(scanning: tuple[Scanner, Proxy]) -> None:
