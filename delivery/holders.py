@@ -1,5 +1,6 @@
 """Holders: which agents hold something here, and since when nothing was heard of them.
 
+An agent is an `Identity`: what one key signs touches nothing of an agent of the same id with another key.
 What an agent may hold: the lock, streams, waiting requests, queued calls. Whatever it holds must be
 released once it is dead, so an agent is known here from its first thing to its last::
 
@@ -18,10 +19,11 @@ A client that holds something says so several times a second (``alive``); each o
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from ..protocol.envelope import Identity
 from ..protocol.errors import Refused
 
 MAX_THINGS = 10_000
@@ -56,32 +58,33 @@ class Holders(Generic[R]):
 
     Args:
         max_things: most things that one agent holds.
-        max_agents: most agents that hold something at a time.
+        max_agents: most agents of one key that hold something at a time.
     """
 
     def __init__(self, *, max_things: int = MAX_THINGS, max_agents: int = MAX_AGENTS) -> None:
         self.max_things = max_things
         self.max_agents = max_agents
-        self._agents: OrderedDict[str, _Agent[R]] = OrderedDict()  # longest silent first
-        self._agent_of: dict[int, str] = {}
+        self._agents: OrderedDict[Identity, _Agent[R]] = OrderedDict()  # longest silent first
+        self._agents_of: Counter[str] = Counter()  # by key id
+        self._agent_of: dict[int, Identity] = {}
         self._last_ticket = 0
         self._now = float("-inf")
 
     def __len__(self) -> int:
         return len(self._agent_of)
 
-    def touch(self, agent: str, now: float) -> None:
+    def touch(self, agent: Identity, now: float) -> None:
         """Note a sign of life, at ``now`` in monotonic seconds; costs nothing for one that holds nothing."""
         known = self._agents.get(agent)
         if known is not None:
             known.heard = self._advance(now)
             self._agents.move_to_end(agent)
 
-    def hold(self, agent: str, what: str, release: R, now: float) -> int:
+    def hold(self, agent: Identity, what: str, release: R, now: float) -> int:
         """Note that an agent holds something.
 
         Args:
-            agent: agent id.
+            agent: who holds it.
             what: for people, such as ``lock`` or ``stream``.
             release: whatever the caller needs to release it; comes back from `gone`.
             now: monotonic seconds; from here on it is silent, unless it was known before.
@@ -90,18 +93,20 @@ class Holders(Generic[R]):
             The ticket for `drop`, never used twice.
 
         Raises:
-            Refused: when the agent holds ``max_things``, or ``max_agents`` others hold something.
+            Refused: when the agent holds ``max_things``, or ``max_agents`` others of its key hold something.
         """
         known = self._agents.get(agent)
         if known is None:
-            if len(self._agents) >= self.max_agents:
+            if self._agents_of[agent.key_id] >= self.max_agents:
                 raise Refused(
-                    f"no room for a {what}: {self.max_agents} agents hold something here; try again later"
+                    f"no room for a {what}: {self.max_agents} agents with this key hold something here; "
+                    "try again later"
                 )
+            self._agents_of[agent.key_id] += 1
             known = self._agents[agent] = _Agent(self._advance(now))
         elif len(known.things) >= self.max_things:
             raise Refused(
-                f"no room for a {what}: agent {agent} holds {self.max_things} things here already; "
+                f"no room for a {what}: agent {agent.agent} holds {self.max_things} things here already; "
                 "wait for some, or release them"
             )
         self._last_ticket = ticket = self._last_ticket + 1
@@ -117,28 +122,29 @@ class Holders(Generic[R]):
         things = self._agents[agent].things
         del things[ticket]
         if not things:
-            del self._agents[agent]
+            self._remove(agent)
         return True
 
-    def gone(self, agent: str) -> list[Held[R]]:
+    def gone(self, agent: Identity) -> list[Held[R]]:
         """Forget a dead agent; returns what to release, oldest first."""
-        known = self._agents.pop(agent, None)
+        known = self._agents.get(agent)
         if known is None:
             return []
+        self._remove(agent)
         for ticket in known.things:
             del self._agent_of[ticket]
         return list(known.things.values())
 
-    def silent(self, now: float, limit: float) -> list[str]:
+    def silent(self, now: float, limit: float) -> list[Identity]:
         """Agents that hold something and were not heard of for ``limit`` seconds, longest silent first."""
-        late: list[str] = []
+        late: list[Identity] = []
         for agent, known in self._agents.items():
             if known.heard + limit > now:
                 break
             late.append(agent)
         return late
 
-    def holding(self, agent: str) -> bool:
+    def holding(self, agent: Identity) -> bool:
         """Whether the agent holds anything."""
         return agent in self._agents
 
@@ -146,6 +152,10 @@ class Holders(Generic[R]):
         """When the next agent will have been silent for ``limit`` seconds; None while nothing is held."""
         first = next(iter(self._agents.values()), None)
         return None if first is None else first.heard + limit
+
+    def _remove(self, agent: Identity) -> None:
+        del self._agents[agent]
+        self._agents_of[agent.key_id] -= 1
 
     def _advance(self, now: float) -> float:
         # A time read before another thread's keeps the agents ordered by silence.

@@ -30,6 +30,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
+from ..protocol.envelope import Identity
 from ..protocol.errors import LocalProtocolError, LockedBy, LockLost, RemoteProtocolError
 
 MIN_TTL = 0.1
@@ -50,6 +51,7 @@ class Owner:
         key: proven name of the signing key; empty when unsigned.
         agent: agent id, or REP endpoint of a PZC00 peer.
         token: random text of one proxy, 1 to 128 characters; kept out of logs.
+        key_id: of the signing key; empty when unsigned.
 
     Raises:
         RemoteProtocolError: for a token of another length.
@@ -58,12 +60,18 @@ class Owner:
     key: str
     agent: str
     token: str = field(repr=False)
+    key_id: str = ""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.token) <= MAX_TOKEN:
             raise RemoteProtocolError(
                 f"the lock token of {self.label} has {len(self.token)} characters, expected 1 to {MAX_TOKEN}"
             )
+
+    @property
+    def identity(self) -> Identity:
+        """Of the agent whose proxy it is."""
+        return Identity(self.key_id, self.agent)
 
     @property
     def label(self) -> str:
@@ -238,24 +246,24 @@ class Lock(Generic[T]):
         """Forget a ticket whose caller gave up; False when it does not wait (any more)."""
         return self._waiting.pop(ticket, None) is not None
 
-    def renew(self, agent: str, now: float) -> list[Event[T]]:
+    def renew(self, agent: Identity, now: float) -> list[Event[T]]:
         """Note a sign of life of an agent; it comes too late once the ttl has passed."""
         owner = self.owner
-        if owner is None or owner.agent != agent:
+        if owner is None or owner.identity != agent:
             return []
         if self._deadline <= now:
             return self.expire(now)
         self._deadline = max(self._deadline, now + self._ttl)
         return []
 
-    def gone(self, agent: str, now: float) -> list[Event[T]]:
+    def gone(self, agent: Identity, now: float) -> list[Event[T]]:
         """Free what a dead agent holds, and remove its tickets before anything is granted."""
-        removed = [ticket for ticket, claim in self._waiting.items() if claim.owner.agent == agent]
+        removed = [ticket for ticket, claim in self._waiting.items() if claim.owner.identity == agent]
         for ticket in removed:
             del self._waiting[ticket]
         events: list[Event[T]] = [Removed(ticket) for ticket in removed]
         events += self.expire(now)
-        if self.owner is not None and self.owner.agent == agent:
+        if self.owner is not None and self.owner.identity == agent:
             events += self._free(self.owner, "lost", None, now)
         return events
 

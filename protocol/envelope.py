@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .frames import Buffer, Kind
 from .ids import Stamp
 from .keyring import Key
+
+
+class Identity(NamedTuple):
+    """Who sent something, as far as that is proven: what its sender says of itself counts under its key only.
+
+    Attributes:
+        key_id: of the key that signed it, empty when unsigned.
+        agent: agent id (PZC01) or REP endpoint (PZC00), by the sender's own word.
+    """
+
+    key_id: str
+    agent: str
 
 
 @dataclass(slots=True)
@@ -61,3 +74,8 @@ class Envelope:
     def key_id(self) -> str:
         """Key id of the signing key, empty when unsigned."""
         return self.signer.key_id if self.signer else ""
+
+    @property
+    def identity(self) -> Identity:
+        """Who sent it."""
+        return Identity(self.key_id, self.sender)

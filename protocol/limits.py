@@ -65,13 +65,13 @@ class Limits:
     """Seconds after which a request for a running result is answered 'pending'."""
 
     running_futures: int = 10_000
-    """Futures of one server that may be running."""
+    """Futures of one server that may be running for one key."""
 
     results_kept: int = 10_000
-    """Results that one server keeps."""
+    """Results that one server keeps for each key."""
 
     result_bytes: int = 64 << 20
-    """Bytes of all results that one server keeps."""
+    """Bytes of all results that one server keeps for each key."""
 
     batch_calls: int = 10_000
     """Calls of one batch."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...delivery.locks import Changed
+from ...protocol.envelope import Identity
 from ...protocol.keyring import Role
 from ..counters import Counters
 from ..notifying.publisher import Publisher
@@ -104,16 +105,16 @@ class Answering:
     def _answer(self, request: Request, content: Any) -> bool:
         return self.control is not None and self.control.answer(request, content)
 
-    def _forget(self, agent: str) -> None:
-        removed = self.execution.calls.forget_agent(agent)
-        self.results.forget_agent(agent)
+    def _forget(self, sender: Identity) -> None:
+        removed = self.execution.calls.forget_agent(sender)
+        self.results.forget_agent(sender)
         if removed:
-            logger.warning("%d calls of agent %s, which is gone, were not executed", removed, agent)
+            logger.warning("%d calls of agent %s, which is gone, were not executed", removed, sender.agent)
 
     def in_call(self) -> bool:
         """True when the calling thread or task works for a call of this agent."""
         call = current()
-        mine = call is not None and (call.lane is self.lane or self.execution.calls.find(call.id) is call)
+        mine = call is not None and (call.lane is self.lane or call in self.execution.calls)
         return mine or self.lane.in_thread()
 
     def start(self) -> None:

@@ -94,8 +94,7 @@ class Bundle:
         self.waiting = deque(
             [BundledCall(call_id, caller, number, body) for number, (call_id, body) in enumerate(pairs)]
         )
-        key_id = "" if key is None else key.key_id
-        self.outcomes = Outcomes(key_id, envelope.serializer, [call_id for call_id, _ in pairs])
+        self.outcomes = Outcomes(caller.key_id, envelope.serializer, [call_id for call_id, _ in pairs])
         self.untold: deque[tuple[int, bytes]] = deque()
         self.told_at = time.monotonic()
         self.alarm: Timer | None = None
@@ -149,7 +148,7 @@ class Bundled:
         bundle = Bundle(request, _pairs(content), self._execution.always_asks)
         self._results.open(bundle.outcomes)
         try:
-            self._execution.calls.begin_all({call.id: call for call in bundle.waiting})
+            self._execution.calls.begin_all(bundle.waiting)
         except BaseException:
             self._results.drop(bundle.outcomes)
             raise

@@ -12,11 +12,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ...protocol.envelope import Identity
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.keyring import Key
 from ..wire import Protocol
@@ -37,6 +38,16 @@ class Caller(NamedTuple):
     def key_name(self) -> str:
         """Proven name, empty when unsigned."""
         return "" if self.key is None else self.key.name
+
+    @property
+    def key_id(self) -> str:
+        """Of the proven key, empty when unsigned."""
+        return "" if self.key is None else self.key.key_id
+
+    @property
+    def identity(self) -> Identity:
+        """What is kept for it stands under this."""
+        return Identity(self.key_id, self.agent)
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +91,7 @@ def cancelled() -> bool:
 
 
 class Calls:
-    """Calls of one agent by id; safe from any thread.
+    """Calls of one agent by the key that made them and id; safe from any thread.
 
     Args:
         lane: in which they wait.
@@ -88,7 +99,7 @@ class Calls:
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[tuple[str, str], Call] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -98,24 +109,33 @@ class Calls:
         """Remember a call until `end`.
 
         Raises:
-            RemoteProtocolError: when one of that id runs or waits already.
+            RemoteProtocolError: when one of that key and id runs or waits already.
         """
-        if self._calls.setdefault(call.id, call) is not call:
+        if self._calls.setdefault(_place(call), call) is not call:
             raise RemoteProtocolError(f"a call {call.id} runs here already; it is not executed again")
 
-    def begin_all(self, calls: Mapping[str, Call]) -> None:
-        """Remember calls by their ids, each until `end`; errors as `begin`, and none is remembered then."""
-        if not self._calls.keys().isdisjoint(calls):
+    def begin_all(self, calls: Collection[Call]) -> None:
+        """Remember calls, each until `end`; errors as `begin`, and none is remembered then."""
+        places = {_place(call): call for call in calls}
+        if not self._calls.keys().isdisjoint(places):
             raise RemoteProtocolError("a call of this bundle runs here already; none of it is executed")
-        self._calls.update(calls)
+        self._calls.update(places)
 
     def end(self, call: Call) -> None:
         """Forget a call."""
-        self._calls.pop(call.id, None)
+        self._calls.pop(_place(call), None)
 
-    def find(self, call_id: str) -> Call | None:
-        """The call of that id, or None."""
-        return self._calls.get(call_id)
+    def __contains__(self, call: Call) -> bool:
+        """True for one that runs or waits."""
+        return self._calls.get(_place(call)) is call
+
+    def find(self, call_id: str, key_id: str) -> Call | None:
+        """The call of that id that was made with this key, or None."""
+        return self._calls.get((key_id, call_id))
+
+    def find_any(self, call_id: str) -> Call | None:
+        """The first call of that id, whoever made it, or None."""
+        return next((call for call in list(self._calls.values()) if call.id == call_id), None)
 
     def cancel(self, call: Call) -> str:
         """Remove a call that waits, tell one that runs; ``removed`` or ``told``."""
@@ -136,7 +156,11 @@ class Calls:
         if late:
             on_cancel()
 
-    def forget_agent(self, agent: str) -> int:
+    def forget_agent(self, sender: Identity) -> int:
         """Cancel what a dead agent asked for and has not begun; returns how many there were."""
-        waiting = [call for call in list(self._calls.values()) if call.caller.agent == agent]
+        waiting = [call for call in list(self._calls.values()) if call.caller.identity == sender]
         return sum(call.turn is not None and self._lane.remove(call.turn) for call in waiting)
+
+
+def _place(call: Call) -> tuple[str, str]:
+    return call.caller.key_id, call.id

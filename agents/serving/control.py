@@ -123,17 +123,17 @@ class Control:
 
     def _future(self, request: Request, content: dict[str, Any]) -> None:
         call_id = as_text(content.get("id"))
-        call = self._calls.find(call_id)
-        running = call is not None and call.caller.key == request.caller.key
+        running = self._calls.find(call_id, request.caller.key_id) is not None
         reply = partial(self._replies.reply, request)
         self._results.ask(call_id, request.caller, running, reply)
 
     def _cancel(self, request: Request, content: dict[str, Any]) -> None:
-        call, caller = self._calls.find(as_text(content.get("id"))), request.caller
+        call_id, caller = as_text(content.get("id")), request.caller
+        call = self._calls.find(call_id, caller.key_id) or self._calls.find_any(call_id)
         if call is None:
             state = "unknown"
         else:
-            if call.caller.key != caller.key:
+            if call.caller.key_id != caller.key_id:
                 authorize(caller.key, Role.ADMIN)
             state = self._calls.cancel(call)
             logger.info("call %s was cancelled by agent %s: %s", call.id, caller.agent, state)

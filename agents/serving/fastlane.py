@@ -30,7 +30,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...protocol import limits
-from ...protocol.envelope import Envelope
+from ...protocol.envelope import Envelope, Identity
 from ...protocol.errors import PeerLost, ProtocolError, PzcError, Refused, ReplayedMessage
 from ...protocol.frames import PZC01, Kind, format_header
 from ..counters import Counters
@@ -79,7 +79,7 @@ class FastLane:
         counters: where everything is counted.
         execution: answers verified requests in the calling thread.
         results: keeps what is answered by a short cut.
-        on_dead: told in the I/O thread the id of every agent whose process ended with its connection.
+        on_dead: told in the I/O thread of every agent whose process ended with its connection.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class FastLane:
         counters: Counters,
         execution: Execution,
         results: Results,
-        on_dead: Callable[[str], object],
+        on_dead: Callable[[Identity], object],
     ) -> None:
         self._loop = loop
         self._on_dead = on_dead
@@ -186,8 +186,8 @@ class FastLane:
     def look_after(self, connection: Connection) -> None:
         """Tell of the agents that died with a connection that has ended; in its thread."""
         if connection.callers and not self._closed and has_ended(connection.pid, DYING):
-            for agent in connection.callers:
-                self._loop.call(partial(self._on_dead, agent))
+            for sender in connection.callers:
+                self._loop.call(partial(self._on_dead, sender))
 
     def stop_listening(self) -> None:
         """Accept no more; I/O thread."""
@@ -221,7 +221,7 @@ class Connection(threading.Thread):
         self.nonce = secrets.token_hex(16)
         self.receiver = f"{lane.agent_id}/{self.nonce}"
         self.last = -1
-        self.callers: set[str] = set()
+        self.callers: set[Identity] = set()
         self.short_cut: ConnectionCut | Granted | None = None
         self._sending = threading.Lock()
         self._on_end: Callable[[], object] | None = None
@@ -268,7 +268,7 @@ class Connection(threading.Thread):
             if stamp.counter <= self.last:
                 raise ReplayedMessage(f"message {stamp.counter} came after message {self.last}")
             self.last = stamp.counter
-            self.callers.add(envelope.sender)
+            self.callers.add(envelope.identity)
             house = self.fast.house
             if self.short_cut is None and house.serves(envelope, frames[4]):
                 self.short_cut = ConnectionCut(self, house, envelope, bytes(frames[0]))

@@ -89,7 +89,7 @@ class Generators:
                 raise Refused(f"{limits.current.streams} streams of this server are open: close some")
             stream = self._streams[stream_id] = _Stream(caller, generator, name)
         try:
-            stream.ticket = self._holding.hold(caller.agent, "stream", partial(self._close, stream_id))
+            stream.ticket = self._holding.hold(caller.identity, "stream", partial(self._close, stream_id))
         except Refused:
             del self._streams[stream_id]
             raise
@@ -97,7 +97,7 @@ class Generators:
 
     def _find(self, stream_id: object, caller: Caller) -> _Stream:
         stream = self._streams.get(stream_id) if isinstance(stream_id, str) else None
-        if stream is None or (stream.caller.agent, stream.caller.key) != (caller.agent, caller.key):
+        if stream is None or stream.caller.identity != caller.identity:
             raise Refused("no such stream: it ended, was closed, or its server was restarted; call again")
         return stream
 

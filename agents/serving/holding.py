@@ -20,6 +20,7 @@ from typing import Any
 from ...delivery.holders import Held, Holders
 from ...delivery.locks import Changed, Event, Granted, Lock, Owner, Refusal
 from ...protocol import limits
+from ...protocol.envelope import Identity
 from ...protocol.errors import LockedBy, Refused
 from ...protocol.keyring import Role
 from ..messages import as_text
@@ -51,7 +52,7 @@ class Holding:
         loop: for the timers.
         replies: sends the answers.
         reads_allowed: others may read while somebody holds the lock.
-        forget: called with the id of a dead agent.
+        forget: called with a dead agent.
         on_change: told every change of the lock's owner.
     """
 
@@ -60,7 +61,7 @@ class Holding:
         loop: Loop,
         replies: Replies,
         reads_allowed: bool,
-        forget: Callable[[str], None],
+        forget: Callable[[Identity], None],
         on_change: OnChange,
     ) -> None:
         self._loop = loop
@@ -69,10 +70,10 @@ class Holding:
         self._on_change = on_change
         self._mutex = threading.Lock()
         self._holders: Holders[Callable[[], None]] = Holders()
-        self._latest: dict[str, Request] = {}
-        self._granted: dict[str, int] = {}  # tickets of `_GRANT`
-        self._mute: set[str] = set()  # of those, who gave no sign of life since
-        self._suspects: dict[str, Timer] = {}
+        self._latest: dict[Identity, Request] = {}
+        self._granted: dict[Identity, int] = {}  # tickets of `_GRANT`
+        self._mute: set[Identity] = set()  # of those, who gave no sign of life since
+        self._suspects: dict[Identity, Timer] = {}
         self._alarm: Timer | None = None
         self.lock: Lock[Request] = Lock(reads_allowed=reads_allowed)
 
@@ -99,12 +100,12 @@ class Holding:
             if (
                 not token
                 and identity
-                and self.lock.owner == Owner(caller.key_name, caller.agent, as_text(identity))
+                and self.lock.owner == Owner(caller.key_name, caller.agent, as_text(identity), caller.key_id)
             ):
                 return
             self.lock.check(caller.key_name, caller.agent, as_text(token or ""), reads)
 
-    def hold(self, agent: str, what: str, release: Callable[[], None]) -> int:
+    def hold(self, agent: Identity, what: str, release: Callable[[], None]) -> int:
         """Note what an agent holds; ``release`` is called when it is dead.
 
         Raises:
@@ -146,13 +147,13 @@ class Holding:
         with self._mutex:
             held, events = self.lock.release(owner, time.monotonic())
             if held:
-                self._mute.discard(owner.agent)
-                self._holders.drop(self._granted.pop(owner.agent, -1))
+                self._mute.discard(owner.identity)
+                self._holders.drop(self._granted.pop(owner.identity, -1))
         self._tell(events)
         self._replies.reply(request, {"pzc": "unlock", "held": held})
 
     def _on_alive(self, request: Request, _: dict[str, Any]) -> None:
-        agent, now = request.envelope.sender, time.monotonic()
+        agent, now = request.envelope.identity, time.monotonic()
         with self._mutex:
             suspect = self._suspects.pop(agent, None)
             self._latest[agent] = request
@@ -170,12 +171,12 @@ class Holding:
     def _pulse(self, request: Request) -> None:
         if self._replies.reply(request, {"pzc": "alive"}):
             return
-        agent = request.envelope.sender
+        agent = request.envelope.identity
         with self._mutex:
             if agent not in self._suspects and self._latest.get(agent) is request:
                 self._suspects[agent] = self._loop.call_later(GRACE, partial(self.gone, agent))
 
-    def gone(self, agent: str) -> None:
+    def gone(self, agent: Identity) -> None:
         """An agent is dead: release what it held; I/O thread."""
         now = time.monotonic()
         with self._mutex:
@@ -184,16 +185,16 @@ class Holding:
             events = self.lock.gone(agent, now)
         if suspect is not None:
             suspect.cancel()
-        logger.info("agent %s is gone; %d things that it held are released", agent, len(released))
+        logger.info("agent %s is gone; %d things that it held are released", agent.agent, len(released))
         self._release(agent, [held.release for held in released])
         self._tell(events)
 
-    def _release(self, agent: str, releases: list[Callable[[], None]]) -> None:
+    def _release(self, agent: Identity, releases: list[Callable[[], None]]) -> None:
         for release in (*releases, partial(self._forget, agent)):
             try:
                 release()
             except Exception:
-                logger.exception("something that agent %s held could not be released", agent)
+                logger.exception("something that agent %s held could not be released", agent.agent)
 
     def _set_alarm(self) -> None:
         with self._mutex:
@@ -216,22 +217,22 @@ class Holding:
         with self._mutex:
             self._alarm = None
             events = self.lock.expire(now)
-            silent: list[tuple[str, list[Held[Callable[[], None]]]]] = []
+            silent: list[tuple[Identity, list[Held[Callable[[], None]]]]] = []
             for agent in self._holders.silent(now, limits.current.silence):
                 released, mute = self._forget_holder(agent)
                 silent.append((agent, released))
-                if mute or self.lock.owner is None or self.lock.owner.agent != agent:
+                if mute or self.lock.owner is None or self.lock.owner.identity != agent:
                     events += self.lock.gone(agent, now)
         self._tell(events)
         for agent, released in silent:
             logger.info(
-                "agent %s is silent for %g s; what it held is released", agent, limits.current.silence
+                "agent %s is silent for %g s; what it held is released", agent.agent, limits.current.silence
             )
             if any(held.what not in (_SIGN, _GRANT) for held in released):
                 self._release(agent, [held.release for held in released])
         self._set_alarm()
 
-    def _forget_holder(self, agent: str) -> tuple[list[Held[Callable[[], None]]], bool]:
+    def _forget_holder(self, agent: Identity) -> tuple[list[Held[Callable[[], None]]], bool]:
         """What an agent held, and whether it was silent since it was given the lock; with the mutex."""
         mute = agent in self._mute
         self._mute.discard(agent)
@@ -242,14 +243,14 @@ class Holding:
     def _tell(self, events: list[Event[Request]]) -> None:
         for event in events:
             if isinstance(event, Granted):
-                self._expect(event.owner.agent)
+                self._expect(event.owner.identity)
                 self._replies.reply(event.ticket, {"pzc": "lock", "owner": event.owner.label})
             elif isinstance(event, Refusal):
                 self._replies.refuse(event.ticket, event.error)
             elif isinstance(event, Changed):
                 self._on_change(event)
 
-    def _expect(self, agent: str) -> None:
+    def _expect(self, agent: Identity) -> None:
         """An agent is given the lock: its silence counts from now on."""
         now = time.monotonic()
         with self._mutex:
@@ -272,10 +273,8 @@ class Holding:
 
 
 def _owner(request: Request, content: dict[str, Any]) -> Owner:
-    signer = request.envelope.signer
-    return Owner(
-        "" if signer is None else signer.name, request.envelope.sender, as_text(content.get("token", ""))
-    )
+    caller = request.caller
+    return Owner(caller.key_name, caller.agent, as_text(content.get("token", "")), caller.key_id)
 
 
 def _number(value: object, default: float) -> float:

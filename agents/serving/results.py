@@ -12,8 +12,9 @@
     kept      `result_kept` s, or no room  forgotten
 
 Only the key that made a call may ask for its result, whatever agent it asks from: a crashed client
-comes back as another one. Bounds: `running_futures` futures, `results_kept` answers, `result_bytes` of them;
-beyond, new futures are refused and the oldest answers are forgotten.
+comes back as another one. Every key has a room of its own, which no other key can fill, nor take an id in it.
+Bounds of each: `running_futures` futures, `results_kept` answers, `result_bytes` of them; beyond, new
+futures are refused and the oldest answers are forgotten.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from ...protocol import limits, serializers
+from ...protocol.envelope import Identity
 from ...protocol.errors import PzcError, Refused, RemoteProtocolError
 from ...protocol.frames import Kind
 from ..messages import ps_message, raised
@@ -53,7 +56,6 @@ _numbers = itertools.count(1)
 
 @dataclass(slots=True)
 class _Running:
-    key_id: str
     agent: str
     waiting: list[Reply] = field(default_factory=list)
 
@@ -80,7 +82,6 @@ class Outcomes:
 
 @dataclass(slots=True)
 class _Kept:
-    key_id: str
     receiver: str
     at: float
     frames: Frames | None
@@ -92,8 +93,70 @@ class _Encoded(NamedTuple):
     body: bytes
 
 
+class _Room:
+    """What is kept for the calls that one key made, by call id."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, _Running] = {}
+        self.kept: OrderedDict[str, _Kept] = OrderedDict()
+        self.bytes = 0
+        self.small: deque[tuple[str, str, float, Frames]] = deque(maxlen=limits.current.results_kept)
+        self.bundled: dict[str, Outcomes] = {}
+        self.over: deque[Outcomes] = deque()
+        self.over_calls = self.over_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.running) + len(self.kept) + len(self.small) + len(self.bundled)
+
+    def find(self, call_id: str) -> _Kept | None:
+        kept = self.kept.get(call_id)
+        if kept is not None:
+            return kept
+        for known, receiver, at, frames in self.small.copy():
+            if known == call_id:
+                return _Kept(receiver, at, frames)
+        bundled = self.bundled.get(call_id)
+        if bundled is None or (body := bundled.bodies.get(call_id)) is None:
+            return None
+        return _Kept("", bundled.at or time.monotonic(), None, _Encoded(bundled.serializer, body))
+
+    def keep(self, call_id: str, kept: _Kept) -> None:
+        known = self.kept.get(call_id)
+        outcome_known = call_id in self.running or (known is not None and known.frames is None)
+        if kept.frames is not None and outcome_known:
+            return  # this answer only tells that there is a future
+        if known is not None:
+            self.bytes -= _size(self.kept.pop(call_id))
+        self.kept[call_id] = kept
+        self.bytes += _size(kept)
+        oldest = kept.at - limits.current.result_kept
+        while self.kept:
+            first = next(iter(self.kept.values()))
+            if (
+                first.at > oldest
+                and len(self.kept) <= limits.current.results_kept
+                and self.bytes <= limits.current.result_bytes
+            ):
+                return
+            self.bytes -= _size(self.kept.popitem(last=False)[1])
+
+    def close(self, outcomes: Outcomes) -> None:
+        self.over.append(outcomes)
+        self.over_calls += len(outcomes.ids)
+        self.over_bytes += outcomes.size
+        while self.over_calls > limits.current.results_kept or self.over_bytes > limits.current.result_bytes:
+            oldest = self.over.popleft()
+            self.over_calls -= len(oldest.ids)
+            self.over_bytes -= oldest.size
+            self.drop(oldest)
+
+    def drop(self, outcomes: Outcomes) -> None:
+        for call_id in outcomes.ids:
+            del self.bundled[call_id]
+
+
 class Results:
-    """Results by call id; safe from any thread.
+    """Results by the key that made the call and call id; safe from any thread.
 
     Args:
         loop: for the timeouts.
@@ -104,16 +167,14 @@ class Results:
         self._loop = loop
         self._protocol = protocol
         self._lock = threading.Lock()
-        self._running: dict[str, _Running] = {}
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
-        self._bytes = 0
-        self._small: deque[tuple[str, Caller, str, float, Frames]] = deque(maxlen=limits.current.results_kept)
-        self._bundled: dict[str, Outcomes] = {}
-        self._over: deque[Outcomes] = deque()
-        self._over_calls = self._over_bytes = 0
+        self._rooms: dict[str, _Room] = {}
 
     def __len__(self) -> int:
-        return len(self._running) + len(self._kept) + len(self._small) + len(self._bundled)
+        return sum(map(len, list(self._rooms.values())))
+
+    def _room(self, key_id: str) -> _Room:
+        room = self._rooms.get(key_id)
+        return self._rooms.setdefault(key_id, _Room()) if room is None else room
 
     def open(self, outcomes: Outcomes) -> None:
         """Keep the outcomes of a bundle's calls from now on.
@@ -121,39 +182,25 @@ class Results:
         Raises:
             RemoteProtocolError: when one of them was seen before; nothing is kept then.
         """
-        ids = outcomes.ids
+        ids, room = outcomes.ids, self._room(outcomes.key_id)
         with self._lock:
-            seen = not self._bundled.keys().isdisjoint(ids) or not self._kept.keys().isdisjoint(ids)
+            seen = not room.bundled.keys().isdisjoint(ids) or not room.kept.keys().isdisjoint(ids)
             entries = dict.fromkeys(ids, outcomes)
             if seen or len(entries) < len(ids):
                 raise RemoteProtocolError("a call of this bundle came before; none of it is executed")
-            self._bundled.update(entries)
+            room.bundled.update(entries)
 
     def drop(self, outcomes: Outcomes) -> None:
         """Keep nothing of a bundle."""
         with self._lock:
-            for call_id in outcomes.ids:
-                del self._bundled[call_id]
+            self._room(outcomes.key_id).drop(outcomes)
 
     def close(self, outcomes: Outcomes) -> None:
         """Every call of a bundle is over: `result_kept` seconds begin; the oldest bundles make room."""
         outcomes.at = time.monotonic()
         outcomes.size = sum(map(len, outcomes.bodies.values()))
-        forgotten: list[Outcomes] = []
         with self._lock:
-            self._over.append(outcomes)
-            self._over_calls += len(outcomes.ids)
-            self._over_bytes += outcomes.size
-            while (
-                self._over_calls > limits.current.results_kept
-                or self._over_bytes > limits.current.result_bytes
-            ):
-                oldest = self._over.popleft()
-                self._over_calls -= len(oldest.ids)
-                self._over_bytes -= oldest.size
-                forgotten.append(oldest)
-        for oldest in forgotten:
-            self.drop(oldest)
+            self._room(outcomes.key_id).close(outcomes)
 
     def keep(self, call: Call, receiver: str, frames: Frames) -> None:
         """Keep the answer of a call.
@@ -168,49 +215,19 @@ class Results:
             if len(body) > MAX_COPIED:
                 return
             frames = [*frames[:2], bytes(body), *frames[3:]]
-        self._keep(call.id, _Kept(_key_id(call.caller), receiver, time.monotonic(), frames))
+        self._keep(call.id, call.caller.key_id, _Kept(receiver, time.monotonic(), frames))
 
     def keep_small(self, call_id: str, caller: Caller, receiver: str, frames: Frames) -> None:
         """As `keep`, for an answer that is nobody's memory and no future's; costs next to nothing."""
-        kept = (call_id, caller, receiver, time.monotonic(), frames)
+        at, key_id = time.monotonic(), caller.key_id
         if len(frames[2]) <= SMALL:
-            self._small.append(kept)
+            self._room(key_id).small.append((call_id, receiver, at, frames))
         else:
-            self._keep(call_id, _Kept(_key_id(caller), receiver, kept[3], frames))
+            self._keep(call_id, key_id, _Kept(receiver, at, frames))
 
-    def _find(self, call_id: str) -> _Kept | None:
-        kept = self._kept.get(call_id)
-        if kept is not None:
-            return kept
-        for known, caller, receiver, at, frames in self._small.copy():
-            if known == call_id:
-                return _Kept(_key_id(caller), receiver, at, frames)
-        bundled = self._bundled.get(call_id)
-        if bundled is None or (body := bundled.bodies.get(call_id)) is None:
-            return None
-        outcome = _Encoded(bundled.serializer, body)
-        return _Kept(bundled.key_id, "", bundled.at or time.monotonic(), None, outcome)
-
-    def _keep(self, call_id: str, kept: _Kept) -> None:
+    def _keep(self, call_id: str, key_id: str, kept: _Kept) -> None:
         with self._lock:
-            known = self._kept.get(call_id)
-            outcome_known = call_id in self._running or (known is not None and known.frames is None)
-            if kept.frames is not None and outcome_known:
-                return  # this answer only tells that there is a future
-            if known is not None:
-                self._bytes -= _size(self._kept.pop(call_id))
-            self._kept[call_id] = kept
-            self._bytes += _size(kept)
-            oldest = kept.at - limits.current.result_kept
-            while self._kept:
-                first = next(iter(self._kept.values()))
-                if (
-                    first.at > oldest
-                    and len(self._kept) <= limits.current.results_kept
-                    and self._bytes <= limits.current.result_bytes
-                ):
-                    return
-                self._bytes -= _size(self._kept.popitem(last=False)[1])
+            self._room(key_id).keep(call_id, kept)
 
     def register(self, call: Call, future: Future[Any], name: object = "") -> None:
         """Keep the outcome of a future that the member of that name gave.
@@ -219,18 +236,21 @@ class Results:
             Refused: when `running_futures` futures are running.
         """
         call.id = call.id or f"direct-{next(_numbers)}"
+        room = self._room(call.caller.key_id)
         with self._lock:
-            if len(self._running) >= limits.current.running_futures:
-                raise Refused(f"{limits.current.running_futures} futures of this server are still running")
-            self._running[call.id] = _Running(_key_id(call.caller), call.caller.agent)
-        future.add_done_callback(lambda done: self._finish(call.id, done, name))
+            if len(room.running) >= limits.current.running_futures:
+                raise Refused(
+                    f"{limits.current.running_futures} futures of this server are still running for this "
+                    "key: wait for some, or cancel them"
+                )
+            room.running[call.id] = _Running(call.caller.agent)
+        future.add_done_callback(lambda done: self._finish(room, call.id, done, name))
 
-    def _finish(self, call_id: str, future: Future[Any], name: object) -> None:
-        outcome, running = outcome_of(future, name), self._running[call_id]
-        self._keep(call_id, _Kept(running.key_id, "", time.monotonic(), None, outcome))
+    def _finish(self, room: _Room, call_id: str, future: Future[Any], name: object) -> None:
+        outcome = outcome_of(future, name)
         with self._lock:
-            del self._running[call_id]
-            waiting, running.waiting = running.waiting, []
+            room.keep(call_id, _Kept("", time.monotonic(), None, outcome))
+            waiting = room.running.pop(call_id).waiting
         for reply in waiting:
             reply(outcome)
 
@@ -246,19 +266,16 @@ class Results:
         Raises:
             Refused: when no such result is kept for this key.
         """
-        key_id = _key_id(caller)
+        room = self._room(caller.key_id)
         with self._lock:
-            entry = self._running.get(call_id)
-            kept = self._find(call_id)
-            if entry is not None and entry.key_id == key_id:
+            entry = room.running.get(call_id)
+            kept = room.find(call_id)
+            if entry is not None:
                 entry.waiting.append(reply)
-        if entry is not None and entry.key_id == key_id:
-            self._loop.call_later(limits.current.result_wait, lambda: self._still_running(call_id, reply))
-        elif (
-            kept is not None
-            and kept.key_id == key_id
-            and time.monotonic() - kept.at < limits.current.result_kept
-        ):
+        if entry is not None:
+            later = partial(self._still_running, room, call_id, reply)
+            self._loop.call_later(limits.current.result_wait, later)
+        elif kept is not None and time.monotonic() - kept.at < limits.current.result_kept:
             reply(self._read(kept))
         elif running:
             self._loop.call_later(ASK_AGAIN, lambda: reply(ps_message("pending", None)))
@@ -276,24 +293,20 @@ class Results:
         envelope = self._protocol.open(kept.frames, Kind.REPLY, receiver=kept.receiver, judge_time=False)
         return self._protocol.content(envelope)
 
-    def _still_running(self, call_id: str, reply: Reply) -> None:
+    def _still_running(self, room: _Room, call_id: str, reply: Reply) -> None:
         with self._lock:
-            entry = self._running.get(call_id)
+            entry = room.running.get(call_id)
             if entry is None or reply not in entry.waiting:
                 return
             entry.waiting.remove(reply)
         reply(ps_message("pending", None))
 
-    def forget_agent(self, agent: str) -> None:
+    def forget_agent(self, sender: Identity) -> None:
         """Drop the held requests of a dead agent; what it called for is kept for its successor."""
         with self._lock:
-            for entry in self._running.values():
-                if entry.agent == agent:
+            for entry in self._room(sender.key_id).running.values():
+                if entry.agent == sender.agent:
                     entry.waiting.clear()
-
-
-def _key_id(caller: Caller) -> str:
-    return "" if caller.key is None else caller.key.key_id
 
 
 def _size(kept: _Kept) -> int:

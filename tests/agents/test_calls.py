@@ -9,8 +9,10 @@ from pzc import RemoteProtocolError, cancelled
 from pzc.agents.serving import calls as calling
 from pzc.agents.serving.calls import Call, Caller, Calls
 from pzc.agents.serving.lane import Lane, Turn
+from pzc.protocol.keyring import Key
 
 ME, YOU = Caller("me", None, "here"), Caller("you", None, "there")
+EVE = Caller("me", Key("other"), "elsewhere")
 
 
 @pytest.fixture
@@ -41,10 +43,20 @@ def test_a_call_of_an_id_that_runs_is_refused_until_the_first_has_ended(calls: C
     calls.begin(first)
     with pytest.raises(RemoteProtocolError, match="a call id runs here already; it is not executed again"):
         calls.begin(Call("id", YOU))
-    assert calls.find("id") is first
+    assert calls.find("id", "") is first
     calls.end(first)
     calls.begin(Call("id", YOU))
     assert len(calls) == 1
+
+
+def test_the_id_of_a_call_is_not_taken_by_another_key(calls: Calls) -> None:
+    mine, other = Call("id", ME), Call("id", EVE)
+    calls.begin_all([other])
+    calls.begin(mine)
+    assert (calls.find("id", ""), calls.find("id", EVE.key_id)) == (mine, other)
+    calls.end(other)
+    assert (mine in calls, other in calls) == (True, False)
+    assert calls.find_any("id") is mine
 
 
 def test_a_call_that_waits_is_removed(calls: Calls, lane: Lane) -> None:
@@ -77,10 +89,11 @@ def test_what_a_dead_agent_asked_for_is_removed_and_what_others_asked_for_is_not
 ) -> None:
     mine = [waiting(calls, lane, f"mine {number}") for number in range(3)]
     waiting(calls, lane, "yours", YOU)
+    waiting(calls, lane, "of another key", EVE)
     calls.begin(Call("running", ME))
-    assert calls.forget_agent("me") == 3
+    assert calls.forget_agent(ME.identity) == 3
     assert [len(refused) for _, refused in mine] == [1, 1, 1]
-    assert len(lane) == 1
+    assert len(lane) == 2
 
 
 def test_outside_of_a_call_nothing_is_cancelled() -> None:

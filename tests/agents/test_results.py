@@ -11,7 +11,7 @@ from pzc import Protocol, Refused
 from pzc.agents.serving import results
 from pzc.agents.serving.calls import Call, Caller
 from pzc.agents.serving.replies import Frames
-from pzc.agents.serving.results import Results, outcome_of
+from pzc.agents.serving.results import Outcomes, Results, outcome_of
 from pzc.agents.sockets.loop import Loop, Timer
 from pzc.protocol import limits
 from pzc.protocol.keyring import Key
@@ -230,7 +230,7 @@ def test_the_questions_of_a_dead_agent_are_dropped_and_its_result_is_not(kept: R
     future: Future[int] = Future()
     kept.register(Call("id", ME), future)
     answers = asked(kept)
-    kept.forget_agent("me")
+    kept.forget_agent(ME.identity)
     future.set_result(7)
     assert answers == []
     assert asked(kept, caller=Caller("successor", None, "")) == [RETURN_7]
@@ -242,6 +242,41 @@ def test_when_too_many_are_running_one_more_is_refused(kept: Results, timings: C
     kept.register(Call("b", ME), Future())
     with pytest.raises(Refused, match="2 futures of this server are still running"):
         kept.register(Call("c", ME), Future())
+    kept.register(Call("c", YOU), Future())
+
+
+def test_another_key_takes_the_place_of_no_result(kept: Results, protocol: Protocol) -> None:
+    kept.keep(Call("id", ME), RECEIVER, answered(protocol))
+    kept.keep(Call("id", YOU), RECEIVER, answered(protocol, 8))
+    kept.register(Call("future", ME), done())
+    kept.register(Call("future", YOU), Future())
+    bundle = Outcomes(YOU.key_id, "json", ["small", "id of a bundle"])
+    kept.keep_small("small", ME, RECEIVER, answered(protocol))
+    kept.open(bundle)
+    kept.open(Outcomes(ME.key_id, "json", ["id of a bundle"]))
+    for call_id in ("id", "future", "small"):
+        assert same(asked(kept, call_id), RETURN_7)
+    assert asked(kept, "id", YOU) == [8]
+
+
+def test_what_another_key_called_makes_no_result_forgotten(
+    kept: Results, protocol: Protocol, timings: Callable[..., None]
+) -> None:
+    timings(results_kept=2)
+    kept.keep(Call("id", ME), RECEIVER, answered(protocol))
+    kept.keep_small("small", ME, RECEIVER, answered(protocol))
+    bundle = Outcomes(ME.key_id, "json", ["bundled"], {"bundled": b"7"})
+    kept.open(bundle)
+    kept.close(bundle)
+    for number in range(4):
+        kept.keep(Call(str(number), YOU), RECEIVER, answered(protocol))
+        kept.keep_small(f"small {number}", YOU, RECEIVER, answered(protocol))
+        theirs = Outcomes(YOU.key_id, "json", [f"bundled {number}"], {f"bundled {number}": b"8"})
+        kept.open(theirs)
+        kept.close(theirs)
+    for call_id in ("id", "small"):
+        assert same(asked(kept, call_id), RETURN_7)
+    assert asked(kept, "bundled") == [7]
 
 
 def test_a_future_that_raised_gives_a_raise_message() -> None:

@@ -6,119 +6,136 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pzc.delivery.holders import Held, Holders
+from pzc.protocol.envelope import Identity
 from pzc.protocol.errors import Refused
 
 from tests.effort import many
 
+A, B, C = (Identity("", agent) for agent in "abc")
+EVE = Identity("another key", A.agent)
+
+
+def test_an_agent_of_the_same_id_with_another_key_is_another_agent() -> None:
+    holders: Holders[str] = Holders()
+    mine, hers = holders.hold(A, "lock", "unlock", 0), holders.hold(EVE, "stream", "close", 0)
+    holders.touch(EVE, 1)
+    assert holders.silent(1, 1) == [A]
+    assert holders.gone(EVE) == [Held(hers, "stream", "close")]
+    assert (holders.holding(A), holders.drop(mine)) == (True, True)
+
 
 def test_an_agent_is_known_from_its_first_thing_to_its_last() -> None:
     holders: Holders[str] = Holders()
-    first = holders.hold("a", "lock", "unlock", 0)
-    second = holders.hold("a", "stream", "close", 1)
-    assert (holders.holding("a"), len(holders)) == (True, 2)
+    first = holders.hold(A, "lock", "unlock", 0)
+    second = holders.hold(A, "stream", "close", 1)
+    assert (holders.holding(A), len(holders)) == (True, 2)
     holders.drop(first)
-    assert holders.holding("a")
+    assert holders.holding(A)
     holders.drop(second)
-    assert (holders.holding("a"), len(holders)) == (False, 0)
+    assert (holders.holding(A), len(holders)) == (False, 0)
 
 
 def test_a_dead_agent_leaves_what_to_release_oldest_first() -> None:
     holders: Holders[str] = Holders()
-    first = holders.hold("a", "lock", "unlock", 0)
-    holders.hold("b", "lock", "unlock b", 0)
-    second = holders.hold("a", "stream", "close", 1)
-    assert holders.gone("a") == [Held(first, "lock", "unlock"), Held(second, "stream", "close")]
-    assert (holders.holding("a"), holders.holding("b"), len(holders)) == (False, True, 1)
+    first = holders.hold(A, "lock", "unlock", 0)
+    holders.hold(B, "lock", "unlock b", 0)
+    second = holders.hold(A, "stream", "close", 1)
+    assert holders.gone(A) == [Held(first, "lock", "unlock"), Held(second, "stream", "close")]
+    assert (holders.holding(A), holders.holding(B), len(holders)) == (False, True, 1)
 
 
 def test_a_dead_agent_leaves_nothing_twice() -> None:
     holders: Holders[str] = Holders()
-    ticket = holders.hold("a", "lock", "unlock", 0)
-    holders.gone("a")
-    assert holders.gone("a") == []
+    ticket = holders.hold(A, "lock", "unlock", 0)
+    holders.gone(A)
+    assert holders.gone(A) == []
     assert not holders.drop(ticket)
 
 
 def test_a_thing_is_dropped_once() -> None:
     holders: Holders[str] = Holders()
-    ticket = holders.hold("a", "lock", "unlock", 0)
+    ticket = holders.hold(A, "lock", "unlock", 0)
     assert holders.drop(ticket)
     assert not holders.drop(ticket)
 
 
 def test_an_agent_that_holds_something_is_silent_from_the_limit_on() -> None:
     holders: Holders[str] = Holders()
-    holders.hold("a", "lock", "unlock", 1)
+    holders.hold(A, "lock", "unlock", 1)
     assert holders.next_due(0.75) == 1.75
     assert holders.silent(1.5, 0.75) == []
-    assert holders.silent(1.75, 0.75) == ["a"]
+    assert holders.silent(1.75, 0.75) == [A]
 
 
 def test_a_sign_of_life_ends_the_silence() -> None:
     holders: Holders[str] = Holders()
-    holders.hold("a", "lock", "unlock", 1)
-    holders.touch("a", 2)
+    holders.hold(A, "lock", "unlock", 1)
+    holders.touch(A, 2)
     assert holders.silent(2.5, 0.75) == []
 
 
 def test_holding_more_is_no_sign_of_life() -> None:
     holders: Holders[str] = Holders()
-    holders.hold("a", "queued call", "remove", 1)
-    holders.hold("a", "stream", "close", 2)
-    assert holders.silent(2, 0.75) == ["a"]
+    holders.hold(A, "queued call", "remove", 1)
+    holders.hold(A, "stream", "close", 2)
+    assert holders.silent(2, 0.75) == [A]
 
 
 def test_an_agent_that_holds_nothing_is_never_silent() -> None:
     holders: Holders[str] = Holders()
-    holders.touch("a", 1)
+    holders.touch(A, 1)
     assert (holders.silent(100, 1), holders.next_due(1)) == ([], None)
 
 
 def test_the_longest_silent_agent_comes_first() -> None:
     holders: Holders[str] = Holders()
-    for now, agent in enumerate("abc"):
+    for now, agent in enumerate((A, B, C)):
         holders.hold(agent, "lock", "unlock", now)
-    holders.touch("a", 3)
-    assert holders.silent(10, 1) == ["b", "c", "a"]
+    holders.touch(A, 3)
+    assert holders.silent(10, 1) == [B, C, A]
     assert holders.next_due(1) == 2
 
 
 def test_a_time_read_before_another_threads_makes_nobody_silent_too_soon() -> None:
     holders: Holders[str] = Holders()
-    holders.hold("a", "lock", "unlock", 5)
-    holders.touch("a", 3)
+    holders.hold(A, "lock", "unlock", 5)
+    holders.touch(A, 3)
     assert holders.next_due(1) == 6
 
 
 def test_an_agent_that_holds_too_much_is_refused() -> None:
     holders: Holders[str] = Holders(max_things=2)
-    tickets = [holders.hold("a", "stream", "close", 0) for _ in range(2)]
+    tickets = [holders.hold(A, "stream", "close", 0) for _ in range(2)]
     with pytest.raises(Refused, match="agent a holds 2 things here already"):
-        holders.hold("a", "stream", "close", 0)
+        holders.hold(A, "stream", "close", 0)
     assert len(holders) == 2
     holders.drop(tickets[0])
-    holders.hold("a", "stream", "close", 0)
+    holders.hold(A, "stream", "close", 0)
 
 
 def test_too_many_agents_are_refused_and_leave_no_trace() -> None:
     holders: Holders[str] = Holders(max_agents=1)
-    holders.hold("a", "stream", "close", 0)
-    with pytest.raises(Refused, match="1 agents hold something"):
-        holders.hold("b", "stream", "close", 0)
-    assert not holders.holding("b")
-    holders.hold("a", "stream", "close", 0)
+    holders.hold(A, "stream", "close", 0)
+    with pytest.raises(Refused, match="1 agents with this key hold something"):
+        holders.hold(B, "stream", "close", 0)
+    assert not holders.holding(B)
+    holders.hold(A, "stream", "close", 0)
+    holders.hold(EVE, "stream", "close", 0)
+    holders.gone(A)
+    holders.hold(B, "stream", "close", 0)
 
 
 @given(now=st.floats(0, 1e9), limit=st.floats(0.01, 1e6))
 def test_whoever_is_due_is_silent_when_it_is_due(now: float, limit: float) -> None:
     holders: Holders[str] = Holders()
-    holders.hold("a", "lock", "unlock", now)
+    holders.hold(A, "lock", "unlock", now)
     due = holders.next_due(limit)
     assert due is not None
-    assert holders.silent(due, limit) == ["a"]
+    assert holders.silent(due, limit) == [A]
 
 
-AGENT = st.sampled_from("abcd")
+AGENTS = [A, B, C, EVE]
+AGENT = st.sampled_from(AGENTS)
 LIMIT = 1.0
 
 
@@ -127,13 +144,13 @@ class Server(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.holders: Holders[int] = Holders(max_things=3, max_agents=3)
+        self.holders: Holders[int] = Holders(max_things=3, max_agents=2)
         self.now = 0.0
-        self.held: list[tuple[int, str]] = []  # ticket, agent; the ticket is what to release as well
-        self.heard: dict[str, float] = {}
+        self.held: list[tuple[int, Identity]] = []  # ticket, agent; the ticket is what to release as well
+        self.heard: dict[Identity, float] = {}
         self.used = 0
 
-    def of(self, agent: str) -> list[int]:
+    def of(self, agent: Identity) -> list[int]:
         return [ticket for ticket, other in self.held if other == agent]
 
     @rule(quarters=st.integers(0, 8))
@@ -141,16 +158,16 @@ class Server(RuleBasedStateMachine):
         self.now += quarters / 4
 
     @rule(agent=AGENT)
-    def touch(self, agent: str) -> None:
+    def touch(self, agent: Identity) -> None:
         self.holders.touch(agent, self.now)
         if self.of(agent):
             self.heard[agent] = self.now
 
     @rule(agent=AGENT)
-    def hold(self, agent: str) -> None:
+    def hold(self, agent: Identity) -> None:
         before = len(self.of(agent))
-        others = {other for _, other in self.held}
-        if before == 3 or (not before and len(others) == 3):
+        others = {other for _, other in self.held if other.key_id == agent.key_id}
+        if before == 3 or (not before and len(others) == 2):
             with pytest.raises(Refused):
                 self.holders.hold(agent, "stream", 0, self.now)
             return
@@ -170,7 +187,7 @@ class Server(RuleBasedStateMachine):
         assert not self.holders.drop(entry[0])
 
     @rule(agent=AGENT)
-    def die(self, agent: str) -> None:
+    def die(self, agent: Identity) -> None:
         tickets = self.of(agent)
         assert self.holders.gone(agent) == [Held(ticket, "stream", ticket) for ticket in tickets]
         self.held = [(ticket, other) for ticket, other in self.held if other != agent]
@@ -197,7 +214,7 @@ class Server(RuleBasedStateMachine):
     @invariant()
     def what_is_held_is_what_was_taken_and_not_given_back(self) -> None:
         assert len(self.holders) == len(self.held)
-        assert {agent for agent in "abcd" if self.holders.holding(agent)} == {agent for _, agent in self.held}
+        assert {agent for agent in AGENTS if self.holders.holding(agent)} == {agent for _, agent in self.held}
 
 
 TestServer = Server.TestCase

@@ -5,12 +5,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pzc.delivery.locks import Changed, Event, Granted, Lock, Owner, Refusal, Removed, Waiting
+from pzc.protocol.envelope import Identity
 from pzc.protocol.errors import LockedBy, LockLost
 
 from tests.effort import many
 
-AGENTS = ["a", "b", "c"]
-OWNERS = [Owner(f"key of {agent}", agent, f"{agent}{n}") for agent in AGENTS for n in (1, 2)]
+AGENTS = [Identity("1", "a"), Identity("2", "a"), Identity("", "b")]
+OWNERS = [
+    Owner(f"key {key_id}", agent, f"{key_id} {agent} {n}", key_id) for key_id, agent in AGENTS for n in (1, 2)
+]
 SECONDS = st.integers(0, 48).map(lambda n: n / 4)
 SOME_OWNER = st.sampled_from(OWNERS)
 
@@ -154,9 +157,9 @@ class Clients(RuleBasedStateMachine):
         self.release(self.holder)
 
     @rule(agent=st.sampled_from(AGENTS))
-    def sign_of_life(self, agent: str) -> None:
+    def sign_of_life(self, agent: Identity) -> None:
         events = self.lock.renew(agent, self.now)
-        if self.holder is None or self.holder.agent != agent:
+        if self.holder is None or self.holder.identity != agent:
             self.compare(events, [])
         elif self.out_at <= self.now:
             self.compare(events, self.pass_time())
@@ -165,17 +168,17 @@ class Clients(RuleBasedStateMachine):
             self.compare(events, [])
 
     @rule(agent=st.sampled_from(AGENTS))
-    def die(self, agent: str) -> None:
-        removed = [waiter[0] for waiter in self.queue if waiter[1].agent == agent]
-        self.queue = [waiter for waiter in self.queue if waiter[1].agent != agent]
+    def die(self, agent: Identity) -> None:
+        removed = [waiter[0] for waiter in self.queue if waiter[1].identity == agent]
+        self.queue = [waiter for waiter in self.queue if waiter[1].identity != agent]
         events = self.lock.gone(agent, self.now)
         expected: list[object] = [Removed(ticket) for ticket in removed]
         expected += self.pass_time()
-        if self.holder is not None and self.holder.agent == agent:
+        if self.holder is not None and self.holder.identity == agent:
             expected += self.free(Changed("lost", self.holder, None))
         self.compare(events, expected)
         left = [*self.logged_waiting.values(), *([self.lock.owner] if self.lock.owner else [])]
-        assert agent not in [owner.agent for owner in left]
+        assert agent not in [owner.identity for owner in left]
 
     @precondition(lambda self: self.queue)
     @rule(data=st.data())

@@ -294,11 +294,7 @@ def test_many_senders_do_not_make_a_captured_call_run_again(
     assert supply.calls == 1
 
 
-@finding(
-    "4.8",
-    open=True,
-    reason="kept results have one room for all keys; presence is found by the agent id alone",
-)
+@finding("4.8")
 def test_the_calls_of_one_key_make_no_result_of_another_forgotten(
     signed_by: Callable[[str], Protocol],
 ) -> None:
