@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from pzc import (
     Agent,
-    Notification,
     PolicyRefused,
     Refused,
 )
 from pzc.protocol.bundle import Bundle
 
-from tests.contract.rigs.pairs import pair
-from tests.contract.rigs.peers import KEY, TIMEOUT
+from tests.contract.rigs import initial
+from tests.contract.rigs.initial import seen
+from tests.contract.rigs.peers import TIMEOUT
 
-
-@pytest.fixture(params=["signed", "unsigned"])
-def agents(request: pytest.FixtureRequest) -> Iterator[tuple[Agent, Agent]]:
-    with pair(KEY if request.param == "signed" else "") as both:
-        both[0].advertise("t", keep_last=True)
-        yield both
-
-
-def _seen(notification: Notification) -> tuple[int, Any, bool]:
-    return notification.sequence, notification.content, notification.initial
+agents = initial.agents
 
 
 @pytest.mark.parametrize("scope", ["process", "host"])
@@ -48,7 +36,7 @@ def test_what_does_not_leave_its_scope_is_told_to_nobody_outside(
     assert (reply.content.items, reply.content.lasts) == ([], [])
     way = "inproc" if scope == "process" else "unix"
     subscription = reader.subscribe(publisher.rep_endpoint, "secret", transport=way, initial=True)
-    assert _seen(subscription.recv(TIMEOUT)) == (1, 1, True)
+    assert seen(subscription.recv(TIMEOUT)) == (1, 1, True)
 
 
 def test_a_publisher_that_does_not_know_the_question_refuses_it(agents: tuple[Agent, Agent]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,23 +11,11 @@ import pytest
 from pzc import Agent, Key, Keyring, PeerLost, Protocol, Refused, RemoteProtocolError, Role
 
 from tests.agents.links_reader import PollReader, UnixReader, wish
+from tests.contract.rigs import words
 from tests.contract.rigs.peers import TIMEOUT
+from tests.contract.rigs.words import word
 
-
-@pytest.fixture
-def agent() -> Iterator[Agent]:
-    with Agent(name="publisher") as publisher:
-        yield publisher
-
-
-@pytest.fixture
-def stranger() -> Iterator[Agent]:
-    with Agent(name="stranger") as other:
-        yield other
-
-
-def word(kind: str, link: str, **more: Any) -> dict[str, Any]:
-    return {"pzc": kind, "link": link, **more}
+agent, stranger = words.agent, words.stranger
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,18 @@ from typing import cast
 
 import pytest
 
-from pzc import Agent, Policy, Subscription, mailbox
+from pzc import Policy, Subscription, mailbox
 from pzc.agents.mail import readers
 from pzc.agents.mail.place import Place
 from pzc.agents.mail.places import Places
 
 from tests.agents.inside import forget_silent_readers
-from tests.contract.rigs.mailing import POLICY, counted, publisher_and_reader, subscribed
+from tests.contract.rigs import mailing
+from tests.contract.rigs.mailing import POLICY, counted, in_mailboxes, publisher_and_reader, subscribed, taken
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import TIMEOUT
+
+small_batches = mailing.small_batches
 
 
 class Wanting:
@@ -88,21 +91,6 @@ def test_the_largest_bounds_that_a_key_asks_for_hold() -> None:
 
 
 MANY = [f"key-{number}" for number in range(50)]
-
-
-@pytest.fixture
-def small_batches(timings: Callable[..., None]) -> int:
-    """Of so many commands."""
-    timings(mail_commands=8)
-    return 8
-
-
-def in_mailboxes(publisher: Agent) -> list[int]:
-    return [each["subscriptions"] for each in publisher.statistics()["mailboxes"]]
-
-
-def taken(subscription: Subscription, number: int) -> list[str]:
-    return [subscription.recv(TIMEOUT).key for _ in range(number)]
 
 
 def test_thousands_of_keys_are_subscribed_in_one_round_trip() -> None:

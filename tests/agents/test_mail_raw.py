@@ -8,33 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc import Agent, Keyring, Notification, PolicyRefused, Protocol, drop, mailbox
+from pzc import Agent, Keyring, Notification, PolicyRefused, Protocol, drop
 from pzc.agents.mail import posting
 from pzc.agents.mail.bursts import Burst, Missed
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
 from tests.agents.inside import forget_silent_readers
-from tests.contract.rigs.mailing import delivered, publisher_and_reader
+from tests.contract.rigs.mailing import NAMED, Kept, delivered, publisher_and_reader
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, Inbox
 
-NAMED = mailbox(name="archive")
 CODEC = Codec(Keyring.from_key(KEY))
-
-
-class Kept:
-    """A callback that keeps what it gets."""
-
-    def __init__(self) -> None:
-        self.found: list[Notification] = []
-
-    def __call__(self, notification: Notification) -> None:
-        self.found.append(notification)
-
-    def wait(self, count: int) -> list[Notification]:
-        wait_until(lambda: len(self.found) >= count)
-        return self.found
 
 
 def contents(notifications: list[Notification]) -> list[Any]:

@@ -13,7 +13,6 @@ import pytest
 from pzc import (
     Agent,
     ConfigError,
-    Notification,
     Policy,
     Protocol,
     ReceiveTimeout,
@@ -24,8 +23,12 @@ from pzc import (
     latest,
 )
 
-from tests.contract.rigs.pairs import pair, wait_until
+from tests.contract.rigs import initial
+from tests.contract.rigs.initial import seen
+from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT, balance
+
+agents = initial.agents
 
 PLANES = [
     pytest.param(drop(10_000), "auto", id="broadcast"),
@@ -37,17 +40,6 @@ PLANES = [
 every_plane = pytest.mark.parametrize(("policy", "way"), PLANES)
 
 
-@pytest.fixture(params=["signed", "unsigned"])
-def agents(request: pytest.FixtureRequest) -> Iterator[tuple[Agent, Agent]]:
-    with pair(KEY if request.param == "signed" else "") as both:
-        both[0].advertise("t", keep_last=True)
-        yield both
-
-
-def _seen(notification: Notification) -> tuple[int, Any, bool]:
-    return notification.sequence, notification.content, notification.initial
-
-
 @every_plane
 def test_the_kept_one_comes_first_and_once(agents: tuple[Agent, Agent], policy: Policy, way: str) -> None:
     publisher, reader = agents
@@ -57,7 +49,7 @@ def test_the_kept_one_comes_first_and_once(agents: tuple[Agent, Agent], policy: 
         publisher.rep_endpoint, "t", policy=policy, transport=way, initial=True, timeout=TIMEOUT
     )
     publisher.publish("t", "d")
-    found = [_seen(subscription.recv(TIMEOUT)) for _ in range(2)]
+    found = [seen(subscription.recv(TIMEOUT)) for _ in range(2)]
     assert found == [(3, "c", True), (4, "d", False)]
     assert (subscription.received, subscription.dropped, subscription.pending) == (2, 0, 0)
     assert subscription.gaps == []
@@ -89,7 +81,7 @@ def test_without_a_kept_one_nothing_arrives(agents: tuple[Agent, Agent], policy:
         publisher.rep_endpoint, "other", policy=policy, transport=way, initial=True, timeout=TIMEOUT
     )
     publisher.publish("other", 2)
-    assert _seen(subscription.recv(TIMEOUT)) == (2, 2, False)
+    assert seen(subscription.recv(TIMEOUT)) == (2, 2, False)
     assert (subscription.pending, subscription.gaps) == (0, [])
 
 
@@ -103,8 +95,8 @@ def test_one_of_each_key_comes_in_the_order_of_publication(
     options = {"policy": policy, "transport": way, "initial": True, "timeout": TIMEOUT}
     of_all = reader.subscribe(publisher.rep_endpoint, "t", **options)
     of_one = reader.subscribe(publisher.rep_endpoint, "t", key="b", **options)
-    assert [_seen(of_all.recv(TIMEOUT)) for _ in range(2)] == [(2, 2, True), (3, 3, True)]
-    assert _seen(of_one.recv(TIMEOUT)) == (2, 2, True)
+    assert [seen(of_all.recv(TIMEOUT)) for _ in range(2)] == [(2, 2, True), (3, 3, True)]
+    assert seen(of_one.recv(TIMEOUT)) == (2, 2, True)
     assert (of_all.pending, of_one.pending) == (0, 0)
 
 
@@ -121,7 +113,7 @@ def test_a_star_begins_with_every_topic(agents: tuple[Agent, Agent], policy: Pol
     first = sorted((n.topic, n.content, n.initial) for n in (subscription.recv(TIMEOUT) for _ in range(2)))
     assert first == [("t", 1, True), ("u", 2, True)]
     publisher.publish("u", 4)
-    assert _seen(subscription.recv(TIMEOUT)) == (2, 4, False)
+    assert seen(subscription.recv(TIMEOUT)) == (2, 4, False)
 
 
 @every_plane
@@ -159,7 +151,7 @@ def test_a_callback_gets_it(agents: tuple[Agent, Agent], policy: Policy, way: st
     publisher.publish("t", "kept")
     found: list[tuple[int, Any, bool]] = []
     subscription = reader.subscribe(
-        publisher.rep_endpoint, "t", lambda n: found.append(_seen(n)), policy=policy, transport=way,
+        publisher.rep_endpoint, "t", lambda n: found.append(seen(n)), policy=policy, transport=way,
         initial=True, timeout=TIMEOUT,
     )  # fmt: skip
     wait_until(lambda: found == [(1, "kept", True)])
@@ -173,7 +165,7 @@ def test_without_the_argument_nothing_kept_comes(agents: tuple[Agent, Agent]) ->
     with pytest.raises(ReceiveTimeout):
         subscription.recv(0)
     publisher.publish("t", 2)
-    assert _seen(subscription.recv(TIMEOUT)) == (2, 2, False)
+    assert seen(subscription.recv(TIMEOUT)) == (2, 2, False)
 
 
 def test_what_is_kept_does_not_change_with_its_object(agents: tuple[Agent, Agent]) -> None:
@@ -195,7 +187,7 @@ def test_a_large_one_is_not_kept_and_counted(agents: tuple[Agent, Agent], conten
     subscription = reader.subscribe(publisher.rep_endpoint, "t", initial=True)
     assert publisher.counters["keep_refused"] == 1
     publisher.publish("t", "next")
-    assert _seen(subscription.recv(TIMEOUT)) == (3, "next", False)
+    assert seen(subscription.recv(TIMEOUT)) == (3, "next", False)
 
 
 def test_a_loan_is_kept(agents: tuple[Agent, Agent]) -> None:
@@ -211,7 +203,7 @@ def test_what_cannot_be_expressed_is_neither_published_nor_kept(agents: tuple[Ag
     publisher.publish("t", 1)
     with pytest.raises(SerializeError):
         publisher.publish("t", threading.Lock())
-    assert _seen(reader.subscribe(publisher.rep_endpoint, "t", initial=True).recv(TIMEOUT)) == (1, 1, True)
+    assert seen(reader.subscribe(publisher.rep_endpoint, "t", initial=True).recv(TIMEOUT)) == (1, 1, True)
 
 
 def test_who_is_advertised_otherwise_keeps_nothing(agents: tuple[Agent, Agent]) -> None:
@@ -220,14 +212,14 @@ def test_who_is_advertised_otherwise_keeps_nothing(agents: tuple[Agent, Agent]) 
     publisher.advertise("t")
     subscription = reader.subscribe(publisher.rep_endpoint, "t", initial=True)
     publisher.publish("t", 2)
-    assert _seen(subscription.recv(TIMEOUT)) == (2, 2, False)
+    assert seen(subscription.recv(TIMEOUT)) == (2, 2, False)
 
 
 def test_a_throttled_subscription_begins_with_it(agents: tuple[Agent, Agent]) -> None:
     publisher, reader = agents
     publisher.publish("t", 1)
     subscription = reader.subscribe(publisher.rep_endpoint, "t", initial=True, throttle=0.001)
-    assert _seen(subscription.recv(TIMEOUT)) == (1, 1, True)
+    assert seen(subscription.recv(TIMEOUT)) == (1, 1, True)
 
 
 def test_an_older_one_makes_room_in_an_inbox_for_the_newest(agents: tuple[Agent, Agent]) -> None:
@@ -235,7 +227,7 @@ def test_an_older_one_makes_room_in_an_inbox_for_the_newest(agents: tuple[Agent,
     for key in "abc":
         publisher.publish("t", key, key=key)
     subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=latest(), initial=True)
-    assert _seen(subscription.recv(TIMEOUT)) == (3, "c", True)
+    assert seen(subscription.recv(TIMEOUT)) == (3, "c", True)
     assert (subscription.received, subscription.dropped) == (1, 2)
 
 

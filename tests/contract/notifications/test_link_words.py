@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from pzc import Agent, PeerLost, RemoteProtocolError
 
+from tests.contract.rigs import words
 from tests.contract.rigs.peers import TIMEOUT
+from tests.contract.rigs.words import word
 
-
-@pytest.fixture
-def agent() -> Iterator[Agent]:
-    with Agent(name="publisher") as publisher:
-        yield publisher
-
-
-@pytest.fixture
-def stranger() -> Iterator[Agent]:
-    with Agent(name="stranger") as other:
-        yield other
-
-
-def word(kind: str, link: str, **more: Any) -> dict[str, Any]:
-    return {"pzc": kind, "link": link, **more}
+agent, stranger = words.agent, words.stranger
 
 
 def test_an_unknown_link_is_told_to_be_over(agent: Agent, stranger: Agent) -> None:

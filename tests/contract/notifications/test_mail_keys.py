@@ -16,10 +16,22 @@ from pzc import Agent, Notification, PolicyRefused, Protocol, Subscription, mail
 from pzc.testing import Timings
 
 from tests.contract.acceptance import acceptance
+from tests.contract.rigs import mailing
 from tests.contract.rigs.children import Child
-from tests.contract.rigs.mailing import POLICY, Faulty, counted, delivered, publisher_and_reader, subscribed
+from tests.contract.rigs.mailing import (
+    POLICY,
+    Faulty,
+    counted,
+    delivered,
+    in_mailboxes,
+    publisher_and_reader,
+    subscribed,
+    taken,
+)
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT, in_place_of, run_threads
+
+small_batches = mailing.small_batches
 
 THREADS = 10
 
@@ -130,21 +142,6 @@ def test_evicted_messages_of_many_keys_are_told_once() -> None:
         leave.set()
         wait_until(lambda: subscription.received + subscription.dropped == 151 and not subscription.pending)
         assert subscription.dropped == sum(gap.count for gap in subscription.gaps) > 0
-
-
-@pytest.fixture
-def small_batches(timings: Callable[..., None]) -> int:
-    """Of so many commands."""
-    timings(mail_commands=8)
-    return 8
-
-
-def in_mailboxes(publisher: Agent) -> list[int]:
-    return [each["subscriptions"] for each in publisher.statistics()["mailboxes"]]
-
-
-def taken(subscription: Subscription, number: int) -> list[str]:
-    return [subscription.recv(TIMEOUT).key for _ in range(number)]
 
 
 def test_more_keys_than_a_batch_holds_are_all_there_when_it_returns(small_batches: int) -> None:

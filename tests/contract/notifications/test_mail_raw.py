@@ -6,27 +6,11 @@ import threading
 
 import pytest
 
-from pzc import Agent, ConfigError, Notification, PolicyRefused, Protocol, acknowledge, drop, mailbox
+from pzc import Agent, ConfigError, PolicyRefused, Protocol, acknowledge, drop, mailbox
 
-from tests.contract.rigs.mailing import delivered, publisher_and_reader
+from tests.contract.rigs.mailing import NAMED, Kept, delivered, publisher_and_reader
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT, Inbox
-
-NAMED = mailbox(name="archive")
-
-
-class Kept:
-    """A callback that keeps what it gets."""
-
-    def __init__(self) -> None:
-        self.found: list[Notification] = []
-
-    def __call__(self, notification: Notification) -> None:
-        self.found.append(notification)
-
-    def wait(self, count: int) -> list[Notification]:
-        wait_until(lambda: len(self.found) >= count)
-        return self.found
 
 
 def test_other_mailboxes_get_no_frames_and_are_charged_for_none() -> None:

@@ -10,10 +10,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 
+import pytest
 import zmq
 
-from pzc import Agent, Protocol, Subscription, mailbox
+from pzc import (
+    Agent,
+    Notification,
+    Protocol,
+    Subscription,
+    mailbox,
+)
 
+from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT
 
 READER = """
@@ -171,3 +179,35 @@ def counted() -> Iterator[Callable[[], int]]:
         yield lambda: calls
     finally:
         sys.setprofile(None)
+
+
+@pytest.fixture
+def small_batches(timings: Callable[..., None]) -> int:
+    """Of so many commands."""
+    timings(mail_commands=8)
+    return 8
+
+
+def in_mailboxes(publisher: Agent) -> list[int]:
+    return [each["subscriptions"] for each in publisher.statistics()["mailboxes"]]
+
+
+def taken(subscription: Subscription, number: int) -> list[str]:
+    return [subscription.recv(TIMEOUT).key for _ in range(number)]
+
+
+NAMED = mailbox(name="archive")
+
+
+class Kept:
+    """A callback that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.found: list[Notification] = []
+
+    def __call__(self, notification: Notification) -> None:
+        self.found.append(notification)
+
+    def wait(self, count: int) -> list[Notification]:
+        wait_until(lambda: len(self.found) >= count)
+        return self.found

@@ -5,16 +5,16 @@ What the original cannot pickle ends its server, as there: nothing catches it.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import pickle
 import threading
 import traceback
-import uuid
 from types import TracebackType
 from typing import Any
 
 import zmq
+
+from tests.contract.rigs.original import make, sign
 
 TIMEOUT = 10.0
 ME = "tcp://127.0.0.1:1"
@@ -24,21 +24,6 @@ SENT = {"inspect", "get", "setattr", "exec", "instantiate"}
 
 OPERATIONS = {"__get__", "__set__", "__getitem__", "__setitem__", "__call__"}
 """Methods that its ``exec`` names."""
-
-
-def make(key: bytes, sender: str, content: object, topic: str = "", msgid: str = "") -> list[bytes]:
-    """Five frames as the original formats them."""
-    parts = [
-        f"PZC00+{sender}+{topic}".encode(),
-        b"pickle2",
-        pickle.dumps(content, 2),
-        (msgid or uuid.uuid4().urn).encode(),
-    ]
-    return [*parts, sign(key, parts)]
-
-
-def sign(key: bytes, parts: list[bytes]) -> bytes:
-    return hmac.new(key, b"".join(parts), hashlib.sha1).digest() if key else b""
 
 
 def read(key: bytes, frames: list[bytes], check_sender: str = "") -> tuple[str, str, Any, str]:
