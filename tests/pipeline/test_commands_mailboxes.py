@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,14 @@ import pytest
 
 from pzc.pipeline.tables.feeds import MAILBOXES, mailbox_name
 
+from tests.contract.rigs import environments
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.tables import stored
 from tests.pipeline.commanding import call
 from tests.pipeline.faults_pipeline import Running, wait_until
 from tests.pipeline.source_rig import Publishers, await_, is_read, waiting
+
+own_environment = environments.own_environment
 
 pytestmark = [
     pytest.mark.java,
@@ -25,15 +27,6 @@ pytestmark = [
 BATCH = 500
 ROWS = 10 * BATCH
 RUN = "pipeline", "run", "--source", "pzc"
-
-
-@pytest.fixture(autouse=True)
-def _own_environment(spark: Any) -> Iterator[None]:
-    """What a query passes on to Spark's processes is for one test."""
-    before = dict(spark.sparkContext.environment)
-    yield
-    spark.sparkContext.environment.clear()
-    spark.sparkContext.environment.update(before)
 
 
 def batches_of(tables: Path, log: str) -> int:

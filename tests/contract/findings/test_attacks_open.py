@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import struct
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import zmq
 from pzc import Agent, Protocol, Server
 
 from tests.contract.findings.marks import finding
+from tests.contract.rigs.peers import BareSubscriber
 from tests.contract.rigs.supply import TIMEOUT, Supply
 
 KEY = "a key that both sides know"
@@ -26,26 +26,11 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-class Stranger:
-    """A TCP connection that speaks just enough ZMTP to send frames to a ROUTER."""
+class Stranger(BareSubscriber):
+    """Sends frames to a ROUTER."""
 
     def __init__(self, endpoint: str) -> None:
-        host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), TIMEOUT)
-        self._socket.sendall(b"\xff" + bytes(8) + b"\x7f\3\0NULL" + bytes(16) + bytes(32))
-        self._read(64)
-        ready = b"\5READY\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER"
-        self._socket.sendall(bytes((4, len(ready))) + ready)
-        _, length = self._read(2)
-        self._read(length)
-
-    def _read(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            part = self._socket.recv(count - len(data))
-            assert part
-            data += part
-        return data
+        super().__init__(endpoint, b"DEALER")
 
     def send_part(self, part: bytes) -> bool:
         """One more frame of a message that never ends; False when the other side hung up."""
@@ -54,9 +39,6 @@ class Stranger:
         except OSError:
             return False
         return True
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 @finding("4.13", open=True, reason="all parts are kept until the last one comes")

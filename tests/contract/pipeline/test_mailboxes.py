@@ -10,11 +10,14 @@ import pytest
 
 from pzc import Agent, Protocol
 
+from tests.contract.rigs import environments
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.processes import Workers
 from tests.contract.rigs.tables import run, stored
 from tests.contract.rigs.workers import working
+
+own_environment = environments.own_environment
 
 pytestmark = [
     pytest.mark.java,
@@ -23,15 +26,6 @@ pytestmark = [
 ]
 
 RUN = "pipeline", "run", "--source", "pzc"
-
-
-@pytest.fixture(autouse=True)
-def _own_environment(spark: Any) -> Iterator[None]:
-    """What a query passes on to Spark's processes is for one test."""
-    before = dict(spark.sparkContext.environment)
-    yield
-    spark.sparkContext.environment.clear()
-    spark.sparkContext.environment.update(before)
 
 
 @pytest.fixture
