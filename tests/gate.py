@@ -67,6 +67,7 @@ class Run:
         self._environment = {**os.environ, "PYTHONHASHSEED": str(os.getpid()) if seed == "random" else seed}
         self.tests: dict[str, tuple[str, str]] = {}
         self.broken: list[str] = []
+        self.seconds: Counter[str] = Counter()
 
     def begin(self, name: str, *options: str, quiet: bool = False) -> Started:
         """Start pytest; what it prints goes to a file beside its outcomes when it is to be quiet."""
@@ -89,9 +90,12 @@ class Run:
         if status == INTERRUPTED and not path.is_file():
             raise KeyboardInterrupt
         found = (
-            json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"tests": {}, "broken": []}
+            json.loads(path.read_text(encoding="utf-8"))
+            if path.is_file()
+            else {"tests": {}, "broken": [], "seconds": {}}
         )
         self.broken += found["broken"]
+        self.seconds.update(found["seconds"])
         if status not in (0, 1, NO_TESTS) and not found["broken"]:
             self.broken.append(f"pytest ended with status {status} ({started.name})")
         return {test: (outcome, reason) for test, (outcome, reason) in found["tests"].items()}
@@ -119,6 +123,9 @@ def tell(run: Run, flaky: list[str], seconds: float) -> int:
     outcomes = Counter(outcome for outcome, _ in run.tests.values())
     skipped = Counter(reason for outcome, reason in run.tests.values() if outcome == "skipped")
     failed = run.failed()
+    folders = Counter(str(Path(test.partition("::")[0]).parent) for test in run.tests)
+    for folder, spent in run.seconds.most_common():
+        print(f"{folder:<30}{folders[folder]:>6} tests {spent:>7.0f} s of all processes together")
     for reason, number in skipped.most_common():
         print(f"skipped {number}: {reason.removeprefix('Skipped: ')}")
     for test in flaky:

@@ -1,9 +1,9 @@
-"""What became of every test, written to a file for whoever runs pytest several times; see tests/gate.py."""
+"""What became of every test, and how long each folder took, written to a file for whoever runs pytest several times; see tests/gate.py."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ class Outcomes:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._found: dict[str, tuple[str, str]] = {}
+        self._seconds: defaultdict[str, float] = defaultdict(float)
         self._broken: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -30,6 +31,7 @@ class Outcomes:
             outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
         name = name_of(report.nodeid)
+        self._seconds[str(Path(name.partition("::")[0]).parent)] += report.duration
         before = self._found.get(name, ("passed", ""))
         self._found[name] = min(before, (outcome, reason), key=lambda each: WORST.index(each[0]))
 
@@ -38,15 +40,12 @@ class Outcomes:
             self._broken.append(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
-        self._path.write_text(json.dumps({"tests": self._found, "broken": self._broken}), encoding="utf-8")
+        self._path.write_text(
+            json.dumps({"tests": self._found, "broken": self._broken, "seconds": self._seconds}),
+            encoding="utf-8",
+        )
 
 
 def name_of(nodeid: str) -> str:
     """A node id without the group that distribution adds behind it."""
     return nodeid.rpartition("@")[0] if nodeid.rfind("@") > nodeid.rfind("]") else nodeid
-
-
-def count(outcomes: Iterable[str]) -> dict[str, int]:
-    """How many of each, worst first."""
-    found = list(outcomes)
-    return {outcome: found.count(outcome) for outcome in WORST}
