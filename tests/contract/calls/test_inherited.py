@@ -15,8 +15,8 @@ from pzc import Agent, Protocol, Server
 
 from tests.contract.rigs import families
 from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, proxied, run_in_fork
+from tests.contract.rigs.endpoints import free_endpoint
 from tests.contract.rigs.families import every_how, family
-from tests.contract.rigs.faults import free_endpoint
 from tests.contract.rigs.pairs import LONG, pair, read, wait_until
 
 patient = families.patient

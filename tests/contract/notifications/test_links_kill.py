@@ -16,8 +16,8 @@ import pytest
 from pzc import Agent, Gap, Protocol, Subscription, block, latest
 
 from tests.contract.acceptance import acceptance
+from tests.contract.rigs.endpoints import free_endpoint
 from tests.contract.rigs.evidence import digest, memory_of, memory_of_all, payload
-from tests.contract.rigs.faults import free_endpoint
 from tests.contract.rigs.pairs import LONG, OUTSIDE, Publishing, pair, read, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT
 from tests.contract.rigs.processes import Hand, Workers

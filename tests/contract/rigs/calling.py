@@ -21,6 +21,8 @@ import zmq
 from pzc import Agent, Protocol, Proxy, Server, Signal, close
 from pzc.testing import ShiftedClock
 
+from tests.contract.rigs.endpoints import free_endpoint
+
 KEY = "a key that both sides know"
 TIMEOUT = 20.0
 
@@ -136,18 +138,18 @@ server.serve_forever()
 class ServerProcess:
     """A server in a process of its own, to be killed and frozen."""
 
-    def __init__(
-        self, served: str = "Notebook", rep: str = "tcp://127.0.0.1:0", key: str = KEY, skew: float = 0.0
-    ) -> None:
+    def __init__(self, served: str = "Notebook", rep: str = "", key: str = KEY, skew: float = 0.0) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", CHILD, served, rep, key, str(skew)],
+            [sys.executable, "-c", CHILD, served, rep or free_endpoint(), key, str(skew)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         assert self.process.stdout is not None
         self.endpoint = self.process.stdout.readline().strip()
-        assert self.endpoint, "the child did not start"
+        if not self.endpoint:
+            self.__exit__()
+            raise AssertionError("the child did not start")
 
     def kill(self) -> None:
         self.process.kill()

@@ -7,7 +7,6 @@ import logging
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,12 +15,12 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from random import SystemRandom
 from typing import Any
 
 from pzc import Protocol, Server
 
 from tests.contract.rigs.calling import KEY, TIMEOUT
+from tests.contract.rigs.endpoints import free_endpoint
 
 STARTED = 10.0
 """Seconds within which a server has started."""
@@ -164,20 +163,6 @@ class Mortal:
     def logged(self) -> str:
         """What it logged as an error."""
         return self.log.read_text(encoding="utf-8") if self.log.exists() else ""
-
-
-def free_endpoint() -> str:
-    """An endpoint that the kernel gives to nobody while its server is away."""
-    least = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
-    dice = SystemRandom()
-    while True:
-        port = dice.randrange(10_000, least)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return f"tcp://127.0.0.1:{port}"
 
 
 class Metronome:
