@@ -32,7 +32,7 @@ def test_a_call_that_waits_on_the_fast_lane_is_cancelled_too(
         assert worker.entered.wait(TIMEOUT)
         thread, outcome = in_thread(proxy.step)
         until(lambda: len(lone._answering.lane) == 1)
-        calls = list(lone._answering.execution.calls._calls)
+        calls = [call_id for _, call_id in lone._answering.execution.calls._calls]
         waiting = next(call_id for call_id in calls if call_id != running.msgid)
         assert cancel(client, lone, waiting) == "removed"
         thread.join(TIMEOUT)
