@@ -24,7 +24,10 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "tests"
 FLAKY = FOLDER / "flaky.txt"
 TIERS = {"quick": "not slow", "rest": "(slow or hypothesis)", "wheel": "not once"}
-OPTIONS = {"wheel": ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "--installed"]}
+OPTIONS = {
+    "rest": ["-o", "timeout=240"],
+    "wheel": ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "--installed"],
+}
 WORKERS = min(3 * (os.cpu_count() or 1), 8)
 """Tests wait more than they compute, so there are more workers than cores."""
 
