@@ -23,6 +23,7 @@ def test_the_contract_touches_public_names_only() -> None:
         "def test(monkeypatch): monkeypatch.setattr('pzc.Server', None)",
         "from unittest.mock import patch",
         "CHILD = '''\nfrom pzc.agents import wire\n'''",
+        "CHILD = 'from tests.agents.test_wire import *'",
         "import importlib\nfrom pzc.protocol import codec",
     ],
 )

@@ -35,7 +35,7 @@ FOREIGN = {"os", "sys", "ctypes", "socket", "threading"}
 """Modules of the standard library whose documented names begin with an underscore, such as ``os._exit``."""
 
 HELPERS = ("tests.contract", "tests.conftest")
-CODE = re.compile(r"^\s*(?:from|import)\s+pzc\b.*$", re.MULTILINE)
+CODE = re.compile(r"^\s*(?:from|import)\s+(?:pzc|tests)\b.*$", re.MULTILINE)
 
 
 class Reader(ast.NodeVisitor):

@@ -20,7 +20,7 @@ def lost(lines: list[dict[str, Any]]) -> int:
 
 
 def run(code: str, *arguments: object) -> str:
-    """What a process of its own prints; it knows the names of this module."""
+    """What a process of its own prints; it knows the names of the tests of the log."""
     command = [sys.executable, "-c", f"from tests.agents.test_audit import *\n{code}", *map(str, arguments)]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT).stdout
 
