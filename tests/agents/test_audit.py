@@ -23,7 +23,7 @@ from pzc import ConfigError
 from pzc.agents.serving.audit import LONGEST, MOST, Audit, CallRecord, shorten
 from pzc.testing import FakeClock
 
-from tests.contract.calls.test_audit import TIMEOUT, lost, numbers, run
+from tests.agents.test_audit_full_disk import TIMEOUT, lost, numbers, run
 from tests.contract.rigs.calling import run_in_fork, until
 from tests.contract.rigs.peers import run_threads
 from tests.effort import many
