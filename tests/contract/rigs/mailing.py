@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -174,11 +175,13 @@ def counted() -> Iterator[Callable[[], int]]:
         nonlocal calls
         calls += event == "call"
 
+    gc.disable()  # finalizers of what others left would count
     sys.setprofile(count)
     try:
         yield lambda: calls
     finally:
         sys.setprofile(None)
+        gc.enable()
 
 
 @pytest.fixture
