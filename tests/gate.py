@@ -155,7 +155,7 @@ def main() -> int:
     run = Run(tier, arguments)
     kind = TIERS[tier]
     # What a JVM and its library leave in a process is nothing to other tests.
-    java = run.begin("java", "-n", "0", "-m", f"{kind} and java", quiet=True)
+    java = run.begin("java", "-n", "0", "-m", f"{kind} and java and not serial", quiet=True)
     try:
         run.tests.update(
             run.finish(run.begin("together", *SIDE_BY_SIDE, "-m", f"{kind} and not java and not serial"))
@@ -164,7 +164,7 @@ def main() -> int:
     finally:
         java.process.terminate()
     if not run.broken:
-        run.tests.update(run.finish(run.begin("alone", "-n", "0", "-m", f"{kind} and serial and not java")))
+        run.tests.update(run.finish(run.begin("alone", "-n", "0", "-m", f"{kind} and serial")))
     flaky = run.once_more()
     return tell(run, flaky, time.monotonic() - started)
 

@@ -19,6 +19,7 @@ SECONDS = "3"
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(240)]
 
 
+@pytest.mark.serial
 def test_the_demo_succeeds_and_writes_its_report(tmp_path: Path) -> None:
     report = tmp_path / "report"
     command = [sys.executable, "-m", "examples.lab.demo", "--report", str(report), "--seconds", SECONDS]
