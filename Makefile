@@ -4,7 +4,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := pipeline,demo,dev
+EXTRAS := pipeline,demo,instruments,dev
 DEMO_EXTRAS := pipeline,demo
 # Named after the directory, so that a moved or copied checkout builds an environment of its own.
 PLACE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
@@ -22,7 +22,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes are started, and each would compile everything
 
-.PHONY: help demo bench test test-all test-rest check findings format wheel-test clean java python
+.PHONY: help demo bench test test-all test-rest check findings format wheels wheel-test clean headers java python
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -34,6 +34,7 @@ help:
 	@echo "make check        format, lint, types, layer contracts"
 	@echo "make findings     which known faults are open, which are closed"
 	@echo "make format       rewrite the code in the project's format"
+	@echo "make wheels       build the source archive, the wheel with the compiled lane, and a pure one"
 	@echo "make wheel-test   build the wheel and test it in an environment of its own"
 	@echo "make clean        remove everything that these commands made"
 
@@ -64,6 +65,11 @@ python:
 	echo "or name the one that you have: make PYTHON=/path/to/python3.11 ..."; \
 	exit 1; } >&2
 
+headers:
+	@$(find_python); "$$python" -c 'import os, sysconfig; os.stat(sysconfig.get_paths()["include"] + "/Python.h")' \
+	2>/dev/null || { echo "Python.h was not found; the compiled lane would be left out: apt-get install python3-dev"; \
+	exit 1; } >&2
+
 java:
 	@$(java_works) || { $(say_java); exit 1; } >&2
 
@@ -80,10 +86,10 @@ define install
 	@touch $@
 endef
 
-$(STAMP): pyproject.toml | python
+$(STAMP): pyproject.toml transport/lane.c | python
 	$(call install,$(EXTRAS))
 
-$(VENV)/demo-$(PLACE): pyproject.toml | python
+$(VENV)/demo-$(PLACE): pyproject.toml transport/lane.c | python
 	$(call install,$(DEMO_EXTRAS))
 
 demo: java $(DEMO)
@@ -129,6 +135,15 @@ format: $(STAMP)
 	@$(BIN)/ruff check --select I --fix .
 	@$(BIN)/ruff format .
 
+# The pure one is made of the source archive without what names the C file.
+wheels: $(STAMP)
+	@rm -rf dist build/pure && mkdir -p build/pure
+	@$(BIN)/python -m build --outdir dist
+	@tar -xzf dist/pzc-*.tar.gz -C build/pure --strip-components 1
+	@sed -i '/^# Optional: without a compiler/,/^optional = true/d' build/pure/pyproject.toml
+	@$(BIN)/python -m build --wheel --outdir dist build/pure
+	@ls dist
+
 # Run from inside the second environment, where nothing of the checkout is on the path.
 wheel-test: $(STAMP)
 	@echo "==> building the source archive and, from it, the wheel"
@@ -142,5 +157,5 @@ wheel-test: $(STAMP)
 	@cd $(VENV)/wheel && bin/python -P ../../tests/gate.py wheel
 
 clean:
-	rm -rf $(VENV) build dist pzc.egg-info demo-report .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	rm -rf transport/*.so $(VENV) build dist pzc.egg-info demo-report .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,26 +4,9 @@
 instrument as if it were local.
 """
 
-from . import aio
-from .agents.agent import Agent
-from .agents.calling.attach import attach
-from .agents.calling.attributes import RemoteAttribute
-from .agents.calling.batches import batch
-from .agents.calling.futures import CallFuture
-from .agents.calling.locking import lock
-from .agents.calling.proxy import Proxy, close
-from .agents.calling.streams import RemoteStream
-from .agents.naming.participants import discover
-from .agents.notifying.notification import acknowledge
-from .agents.notifying.signals import Signal
-from .agents.notifying.subscription import Notification, Subscription
-from .agents.serving.calls import cancelled
-from .agents.serving.marks import idempotent
-from .agents.serving.server import Server
-from .agents.stubs.stubs import stubs
-from .agents.wire import Protocol
-from .delivery.policies import PROFILES, Policy, block, drop, latest, mailbox, profile
-from .delivery.sequences import Gap
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .protocol.errors import (
     AgentClosed,
     BindError,
@@ -35,6 +18,7 @@ from .protocol.errors import (
     FrameError,
     InstantiateRefused,
     JournalError,
+    LocalLimit,
     LocalProtocolError,
     LockedBy,
     LockLost,
@@ -60,9 +44,33 @@ from .protocol.errors import (
     UnknownName,
     VersionError,
 )
-from .protocol.keyring import Key, Keyring, Role
-from .protocol.unpickle import register_class
 from .protocol.version import VERSION
+
+if TYPE_CHECKING:
+    from . import aio
+    from .agents.agent import Agent
+    from .agents.client.attach import attach
+    from .agents.client.batches import batch
+    from .agents.client.locking import lock
+    from .agents.client.member import Member
+    from .agents.client.pending import PendingCall
+    from .agents.client.proxy import Proxy, close, path, refresh
+    from .agents.client.reference import RemoteReference
+    from .agents.client.running import Running, cancel, running
+    from .agents.client.streams import RemoteStream
+    from .agents.current import Caller, caller, cancelled
+    from .agents.discover import discover
+    from .agents.notifications.subscription import Notification, Subscription
+    from .agents.server.marks import idempotent, on_cancel, reading, urgent
+    from .agents.serving import Server
+    from .agents.signals import Signal
+    from .agents.stubs.stubs import stubs
+    from .delivery.policies import PROFILES, Policy, block, drop, latest, mailbox, profile
+    from .delivery.sequences import Gap
+    from .protocol.keyring import Key, Keyring, Role
+    from .protocol.notification import acknowledge
+    from .protocol.unpickle import register_class
+    from .transport.wire import Protocol
 
 __version__ = VERSION
 
@@ -72,8 +80,8 @@ __all__ = [
     "AgentClosed",
     "BindError",
     "CallCancelled",
-    "CallFuture",
     "CallTimeout",
+    "Caller",
     "ConfigError",
     "CycleRefused",
     "DecodeError",
@@ -83,13 +91,16 @@ __all__ = [
     "JournalError",
     "Key",
     "Keyring",
+    "LocalLimit",
     "LocalProtocolError",
     "LockLost",
     "LockedBy",
+    "Member",
     "MemberRefused",
     "MissingRequirement",
     "Notification",
     "PeerLost",
+    "PendingCall",
     "Policy",
     "PolicyRefused",
     "Protocol",
@@ -98,14 +109,15 @@ __all__ = [
     "PzcError",
     "ReceiveTimeout",
     "Refused",
-    "RemoteAttribute",
     "RemoteError",
     "RemoteProtocolError",
+    "RemoteReference",
     "RemoteStream",
     "ReplayedMessage",
     "Role",
     "RoleRefused",
     "RowsMissing",
+    "Running",
     "SerializeError",
     "SerializerRefused",
     "Server",
@@ -122,6 +134,8 @@ __all__ = [
     "attach",
     "batch",
     "block",
+    "caller",
+    "cancel",
     "cancelled",
     "close",
     "discover",
@@ -130,7 +144,55 @@ __all__ = [
     "latest",
     "lock",
     "mailbox",
+    "on_cancel",
+    "path",
     "profile",
+    "reading",
+    "refresh",
     "register_class",
+    "running",
     "stubs",
+    "urgent",
 ]  # fmt: skip
+
+_HOMES = {
+    "agents.agent": "Agent",
+    "agents.client.attach": "attach",
+    "agents.client.batches": "batch",
+    "agents.client.pending": "PendingCall",
+    "agents.client.locking": "lock",
+    "agents.client.member": "Member",
+    "agents.client.proxy": "Proxy close path refresh",
+    "agents.client.reference": "RemoteReference",
+    "agents.client.running": "Running cancel running",
+    "agents.client.streams": "RemoteStream",
+    "agents.current": "Caller caller cancelled",
+    "agents.discover": "discover",
+    "agents.notifications.subscription": "Notification Subscription",
+    "agents.server.marks": "idempotent on_cancel reading urgent",
+    "agents.serving": "Server",
+    "agents.signals": "Signal",
+    "agents.stubs.stubs": "stubs",
+    "delivery.policies": "PROFILES Policy block drop latest mailbox profile",
+    "delivery.sequences": "Gap",
+    "protocol.keyring": "Key Keyring Role",
+    "protocol.notification": "acknowledge",
+    "protocol.unpickle": "register_class",
+    "transport.wire": "Protocol",
+}
+"""Where the names are that `__getattr__` imports when they are first used, so that an import takes little."""
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "aio":
+        return import_module(".aio", __name__)
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -27,34 +27,32 @@ from ..discovery.records import Entry
 from ..protocol.errors import AgentClosed
 from ..protocol.keyring import Role
 from ..protocol.version import VERSION
-from .calling.asking import Asking
-from .calling.deferred import Deferred
-from .calling.keeper import Keeper
-from .calling.requests import Requester
-from .counters import Counters
-from .dispatch import Executor
-from .links import local
-from .links.linking import Linking
-from .links.outlets import Outlets
-from .mail.posting import Posting
+from ..transport import endpoints, loop
+from ..transport.counters import Counters
+from ..transport.endpoints import RANDOM_TCP
+from ..transport.executor import Executor
+from ..transport.settings import load
+from ..transport.tables import Table
+from ..transport.wire import Protocol
+from .client.asking import Asking
+from .client.client import Client, new_client
+from .flows import Flows
 from .naming.announcing import Announcing
 from .naming.naming import Naming
-from .naming.topology import Topological
-from .notifying.listening import Listening
-from .notifying.publisher import Publisher
-from .notifying.publishing import Publishing
-from .notifying.subscribing import Subscribing
-from .notifying.telling import STATISTICS, Telling
-from .serving.answering import Answering
-from .settings import load
-from .sockets import endpoints, loop
-from .sockets.endpoints import RANDOM_TCP
-from .wire import Protocol
+from .naming.topology import Topology
+from .naming.watching import Watching
+from .notifications.listening import Listening
+from .notifications.publishing import Publishing
+from .notifications.subscribing import Subscribing
+from .notifications.telling import STATISTICS, Telling
+from .parts import method
+from .server.answering import Answering
+from .server.coroutines import Coroutines
 
 logger = logging.getLogger("pzc.agent")
 
 
-class Agent(Asking, Publishing, Listening, Topological):
+class Agent:
     """Something that can be asked, can publish, ask others, and subscribe.
 
     Args:
@@ -78,6 +76,7 @@ class Agent(Asking, Publishing, Listening, Topological):
 
     _concurrency = 1
     _affine = False
+    _lanes = 1
     _reads_while_locked = False
 
     def __init__(
@@ -101,7 +100,7 @@ class Agent(Asking, Publishing, Listening, Topological):
         self._pid = os.getpid()
         self._naming = Naming(
             self.settings, self.protocol, name or "", namespace, partition, discovery, self._answers,
-            self._choose, remap, names,
+            self._choose, new_client, remap, names,
         )  # fmt: skip
         self.name = self._naming.called
         self._callbacks = Executor(f"pzc-callbacks {self.name}".strip())
@@ -110,9 +109,10 @@ class Agent(Asking, Publishing, Listening, Topological):
         self.loop = loop.acquire()
         try:
             single = self.settings["PZC_SINGLE_PORT"] if single_port is None else single_port
+            endpoints.check(rep_endpoint)
             self._open(rep_endpoint, "" if single else pub_endpoint or endpoints.beside(rep_endpoint))
         except BaseException:
-            if self in _running:  # it has more than that
+            if self in _running.agents:  # it has more than that
                 self._end()
             else:
                 loop.release(self.loop)
@@ -122,51 +122,52 @@ class Agent(Asking, Publishing, Listening, Topological):
         owner, protocol, counters = self.loop, self.protocol, self.counters
         answering = self._answering = Answering(
             owner, rep_endpoint, protocol, self.agent_id, self.name, counters,
-            concurrency=self._concurrency, affine=self._affine, reads_while_locked=self._reads_while_locked,
+            concurrency=self._concurrency, affine=self._affine, lanes=self._lanes,
+            reads_while_locked=self._reads_while_locked,
             role_needed=self._role_needed, on_request=self.on_request, on_lock_change=self._on_lock_change,
         )  # fmt: skip
-        answering.execution.always_asks = type(self).role_needed is not type(self)._usual_role_needed
+        answering.dispatcher.always_asks = type(self).role_needed is not type(self)._usual_role_needed
         try:
-            self._outlets = Outlets(owner, protocol, counters)
-            self._publisher = Publisher(
-                owner, pub_endpoint, protocol, self.agent_id, counters, self._outlets, self._on_filters
-            )
+            self._publishing = Publishing(
+                owner, pub_endpoint, protocol, self.agent_id, self.name, counters, answering.replies,
+                self.settings.topics, self._on_filters, self.check_usable,
+            )  # fmt: skip
         except BaseException:
             answering.abandon()
             raise
-        self._publisher.voices.begin(self.rep_endpoint)
-        self._outlets.routes.usual = self._say_usual if self.settings.topics else None
-        _running.add(self)
-        self._control = answering.attach_control(self._publisher, self.describe, self._stop_from_loop)
+        _running.agents.add(self)
+        self._control = answering.attach_control(
+            self._publishing.publisher, self.describe, self._stop_from_loop
+        )
         self._control.words["statistics"] = lambda request, _: answering.replies.reply(
             request, self.statistics()
         )
         self._telling = Telling(owner, self.publish, self.statistics)
-        self._linking = Linking(
-            self._outlets, owner, protocol, self.agent_id, self.name, answering.replies,
-            self._publisher.on_links, self._publisher.keeping,
+        self._control.words.update(self._publishing.words)
+        self.client = Client(owner, protocol, self.agent_id, self.rep_endpoint, counters)
+        self._asking = Asking(owner, self.client, self._naming, self.check_usable)
+        self._subscribing = Subscribing(owner, protocol, counters, self.client, new_client, self.settings)
+        self._listening = Listening(
+            self.name, owner, self._subscribing, self._callbacks, self._asking, self._naming,
+            partial(Watching, self._naming), self._new_coroutines, self.check_usable,
         )  # fmt: skip
-        self._control.words.update(self._linking.words)
-        self._posting = self._outlets.mail = Posting(
-            self._outlets, owner, protocol, self.agent_id, answering.replies, counters,
-            self._publisher.on_links,
-        )  # fmt: skip
-        self._outlets.routes.mail_readers = self._posting.readers
-        self._control.words.update(self._posting.words)
-        self._requester = Requester(owner.context, protocol, self.agent_id, self.rep_endpoint, counters)
-        self._deferred = Deferred(owner, self._requester, counters)
-        self.keeper = Keeper(owner, self.exchange_later)
-        self._subscribing = Subscribing(owner, protocol, counters, self._requester, self.settings)
-        self._announcing = Announcing(
-            owner, self._naming, self._outlets.numbers, self._outlets.routes.about, answering.replies
+        self._flows = Flows(
+            self._naming, self._callbacks, self._subscribing.gatherings, self.exchange, self._listening.join
         )
+        self._announcing = Announcing(
+            owner,
+            self._naming,
+            self._publishing.outlets.numbers,
+            self._publishing.outlets.routes.about,
+            answering.replies,
+        )
+        self._publishing.on_advertise = self._announcing.advertise
         self._control.words["topic"] = self._announcing.on_topic
         if not protocol.signed:
             endpoints.warn_unsigned(self.rep_endpoint)
         self._prepare()
         owner.run(answering.start)
-        owner.run(self._publisher.start)
-        local.offer(self.agent_id, self._linking, protocol.fingerprint)
+        self._publishing.start()
         self._announce()
 
     def _announce(self) -> None:
@@ -197,12 +198,12 @@ class Agent(Asking, Publishing, Listening, Topological):
     @property
     def rep_endpoint(self) -> str:
         """Where it answers, with the real port."""
-        return self._answering.responder.endpoint
+        return self._answering.zmq.endpoint
 
     @property
     def pub_endpoint(self) -> str:
         """Where it publishes, with the real port; empty with a single port."""
-        return self._publisher.endpoint
+        return self._publishing.endpoint
 
     @property
     def epoch(self) -> int:
@@ -245,9 +246,7 @@ class Agent(Asking, Publishing, Listening, Topological):
         return {
             "counts": self.counters.as_dict(),
             "calls": self._answering.statistics(),
-            "topics": self._publisher.statistics(),
-            "links": self._outlets.statistics(),
-            "mailboxes": self._posting.statistics(),
+            **self._publishing.statistics(),
             "subscriptions": self._subscribing.statistics(),
             "discovery": self._naming.statistics(),
         }
@@ -275,8 +274,47 @@ class Agent(Asking, Publishing, Listening, Topological):
             "host": socket.gethostname(), "pid": self._pid,
             "dialects": list(codec.accept), "serializers": sorted(codec.accept_serializers),
             "signed": self.protocol.signed, "suites": codec.suites,
-            "lane": self._answering.fast.name, "lock": self._answering.holding.describe(), "bundles": True,
+            "publishes": self.protocol.publishing_key, "pipelined": True,
+            "lane": self._answering.unix.name, "lock": self._answering.presence.describe(),
         }  # fmt: skip
+
+    resolve = method("_asking", Asking.resolve)
+    place = method("_asking", Asking.place)
+    find = method("_asking", Asking.find)
+    follow = method("_asking", Asking.follow)
+    request = method("_asking", Asking.request)
+    exchange = method("_asking", Asking.exchange)
+    reach = method("_asking", Asking.reach)
+    send = method("_asking", Asking.send)
+    exchange_later = method("_asking", Asking.exchange_later)
+    send_later = method("_asking", Asking.send_later)
+    peer = method("_asking", Asking.peer)
+    meet = method("_asking", Asking.meet)
+    publish = method("_publishing", Publishing.publish)
+    loan = method("_publishing", Publishing.loan)
+    advertise = method("_publishing", Publishing.advertise)
+    wait_for_subscribers = method("_publishing", Publishing.wait_for_subscribers)
+    subscribe = method("_listening", Listening.subscribe)
+    on = method("_listening", Listening.on)
+    unsubscribe = method("_listening", Listening.unsubscribe)
+    connect_topics = method("_flows", Flows.connect_topics)
+    disconnect_topics = method("_flows", Flows.disconnect_topics)
+    topic_connections = method("_flows", Flows.topic_connections)
+    subscribe_graph = method("_flows", Flows.subscribe_graph)
+
+    @property
+    def topology(self) -> Topology:
+        """The graph of connected topics."""
+        return self._flows.topology
+
+    def _answers(self, agent_id: str, endpoint: str) -> bool:
+        return self._asking.answers(agent_id, endpoint)
+
+    def _choose(self, entry: Entry, timeout: float) -> str:
+        return self._asking.choose(entry, timeout)
+
+    def _new_coroutines(self) -> Coroutines:
+        return Coroutines(self.name)
 
     def _on_lock_change(self, change: Changed) -> None:
         by = "" if change.by is None or change.by == change.owner else f" by {change.by.label}"
@@ -314,16 +352,14 @@ class Agent(Asking, Publishing, Listening, Topological):
             partial(run, self._telling.close),
             self._announcing.close,
             self._let_go,
-            self._close_links,
-            self._close_subscriptions,
-            self.keeper.close,
-            self._requester.lines.close,
+            self._publishing.close_links,
+            self._listening.close,
+            self.client.close,
             self._naming.close,
             partial(self._answering.finish_calls, self._after_calls),
             partial(run, self._answering.close),
-            partial(run, self._publisher.close),
+            self._publishing.close,
             partial(run, self._subscribing.close_socket),
-            partial(run, self._deferred.close),
             self._callbacks.close,
             partial(loop.release, self.loop),
         ):
@@ -331,7 +367,7 @@ class Agent(Asking, Publishing, Listening, Topological):
                 step()
             except Exception:
                 logger.exception("%r could not let go of everything", self)
-        _running.discard(self)
+        _running.agents.discard(self)
         self._stopped.set()
 
     def _let_go(self) -> None:
@@ -345,13 +381,18 @@ class Agent(Asking, Publishing, Listening, Topological):
         return self._stopped.wait(timeout)
 
 
-_running: set[Agent] = set()
+class _Running(Table):
+    """Agents of this process that were not stopped."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.agents: set[Agent] = set()
+
+
+_running = _Running()
 
 
 @atexit.register
 def _stop_all() -> None:
-    for agent in list(_running):
+    for agent in list(_running.agents):
         agent.stop()
-
-
-os.register_at_fork(after_in_child=_running.clear)

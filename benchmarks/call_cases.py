@@ -1,12 +1,16 @@
-"""The cases of the call benchmark: who takes part, what is done, and what is wanted."""
+"""The cases of the call benchmark: who takes part, what is done, and what is wanted.
+
+Every call of ours is signed, judged by the roles of a keyring, written to an audit log and kept for callers
+that lose their connection, but for what the title of a contender leaves out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
-from benchmarks.call_team import CallTeam
-from benchmarks.cases import AnyCase, Bar, Participant
+from benchmarks.call_team import CallTeam, Contender
+from benchmarks.cases import AnyCase, Bar, Best
 
 
 @dataclass(frozen=True)
@@ -26,22 +30,7 @@ QUICK = Effort(calls=400, seconds=0.3, batches=5, echoes=5, pings=60, busy=1.2)
 
 
 @dataclass(frozen=True)
-class Contender(Participant):
-    """One library, as client and server.
-
-    Attributes:
-        client: kind out of `call_clients`.
-        server: kind out of `call_servers`; empty when the client needs none.
-        job: arguments of the case's job that are this contender's own.
-    """
-
-    client: str
-    server: str = "pzc"
-    job: Mapping[str, object] = field(default_factory=dict[str, object], kw_only=True)
-
-
-@dataclass(frozen=True)
-class Case(AnyCase):
+class CallCase(AnyCase):
     """One kind of calls.
 
     Attributes:
@@ -73,111 +62,185 @@ class Case(AnyCase):
     def team(self, name: str, effort: Effort, core: int | None) -> CallTeam:
         """Client and server processes of one contender."""
         contender = self.contenders[name]
-        arguments = self.arguments(effort, contender)
-        return CallTeam(
-            contender.client, contender.server, contender.environment, self.clients, arguments, core
-        )
+        return CallTeam(contender, self.clients, self.arguments(effort, contender), core)
 
 
 ARRAYS = {"PZC_SER": "buffers"}
 """The serializer that the documentation names for arrays."""
 
+_LANE = "pzc.transport._lane"
 _MANAGERS = Contender("multiprocessing.managers", "managers", "managers")
 _PYRO5 = Contender("Pyro5 msgpack", "pyro5", "pyro5", needs="Pyro5")
+_PYRO5_UNIX = Contender("Pyro5 msgpack, Unix socket", "pyro5", "pyro5_unix", needs="Pyro5")
+
+
+def _ours(client: str, title: str = "", **options: object) -> dict[str, Contender]:
+    """With the lane in C, without, and version 0.1."""
+    base = replace(Contender("", client), **options)  # type: ignore[arg-type]
+    more = f" {title}" if title else ""
+    return {
+        "ours": replace(base, title=f"pzc{more}, compiled", compiled=True, needs=_LANE),
+        "python": replace(base, title=f"pzc{more}, plain Python", compiled=False),
+        "old": replace(base, title=f"pzc{more}, 0.1", old=True),
+    }
+
+
+def _not_slower() -> tuple[Bar, ...]:
+    """Neither way is slower than version 0.1 in the same run."""
+    return Bar("ours", "old", 1.0), Bar("python", "old", 1.0)
+
+
+def _variations(compiled: bool) -> dict[str, Contender]:
+    lane = {"compiled": compiled, "needs": _LANE if compiled else ""}
+    plain = Contender("plain", "pzc", **lane)  # type: ignore[arg-type]
+    return {
+        "plain": plain,
+        "no-audit": replace(plain, title="no audit log", server="pzc_no_audit"),
+        "locked": replace(plain, title="the lock is held", client="pzc_locked"),
+        "one-key": replace(plain, title="one key", keyring=False),
+        "msgpack": replace(plain, title="msgpack", environment={"PZC_SER": "msgpack"}),
+        "nested": replace(plain, title="two levels deep", client="pzc_nested"),
+        "kwargs": replace(plain, title="keyword arguments", client="pzc_kwargs"),
+        "4-kib": replace(plain, title="an argument of 4 KiB", client="pzc_4_kib"),
+        "async": replace(plain, title="`async def`", client="pzc_async"),
+    }
+
+
+def _no_cliff(key: str, title: str, compiled: bool, async_limit: float) -> CallCase:
+    variations = _variations(compiled)
+    others = tuple(name for name in variations if name not in ("plain", "async"))
+    return CallCase(
+        key,
+        f"no cliff, {title}",
+        "us",
+        "latency",
+        variations,
+        derived={"dearest": Best(others, highest=True)},
+        bars=(
+            Bar("dearest", "plain", 1.5),
+            Bar("async", "plain", async_limit),
+            *(Bar(name, "plain") for name in others),
+        ),
+    )
+
 
 CASES = (
-    Case(
+    CallCase(
         "add-unix",
         "`add(1, 2)`, same host",
         "us",
         "latency",
         {
-            "ours": Contender("pzc", "pzc"),
+            **_ours("pzc"),
             "managers": _MANAGERS,
+            "pyro5-unix": _PYRO5_UNIX,
             "pyro5": _PYRO5,
-            "pyro5-unix": Contender("Pyro5 msgpack, Unix socket", "pyro5", "pyro5_unix", needs="Pyro5"),
             "rpyc": Contender("RPyC", "rpyc", "rpyc", needs="rpyc"),
+            "lane": Contender("the lane alone, no rules", "lane", "lane", needs=_LANE),
             "floor": Contender("the same bytes over a raw Unix socket", "unix_add", "unix_echo"),
         },
         bars=(
-            Bar("ours", "managers", 1.0),
-            Bar("ours", "pyro5", 0.4),
-            Bar("ours", "pyro5-unix"),
+            Bar("ours", "managers", 1.0, pinned=True),
+            Bar("ours", "managers", 0.5, pinned=False),
+            Bar("python", "managers", 2.0),
+            *_not_slower(),
+            Bar("ours", "pyro5-unix", 0.5, pinned=True),
+            Bar("ours", "pyro5-unix", pinned=False),
+            Bar("python", "pyro5-unix", 1.0, pinned=True),
+            Bar("ours", "pyro5"),
             Bar("ours", "rpyc"),
+            Bar("ours", "lane"),
             Bar("ours", "floor"),
         ),
     ),
-    Case(
+    CallCase(
+        "eight-clients",
+        "8 client processes, same host",
+        "calls/s",
+        "rate",
+        {**_ours("pzc"), "managers": _MANAGERS},
+        bars=(
+            Bar("ours", "managers", 1.0, at_least=True),
+            Bar("python", "managers", 0.55, at_least=True),
+            Bar("ours", "old"),
+        ),
+        clients=8,
+    ),
+    CallCase(
+        "in-flight",
+        "100 calls in flight, one client, per call",
+        "us",
+        "in_flight",
+        {**_ours("pzc"), "tcp": Contender("pzc tcp", "pzc_tcp")},
+        bars=(Bar("ours", limit=10.0), Bar("python", limit=20.0), Bar("ours", "old"), Bar("tcp")),
+    ),
+    CallCase(
         "add-tcp",
         "`add(1, 2)`, forced tcp",
         "us",
         "latency",
         {
-            "ours": Contender("pzc tcp", "pzc_tcp"),
+            **_ours("pzc_tcp", "tcp"),
             "zmq": Contender("raw pyzmq REQ/REP, five frames", "zmq_add", "zmq_rep"),
             "pyro5": _PYRO5,
         },
-        bars=(Bar("ours", "zmq", 1.5), Bar("ours", "pyro5", 1.0)),
+        bars=(
+            Bar("ours", "zmq", 1.4),
+            Bar("python", "zmq", 1.6),
+            Bar("ours", "old"),
+            Bar("ours", "pyro5"),
+        ),
     ),
-    Case(
+    _no_cliff("no-cliff", "compiled", compiled=True, async_limit=3.0),
+    _no_cliff("no-cliff-python", "plain Python", compiled=False, async_limit=1.5),
+    CallCase(
         "add-inproc",
         "`add(1, 2)`, same process",
         "us",
         "latency",
-        {"ours": Contender("pzc", "pzc_inproc", server="")},
-        bars=(Bar("ours", limit=5.0),),
+        _ours("pzc_inproc", server="", keyring=False),
+        bars=(*_not_slower(), Bar("ours", limit=5.0)),
     ),
-    Case(
-        "eight-clients",
-        "8 client processes, same host",
-        "calls/s",
-        "rate",
-        {"ours": Contender("pzc", "pzc"), "managers": _MANAGERS},
-        bars=(Bar("ours", "managers", 1.0, at_least=True),),
-        clients=8,
-    ),
-    Case(
-        "in-flight",
-        "100 calls in flight, one client, tcp, per call",
-        "us",
-        "in_flight",
-        {"ours": Contender("pzc tcp", "pzc_tcp")},
-        bars=(Bar("ours", limit=25.0),),
-    ),
-    Case(
+    CallCase(
         "echo-unix",
         "echo of a 16 MiB array, same host",
         "us",
         "echo",
         {
-            "ours": Contender("pzc, buffers", "pzc_echo", environment=ARRAYS),
+            **_ours("pzc_echo", "buffers", environment=ARRAYS),
             "raw": Contender("raw Unix socket", "unix_echo", "unix_echo_large"),
-            "pickle": Contender("pzc, pickle", "pzc_echo"),
         },
-        bars=(Bar("ours", "raw", 0.6), Bar("pickle", "raw")),
+        bars=(*_not_slower(), Bar("ours", "raw", 0.6)),
     ),
-    Case(
+    CallCase(
         "echo-tcp",
         "echo of a 16 MiB array, forced tcp",
         "us",
         "echo",
         {
-            "ours": Contender("pzc tcp, buffers", "pzc_echo_tcp", environment=ARRAYS),
+            **_ours("pzc_echo_tcp", "tcp, buffers", environment=ARRAYS),
             "zmq": Contender("raw pyzmq, copy=False", "zmq_echo", "zmq_rep_no_copy"),
-            "pickle": Contender("pzc tcp, pickle", "pzc_echo_tcp"),
         },
-        bars=(Bar("ours", "zmq", 1.3), Bar("pickle", "zmq")),
+        bars=(*_not_slower(), Bar("ours", "zmq", 1.3)),
     ),
-    Case(
+    CallCase(
         "ping-while-busy",
-        "p99 of pings while a long call runs",
+        "p99 of pings while a long call waits",
         "ms",
         "ping",
-        {
-            "ours": Contender("pzc, the call waits", "pzc_ping", job={"member": "wait"}),
-            "compute": Contender("pzc, the call computes", "pzc_ping", job={"member": "compute"}),
-        },
-        bars=(Bar("ours", limit=20.0), Bar("compute")),
+        _ours("pzc_ping", job={"member": "wait"}),
+        bars=(*_not_slower(), Bar("ours", limit=20.0)),
+    ),
+    CallCase(
+        "ping-while-computing",
+        "p99 of pings while a long call computes",
+        "ms",
+        "ping",
+        _ours("pzc_ping", job={"member": "compute"}),
+        bars=_not_slower(),
     ),
 )
 """In the order of the table."""
+
+COUNTED = ("add-unix", "add-tcp", "no-cliff", "no-cliff-python")
+"""Cases whose Python functions are counted."""

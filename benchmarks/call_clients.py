@@ -7,13 +7,16 @@ for everybody. What the rivals do and do not do is said in `call_servers`.
 from __future__ import annotations
 
 import importlib
+import os
 import socket
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.call_servers import AUTHKEY, Manager, receive_all
 from benchmarks.children import Parent
+from benchmarks.functions import COUNT, Functions
 from benchmarks.jobs import JOBS, Client
 from benchmarks.sample import Bench, add_frames, array
 
@@ -40,6 +43,43 @@ def pzc_add(endpoint: str, transport: str = "auto") -> Client:
         later=lambda: proxy.add.future(1, 2),
         close=lambda: close(proxy),
     )
+
+
+def pzc_locked(endpoint: str) -> Client:
+    """Ours, while the client holds the lock."""
+    from pzc import Proxy, close, lock
+
+    proxy = Proxy(endpoint)
+    held = lock(proxy)
+    return Client(lambda: proxy.add(1, 2), is_three, close=lambda: (held.release(), close(proxy)))
+
+
+def pzc_nested(endpoint: str) -> Client:
+    """Ours, a member two levels deep."""
+    return _pzc(endpoint, lambda proxy: lambda: proxy.inner.innermost.add(1, 2))
+
+
+def pzc_kwargs(endpoint: str) -> Client:
+    """Ours, with keyword arguments."""
+    return _pzc(endpoint, lambda proxy: lambda: proxy.add(a=1, b=2))
+
+
+def pzc_async(endpoint: str) -> Client:
+    """Ours, a member that is a coroutine function."""
+    return _pzc(endpoint, lambda proxy: lambda: proxy.add_later(1, 2))
+
+
+def pzc_4_kib(endpoint: str) -> Client:
+    """Ours, with an argument of 4 KiB."""
+    some = bytes(4096)
+    return _pzc(endpoint, lambda proxy: lambda: proxy.third_of(some, 3))
+
+
+def _pzc(endpoint: str, call: Callable[[Any], Callable[[], Any]]) -> Client:
+    from pzc import Proxy, close
+
+    proxy = Proxy(endpoint)
+    return Client(call(proxy), is_three, close=lambda: close(proxy))
 
 
 def pzc_inproc(address: str) -> Client:
@@ -160,6 +200,13 @@ def unix_add(address: str) -> Client:
     return Client(call, lambda result: result == data, close=connection.close)
 
 
+def lane(address: str) -> Client:
+    """The lane in C alone, with pickle."""
+    from benchmarks.bare_lane import asking
+
+    return Client(asking(_connected(address)), is_three)
+
+
 def unix_echo(address: str) -> Client:
     """A Unix socket that sends the array's bytes and receives them into a buffer that is reused."""
     connection, sent = _connected(address), array()
@@ -175,19 +222,35 @@ def unix_echo(address: str) -> Client:
 
 CLIENTS = {
     "pzc": pzc_add, "pzc_tcp": partial(pzc_add, transport="tcp"), "pzc_inproc": pzc_inproc,
-    "pzc_echo": pzc_echo, "pzc_echo_tcp": partial(pzc_echo, transport="tcp"), "pzc_ping": pzc_ping,
-    "managers": managers, "pyro5": pyro5, "rpyc": rpyc, "zmq_add": zmq_add, "zmq_echo": zmq_echo,
-    "unix_add": unix_add, "unix_echo": unix_echo,
+    "pzc_locked": pzc_locked, "pzc_nested": pzc_nested, "pzc_kwargs": pzc_kwargs, "pzc_async": pzc_async,
+    "pzc_4_kib": pzc_4_kib, "pzc_echo": pzc_echo, "pzc_echo_tcp": partial(pzc_echo, transport="tcp"),
+    "pzc_ping": pzc_ping, "managers": managers, "pyro5": pyro5, "rpyc": rpyc, "zmq_add": zmq_add,
+    "zmq_echo": zmq_echo, "lane": lane, "unix_add": unix_add, "unix_echo": unix_echo,
 }  # fmt: skip
+
+
+def _counted(client: Client, functions: Functions, calls: int) -> list[int]:
+    """Python functions that each thread runs for so many calls; those of the benchmark itself left out."""
+    functions.clear()
+    for _ in range(calls):
+        client.call()
+    counts = functions.counts()
+    return [counts[0] - calls, *counts[1:]] if counts else []
 
 
 def main() -> None:
     parent = Parent()
     kind, address = sys.argv[1:]
+    functions = Functions()
     try:
+        if os.environ.get(COUNT):
+            functions.install()
         client = CLIENTS[kind](address)
         parent.tell(ready=True)
         for command in parent.commands():
+            if "functions" in command:
+                parent.tell(counts=_counted(client, functions, command["functions"]))
+                continue
             parent.tell(value=JOBS[command.pop("job")](client, **command))
         client.close()
     except Exception as exc:

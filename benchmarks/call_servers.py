@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.children import Parent
+from benchmarks.functions import COUNT, Functions
 from benchmarks.sample import ECHO_BYTES, Bench
 
 AUTHKEY = b"of this benchmark"
@@ -27,10 +28,19 @@ Started = tuple[str, Callable[[], object]]
 
 
 def pzc(folder: Path) -> Started:
-    """Ours: requests and replies signed, addressed, fresh and never accepted twice; one call at a time."""
+    """Ours: all is signed, addressed, fresh, never accepted twice and audited; one call at a time."""
+    return _pzc(folder / "audit.jsonl")
+
+
+def pzc_no_audit(folder: Path) -> Started:
+    """As `pzc`, without an audit log."""
+    return _pzc(None)
+
+
+def _pzc(audit: Path | None) -> Started:
     from pzc import Server
 
-    server = Server(Bench())
+    server = Server(Bench(), audit=audit)
     return server.rep_endpoint, server.serve_forever
 
 
@@ -106,6 +116,19 @@ def unix_echo(folder: Path) -> Started:
     return path, serve
 
 
+def lane(folder: Path) -> Started:
+    """The lane in C alone: signed, verified and pickled; no roles, no lock, no audit, nothing kept."""
+    from benchmarks.bare_lane import answering
+
+    path, listener = _unix_listener(folder)
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        answering(connection, Bench())
+
+    return path, serve
+
+
 def unix_echo_large(folder: Path) -> Started:
     """As `unix_echo`, for 16 MiB at a time, received into one buffer that is used again and again."""
     path, listener = _unix_listener(folder)
@@ -141,14 +164,20 @@ def receive_all(connection: socket.socket, view: memoryview) -> bool:
 SERVERS: dict[str, Callable[[Path], Started]] = {
     each.__name__: each
     for each in (
-        pzc, managers, pyro5, pyro5_unix, rpyc, zmq_rep, zmq_rep_no_copy, unix_echo, unix_echo_large
+        pzc, pzc_no_audit, managers, pyro5, pyro5_unix, rpyc, zmq_rep, zmq_rep_no_copy, unix_echo,
+        unix_echo_large, lane,
     )
 }  # fmt: skip
 
 
-def _follow(parent: Parent) -> None:
-    """Collect garbage between two rounds, when the parent says so; end with it."""
-    for _ in parent.commands():
+def _follow(parent: Parent, functions: Functions) -> None:
+    """Collect garbage between two rounds, or tell what was counted, when the parent says so; end with it."""
+    sys.setprofile(None)
+    for command in parent.commands():
+        if "functions" in command:
+            parent.tell(counts=functions.counts())
+            functions.clear()
+            continue
         gc.collect()
         parent.tell(collected=True)
     os._exit(0)
@@ -157,12 +186,15 @@ def _follow(parent: Parent) -> None:
 def main() -> None:
     parent = Parent()
     kind, folder = sys.argv[1:]
+    functions = Functions()
     try:
+        if os.environ.get(COUNT):
+            functions.install()
         address, serve = SERVERS[kind](Path(folder))
     except Exception as exc:
         parent.fail(exc)
         return
-    threading.Thread(target=_follow, args=(parent,), name="follow", daemon=True).start()
+    threading.Thread(target=_follow, args=(parent, functions), name="follow", daemon=True).start()
     gc.collect()
     gc.freeze()
     gc.disable()  # for everybody alike: no collection falls into a timed call

@@ -8,6 +8,7 @@ pinned to one core, where no two parts can overlap, so that a sum means somethin
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import pickle
 import secrets
@@ -19,10 +20,14 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any
 
-from pzc import Protocol, Proxy, Server, close
-from pzc.agents.messages import ps_message
-from pzc.agents.sockets.stream import Stream
-from pzc.protocol.session import AnsweringSession, AskingSession, Party
+from pzc import Proxy, Server, close
+from pzc.protocol.codec import Codec
+from pzc.protocol.contents import ps_message
+from pzc.protocol.keyring import Key, Keyring
+from pzc.protocol.message import Message
+from pzc.protocol.session import ARRAYS, Party, Session
+from pzc.transport.compiled import LANE
+from pzc.transport.stream import Stream
 
 from benchmarks.call_cases import CASES, Effort
 from benchmarks.children import (
@@ -39,6 +44,7 @@ from benchmarks.rounds import run_case
 from benchmarks.sample import Bench, add_request
 from benchmarks.tables import spread, table
 
+_NONCE = "/nonce"
 REPEATS = 7
 CALLS = 2000
 
@@ -50,47 +56,42 @@ class Both:
     """A client's and a server's end of one connection, in one process, without anything between them."""
 
     def __init__(self) -> None:
-        protocol = Protocol()
-        keyring = protocol.codec.keyring
-        if keyring is None:
-            raise WrongResult("the calls of this table are signed; there is no PZC_KEY")
-        client, server = (
-            Party(agent_id, f"{agent_id}/nonce", keyring.active, protocol.epoch)
-            for agent_id in (secrets.token_hex(16), secrets.token_hex(16))
-        )
-        self.asking = AskingSession(client, server, 1, True, protocol.counter())
-        header = self.request()[0]
-        self.answering = AnsweringSession(server, client, header, True, protocol.counter())
+        key = Key(secrets.token_hex(32))
+        codec = Codec(Keyring([key]))
+        client, server = (Party(secrets.token_hex(16), secrets.randbits(32), key) for _ in range(2))
+        self._asking = Session(codec, client, server, asks=True, binding=_NONCE, abilities=ARRAYS)
+        self._answering = Session(codec, server, client, asks=False, binding=_NONCE, abilities=ARRAYS)
+        self._count = itertools.count(1)
 
     def request(self) -> list[Any]:
         """Frames of a request."""
-        return _made(self.asking.ask(add_request(), time.time_ns() // 1_000_000))
+        return self._asking.seal(add_request(), time.time_ns() // 1_000_000, next(self._count))
 
-    def open(self, frames: list[Any]) -> Any:
-        """Content of a request."""
-        return self.answering.verify(frames) and self.answering.decode(frames[2])
+    def open(self, frames: list[Any]) -> Message:
+        """A request, verified and decoded."""
+        self._answering.last = -1  # it is opened again and again
+        message = self._answering.open(frames)
+        message.decode()
+        return message
 
-    def reply(self, msgid: bytes) -> list[Any]:
+    def reply(self, message: Message) -> list[Any]:
         """Frames of the reply to a request."""
-        return _made(self.answering.reply(ps_message("return", 3), msgid, time.time_ns() // 1_000_000))
+        now = time.time_ns() // 1_000_000
+        return self._answering.seal(ps_message("return", 3), now, next(self._count), answers=message)
+
+    def result(self, frames: list[Any]) -> Any:
+        """What a reply says."""
+        return self._asking.open(frames).decode()
 
 
-def _made(found: Any) -> Any:
-    if found is None:
-        raise WrongResult("a session did not take a message that it is made for")
-    return found
-
-
-def _stages(both: Both, server: Server, proxy: Proxy) -> Iterator[Stage]:
+def _stages(both: Both, proxy: Proxy) -> Iterator[Stage]:
     """In the order of a call."""
     content, answer = add_request(), ps_message("return", 3)
     frames = both.request()
-    msgid = frames[3]
-    reply = both.reply(msgid)
-    _made(both.answering.verify(frames))
-    _made(both.asking.answer(reply, msgid))
-    if server.on_request("client", "", content, "id")[2] != 3:
-        raise WrongResult("the server did not answer 3")
+    message = both.open(frames)
+    reply = both.reply(message)
+    if both.result(reply)[2] != 3 or proxy.add(1, 2) != 3:
+        raise WrongResult("the answer is not 3")
     ends, data = socket.socketpair(), b"".join(frames)
     streams, never = [Stream(end) for end in socket.socketpair()], threading.Event()
 
@@ -103,22 +104,46 @@ def _stages(both: Both, server: Server, proxy: Proxy) -> Iterator[Stage]:
         streams[1].receive(math.inf, never)
 
     packed, unpacked = pickle.dumps(content), pickle.dumps(answer)
-    yield "client", "find the method `proxy.add`", lambda: proxy.add
     yield "client", "content to bytes (pickle)", lambda: pickle.dumps(content)
     yield "client", "content to bytes, id, sign", both.request
     yield "kernel", "send and receive once, no change of process", cross
     yield "both", "the same with frames, twice in a call", carry
     yield "server", "bytes to content (pickle)", lambda: pickle.loads(packed)
     yield "server", "verify, bytes to content", lambda: both.open(frames)
-    yield "server", "find and call `add`", lambda: server.on_request("client", "", content, "id")
+    yield "server", "role, lock, lane, method: a call within the process", lambda: proxy.add(1, 2)
     yield "server", "result to bytes (pickle)", lambda: pickle.dumps(answer)
-    yield "server", "result to bytes, id, sign", lambda: both.reply(msgid)
+    yield "server", "result to bytes, id, sign", lambda: both.reply(message)
     yield "client", "bytes to result (pickle)", lambda: pickle.loads(unpacked)
-    yield "client", "verify, bytes to result", lambda: both.asking.answer(reply, msgid)
+    yield "client", "verify, bytes to result", lambda: both.result(reply)
+    yield from _compiled(packed, unpacked)
     for end in ends:
         end.close()
     for stream in streams:
         stream.close()
+
+
+def _compiled(request: bytes, reply: bytes) -> Iterator[Stage]:
+    """The lane in C does in one stage what takes five in Python."""
+    if LANE is None:
+        return
+    key = Key(secrets.token_hex(32))
+    client, server = (b"PZC01+client++3+", b"client/nonce", 1), (b"PZC01+server++", b"server/nonce", 2)
+    one, other = socket.socketpair()
+    same = key.hmac_key, key.key_id.encode(), b"pickle"
+    count = itertools.count(1).__next__
+    with one, other:
+        asks = LANE(one.fileno(), True, *same, client, server, count)
+        answers = LANE(other.fileno(), False, *same, server, client, count)
+
+    def both_ways() -> None:
+        asks.post((request,), 5.0)
+        for _, msgid, _, _ in answers.take(5.0) or ():
+            answers.post(((reply, msgid),), 5.0)
+        asks.take(5.0)
+
+    yield "both", "compiled: sign, send, receive and verify, twice in a call", both_ways
+    asks.close()
+    answers.close()
 
 
 INSIDE = ("content to bytes (", "result to bytes (", "bytes to content (", "bytes to result (")
@@ -151,12 +176,8 @@ def main() -> None:
     try:
         with Server(Bench()) as server:
             proxy = Proxy(server.rep_endpoint)
-            both = Both()
-            parent.tell(
-                stages=[
-                    [side, what, _time(function)] for side, what, function in _stages(both, server, proxy)
-                ]
-            )
+            stages = [[side, what, _time(function)] for side, what, function in _stages(Both(), proxy)]
+            parent.tell(stages=stages)
             close(proxy)
     except Exception as exc:
         parent.fail(exc)

@@ -1,7 +1,8 @@
-"""How fast calls are, beside the standard library, Pyro5, RPyC, raw pyzmq and raw sockets.
+"""How fast calls are, beside version 0.1, the standard library, Pyro5, RPyC, raw pyzmq and raw sockets.
 
-``python -m benchmarks.calls`` prints one table with all processes pinned to one core and one without;
-``--profile`` prints where the time of one call goes. docs/performance.md says what is compared.
+``python -m benchmarks.calls`` prints one table with all processes pinned to one core and one without, then
+how many Python functions a call runs through, and how many lines of code each layer has; ``--profile`` prints
+where the time of one call goes. docs/performance.md says what is compared.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from benchmarks import call_stages, tables
+from benchmarks import call_functions, call_lines, call_stages, tables
 from benchmarks.call_cases import CASES, FULL, QUICK
 from benchmarks.children import ROOT
 from benchmarks.command import Benchmark, ended
 from benchmarks.machine import Load, describe
+from benchmarks.old_version import OLD
 
 PACKAGES = ("pzc", "pyzmq", "cryptography", "msgspec", "numpy", "Pyro5", "msgpack", "rpyc")
 CALLS = Benchmark(
@@ -26,14 +28,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; 0 when everything could be measured, whether or not the bars are met."""
     parser = CALLS.parser()
     parser.add_argument("--profile", action="store_true", help="where the time of one same-host call goes")
+    parser.add_argument("--counts", action="store_true", help="only functions per call and lines of code")
+    parser.add_argument("--without-old", action="store_true", help="leave version 0.1 out, do not install it")
     options = CALLS.parse(parser, arguments)
-    if not options.profile:
-        return CALLS.run(options)
-    machine, load = describe(PACKAGES), Load()
-    profile = call_stages.measure(CALLS.effort(options), options.rounds)
-    text = f"{tables.machine_line(machine, load.text(), options.rounds)}\n\n{profile}"
-    CALLS.deliver(options, "profile", text)
-    return 0
+    if options.without_old:
+        OLD.leave_out()
+    if options.profile:
+        machine, load = describe(PACKAGES), Load()
+        profile = call_stages.measure(CALLS.effort(options), options.rounds)
+        text = f"{tables.machine_line(machine, load.text(), options.rounds)}\n\n{profile}"
+        CALLS.deliver(options, "profile", text)
+        return 0
+    status = 0 if options.counts else CALLS.run(options)
+    if options.counts or not (options.only or options.markdown):
+        CALLS.deliver(options, "functions", call_functions.measure())
+        CALLS.deliver(options, "lines", call_lines.measure())
+    return status
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,10 @@ class Participant:
     title: str
     needs: str = field(default="", kw_only=True)
     environment: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
+
+    def here(self) -> bool:
+        """Whether it can take part on this machine."""
+        return not self.needs or importlib.util.find_spec(self.needs) is not None
 
 
 @dataclass(frozen=True)
@@ -76,12 +81,14 @@ class Bar:
         rival: whom it is compared with, the same way; empty for none.
         limit: of ours divided by the rival's, or without rival of the value itself; None only tells.
         at_least: the limit is a lower one.
+        pinned: in which of the two tables the row stands; None for both.
     """
 
     ours: str
     rival: str = ""
     limit: float | None = None
     at_least: bool = False
+    pinned: bool | None = None
 
 
 class Team(Protocol):

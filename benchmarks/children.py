@@ -37,6 +37,7 @@ class Child:
         environment: its whole environment.
         core: the only core that it and its threads may use; None for any.
         label: what errors call it; default the module and its arguments.
+        python: interpreter of the environment that it runs in.
     """
 
     def __init__(
@@ -46,12 +47,13 @@ class Child:
         environment: Mapping[str, str],
         core: int | None = None,
         label: str = "",
+        python: str = sys.executable,
     ) -> None:
         self.name = label or f"{module} {' '.join(arguments)}"
         self._unread = b""
         with _only_core(core):
             self._process = subprocess.Popen(
-                [sys.executable, "-m", f"benchmarks.{module}", *arguments],
+                [python, "-m", f"benchmarks.{module}", *arguments],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

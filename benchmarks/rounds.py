@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -58,7 +57,7 @@ def _start(
     key = secrets.token_hex(32)
     teams: dict[str, Team] = {}
     for name, contender in case.members.items():
-        if contender.needs and importlib.util.find_spec(contender.needs) is None:
+        if not contender.here():
             outcome.absent.append(name)
             continue
         teams[name], outcome.values[name] = case.team(name, effort, core), []

@@ -16,11 +16,35 @@ ECHO_BYTES = 16 << 20
 """Size of the array that is echoed."""
 
 
-class Bench:
-    """The served object."""
+class Innermost:
+    """What is served two levels deep."""
 
     def add(self, a: int, b: int) -> int:
         return a + b
+
+
+class Inner:
+    """What is served one level deep."""
+
+    def __init__(self) -> None:
+        self.innermost = Innermost()
+
+
+class Bench:
+    """The served object."""
+
+    def __init__(self) -> None:
+        self.inner = Inner()
+
+    def add(self, a: int, b: int) -> int:
+        return a + b
+
+    async def add_later(self, a: int, b: int) -> int:
+        return a + b
+
+    def third_of(self, some: bytes, result: int) -> int:
+        """Takes bytes, and gives the other argument back."""
+        return result
 
     def echo(self, value: Any) -> Any:
         return value
@@ -48,7 +72,7 @@ def array() -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def add_request() -> tuple[str, str, object]:
     """Content of the request that ``proxy.add(1, 2)`` sends."""
-    from pzc.agents.messages import ps_message
+    from pzc.protocol.contents import ps_message
 
     return ps_message("exec", {"name": "add", "method": "__call__", "args": (1, 2)})
 

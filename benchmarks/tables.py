@@ -100,7 +100,13 @@ def results(
     parts = [machine_line(machine, load, rounds)]
     for pinned, title in ((True, "All processes pinned to one core"), (False, "Not pinned")):
         found = {outcome.case: outcome for outcome in outcomes if outcome.pinned is pinned}
-        rows = [row(case, bar, found[case.key]) for case in cases if case.key in found for bar in case.bars]
+        rows = [
+            row(case, bar, found[case.key])
+            for case in cases
+            if case.key in found
+            for bar in case.bars
+            if bar.pinned in (None, pinned)
+        ]
         if rows:
             parts.append(f"**{title}**\n\n{table(HEADINGS, rows)}")
     judged = [
@@ -109,6 +115,7 @@ def results(
         for case in cases
         if case.key == outcome.case
         for bar in case.bars
+        if bar.pinned in (None, outcome.pinned)
         if (met := verdict(case, bar, outcome)) is not None
     ]
     parts.append(f"{sum(judged)} of {len(judged)} bars are met.")

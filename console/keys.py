@@ -12,6 +12,7 @@ import zmq
 
 from .. import __version__
 from ..protocol.keyring import Key, Role
+from ..transport.compiled import WHICH
 from .options import Commands, add_command, add_json
 from .output import write, write_json
 from .targets import UsageError
@@ -58,7 +59,7 @@ def run_version(args: argparse.Namespace) -> int:
     """``pzc version``."""
     versions = {
         "pzc": __version__, "python": platform.python_version(), "pyzmq": zmq.pyzmq_version(),
-        "libzmq": zmq.zmq_version(),
+        "libzmq": zmq.zmq_version(), "lane": WHICH,
     }  # fmt: skip
     if args.json:
         write_json(versions)

@@ -9,14 +9,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from ..agents.discover import acquire
 from ..agents.naming import participants
 from ..agents.naming.unknown import obstacles
-from ..agents.settings import load
-from ..agents.wire import Protocol
 from ..discovery.events import Process
 from ..discovery.names import Pattern, check_partition
 from ..discovery.records import Entry
 from ..discovery.static import parse_peers
+from ..transport.settings import load
+from ..transport.wire import Protocol
 from .options import Commands, add_command, add_json, seconds
 from .output import say, write, write_json
 from .values import plain
@@ -52,7 +53,7 @@ def run_ls(args: argparse.Namespace) -> int:
     site = participants.site_of(settings)
     partition, pattern = _placed(args.pattern, site.partition)
     fits = Pattern(pattern)
-    participant = participants.acquire(replace(site, partition=partition), Protocol(settings=settings))
+    participant = acquire(replace(site, partition=partition), Protocol(settings=settings))
     try:
         participant.ask([pattern])
         threading.Event().wait(args.timeout)

@@ -12,16 +12,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..agents.agent import Agent
-from ..agents.calling import client
-from ..agents.calling.attributes import RemoteAttribute
-from ..agents.calling.peers import Peer
-from ..agents.calling.remote import REMOTE, RemoteObject
-from ..agents.naming import participants
-from ..agents.settings import load
+from ..agents.client import leasing
+from ..agents.client.arguments import remote_of
+from ..agents.client.proxy import Proxy, close
+from ..agents.client.reference import RemoteReference
+from ..agents.discover import discover
 from ..discovery.records import Entry
 from ..discovery.static import parse_peers
 from ..protocol.errors import CallTimeout, RemoteProtocolError
 from ..protocol.frames import PZC00
+from ..protocol.paths import Path, key_of, parse, text
+from ..protocol.peer import Peer
+from ..transport.settings import load
 from .ls import names_of
 from .options import Commands, add_agent, add_command, add_json, add_timeout, positive
 from .output import write, write_json, write_value
@@ -36,7 +38,7 @@ def add_commands(commands: Commands) -> None:
     info = add_command(
         commands, "info", run_info, "print what an agent says of itself and of its members", "pzc info psu"
     )
-    get = add_command(commands, "get", run_get, "print an attribute", "pzc get psu.voltage")
+    get = add_command(commands, "get", run_get, "print an attribute", "pzc get dac.ch1.unit")
     setter = add_command(commands, "set", run_set, "set an attribute", "pzc set psu.voltage 3.3")
     call = add_command(
         commands, "call", run_call, "call a method and print what it returns",
@@ -72,52 +74,102 @@ def known_names(text: str = "") -> list[str]:
 def all_names() -> list[str]:
     """Names of all agents that ``PZC_PEERS`` tells or that answer, each once."""
     settings = load()
-    found = names_of(participants.discover("**", ASK_NAMES, kind="agent"), settings["PZC_NAMESPACE"])
+    found = names_of(discover("**", ASK_NAMES, kind="agent"), settings["PZC_NAMESPACE"])
     return list(dict.fromkeys([*parse_peers(settings["PZC_PEERS"]), *found]))
 
 
 @contextmanager
 def leased_agent(timeout: float | None) -> Iterator[tuple[Agent, float]]:
     """The process's agent, and the timeout or its default in seconds."""
-    agent = client.lease(None)
+    agent = leasing.lease(None)
     try:
         yield agent, agent.settings["PZC_TIMEOUT"] if timeout is None else timeout
     finally:
-        client.release(agent)
+        leasing.release(agent)
+
+
+class _Named:
+    """A member that was named on the command line.
+
+    Attributes:
+        parent: what it belongs to.
+        name: of it there; an index or key in brackets.
+        kind: as the server tells it; empty for what it does not name.
+    """
+
+    def __init__(self, proxy: Proxy, path: Path) -> None:
+        self.remote = remote_of(proxy)
+        self.parent: Any = proxy
+        if len(path) > 1:
+            self.parent = self.remote.refer((*self.remote.root, *path[:-1]), {"kind": "reference"}, None)
+        self._step = list(path)[-1]
+        members = self.remote.about((*self.remote.root, *path[:-1])).members if self.is_member else {}
+        self.kind = str(members.get(str(self._step), {}).get("kind", ""))
+        self.name = text(path)
+
+    @property
+    def is_member(self) -> bool:
+        return isinstance(self._step, str)
+
+    def get(self) -> Any:
+        """Its value, or what stands for it."""
+        step: Any = self._step
+        return getattr(self.parent, step) if self.is_member else self.parent[key_of(step)]
+
+    def set(self, value: object) -> None:
+        """Give it another value."""
+        step: Any = self._step
+        if self.is_member:
+            setattr(self.parent, step, value)
+        else:
+            self.parent[key_of(step)] = value
 
 
 @contextmanager
-def _member_of(args: argparse.Namespace) -> Iterator[tuple[RemoteObject, str]]:
+def _member_of(args: argparse.Namespace) -> Iterator[_Named]:
     target, member = split_member(args.target, known_names(args.target))
-    remote = RemoteObject(target, args.timeout, None)
+    path = parse(member)
+    proxy = Proxy(target, timeout=args.timeout)
     try:
-        yield remote, member
+        yield _Named(proxy, path)
     finally:
-        remote.close()
+        close(proxy)
 
 
 def run_get(args: argparse.Namespace) -> int:
     """``pzc get``."""
-    with _member_of(args) as (remote, name):
-        about = remote.member(name)
-        kind = about.get("kind")
-        if kind == "method":
-            raise UsageError(f"{name} is a method: pzc call {args.target}")
-        if kind == "signal":
-            raise UsageError(f"{name} is a signal: pzc watch {args.target}")
-        value = REMOTE if kind in ("items", "remote") else remote.request("get", {"name": name})
-        if value is REMOTE:
-            value = _items(RemoteAttribute(remote, name, about))
-        write_value(_finished(value, remote.timeout), args.json)
+    with _member_of(args) as member:
+        if member.kind == "method":
+            raise UsageError(f"{member.name} is a method: pzc call {args.target}")
+        if member.kind == "signal":
+            raise UsageError(f"{member.name} is a signal: pzc watch {args.target}")
+        value = member.get()
+        if isinstance(value, RemoteReference):
+            value = _copied(value, args.target)
+        write_value(_finished(value, member.remote.timeout), args.json)
     return 0
 
 
-def _items(attribute: RemoteAttribute) -> Any:
-    """A copy of a remote mapping, or else sequence."""
-    try:
-        return dict(attribute.items())
-    except AttributeError:
-        return list(attribute)
+def _copied(reference: RemoteReference, target: str) -> Any:
+    """A copy of a remote mapping or sequence, where each thing that is no value tells what it is.
+
+    Raises:
+        UsageError: for anything else, with its members.
+    """
+    names = [name for name in dir(reference) if not name.startswith("_")]
+    if {"keys", "items"} <= set(names):
+        try:
+            return {key: _shown(value) for key, value in dict(reference.items()).items()}
+        except AttributeError:
+            return list(map(_shown, reference))
+    if "__getitem__" in dir(reference):
+        return list(map(_shown, reference))
+    first = f"pzc get {target}.{names[0]}" if names else "it tells of no members"
+    raise UsageError(f"{reference!r} stays at its server; it has {', '.join(names) or 'nothing'}: {first}")
+
+
+def _shown(value: Any) -> Any:
+    return repr(value) if isinstance(value, RemoteReference) else value
 
 
 def _finished(value: Any, timeout: float) -> Any:
@@ -134,22 +186,20 @@ def _finished(value: Any, timeout: float) -> Any:
 
 def run_set(args: argparse.Namespace) -> int:
     """``pzc set``."""
-    with _member_of(args) as (remote, name):
-        remote.request("setattr", {"name": name, "value": parse_value(args.value)})
+    with _member_of(args) as member:
+        member.set(parse_value(args.value))
     return 0
 
 
 def run_call(args: argparse.Namespace) -> int:
     """``pzc call``; prints nothing for None, unless as JSON."""
     positional, keywords = parse_arguments(args.arguments)
-    with _member_of(args) as (remote, name):
-        about = remote.member(name)
-        kind = about.get("kind")
-        if kind in ("property", "value", "items"):
-            raise UsageError(f"{name} is not a method: pzc get {args.target}")
-        if kind == "signal":
-            raise UsageError(f"{name} is a signal: pzc watch {args.target}")
-        value = _finished(RemoteAttribute(remote, name, about)(*positional, **keywords), remote.timeout)
+    with _member_of(args) as member:
+        if member.kind in ("property", "value", "items"):
+            raise UsageError(f"{member.name} is not a method: pzc get {args.target}")
+        if member.kind == "signal":
+            raise UsageError(f"{member.name} is a signal: pzc watch {args.target}")
+        value = _shown(_finished(member.get()(*positional, **keywords), member.remote.timeout))
     if value is not None or args.json:
         write_value(value, args.json)
     return 0
@@ -201,15 +251,15 @@ def _member_table(peer: Peer, timeout: float) -> dict[str, dict[str, Any]] | Non
     if peer.dialect != PZC00 and "serves" not in peer.details:
         return None
     try:
-        remote = RemoteObject(peer.endpoint, timeout, None)
+        proxy = Proxy(peer.endpoint, timeout=timeout)
     except RemoteProtocolError:
         if peer.dialect == PZC00:  # an original agent without object, which only this answer tells
             return None
         raise
     try:
-        return remote.table
+        return remote_of(proxy).table
     finally:
-        remote.close()
+        close(proxy)
 
 
 def _write_members(table: dict[str, dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..agents.settings import load
+from ..transport.settings import load
 from .options import Commands, add_command, add_every, add_json, positive, seconds
 from .output import say, write, write_json
 from .targets import UsageError

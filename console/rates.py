@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 from ..agents.agent import Agent
-from ..agents.notifying.notification import Notification
-from ..agents.notifying.subscription import Subscription
-from ..agents.settings import TRANSPORTS
+from ..agents.notifications.subscription import Subscription
 from ..delivery.meters import Intervals
 from ..delivery.policies import drop
 from ..protocol.errors import PolicyRefused, ReceiveTimeout
+from ..protocol.notification import Notification
+from ..transport.settings import TRANSPORTS
 from .members import known_names, leased_agent
 from .options import Commands, add_command, add_every, add_json, add_timeout, positive, seconds
 from .output import say, write, write_json

@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from ..agents.naming.registry import Registry
+from ..agents.registry import Registry
 from .options import Commands, add_command, add_json
 from .output import write, write_json
 from .running import SIGNAL_LATENCY, Signals, endpoint_file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import inspect
 import logging
@@ -12,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..agents.serving.server import Server
-from ..agents.sockets.endpoints import RANDOM_TCP
+from ..agents.serving import Server
+from ..transport.endpoints import RANDOM_TCP
 from .options import Commands, add_command, add_json
 from .output import write, write_json
 from .running import SIGNAL_LATENCY, Signals, endpoint_file
@@ -65,6 +66,16 @@ def add_commands(commands: Commands) -> None:
     serve.add_argument(
         "--reads-while-locked", action="store_true", help="let others read while somebody holds the lock"
     )
+    serve.add_argument("--urgent", metavar="A,B", help="methods that never wait for their turn: off,abort")
+    serve.add_argument("--reading", metavar="A,B", help="methods that keys of role observer may call")
+    serve.add_argument(
+        "--on-cancel", metavar="A=B", action="append", default=[],
+        help="call method B when a call of A was cancelled; may be given several times",
+    )  # fmt: skip
+    serve.add_argument(
+        "--poll", metavar="A=S", action="append", default=[],
+        help="read member A every S seconds (1s, 100ms) and publish it; may be given several times",
+    )  # fmt: skip
     serve.add_argument("--audit", type=Path, metavar="PATH", help="write one JSON line per call to this file")
     serve.add_argument(
         "--endpoint-file", type=Path, metavar="PATH", help="hold the REP endpoint in this file while serving"
@@ -76,6 +87,8 @@ def run_serve(args: argparse.Namespace) -> int:
     """``pzc serve``; returns when the server was stopped."""
     positional, keywords = parse_arguments(args.arguments)
     expose = None if args.expose is None else _names(args.expose)
+    poll = {member: _seconds(period, member) for member, period in _pairs(args.poll, "--poll")}
+    on_cancel = dict(_pairs(args.on_cancel, "--on-cancel"))
     signals = Signals()
     factory = find_factory(args.factory)
     _check_arguments(factory, args.factory, positional, keywords)
@@ -91,6 +104,10 @@ def run_serve(args: argparse.Namespace) -> int:
         audit=args.audit,
         single_port=args.single_port,
         remap=args.remap,
+        urgent=_names(args.urgent or ""),
+        reading=_names(args.reading or ""),
+        on_cancel=on_cancel,
+        poll=poll,
     )
     try:
         _make(server, factory, positional, keywords)
@@ -113,6 +130,27 @@ def _make(
         server.serve_object(factory, positional, keywords)
     except SystemExit as exc:
         raise RuntimeError(f"the served object was not made: its code called exit({exc.code})") from exc
+
+
+def _pairs(texts: list[str], option: str) -> list[tuple[str, str]]:
+    """Of ``A=B``, or several with commas between."""
+    found: list[tuple[str, str]] = []
+    for each in [each for text in texts for each in _names(text)]:
+        left, sign, right = each.partition("=")
+        if not (left.strip() and sign and right.strip()):
+            raise UsageError(f"{option} {each}: expected two names with '=' between, such as ramp=off")
+        found.append((left.strip(), right.strip()))
+    return found
+
+
+def _seconds(text: str, member: str) -> float:
+    for unit, factor in (("ms", 0.001), ("min", 60.0), ("s", 1.0), ("h", 3600.0), ("", 1.0)):
+        number = text.removesuffix(unit)
+        if unit and number == text:
+            continue
+        with contextlib.suppress(ValueError):
+            return float(number) * factor
+    raise UsageError(f"--poll {member}={text}: expected a time such as 1s, 100ms or 2min")
 
 
 def _names(text: str) -> list[str]:

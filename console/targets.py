@@ -5,20 +5,28 @@
     written                          agent                       member or topic
     tcp://10.0.0.7:5555.voltage      tcp://10.0.0.7:5555         voltage     first dot behind the port
     ipc:///run/lab/psu.sock.voltage  ipc:///run/lab/psu.sock     voltage     last dot
-    psu.voltage                      psu                         voltage     behind the longest name of
-                                                                             PZC_PEERS, else last dot
+    psu.voltage                      psu                         voltage     behind the longest name that
+                                                                             is known, else last dot
+    psu.ch1.voltage                  psu                         ch1.voltage  of members: else first dot
+
+Behind the agent stands the path of a member: ``ch1.voltage``, ``channels[0].off``, ``limits['low']``.
 """
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..protocol.errors import LocalProtocolError, MemberRefused
+from ..protocol.paths import parse
+
 _TCP = re.compile(r"(tcp://(?:\[[^\]]+\]|[^:\[\]]+):\d+)\.(.+)", re.DOTALL)
 _LAST_DOT = re.compile(r"(.+)\.([^.]+)", re.DOTALL)
+_BARE = re.compile(r"((?:\[[^\]]+\]|[\w.-]+):\d+)(\..*|)", re.DOTALL)
 _ARGPARSE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 
 
@@ -53,11 +61,34 @@ def split_target(text: str, names: Iterable[str] = ()) -> tuple[str, str]:
 
 
 def split_member(text: str, names: Iterable[str] = ()) -> tuple[str, str]:
-    """As `split_target`, for members, which are Python identifiers."""
-    target, member = split_target(text, names)
-    if not member.isidentifier():
-        raise UsageError(f"{text!r}: {member!r} behind {target} is not the name of a member")
+    """As `split_target`, for members: the agent, and the path of a member as text.
+
+    Raises:
+        UsageError: saying what was expected.
+    """
+    if "://" not in text and (bare := _BARE.fullmatch(text)) is not None:
+        raise UsageError(f"{text!r}: an endpoint begins with its scheme, as in tcp://{bare[1]}{bare[2]}")
+    target, member = _split_path(text, names)
+    try:
+        parse(member)
+    except LocalProtocolError as exc:
+        raise UsageError(f"{text!r}: {member!r} behind {target} is not the name of a member: {exc}") from exc
+    except MemberRefused:
+        pass  # which whoever uses it is told in the words of the server
     return target, member
+
+
+def _split_path(text: str, names: Iterable[str]) -> tuple[str, str]:
+    names = list(names)
+    if text.startswith("ipc://"):
+        ends = [at for at, sign in enumerate(text) if sign == "." and _is_socket(text[6:at])]
+        if ends and len(text) > ends[-1] + 1:
+            return text[: ends[-1]], text[ends[-1] + 1 :]
+    elif "://" not in text and not any(text.startswith(f"{name}.") for name in names):
+        name, dot, member = text.partition(".")
+        if name and dot and member:
+            return name, member
+    return split_target(text, names)
 
 
 def parse_value(text: str) -> Any:
@@ -97,3 +128,7 @@ def is_negative_literal(text: str) -> bool:
 def shield(text: str) -> str:
     """A negative number that argparse would take for an option, with a space in front, which it would not."""
     return f" {text}" if is_negative_literal(text) and not _ARGPARSE_NUMBER.fullmatch(text) else text
+
+
+def _is_socket(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isdir(path)

@@ -10,10 +10,15 @@ from datetime import date, time
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
-import numpy as np
+from ..protocol.lazily import Lazily, numpy_kind
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Lazily("numpy")
 
 MAX_ELEMENTS = 1000
 """Arrays with more elements are told by type and shape only."""
@@ -36,7 +41,7 @@ def to_text(value: Any) -> str:
     """A value for people, possibly of several lines: text as it is, arrays under their type and shape."""
     if isinstance(value, str):
         return plain(value)
-    if isinstance(value, np.ndarray):
+    if numpy_kind(type(value)) == "ndarray":
         return plain(f"{value.dtype} {value.shape}\n{value}")
     return to_line(value)
 
@@ -45,7 +50,7 @@ def to_line(value: Any, depth: int = _DEPTH) -> str:
     """A value for people on one line; large arrays and bytes by their size only."""
     if not depth:
         return "..."
-    if isinstance(value, np.ndarray):
+    if numpy_kind(type(value)) == "ndarray":
         shown = f": {value.tolist()}" if value.size <= _BRIEF_ELEMENTS else ""
         return plain(f"<{value.dtype} {value.shape}{shown}>", keep="")
     if isinstance(value, bytes | bytearray | memoryview) and len(value) > _BRIEF_BYTES:
@@ -93,14 +98,13 @@ def to_json(value: Any, depth: int = _DEPTH) -> Any:
     """
     if not depth:
         return {"type": _name(value), "repr": "..."}
-    if isinstance(value, np.ndarray):
+    if numpy_kind(type(value)) == "ndarray":
         return _array(value, depth)
     if isinstance(value, Enum):
         return value.name
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        return str(value)
-    if isinstance(value, np.generic):
-        return to_json(_standard(value), depth - 1)
+    if numpy_kind(type(value)) == "generic":
+        times = isinstance(value, np.datetime64 | np.timedelta64)
+        return str(value) if times else to_json(_standard(value), depth - 1)
     if value is None or isinstance(value, bool | int | float | complex):
         return _number(value)
     if isinstance(value, str):

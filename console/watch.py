@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 from ..agents.agent import Agent
-from ..agents.calling.requests import Reply
-from ..agents.messages import ps_message, read_ps_message
-from ..agents.notifying.subscription import Notification, Subscription
+from ..agents.notifications.subscription import Notification, Subscription
 from ..delivery.sequences import Gap, Sequence
+from ..protocol.contents import ps_message, read_ps_message
 from ..protocol.errors import ReceiveTimeout
+from ..protocol.reply import Reply
 from .members import known_names, leased_agent
 from .options import Commands, add_command, add_json, add_timeout, positive
 from .output import say, write, write_json

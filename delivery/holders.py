@@ -23,8 +23,8 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ..protocol.envelope import Identity
 from ..protocol.errors import Refused
+from ..protocol.message import Identity
 
 MAX_THINGS = 10_000
 MAX_AGENTS = 10_000

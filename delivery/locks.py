@@ -30,8 +30,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-from ..protocol.envelope import Identity
 from ..protocol.errors import LocalProtocolError, LockedBy, LockLost, RemoteProtocolError
+from ..protocol.message import Identity
 
 MIN_TTL = 0.1
 MAX_TTL = 86_400.0

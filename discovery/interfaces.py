@@ -7,12 +7,12 @@ loopback and the addresses of the machine's own name are all that is known.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import ipaddress
 import socket
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..protocol.errors import ConfigError
 
@@ -146,7 +146,7 @@ def _told() -> Iterator[tuple[str, int, bytes, bytes]]:
         library.freeifaddrs(first)
 
 
-def _bytes(address: ctypes._Pointer[_SockAddr]) -> bytes:
+def _bytes(address: Any) -> bytes:
     """Four bytes of IPv4; of IPv6 sixteen and the scope; nothing for anything else."""
     if not address:
         return b""

@@ -200,6 +200,14 @@ def is_pattern(text: str) -> bool:
     return "*" in text or "?" in text
 
 
+def type_name(given: str | type | None) -> str:
+    """What a topic's messages are called, out of a class or a text; empty for None."""
+    if given is None or isinstance(given, str):
+        return given or ""
+    module = given.__module__
+    return given.__qualname__ if module == "builtins" else f"{module}.{given.__qualname__}"
+
+
 def _part_matches(pattern: str, part: str) -> bool:
     if not is_pattern(pattern):
         return pattern == part

@@ -237,7 +237,7 @@ def fault(said: Announcement) -> str:
     try:
         check_partition(said.partition)
         if isinstance(said, Advertise):
-            return next(filter(None, map(_record_fault, said.records)), "")
+            return next((found for record in said.records if (found := _record_fault(record))), "")
         if isinstance(said, Subscribe):
             for pattern in said.patterns:
                 Pattern(pattern)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, cast
 
 from . import limits, signing
-from .envelope import Envelope
 from .errors import RemoteProtocolError
 from .frames import MAX_CONTENT, MAX_HEADER, PZC01, Buffer, Kind, read_key, read_sequence
 from .ids import Stamp, Urns
 from .keyring import Key
+from .message import Message
 from .signing import KEY_ID_SIZE, Suite
 
 BLOCK = 64
@@ -115,7 +115,7 @@ class Series:
         about: what whoever learned it keeps with it.
     """
 
-    envelope: Envelope
+    envelope: Message
     sealer: signing.Sealer
     tags: Tags | None
     tag_end: int
@@ -144,7 +144,7 @@ class Batch:
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Series] = {}
 
-    def learn(self, frames: Sequence[bytes], envelope: Envelope, about: object = None) -> None:
+    def learn(self, frames: Sequence[bytes], envelope: Message, about: object = None) -> None:
         """Remember the series of a notification that the codec has opened.
 
         Args:

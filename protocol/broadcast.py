@@ -34,7 +34,7 @@ class Broadcast:
     __slots__ = ("_mark", "_name", "_opening", "_serializer", "_tags", "_urn")
 
     def __init__(self, codec: Codec, sender: str, topic: str, urn: Callable[[], str]) -> None:
-        signer = None if codec.keyring is None else codec.keyring.active
+        signer = None if codec.keyring is None else codec.keyring.publishing
         self._opening = open_header(PZC01, sender, topic)
         self._name = codec.serializer
         self._serializer = self._name.encode()
@@ -65,7 +65,7 @@ class Broadcast:
 
 def is_usual(codec: Codec, sender: str, topic: str) -> bool:
     """Whether `Codec.encode` would make small notifications of a topic as `Broadcast` does."""
-    signer = None if codec.keyring is None else codec.keyring.active
+    signer = None if codec.keyring is None else codec.keyring.publishing
     if signer is not None and (codec.suite or Suite.HMAC_SHA256) is not Suite.HMAC_SHA256:
         return False
     fits = len(open_header(PZC01, sender, topic)) + _DIGITS <= MAX_HEADER

@@ -21,12 +21,16 @@ import io
 import pickle
 import struct
 from collections.abc import Callable, Sequence
-from typing import cast
-
-import numpy as np
+from typing import TYPE_CHECKING, cast
 
 from . import fronts
 from .errors import DecodeError
+from .lazily import Lazily
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Lazily("numpy")
 
 Allocate = Callable[[int], "bytearray | memoryview"]
 """Gives memory of at least that many bytes, which may hold anything."""
@@ -104,9 +108,9 @@ def encode_large(content: object, allocate: Allocate | None = None) -> tuple[byt
     kind = fronts.kind_of(content)
     if kind is not None and kind.size > LARGE:
         return _encode_array(content, kind, allocate), True
-    outside = _Outside()
+    outside = Outside()
     pickled = pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
-    return (_write([pickled], outside, allocate), True) if outside else (pickled, False)
+    return (outside.beside(pickled, allocate), True) if outside else (pickled, False)
 
 
 def encode_small(content: object) -> bytes | None:
@@ -127,17 +131,22 @@ def _refuse_large(buffer: pickle.PickleBuffer) -> bool:
     return True
 
 
-class _Outside(list[memoryview]):
+class Outside(list[memoryview]):
     """The buffers that do not fit into the pickle: the first ones go inside, up to `LARGE` bytes together."""
 
     seen = 0
 
     def __call__(self, buffer: pickle.PickleBuffer) -> bool:
+        """True for a buffer that goes inside the pickle; the others are kept."""
         view = buffer.raw()
         self.seen += view.nbytes
         if self.seen > LARGE:
             self.append(view)
         return self.seen <= LARGE
+
+    def beside(self, pickled: bytes, allocate: Allocate | None) -> memoryview:
+        """The frame of the pickle and these buffers, in memory that ``allocate`` gives."""
+        return _write([pickled], self, allocate)
 
 
 def _new_memory(size: int) -> memoryview:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from . import limits, signing
 from .batch import BLOCK
-from .envelope import Envelope
 from .errors import RemoteProtocolError
 from .frames import MAX_HEADER, PZC01, Kind, read_key, read_sequence
+from .message import Message
 from .signing import KEY_ID_SIZE, Suite
 
 Bytes = NDArray[np.uint8]
@@ -57,7 +57,7 @@ class Line:
     """
 
     number: int
-    envelope: Envelope
+    envelope: Message
     parties: signing.Parties
     inner: Any
     outer: Any
@@ -103,7 +103,7 @@ class Bulk:
         self.lines: list[Line] = []
         self._known: dict[tuple[bytes, bytes, bytes], Line] = {}
 
-    def learn(self, frames: Sequence[bytes], envelope: Envelope) -> None:
+    def learn(self, frames: Sequence[bytes], envelope: Message) -> None:
         """Remember the line of a notification that the codec has opened."""
         signer = envelope.signer
         if envelope.dialect != PZC01 or envelope.kind is not Kind.NOTIFICATION or signer is None:

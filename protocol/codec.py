@@ -14,7 +14,6 @@ from typing import Any
 from . import ids, original, serializers, signing
 from .buffers import Allocate
 from .correspondence import Incoming, Kept, Outgoing
-from .envelope import Envelope
 from .errors import (
     ConfigError,
     FrameError,
@@ -45,6 +44,7 @@ from .frames import (
 )
 from .ids import Stamp
 from .keyring import Key, Keyring
+from .message import Facts, Message
 from .signing import KEY_ID_SIZE, SUITES, Suite
 from .window import ReplayWindow, SeenSignatures
 
@@ -75,7 +75,7 @@ class Codec:
         trusted: ids of the keys whose pickles may be unpickled in full.
 
     Raises:
-        ConfigError: for an unknown dialect or suite.
+        ConfigError: for an unknown dialect or suite, or a key so short that it could be guessed.
         LocalProtocolError: for an unknown serializer.
     """
 
@@ -97,6 +97,8 @@ class Codec:
         self.serializer = serializer
         self.accept = _known("dialect", (*accept,), DIALECTS)
         self.dialect = _known("dialect", (dialect,), self.accept)[0]
+        if keyring is not None and self.accept != (PZC00,):
+            keyring.check_lengths()
         self.suite = SUITES[_known("suite", (suite,), SUITES)[0]] if suite else None
         self.accept_suites = frozenset(SUITES[name] for name in _known("suite", (*accept_suites,), SUITES))
         self.accept_serializers = (
@@ -179,7 +181,7 @@ class Codec:
             body = serializers.encode(name, content, allocate)
         size = len(body)
         if size > self.max_content:
-            raise LocalProtocolError(f"content has {size} bytes, the limit is {self.max_content}")
+            raise too_large(size, self.max_content)
         if (dialect or self.dialect) == PZC00:
             if msgid is None:
                 msgid = stamp.urn() if stamp else ""
@@ -224,7 +226,7 @@ class Codec:
         if isinstance(suite, str):
             suite = SUITES[_known("suite", (suite,), SUITES)[0]]
         kind = _REPLY if not own else _NOTIFICATION if topic else _REQUEST
-        signer = self.keyring.active if self.keyring is not None else None
+        signer = None if (ring := self.keyring) is None else ring.publishing if topic else ring.active
         sealer_of = partial(signing.sealer, signer, suite, kind, sender, receiver)
         opening = open_header(PZC01, sender, topic)
         header = b"" if sequence is None else close_header(opening, sequence, "")
@@ -241,7 +243,7 @@ class Codec:
         window: ReplayWindow | None = None,
         seen: SeenSignatures | None = None,
         by_reference: bool = False,
-    ) -> Envelope:
+    ) -> Message:
         """Verify five frames; nothing is decoded.
 
         Args:
@@ -286,32 +288,22 @@ class Codec:
         if known is None:
             self._incoming.keep(shared, incoming)
         incoming.sealer = sealer
-        if incoming.signer is not None:
+        facts = incoming.facts
+        if facts.signer is not None:
             if now_ms is not None and not -FRESH_MS <= now_ms + offset_ms - stamp.ms <= FRESH_MS:
-                raise _stale(now_ms + offset_ms - stamp.ms)
+                raise stale(now_ms + offset_ms - stamp.ms)
             if window is not None:
-                window.admit(incoming.signer.key_id, incoming.sender, stamp)
+                window.admit(facts.signer.key_id, facts.sender, stamp)
         if not incoming.accepted:
-            raise self._refused(incoming.serializer)
-        return Envelope(
-            PZC01, incoming.kind, incoming.sender, incoming.topic, number, read_key(about) if about else "",
-            msgid, stamp, incoming.signer, incoming.serializer, content, incoming.trusted,
+            raise self.refused(incoming.serializer)
+        return Message(
+            incoming.facts, msgid, stamp, incoming.serializer, content, proof[0], number,
+            read_key(about) if about else "",
         )  # fmt: skip
 
-    def content(self, envelope: Envelope, *, writable: bool = False) -> Any:
-        """Decode a verified message; unless it is `trusted`, a pickle goes through the restricted unpickler.
-
-        Args:
-            envelope: from `open`.
-            writable: True gives writable arrays in place when a ``buffers`` content was received in
-                writable memory, which nobody else may use then; otherwise they are read-only.
-
-        Raises:
-            DecodeError: when the serializer cannot read it.
-            SerializerRefused: for a class that an untrusted pickle may not name.
-        """
-        name, body = envelope.serializer, envelope.content
-        return serializers.decode(name, body, trusted=envelope.trusted, writable=writable)
+    def content(self, message: Message, *, writable: bool = False) -> Any:
+        """As `Message.decode`."""
+        return message.decode(writable=writable)
 
     def _meet(
         self, header_frame: bytes, name_frame: bytes, proof: bytes, receiver: str, kind: Kind | None
@@ -323,18 +315,19 @@ class Codec:
         signature = signing.split(proof)
         signer = self._signer_01(signature)
         sealer_of = partial(signing.sealer, signer, signature.suite, header.kind, header.sender, receiver)
+        trusted = signer is not None and signer.trusted and (bool(receiver) or header.kind is _NOTIFICATION)
         return Incoming(
-            header.kind,
-            header.sender,
-            header.topic,
+            Facts.of(PZC01, header.kind, header.sender, header.topic, signer, trusted=trusted),
             name,
-            serializers.family(name) in self._opened,
-            signer,
-            signer is not None and signer.trusted and (bool(receiver) or header.kind is _NOTIFICATION),
+            self.opens(name),
             1 + len(signature.tag) if signer else len(proof),
             sealer_of,
             None,
         )
+
+    def opens(self, name: str) -> bool:
+        """True when contents in that serializer are opened."""
+        return serializers.family(name) in self._opened
 
     def _header(self, frame: bytes) -> Header:
         header = parse_header(frame)
@@ -358,15 +351,16 @@ class Codec:
             raise SignatureError(f"suite {signature.suite.name} is not accepted here")
         return key
 
-    def _open_00(self, frames: Sequence[Buffer], kind: Kind | None, seen: SeenSignatures | None) -> Envelope:
+    def _open_00(self, frames: Sequence[Buffer], kind: Kind | None, seen: SeenSignatures | None) -> Message:
         envelope = original.open_frames(self.keyring, self._header(bytes(frames[0])), frames, kind)
         if seen is not None and envelope.signer is not None:
             seen.admit(bytes(frames[4]), envelope.key_id)
         if serializers.family(envelope.serializer) not in self.accept_serializers:
-            raise self._refused(envelope.serializer)
+            raise self.refused(envelope.serializer)
         return envelope
 
-    def _refused(self, name: str) -> SerializerRefused:
+    def refused(self, name: str) -> SerializerRefused:
+        """The error that says that a serializer is not opened here."""
         accepted = ", ".join(sorted(self.accept_serializers))
         return SerializerRefused(f"serializer {name!r} is not accepted here, only {accepted}")
 
@@ -383,11 +377,17 @@ def _own_stamp(own_id: str, msgid: str) -> Stamp:
         raise LocalProtocolError(f"a message needs an id of its sender's own: {exc}") from None
 
 
-def _stale(late_ms: int) -> StaleMessage:
+def stale(late_ms: int) -> StaleMessage:
+    """The error of a message that is so many milliseconds old, or ahead when negative."""
     return StaleMessage(
         f"message is {abs(late_ms) / 1000:.1f} s {'old' if late_ms > 0 else 'ahead'}, "
         f"the limit is {FRESH_MS // 1000} s; compare the clocks of both machines"
     )
+
+
+def too_large(size: int, limit: int) -> LocalProtocolError:
+    """The error of a content of so many bytes."""
+    return LocalProtocolError(f"content has {size} bytes, the limit is {limit}")
 
 
 def _known(what: str, names: tuple[str, ...], known: Iterable[str]) -> tuple[str, ...]:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from .frames import Kind
-from .keyring import Key
+from .message import Facts
 from .signing import Sealer
 
 CAPACITY = 1024
@@ -42,25 +41,17 @@ class Incoming:
     """For receiving.
 
     Attributes:
-        kind: of the messages.
-        sender: agent id.
-        topic: empty for requests and replies.
+        facts: of the messages.
         serializer: name.
         accepted: whether contents in that serializer are opened.
-        signer: known key; None for unsigned messages.
-        trusted: as that of `Envelope`.
         tag_end: where in frame 4 the tag ends, that begins behind the suite.
         sealer_of: makes a sealer for an epoch of that sender.
         sealer: of the last message that held, None before.
     """
 
-    kind: Kind
-    sender: str
-    topic: str
+    facts: Facts
     serializer: str
     accepted: bool
-    signer: Key | None
-    trusted: bool
     tag_end: int
     sealer_of: Callable[[int], Sealer]
     sealer: Sealer | None

@@ -20,6 +20,7 @@
     ├── UnknownName (LookupError)           no agent of that name is known
     ├── AgentClosed (RuntimeError)          used after stop, or in a forked child
     ├── CallTimeout (TimeoutError)          no reply within the timeout
+    ├── LocalLimit (RuntimeError)           a limit of this process was reached; nothing was sent
     ├── CallCancelled (RuntimeError)        the caller, or an admin, cancelled the call
     ├── SubscriptionClosed (RuntimeError)   the subscription has ended
     ├── ReceiveTimeout (TimeoutError)       no notification within the timeout
@@ -45,6 +46,10 @@ from __future__ import annotations
 
 class PzcError(Exception):
     """Base of every error that this package raises on purpose."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: one line, for the text says what is to be done."""
+        return [f"{type(self).__name__}: {self}"]
 
 
 class ConfigError(PzcError, ValueError):
@@ -125,6 +130,10 @@ class CallTimeout(PzcError, TimeoutError):
     """
 
     call_id = ""
+
+
+class LocalLimit(PzcError, RuntimeError):
+    """A limit of this process was reached; nothing was sent, and the peer has nothing to do with it."""
 
 
 class CallCancelled(PzcError, RuntimeError):

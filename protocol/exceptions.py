@@ -9,6 +9,8 @@ import decimal
 import json
 import queue
 import struct
+import sys
+from types import ModuleType
 from typing import cast
 
 from . import errors
@@ -71,7 +73,7 @@ def set_state(error: Exception, state: object) -> None:
         setattr(error, name, value)
 
 
-def _settable(error: Exception, name: str, value: object) -> bool:
+def _settable(error: BaseException, name: str, value: object) -> bool:
     if name == "__notes__":
         return type(value) is list and all(type(note) is str for note in cast("list[object]", value))
     # `args` would turn its value into a tuple, whatever its size.
@@ -102,6 +104,51 @@ def _plain(value: object) -> object:
     if type(value) in (list, tuple):
         return [_plain(item) for item in cast("list[object]", value)]
     return repr(value)
+
+
+def loaded(name: str) -> type | None:
+    """A class by its qualified name, when this process has it already; nothing is imported, no code runs."""
+    parts = name.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        found: object = sys.modules.get(".".join(parts[:cut]))
+        if found is not None:
+            for part in parts[cut:]:
+                found = vars(found).get(part) if isinstance(found, (type, ModuleType)) else None
+            return found if isinstance(found, type) and qualified(found) == name else None
+    return None
+
+
+def parts_of(error: BaseException) -> dict[str, object]:
+    """Arguments and attributes of an exception as plain data for `rebuilt`; empty when they are not plain."""
+    if not all(_is_plain(arg) for arg in error.args):
+        return {}
+    state = {name: _plain(value) for name, value in vars(error).items() if _settable(error, name, value)}
+    return {"args": list(error.args), "state": state}
+
+
+def rebuilt(name: str, parts: dict[str, object]) -> Exception | None:
+    """An exception of a class that this process has, as it was; None where there is none, or code would run.
+
+    Its constructor is not called: many take other arguments than those that they keep.
+
+    Raises:
+        DecodeError: as `set_state`.
+    """
+    cls, args, state = loaded(name), parts.get("args"), parts.get("state")
+    if cls is None or not issubclass(cls, Exception) or not isinstance(args, (list, tuple)):
+        return None
+    for special in ("__new__", "__setattr__"):
+        home = next(base for base in cls.__mro__ if special in vars(base))
+        if home.__module__ != "builtins":
+            return None
+    error = cls.__new__(cls, *cast("list[object]", args))
+    BaseException.__init__(error, *cast("list[object]", args))
+    set_state(error, state)
+    return error
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or type(value) in (bool, int, float, str, bytes)
 
 
 def from_portable(form: object) -> Exception:

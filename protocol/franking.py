@@ -58,7 +58,7 @@ class Franking:
     def __init__(
         self, codec: Codec, sender: str, topic: str, serializer: str, urn: Callable[[int], str]
     ) -> None:
-        signer = None if codec.keyring is None else codec.keyring.active
+        signer = None if codec.keyring is None else codec.keyring.publishing
         key_id = "" if signer is None else signer.key_id
         self._parties = signing.parties(Kind.NOTIFICATION, _HMAC, key_id, "")
         self._opening = open_header(PZC01, sender, topic)

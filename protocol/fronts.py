@@ -7,11 +7,13 @@ remembered is forgotten when there is too much of it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import limits
+from .lazily import is_array
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _LONGEST = 512
 _KINDS = frozenset("biufc")
@@ -31,13 +33,12 @@ _known: dict[Kind, bytes] = {}
 
 def kind_of(content: object) -> Kind | None:
     """The kind of an array of numbers in C order; None for everything else."""
-    if type(content) is not np.ndarray:
+    if not is_array(content):
         return None
-    array = cast("np.ndarray[Any, np.dtype[Any]]", content)
-    dtype, flags = array.dtype, array.flags
+    dtype, flags = content.dtype, content.flags
     if not flags.c_contiguous or dtype.kind not in _KINDS or dtype.metadata is not None:
         return None
-    return Kind(dtype, array.shape, flags.writeable, array.nbytes)
+    return Kind(dtype, content.shape, flags.writeable, content.nbytes)
 
 
 def recall(kind: Kind) -> bytes | None:

@@ -31,10 +31,15 @@ EPOCH_BITS = 32
 _LOW = (1 << 30) - 1
 _VERSION = 8 << 12
 _VARIANT = 2 << 30
-_is_own_hex = re.compile(r"[0-9a-f]{12}8[0-9a-f]{3}[89ab][0-9a-f]{15}").fullmatch
-_is_own_urn = re.compile(
-    r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-).fullmatch
+_OWN_HEX = "[0-9a-f]{12}8[0-9a-f]{3}[89ab][0-9a-f]{15}"
+_OWN_URN = "urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+_is_own_hex, _is_own_urn = re.compile(_OWN_HEX).fullmatch, re.compile(_OWN_URN).fullmatch
+is_own_hex, is_own_urn = re.compile(_OWN_HEX.encode()).fullmatch, re.compile(_OWN_URN.encode()).fullmatch
+"""Whether bytes are an id of this protocol, as 32 hex digits or as ``urn:uuid:``."""
+HEX = b"%012x8%03x%08x%08x"
+"""An id as 32 hex digits: of time, counter >> 30, 1 << 31 | the counter's other bits, epoch."""
+URN = b"urn:uuid:%08x-%04x-8%03x-%04x-%04x%08x"
+"""An id as frame 3: of time >> 16, its rest, counter >> 30, 0x8000 | its next 14 bits, its rest, epoch."""
 _is_hex = re.compile(r"[0-9a-f]{32}").fullmatch
 _is_urn = re.compile(r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 _layout = struct.Struct(">QII")
@@ -72,7 +77,8 @@ class Stamp(NamedTuple):
 
 
 # A named tuple's own constructor is Python code, and takes twice as long.
-_new_stamp = cast("Callable[[type[Stamp], tuple[int, int, int]], Stamp]", tuple.__new__)
+new_stamp = cast("Callable[[type[Stamp], tuple[int, int, int]], Stamp]", tuple.__new__)
+"""As `Stamp` itself, of the class and a tuple."""
 
 
 class MessageIds:
@@ -103,8 +109,8 @@ class MessageIds:
             LocalProtocolError: for a time before 1970 or beyond 48 bits.
         """
         if not 0 <= now_ms < 1 << TIME_BITS:
-            raise _no_time(now_ms)
-        return _new_stamp(Stamp, (now_ms, next(self._counter), self.epoch))
+            raise no_time(now_ms)
+        return new_stamp(Stamp, (now_ms, next(self._counter), self.epoch))
 
     def next_hex(self, now_ms: int) -> str:
         """A new id as 32 hex digits; errors as `next`."""
@@ -120,14 +126,15 @@ class MessageIds:
 
     def _urn_prefix(self, now_ms: int, counter: int) -> str:
         if not 0 <= now_ms < 1 << TIME_BITS:
-            raise _no_time(now_ms)
+            raise no_time(now_ms)
         time, middle = f"{now_ms >> 16:08x}-{now_ms & 0xFFFF:04x}", 0x8000 | counter >> 16 & 0x3FFF
         prefix = f"urn:uuid:{time}-8{counter >> 30:03x}-{middle:04x}-"
         self._prefix = now_ms, counter >> 16, prefix
         return prefix
 
 
-def _no_time(now_ms: int) -> LocalProtocolError:
+def no_time(now_ms: int) -> LocalProtocolError:
+    """The error of a time before 1970 or beyond 48 bits."""
     return LocalProtocolError(f"this machine's clock shows {now_ms} ms since 1970, which no id can carry")
 
 
@@ -147,7 +154,7 @@ def parse_hex(digits: str) -> Stamp:
             raise FrameError(f"{digits[:60]!r} is not 32 hex digits")
         raise FrameError(f"{digits} is not a message id of this protocol (UUIDv8)")
     time, low, epoch = _unpack(bytes.fromhex(digits))
-    return _new_stamp(Stamp, (time >> 16, (time & 0xFFF) << 30 | low & _LOW, epoch))
+    return new_stamp(Stamp, (time >> 16, (time & 0xFFF) << 30 | low & _LOW, epoch))
 
 
 def parse_urn(msgid: str) -> Stamp:
@@ -161,7 +168,7 @@ def parse_urn(msgid: str) -> Stamp:
             raise FrameError(f"message id {msgid[:60]!r} is not a canonical urn:uuid:")
         raise FrameError(f"{msgid} is not a message id of this protocol (UUIDv8)")
     time, low, epoch = _unpack(bytes.fromhex(msgid[9:].replace("-", "")))
-    return _new_stamp(Stamp, (time >> 16, (time & 0xFFF) << 30 | low & _LOW, epoch))
+    return new_stamp(Stamp, (time >> 16, (time & 0xFFF) << 30 | low & _LOW, epoch))
 
 
 class Urns:
@@ -184,7 +191,7 @@ class Urns:
         if frame[:33] == begun and frame[37:] == ended:
             high, low = _PAIRS.get(frame[33:35]), _PAIRS.get(frame[35:37])
             if high is not None and low is not None:
-                return _new_stamp(Stamp, (ms, counter | high << 8 | low, epoch))
+                return new_stamp(Stamp, (ms, counter | high << 8 | low, epoch))
         stamp = parse_urn(str(frame, "ascii"))
         self._begun = frame[:33], frame[37:], stamp.ms, stamp.counter & ~0xFFFF, stamp.epoch
         return stamp

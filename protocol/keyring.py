@@ -7,6 +7,7 @@ roles; name and role belong to the receiver's file, never to what a message clai
 Keyring file (TOML)::
 
     active = "alice"            # the key this side signs with; may be left out with one key
+    publish = "everybody"       # the key its notifications are signed with, an observer's; else active
 
     [keys.alice]
     secret = "a long random text"
@@ -16,7 +17,6 @@ Keyring file (TOML)::
 from __future__ import annotations
 
 import enum
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path, PosixPath
@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from .errors import ConfigError
 
 MIN_SECRET = 16
-"""Bytes of a secret that the settings may name."""
+"""Bytes of a secret that cannot be guessed."""
 
 
 class Role(enum.IntEnum):
@@ -106,15 +106,16 @@ class Keyring:
     Args:
         keys: all keys that are accepted.
         active: the key to sign with; default the only one.
+        publishing: the key to sign notifications with, which readers have to hold; default the active one.
 
     Attributes:
         trusted: ids of the keys of role operator or above.
 
     Raises:
-        ConfigError: without keys, or with two keys of one id.
+        ConfigError: without keys, with two keys of one id, or with a publishing key that lets readers call.
     """
 
-    def __init__(self, keys: Iterable[Key], active: Key | None = None) -> None:
+    def __init__(self, keys: Iterable[Key], active: Key | None = None, publishing: Key | None = None) -> None:
         self._keys: dict[str, Key] = {}
         for key in keys:
             other = self._keys.setdefault(key.key_id, key)
@@ -128,6 +129,14 @@ class Keyring:
             active = next(iter(self._keys.values()))
         self._keys.setdefault(active.key_id, active)
         self.active = self._keys[active.key_id]
+        self.publishing = self.active
+        if publishing is not None:
+            if publishing.role > Role.OBSERVER:
+                raise ConfigError(
+                    f"the key {publishing.name} for publishing has the role {publishing.role.name.lower()}: "
+                    "every reader has to hold it, so it may be an observer's only"
+                )
+            self.publishing = self._keys.setdefault(publishing.key_id, publishing)
         self.trusted = frozenset(key_id for key_id, key in self._keys.items() if key.trusted)
 
     def __iter__(self) -> Iterator[Key]:
@@ -139,6 +148,20 @@ class Keyring:
     def find(self, key_id: str) -> Key | None:
         """The key of that id, or None."""
         return self._keys.get(key_id)
+
+    def check_lengths(self) -> None:
+        """Judge whether every secret is long enough not to be guessed.
+
+        Raises:
+            ConfigError: says how to make one.
+        """
+        for key in self:
+            if len(key.secret) < MIN_SECRET:
+                raise ConfigError(
+                    f"the key {key.name} has {len(key.secret)} bytes and could be guessed; it takes "
+                    f"{MIN_SECRET}: make one with pzc keygen. Only where PZC00 alone is accepted, among "
+                    "originals, may it be shorter"
+                )
 
     @classmethod
     def from_key(cls, secret: str | bytes, role: Role = Role.ADMIN) -> Keyring:
@@ -161,21 +184,21 @@ class Keyring:
         Raises:
             ConfigError: as `load`.
         """
+        import tomllib
+
         try:
             table = tomllib.loads(toml)
         except tomllib.TOMLDecodeError as exc:
             raise ConfigError(f"{where} is not TOML: {exc}") from exc
-        _refuse_unknown(table, ("active", "keys"), where)
+        _refuse_unknown(table, ("active", "publish", "keys"), where)
         entries = table.get("keys")
         if not isinstance(entries, dict) or not entries:
             raise ConfigError(f"{where} has no [keys.NAME] table")
         named = cast("dict[str, Any]", entries)
         keys = {name: _key(name, entry, where) for name, entry in named.items()}
-        wanted = table.get("active")
-        if wanted is not None and (not isinstance(wanted, str) or wanted not in keys):
-            raise ConfigError(f"{where}: active = {wanted!r} is none of its keys: {', '.join(keys)}")
+        active, publishing = (_chosen(table, name, keys, where) for name in ("active", "publish"))
         try:
-            return cls(keys.values(), None if wanted is None else keys[wanted])
+            return cls(keys.values(), active, publishing)
         except ConfigError as exc:
             raise ConfigError(f"{where}: {exc}") from exc
 
@@ -198,19 +221,6 @@ def read_private(path: Path, where: str) -> str:
         raise ConfigError(f"{where} is not UTF-8") from None
 
 
-def check_length(key: Key) -> None:
-    """Judge whether a secret is long enough not to be guessed.
-
-    Raises:
-        ConfigError: says how to make one.
-    """
-    if len(key.secret) < MIN_SECRET:
-        raise ConfigError(
-            f"the key {key.name} has {len(key.secret)} bytes and could be guessed; it takes {MIN_SECRET}: "
-            "make one with pzc keygen. Only with PZC_ACCEPT=PZC00, among originals, may it be shorter"
-        )
-
-
 def _as_bytes(secret: str) -> bytes:
     try:
         return secret.encode()
@@ -223,6 +233,13 @@ def _refuse_unknown(table: Mapping[str, object], known: tuple[str, ...], where: 
     unknown = [name for name in table if name not in known]
     if unknown:
         raise ConfigError(f"{where} has the unknown entry {unknown[0]!r}, expected {' or '.join(known)}")
+
+
+def _chosen(table: Mapping[str, Any], name: str, keys: Mapping[str, Key], where: str) -> Key | None:
+    wanted = table.get(name)
+    if wanted is not None and (not isinstance(wanted, str) or wanted not in keys):
+        raise ConfigError(f"{where}: {name} = {wanted!r} is none of its keys: {', '.join(keys)}")
+    return None if wanted is None else keys[wanted]
 
 
 def _key(name: str, entry: object, where: str) -> Key:

@@ -76,26 +76,23 @@ class Limits:
     batch_calls: int = 10_000
     """Calls of one batch."""
 
-    bundle_calls: int = 256
-    """Deferred calls that travel in one message."""
-
     deferred_calls: int = 10_000
     """Deferred requests of one agent that may be unanswered."""
-
-    bundle_patience: float = 0.1
-    """Seconds after which an unanswered bundle of calls holds up the next one no longer."""
-
-    bundle_slice: float = 0.005
-    """Seconds that the quick calls of one bundle may take in the I/O thread."""
-
-    bundle_delay: float = 0.005
-    """Seconds after which an outcome of a bundle is told though others are not there yet."""
 
     quick_call: float = 0.001
     """Seconds within which a quick request is answered and a quick callback returns."""
 
+    quick_proofs: int = 3
+    """Times in succession that it must have been so before the thread that brings the next one does it."""
+
     lane_look: float = 0.5
     """Seconds between two looks whether the sender of a waiting request is still there."""
+
+    call_look: float = 0.25
+    """Seconds between two looks whether the callers of what runs are still there."""
+
+    way_lost: float = 0.5
+    """Seconds that a caller without way back has to be heard of by another one."""
 
     lane_waiting: int = 100_000
     """Requests that may wait for one lane."""
@@ -103,8 +100,20 @@ class Limits:
     streams: int = 1000
     """Open streams of one server."""
 
-    short_cuts: int = 512
-    """Clients that have a short cut over TCP; the one that was not heard for longest makes room."""
+    poll_shortest: float = 0.001
+    """Seconds of the shortest period in which a member is polled."""
+
+    handles: int = 10_000
+    """Objects returned by methods of one server that the holders of one key have handles of."""
+
+    sessions: int = 512
+    """Clients that are known over TCP by their headers; the one that was met first makes room."""
+
+    described_paths: int = 4096
+    """Paths into a served object of whose members a proxy remembers what it was told."""
+
+    completion: float = 0.5
+    """Seconds that a proxy which is not connected yet takes at most to say what members there are."""
 
     audit_waiting: int = 10_000
     """Audited calls that wait to be published; others are counted as ``calls_unpublished``."""
@@ -116,6 +125,18 @@ class Limits:
 
     connections: int = 256
     """Unix connections of one agent; more are turned away and use TCP."""
+
+    connection_idle: float = 30.0
+    """Seconds after which a connection that nobody uses is closed, but for the last one to a peer in use."""
+
+    strangers: int = 512
+    """TCP connections that a listening socket has at most; a new one beyond them is hung up."""
+
+    handshake: float = 5.0
+    """Seconds within which whoever connects over TCP must have said that it speaks ZeroMQ."""
+
+    frame_bytes: int = 256 << 20
+    """Bytes of the largest frame that is taken from, or sent to, whoever comes over TCP."""
 
     greeting: float = 1.0
     """Seconds that a greeting on a Unix connection may take."""

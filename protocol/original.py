@@ -10,11 +10,11 @@ import hmac
 from collections.abc import Sequence
 
 from . import serializers, signing
-from .envelope import Envelope
 from .errors import FrameError, LocalProtocolError, SignatureError
 from .frames import PZC00, Buffer, Header, Kind, format_msgid, open_header, text
 from .ids import is_urn
 from .keyring import Key, Keyring
+from .message import Facts, Message
 
 _PLAIN_TAG = 20
 
@@ -40,7 +40,7 @@ def encode(
         return [header, name, body, msgid_frame, b""]
     if not is_urn(msgid):
         raise LocalProtocolError(f"a signed PZC00 message needs a urn:uuid: as id, not {msgid!r}")
-    tag = signing.sign_00(keyring.active, (header, name, body, msgid_frame))
+    tag = signing.sign_00(keyring.publishing if topic else keyring.active, (header, name, body, msgid_frame))
     return [header, name, body, msgid_frame, tag]
 
 
@@ -54,7 +54,7 @@ def is_told_apart(topic: str) -> bool:
 
 def open_frames(
     keyring: Keyring | None, header: Header, frames: Sequence[Buffer], kind: Kind | None
-) -> Envelope:
+) -> Message:
     """Verify the signature when there is a keyring, else only its size.
 
     Raises:
@@ -72,7 +72,7 @@ def open_frames(
         key = _signer(keyring, frames)
     elif len(frames[4]) not in (0, _PLAIN_TAG):
         raise FrameError(f"a PZC00 signature has 0 or 20 bytes, received {len(frames[4])}")
-    return Envelope(PZC00, kind, header.sender, header.topic, 0, "", msgid, None, key, name, frames[2])
+    return Message(Facts.of(PZC00, kind, header.sender, header.topic, key), msgid, None, name, frames[2])
 
 
 def _signer(keyring: Keyring, frames: Sequence[Buffer]) -> Key:

@@ -15,12 +15,16 @@ import datetime as dt
 import decimal
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, cast
 
 from . import arrays, exceptions, limits, weighing
 from .errors import DecodeError, SerializeError
+from .lazily import Lazily, numpy_kind
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Lazily("numpy")
 
 TAG = "__pzc__"
 
@@ -47,11 +51,11 @@ def to_plain(value: object) -> tuple[str, object]:
         return value.kind, value.payload
     if isinstance(value, Exception):
         return "exception", exceptions.to_portable(value)
-    if isinstance(value, np.generic):
-        value = cast(object, value)
+    kind = numpy_kind(type(value))
+    if kind == "generic":
         header, raw = arrays.pack(np.asarray(value))
         return "scalar", [header["dtype"], bytes(raw)]
-    if type(value) in (np.ndarray, np.memmap):
+    if kind == "ndarray" and type(value) in (np.ndarray, np.memmap):
         return _array(cast("arrays.Array", value))
     writer = _WRITERS.get(type(value))
     if writer is None:
@@ -108,7 +112,7 @@ def widen(content: object) -> object:
 
 def plain_base(value: object) -> object:
     """Return a subclass of a plain type as that type (as json does), or None; numpy scalars are no such."""
-    if isinstance(value, np.generic):
+    if numpy_kind(type(value)) == "generic":
         return None
     if isinstance(value, str):
         # str() of an enum that is a string gives its name.

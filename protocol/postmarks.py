@@ -81,7 +81,7 @@ class Postmark:
 
     def _meet(self, item: Item, large: bool) -> _Series:
         keyring = self._codec.keyring
-        signer = None if keyring is None else keyring.active
+        signer = None if keyring is None else keyring.publishing
         suite = self._codec.suite or (_GMAC if large else _HMAC)
         sealer = signing.sealer(signer, suite, Kind.NOTIFICATION, self._sender, "", self._epoch)
         stamped = signer is not None and suite is not _HMAC

@@ -31,11 +31,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
-import numpy as np
 
 from . import arrays, buffers, bundle, letters, msgpack_keys, pickles, portable, templates
 from .buffers import Allocate
 from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
+from .lazily import is_array
 from .pickles import Data
 from .unpickle import restricted_loads
 
@@ -78,7 +78,7 @@ def encode(name: str, content: object, allocate: Allocate | None = None) -> Data
     except SerializeError:
         raise
     except Exception as error:
-        raise SerializeError(f"{name} cannot express this content: {_reason(error)}") from error
+        raise inexpressible(name, error) from error
 
 
 def encode_arrays(content: object, allocate: Allocate | None = None) -> tuple[str, Data]:
@@ -90,7 +90,7 @@ def encode_arrays(content: object, allocate: Allocate | None = None) -> tuple[st
     try:
         body, large = buffers.encode_large(content, allocate)
     except Exception as error:
-        raise SerializeError(f"pickle cannot express this content: {_reason(error)}") from error
+        raise inexpressible("pickle", error) from error
     return "buffers" if large else "pickle", body
 
 
@@ -103,7 +103,7 @@ def encode_small(content: object) -> bytes | None:
     try:
         return buffers.encode_small(content)
     except Exception as error:
-        raise SerializeError(f"pickle cannot express this content: {_reason(error)}") from error
+        raise inexpressible("pickle", error) from error
 
 
 def encode_pickle(content: object) -> bytes:
@@ -111,7 +111,7 @@ def encode_pickle(content: object) -> bytes:
     try:
         return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
-        raise SerializeError(f"pickle cannot express this content: {_reason(error)}") from error
+        raise inexpressible("pickle", error) from error
 
 
 def decode_part(name: str, data: bytes, *, trusted: bool) -> Any:
@@ -120,7 +120,7 @@ def decode_part(name: str, data: bytes, *, trusted: bool) -> Any:
         try:
             return pickle.loads(data)
         except Exception as error:
-            raise DecodeError(f"pickle cannot decode this content: {_reason(error)}") from error
+            raise DecodeError(f"pickle cannot decode this content: {reason(error)}") from error
     return decode(name, data, trusted=trusted)
 
 
@@ -150,7 +150,7 @@ def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> A
         raise
     except Exception as error:
         raise DecodeError(
-            f"{name} content of {len(data)} bytes cannot be decoded: {_reason(error)}"
+            f"{name} content of {len(data)} bytes cannot be decoded: {reason(error)}"
         ) from error
 
 
@@ -216,7 +216,13 @@ def _unknown(name: str) -> LocalProtocolError:
     return LocalProtocolError(f"no serializer is called {name!r}; known are {known}")
 
 
-def _reason(error: Exception) -> str:
+def inexpressible(name: str, error: Exception) -> SerializeError:
+    """The error of a content that a serializer failed with."""
+    return SerializeError(f"{name} cannot express this content: {reason(error)}")
+
+
+def reason(error: Exception) -> str:
+    """Kind and beginning of the text of an error, for another error's text."""
     # The text of a foreign exception is foreign code: it may fail or be huge.
     try:
         text = str(error)
@@ -236,9 +242,6 @@ def _pickle_encoder(protocol: int) -> Encoder:
     return lambda content, _allocate: pickle.dumps(content, protocol)
 
 
-# --- buffers -----------------------------------------------------------------------------------------
-
-
 def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:
     body, views = buffers.split(data if writable else memoryview(data).toreadonly())
     known = templates.recall(body, views)
@@ -249,7 +252,7 @@ def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:
         templates.learn(body, views, content)
         return content
     content = pickles.load_exactly(body, views)
-    if type(content) is np.ndarray and len(views) == 1:
+    if len(views) == 1 and is_array(content):
         # What a trusted pickle does beside making an array is not to be left out the next time.
         with contextlib.suppress(SerializerRefused, DecodeError):
             templates.learn(body, views, restricted_loads(body, views))
@@ -327,7 +330,7 @@ def _prepare(value: object) -> object:
     base = portable.plain_base(value)
     if base is not None:
         return _prepare(base)
-    if type(value) is np.ndarray and not value.dtype.hasobject:
+    if is_array(value) and not value.dtype.hasobject:
         return msgspec.msgpack.Ext(_ARRAY, _array_bytes(value))
     tag, payload = portable.to_plain(value)
     return msgspec.msgpack.Ext(_EXTENSION, _encode_msgpack([tag, payload]))
@@ -362,9 +365,6 @@ def _decode_msgpack(data: Data, trusted: bool, _writable: bool) -> object:
 
 _MSGPACK = msgspec.msgpack.Encoder()
 _UNMSGPACK = msgspec.msgpack.Decoder(ext_hook=_extension)
-
-
-# --- bundle ------------------------------------------------------------------------------------------
 
 
 def _encode_bundle(content: object, _allocate: Allocate | None) -> bytes:

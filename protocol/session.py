@@ -1,264 +1,396 @@
-"""Session: requests and replies of one connection between two agents, with all that is constant prepared.
+"""Session: seals and opens the messages of one connection between two agents, at either end of it.
 
-A short cut through `Codec` for the message that is sent tens of thousands of times a second: small,
-PZC01, pickle, GMAC or unsigned, between two ids and epochs that stay the same. It makes the very frames
-that `Codec.encode` makes, and takes the frames that `Codec.open` would take; for everything else it
-answers None, and the codec is asked. Nothing is decoded before the tag held, and what else is to be judged
-before that (`AnsweringSession.verify` tells the time and counter to judge by). Only what a holder of the
-key might have written in another way (an id in capitals, bytes behind a pickle) is not complained about.
+It makes and takes PZC01 requests and replies of every serializer, suite and size. What is the same for all of
+them is worked out once: a small one costs three functions to seal and to open. It knows no clock, no socket.
 
 ::
 
     frame         constant                                     differs
     0 header      of a request; of a reply all but its own id  own id
-    1 serializer  ``pickle``
+    1 serializer                                               name
     2 content                                                  all
     3 message id  epoch                                        time, counter
     4 signature   suite and key id                             tag
 
-The methods are long and flat on purpose: on this path a call of a Python function costs as much as
-a tenth of the whole message.
+States of what is received. A *bound* connection has a binding, which stands behind both agent ids under every
+signature (``/nonce`` over a Unix socket), so nothing said elsewhere holds there::
+
+    connection  end that   judged, in this order, once the signature held           remembered
+    bound       answers    counter above `last`, serializer                        `last`, sealer
+    bound       asks       serializer; who asked compares the id                   sealer
+    not bound   answers    freshness, replay window (as given), serializer         window, sealer
+    not bound   asks       serializer; who asked compares the id                   sealer
+
+Whatever does not hold raises a ProtocolError and leaves the session as it was. Nothing is decoded here.
+
+`seal` and `open` are flat on purpose: here a call of a function costs as much as a tenth of a message.
 """
 
 from __future__ import annotations
 
 import pickle
-import struct
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from hmac import compare_digest, digest
 
-from cryptography.exceptions import InvalidTag
+from . import ids, serializers, signing
+from .buffers import Allocate, Outside
+from .codec import FRESH_MS, Codec, stale, too_large
+from .errors import (
+    FrameError,
+    LocalProtocolError,
+    ReplayedMessage,
+    SignatureError,
+)
+from .frames import (
+    MAX_MSGID,
+    MAX_SERIALIZER,
+    MAX_SIGNATURE,
+    PZC01,
+    Buffer,
+    Kind,
+    as_bytes,
+    format_header,
+    parse_header,
+    text,
+)
+from .ids import HEX, URN, Stamp, is_own_hex, is_own_urn, new_stamp
+from .message import Facts, Message
+from .signing import LARGE, Suite, covered
+from .ways import Party, Way
+from .window import ReplayWindow
 
-from . import serializers
-from .frames import PZC01, Buffer, Kind, format_header
-from .ids import COUNTER_BITS, Stamp
-from .keyring import Key
-from .signing import LARGE, Suite, parties
+ARRAYS = 1
+"""Bit of a request's sequence: its sender reads ``buffers``."""
+REFERENCES = 2
+"""Bit of a request's sequence: its sender reads references, and notes before a reply."""
 
-_SERIALIZER = b"pickle"
-_MSGID_SIZE = 45
 _OWN_SIZE = 32
-_TAG_END = 17
-_GMAC = bytes((Suite.AES256_GMAC,))
+_NAME, _ID, _PROOF = MAX_SERIALIZER, MAX_MSGID, MAX_SIGNATURE
 _LOW = (1 << 30) - 1
-# Where the three parts of a nonce are in an id of 128 bits, once it was moved right by 32, 28 and 26 bits.
-_NONCE_MS, _NONCE_HIGH, _NONCE_LOW = 0xFFFF_FFFF_FFFF << 48, 0xFFF << 36, _LOW << 6
-_pack_sizes = struct.Struct(">III").pack
+_NONE, _HMAC, _GCM = Suite.NONE, Suite.HMAC_SHA256, Suite.AES256_GCM
+_PROTOCOL = pickle.HIGHEST_PROTOCOL
+
+Terms = tuple[bytes, bytes, bytes, tuple[bytes, bytes, int], tuple[bytes, bytes, int]]
+"""HMAC key, key id, serializer; of this end and of the peer: header, address and epoch."""
 
 
-class Party(NamedTuple):
-    """One end of the connection.
+class Session:
+    """One end of one connection.
 
-    Attributes:
-        agent_id: its id.
-        address: what is addressed to it, under the signatures of this connection.
-        key: with which it signs; None without keys.
-        epoch: of its messages.
-    """
-
-    agent_id: str
-    address: str
-    key: Key | None
-    epoch: int
-
-
-class _Way:
-    """What is constant in one direction: of the bytes under the tag, and of frame 4."""
-
-    __slots__ = ("aead", "before", "behind", "key_id", "loads", "receiver")
-
-    def __init__(self, kind: Kind, sender: Party, receiver: Party, header: bytes) -> None:
-        self.receiver = b"\0" + receiver.address.encode()
-        self.before = self.behind = self.key_id = b""
-        self.aead = None
-        self.loads: Callable[[Buffer], Any] = partial(serializers.decode, "pickle", trusted=False)
-        if sender.key is not None:
-            if sender.key.trusted:
-                self.loads = pickle.loads
-            size = len(header) + (_OWN_SIZE + 1 if kind is Kind.REPLY else 0)
-            start, names = parties(kind, Suite.AES256_GMAC, sender.key.key_id, receiver.address)
-            self.before = start + _pack_sizes(size, len(_SERIALIZER), _MSGID_SIZE)
-            self.behind = names + (b"" if kind is Kind.REPLY else header + _SERIALIZER)
-            self.aead = sender.key.aead("aes256-gmac", sender.agent_id, sender.epoch)
-            self.key_id = sender.key.key_id.encode()
-
-
-def _stamp(own: int) -> Stamp:
-    """The stamp in an id, which nobody has proved: it has only one right form."""
-    return Stamp(own >> 80, (own >> 64 & 0xFFF) << 30 | own >> 32 & _LOW, own & 0xFFFFFFFF)
-
-
-def _reply_header(sender: Party) -> bytes:
-    """The header of a reply up to its own id."""
-    return format_header(PZC01, sender.agent_id, "", 0)[:-2]
-
-
-class AskingSession:
-    """The end that asks.
+    Safe from any thread. The counters of requests on a bound connection must arrive in their order: whoever
+    shares such a session between threads takes a counter, seals and sends under one lock.
 
     Args:
+        codec: what is accepted here, and preferred.
         own: this end.
         peer: the other one.
-        sequence: of the requests.
-        arrays: the other end reads ``buffers``.
-        count: the next counter of this end's epoch.
+        asks: True at the end that makes the requests.
+        binding: stands behind both agent ids under the signatures; empty when the connection proves nothing.
+        suite: of what is sealed, as the peer announced it; default HMAC-SHA256. The codec's own goes first.
+        serializer: of requests; default the codec's.
+        abilities: bits that tell in each request what this end can read, such as `ARRAYS`.
+        arrays: the answering end reads ``buffers``; what the asking end reads stands in its requests.
+        allocate: gives memory for large contents, see `Codec.encode`.
+        proves: tells whether the connection itself proves a content, see `Codec.encode`.
+
+    Attributes:
+        facts: of all messages that are received.
+        last: counter of the last request on a bound connection, -1 before the first.
+        serializer: of requests.
+        suite: code of that in which this end seals.
+        arrays: the peer of the end that asks reads ``buffers``.
     """
 
     def __init__(
-        self, own: Party, peer: Party, sequence: int, arrays: bool, count: Callable[[], int]
+        self,
+        codec: Codec,
+        own: Party,
+        peer: Party,
+        *,
+        asks: bool,
+        binding: str = "",
+        suite: Suite | None = None,
+        serializer: str | None = None,
+        abilities: int = 0,
+        arrays: bool = False,
+        allocate: Allocate | None = None,
+        proves: Callable[[Buffer], bool] | None = None,
     ) -> None:
-        self._header = format_header(PZC01, own.agent_id, "", sequence)
-        start = _reply_header(peer)
-        self._out = _Way(Kind.REQUEST, own, peer, self._header)
-        self._in = _Way(Kind.REPLY, peer, own, start)
-        self._encode = serializers.encode_small if arrays else serializers.encode_pickle
-        self._count = count
-        self._prefix_of = (-1, -1)
-        self._prefix = b""
-        self._epoch = b"%08x" % own.epoch
-        self._start, self._size = start, len(start) + _OWN_SIZE + 1
-        self._own = slice(len(start), len(start) + _OWN_SIZE)
-        self._peer_epoch = peer.epoch
+        asker = own if asks else peer
+        answerer = peer if asks else own
+        self.codec, self.own, self.peer, self.asks, self.binding = codec, own, peer, asks, binding
+        trusted = peer.key is not None and peer.key.trusted
+        kind = Kind.REPLY if asks else Kind.REQUEST
+        self.facts = Facts.of(PZC01, kind, peer.agent_id, "", peer.key, trusted=trusted)
+        self.last = -1
+        self._sequence = abilities
+        self._header = format_header(PZC01, asker.agent_id, "", abilities)
+        self._start = start = format_header(PZC01, answerer.agent_id, "", 0)[:-2]
+        self._own, self._size = slice(len(start), len(start) + _OWN_SIZE), len(start) + _OWN_SIZE + 1
+        self.serializer = serializer or codec.serializer
+        self.arrays, self._allocate, self._proves = arrays, allocate, proves
+        self._forced, self._names = codec.suite if own.key else None, dict[bytes, str]()
+        self._out = self._way_out(suite or _HMAC)
+        self._in = self._way_in(codec.suite or suite or _HMAC, peer.epoch)
+        self.suite = self._out.suite
 
-    def ask(self, content: object, ms: int) -> list[Buffer] | None:
-        """Frames of a request; None when it is not to be made here.
+    @classmethod
+    def answering(
+        cls,
+        codec: Codec,
+        agent_id: str,
+        epoch: int,
+        request: Message,
+        *,
+        binding: str = "",
+        allocate: Allocate | None = None,
+        proves: Callable[[Buffer], bool] | None = None,
+    ) -> Session:
+        """The end that answers; it knows its peer by a first request, which `Codec.open` has verified.
 
         Args:
-            content: of the request.
+            codec: as for the class.
+            agent_id: of this end.
+            epoch: of this end.
+            request: the first one; its counter is the `last`.
+            binding: as for the class.
+            allocate: as for the class.
+            proves: as for the class.
+        """
+        signer, stamp = request.signer, request.stamp
+        if request.kind is not Kind.REQUEST or stamp is None:
+            raise LocalProtocolError("a session begins with a PZC01 request")
+        session = cls(
+            codec, Party(agent_id, epoch, signer), Party(request.sender, stamp.epoch, signer),
+            asks=False, binding=binding, suite=Suite(request.suite) if request.suite else None,
+            abilities=request.sequence, allocate=allocate, proves=proves,
+        )  # fmt: skip
+        session.last = stamp.counter
+        return session
+
+    def seal(
+        self,
+        content: object,
+        ms: int,
+        counter: int,
+        *,
+        answers: Message | None = None,
+        serializer: str | None = None,
+        packed: tuple[str, Buffer] | None = None,
+    ) -> list[Buffer]:
+        """Five frames: a request, whose id is frame 3, or a reply.
+
+        Args:
+            content: anything that the serializer can express.
             ms: Unix time in milliseconds.
+            counter: the next one of this end's epoch.
+            answers: the request that is answered, in its suite; exactly at the end that answers.
+            serializer: default that of the session, or of the request that is answered.
+            packed: serializer and bytes of a content that was expressed before, instead of ``content``.
 
         Raises:
-            SerializeError: when the content cannot be expressed.
+            SerializeError: when the serializer cannot express the content.
+            LocalProtocolError: when the wire cannot carry it.
         """
-        body = self._encode(content)
-        if body is None or len(body) > LARGE:
-            return None
-        counter = self._count()
+        if answers is None:
+            name, arrays, way = serializer or self.serializer, self.arrays, self._out
+        else:
+            name, arrays, way = serializer or answers.serializer, answers.sequence & ARRAYS, self._out
+            if way.suite != (self._forced or answers.suite):
+                way = self._way_out(Suite(answers.suite))
+        if packed is not None:
+            name, body = packed
+        elif name == "pickle":
+            outside = Outside() if arrays else None
+            try:
+                body = pickle.dumps(content, _PROTOCOL, buffer_callback=outside)
+                if outside:
+                    name = "buffers"
+                    body = outside.beside(body, self._allocate if way.suite != _GCM else None)
+            except Exception as error:
+                raise serializers.inexpressible("pickle", error) from error
+        else:
+            body = serializers.encode(name, content, self._allocate if way.suite != _GCM else None)
+        size, limit = len(body), self.codec.max_content
+        if size > limit or ms >> 48:
+            raise too_large(size, limit) if size > limit else ids.no_time(ms)
+        stamp = new_stamp(Stamp, (ms, counter, way.epoch))
+        frame_1 = name.encode()
         high, low = counter >> 30, counter & _LOW
-        if self._prefix_of != (ms, high):
-            self._prefix_of = (ms, high)
-            self._prefix = b"urn:uuid:%08x-%04x-8%03x-" % (ms >> 16, ms & 0xFFFF, high)
-        msgid = b"%b%04x-%04x%b" % (self._prefix, 0x8000 | low >> 16, low & 0xFFFF, self._epoch)
-        way = self._out
-        if way.aead is None:
-            return [self._header, _SERIALIZER, body, msgid, way.receiver]
-        nonce = ((ms << COUNTER_BITS | counter) << 6).to_bytes(12, "big")
-        whole = b"".join((way.before, len(body).to_bytes(8, "big"), way.behind, msgid, body))
-        tag = way.aead.encrypt(nonce, b"", whole)
-        return [self._header, _SERIALIZER, body, msgid, _GMAC + tag + way.key_id]
+        if answers is None:
+            header = self._header
+            msgid = URN % (ms >> 16, ms & 0xFFFF, high, 0x8000 | low >> 16, low & 0xFFFF, way.epoch)
+        else:
+            msgid = answers.msgid.encode()
+            header = self._start + HEX % (ms, high, 0x80000000 | low, way.epoch) + b"+"
+        if size > LARGE and self._proves is not None and self._proves(body):
+            tag, _ = way.sealer.seal(stamp, header, frame_1, msgid, signing.Reference(size))
+        elif way.hmac_key is not None and size <= LARGE:
+            tag = digest(way.hmac_key, covered(way.parties, header, frame_1, msgid, size, body), "sha256")
+        else:
+            tag, body = way.sealer.seal(stamp, header, frame_1, msgid, body)
+        return [header, frame_1, body, msgid, way.head + tag + way.tail]
 
-    def answer(self, frames: list[Buffer], msgid: Buffer) -> tuple[Any] | None:
-        """Content of the reply to ``msgid``; None when it is not to be read here."""
-        header, serializer, body, echoed, tag = frames
-        if echoed != msgid or serializer != _SERIALIZER or len(body) > LARGE or len(header) != self._size:
-            return None
-        if type(header) is not bytes:
-            return None
-        try:
-            own = int(header[self._own], 16)
-        except ValueError:
-            return None
-        if own & 0xFFFFFFFF != self._peer_epoch or not header.startswith(self._start):
-            return None
-        way = self._in
-        if way.aead is None:
-            if tag != way.receiver or header != b"%b%b+" % (self._start, _stamp(own).hex().encode()):
-                return None
-            return (way.loads(body),)
-        if tag[:1] != _GMAC or tag[_TAG_END:] != way.key_id:
-            return None
-        nonce = (own >> 32 & _NONCE_MS | own >> 28 & _NONCE_HIGH | own >> 26 & _NONCE_LOW).to_bytes(12, "big")
-        size = len(body).to_bytes(8, "big")
-        whole = b"".join((way.before, size, way.behind, header, _SERIALIZER, echoed, body))
-        try:
-            way.aead.decrypt(nonce, tag[1:_TAG_END], whole)
-        except InvalidTag:
-            return None
-        return (way.loads(body),)
-
-
-class AnsweringSession:
-    """The end that answers.
-
-    Args:
-        own: this end.
-        peer: the other one, as its first request proved it.
-        header: of its requests.
-        arrays: the other end reads ``buffers``.
-        count: the next counter of this end's epoch.
-    """
-
-    def __init__(
-        self, own: Party, peer: Party, header: bytes, arrays: bool, count: Callable[[], int]
-    ) -> None:
-        self._header = header
-        self._start = _reply_header(own)
-        self._in = _Way(Kind.REQUEST, peer, own, header)
-        self._out = _Way(Kind.REPLY, own, peer, self._start)
-        self._encode = serializers.encode_small if arrays else serializers.encode_pickle
-        self._count = count
-        self._epoch = own.epoch
-        self._peer_epoch = peer.epoch
-
-    def verify(self, frames: list[Buffer]) -> tuple[int, int] | None:
-        """Time in milliseconds and counter of a request; None when it is not to be taken here."""
-        header, serializer, body, msgid, tag = frames
-        if header != self._header or serializer != _SERIALIZER or len(body) > LARGE:
-            return None
-        if type(msgid) is not bytes or len(msgid) != _MSGID_SIZE or not msgid.startswith(b"urn:uuid:"):
-            return None
-        try:
-            own = int(msgid[9:].replace(b"-", b""), 16)
-        except ValueError:
-            return None
-        if own & 0xFFFFFFFF != self._peer_epoch or own >> 128:
-            return None
-        ms, counter = own >> 80, (own >> 64 & 0xFFF) << 30 | own >> 32 & _LOW
-        way = self._in
-        if way.aead is None:
-            ours = tag == way.receiver and _stamp(own).urn().encode() == msgid
-            return (ms, counter) if ours else None
-        if tag[:1] != _GMAC or tag[_TAG_END:] != way.key_id:
-            return None
-        nonce = ((ms << COUNTER_BITS | counter) << 6).to_bytes(12, "big")
-        whole = b"".join((way.before, len(body).to_bytes(8, "big"), way.behind, msgid, body))
-        try:
-            way.aead.decrypt(nonce, tag[1:_TAG_END], whole)
-        except InvalidTag:
-            return None
-        return ms, counter
-
-    def decode(self, body: Buffer) -> Any:
-        """Content of a verified request.
-
-        Raises:
-            Exception: whatever there is about a body that is no pickle.
-        """
-        return self._in.loads(body)
-
-    def reply(self, content: object, msgid: Buffer, ms: int) -> list[Buffer] | None:
-        """Frames of the reply to ``msgid``; None when it is not to be made here.
+    def open(
+        self,
+        frames: Sequence[Buffer],
+        *,
+        proved: bool = False,
+        now_ms: int | None = None,
+        offset_ms: int = 0,
+        window: ReplayWindow | None = None,
+    ) -> Message:
+        """Verify five frames.
 
         Args:
-            content: of the reply.
-            msgid: of the request.
-            ms: Unix time in milliseconds.
+            frames: as received.
+            proved: the content came by a way that only its sender can write to.
+            now_ms: Unix time in milliseconds, to judge a request on a connection that is not bound.
+            offset_ms: the sender's clock minus this clock.
+            window: replay memory for the same.
 
         Raises:
-            SerializeError: when the content cannot be expressed.
+            FrameError, VersionError, SignatureError, StaleMessage, ReplayedMessage, SerializerRefused: in
+                this order of checks.
         """
-        body = self._encode(content)
-        if body is None or len(body) > LARGE:
+        limit, sequence = self.codec.max_content, 0
+        header, name, body, msgid, proof = frames if len(frames) == 5 else as_bytes(frames, limit)
+        size = len(body)
+        if not (
+            type(header) is bytes and type(name) is bytes and type(msgid) is bytes and type(proof) is bytes
+        ) or (size > limit or len(name) > _NAME or len(msgid) > _ID or len(proof) > _PROOF):
+            header, name, body, msgid, proof = as_bytes(frames, limit)
+        if self.asks:
+            own = header[self._own]
+            if len(header) != self._size or not header.startswith(self._start) or is_own_hex(own) is None:
+                raise self._other(header)
+        else:
+            sequence = self._sequence if header == self._header else self._abilities(header)
+            if is_own_urn(msgid) is None:
+                raise FrameError(f"message id {msgid[:60]!r} is not a canonical urn:uuid: of this protocol")
+            own = msgid[9:].replace(b"-", b"")
+        number = int(own, 16)
+        stamp = new_stamp(
+            Stamp, (number >> 80, (number >> 64 & 0xFFF) << 30 | number >> 32 & _LOW, number & 0xFFFFFFFF)
+        )
+        way = self._in
+        if proof[:1] != way.head or proof[way.tag_end :] != way.tail or stamp.epoch != way.epoch:
+            way = self._meet(proof, stamp.epoch)
+        if proved:
+            way.sealer.open(stamp, header, name, msgid, signing.Reference(size), proof[1 : way.tag_end])
+        elif way.hmac_key is not None and size <= LARGE:
+            whole = covered(way.parties, header, name, msgid, size, body)
+            if not compare_digest(digest(way.hmac_key, whole, "sha256"), proof[1 : way.tag_end]):
+                raise SignatureError("the signature does not match")
+        else:
+            body = way.sealer.open(stamp, header, name, msgid, body, proof[1 : way.tag_end])
+        if not self.asks:
+            if self.binding:
+                if stamp.counter <= self.last:
+                    raise ReplayedMessage(f"message {stamp.counter} came after message {self.last}")
+                self.last = stamp.counter
+            elif self.peer.key is not None:
+                self._judge(stamp, now_ms, offset_ms, window)
+        self._in = way
+        message = object.__new__(Message)
+        message.facts, message.msgid, message.stamp = self.facts, str(msgid, "utf-8", "replace"), stamp
+        message.serializer = self._names.get(name) or self._name(name)
+        message.content, message.suite, message.sequence, message.key = body, way.suite, sequence, ""
+        return message
+
+    def terms(self) -> Terms | None:
+        """What somebody else needs to make and judge the plain messages of a bound connection.
+
+        Returns:
+            None when there are none: another suite than HMAC is used, two keys, or a serializer of no name.
+        """
+        key = self.own.key
+        same = key is self.peer.key and self.suite == (_HMAC if key else _NONE)
+        if not (same and self.binding and self.codec.opens(self.serializer)):
             return None
-        counter = self._count()
-        own = ms << 16 | 0x8000 | counter >> 30, 0x80000000 | counter & _LOW, self._epoch
-        header = b"%b%016x%08x%08x+" % (self._start, *own)
-        way = self._out
-        if way.aead is None:
-            return [header, _SERIALIZER, body, msgid, way.receiver]
-        nonce = ((ms << COUNTER_BITS | counter) << 6).to_bytes(12, "big")
-        size = len(body).to_bytes(8, "big")
-        whole = b"".join((way.before, size, way.behind, header, _SERIALIZER, msgid, body))
-        tag = way.aead.encrypt(nonce, b"", whole)
-        return [header, _SERIALIZER, body, msgid, _GMAC + tag + way.key_id]
+        if key is not None and _HMAC not in self.codec.accept_suites:
+            return None
+        headers = (self._header, self._start) if self.asks else (self._start, self._header)
+        own, peer = (
+            (header, (party.agent_id + self.binding).encode(), party.epoch)
+            for header, party in zip(headers, (self.own, self.peer), strict=True)
+        )
+        secret, key_id = (key.hmac_key, key.key_id.encode()) if key else (b"", b"")
+        return secret, key_id, self.serializer.encode(), own, peer
+
+    def taken(self, body: bytes, msgid: str, ms: int, counter: int) -> Message:
+        """What `open` would have made of a plain message, which somebody else has verified by `terms`.
+
+        Args:
+            body: frame 2.
+            msgid: text of frame 3.
+            ms: the sender's time.
+            counter: the sender's; of a request it becomes the `last`.
+        """
+        if not self.asks:
+            self.last = counter
+        stamp = new_stamp(Stamp, (ms, counter, self.peer.epoch))
+        message = object.__new__(Message)
+        message.facts, message.msgid, message.stamp = self.facts, msgid, stamp
+        message.serializer, message.content, message.suite = self.serializer, body, self.suite
+        message.sequence, message.key = 0 if self.asks else self._sequence, ""
+        return message
+
+    def _judge(self, stamp: Stamp, now_ms: int | None, offset_ms: int, window: ReplayWindow | None) -> None:
+        if now_ms is not None and not -FRESH_MS <= now_ms + offset_ms - stamp.ms <= FRESH_MS:
+            raise stale(now_ms + offset_ms - stamp.ms)
+        if window is not None:
+            window.admit(self.facts.identity.key_id, self.peer.agent_id, stamp)
+
+    def _abilities(self, header: bytes) -> int:
+        """The sequence of a request that tells other abilities than the first one."""
+        found = parse_header(header)
+        if found.kind is not Kind.REQUEST or found.sender != self.peer.agent_id or found.key:
+            raise self._other(header)
+        return found.sequence
+
+    def _other(self, header: bytes) -> FrameError:
+        found = parse_header(header)  # tells what is wrong with one that is none
+        if found.kind is not self.facts.kind:
+            return FrameError(f"expected a {self.facts.kind.name.lower()}, received another kind")
+        return FrameError(f"a message of {found.sender[:60]!r} on a connection to {self.peer.agent_id}")
+
+    def _meet(self, proof: bytes, epoch: int) -> Way:
+        """The way of a message of another suite or epoch than the one before."""
+        signature, key = signing.split(proof), self.peer.key
+        if key is None:
+            if signature.suite is not _NONE:
+                raise SignatureError(
+                    "the message is signed and this agent has no key: set PZC_KEY to the peer's"
+                )
+        elif signature.suite is _NONE:
+            raise SignatureError("the message is not signed and this agent requires a signature")
+        elif signature.rest != key.key_id:
+            raise SignatureError(f"signed with the key {signature.rest[:16]!r}, expected {key.key_id}")
+        elif signature.suite not in self.codec.accept_suites:
+            raise SignatureError(f"suite {signature.suite.name} is not accepted here")
+        way = self._way_in(signature.suite, epoch)
+        if proof[way.tag_end :] != way.tail:
+            raise SignatureError("the message is addressed to another agent")
+        return way
+
+    def _way_in(self, suite: Suite, epoch: int) -> Way:
+        signed = suite if self.peer.key else _NONE
+        return Way(self.facts.kind, signed, self.peer, self.own.agent_id + self.binding, epoch)
+
+    def _way_out(self, suite: Suite) -> Way:
+        kind, signed = (
+            Kind.REQUEST if self.asks else Kind.REPLY,
+            (self._forced or suite) if self.own.key else _NONE,
+        )
+        way = Way(kind, signed, self.own, self.peer.agent_id + self.binding, self.own.epoch)
+        self._out = way
+        return way
+
+    def _name(self, frame: bytes) -> str:
+        """The name of a serializer that is accepted, which is remembered."""
+        name = text("serializer", frame)
+        if not self.codec.opens(name):
+            raise self.codec.refused(name)
+        self._names[frame] = name
+        return name

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, cast
 
-import numpy as np
+from .lazily import numpy_kind
 
 _ITEMS = 8
 _LEVELS = 4
 _LARGE_BITS = 1024
 _TOLD = (
     type(None), bool, float, complex, range, dt.date, dt.time, dt.timedelta, dt.tzinfo, decimal.Decimal,
-    fractions.Fraction, pathlib.PurePath, uuid.UUID, np.generic,
+    fractions.Fraction, pathlib.PurePath, uuid.UUID,
 )  # fmt: skip
 """Types whose ``repr`` is short or cheap, whatever the value is."""
 
@@ -61,11 +61,13 @@ def _short(value: Any, most: int, levels: int) -> str:
         return int.__repr__(value) if bits <= _LARGE_BITS else f"<int of {bits} bits>"
     if isinstance(value, _TOLD):
         return repr(cast(object, value))
+    kind = numpy_kind(cast("type[object]", type(value)))
+    if kind == "ndarray":
+        return f"<array {value.dtype.str} {value.shape}>"
+    if kind == "generic":
+        return repr(value)
     if isinstance(value, type):
         return f"<class {value.__name__}>"
-    if isinstance(value, np.ndarray):
-        array = cast("np.ndarray[Any, np.dtype[Any]]", value)
-        return f"<array {array.dtype.str} {array.shape}>"
     if not levels:
         return "..."
     return _inside(value, most // 2 + 1, levels - 1)

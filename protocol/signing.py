@@ -61,7 +61,9 @@ class Suite(enum.IntEnum):
 
 SUITES = {"hmac-sha256": Suite.HMAC_SHA256, "aes256-gmac": Suite.AES256_GMAC, "aes256-gcm": Suite.AES256_GCM}
 _BY_CODE = tuple(Suite)
-_TAG_SIZE = (0, 32, 16, 16)
+TAG_SIZE = (0, 32, 16, 16)
+"""Bytes of a tag, by suite."""
+
 _PURPOSE = {Suite.AES256_GMAC: "aes256-gmac", Suite.AES256_GCM: "aes256-gcm"}
 
 
@@ -83,7 +85,7 @@ def split(frame: Buffer) -> Signature:
     if not raw or raw[0] >= len(_BY_CODE):
         raise SignatureError(f"unknown signature suite {raw[:1]!r}")
     code = raw[0]
-    end = 1 + _TAG_SIZE[code]
+    end = 1 + TAG_SIZE[code]
     if len(raw) < end:
         raise SignatureError(f"signature frame of {len(raw)} bytes is too short for {_BY_CODE[code].name}")
     try:

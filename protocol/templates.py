@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import pickletools
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from . import limits
-from .arrays import Array
+from .lazily import Lazily, is_array
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .arrays import Array
+else:
+    np = Lazily("numpy")
 
 _LONGEST = 256
 _KINDS = "biufc"  # those whose bytes can be anything
@@ -52,7 +57,7 @@ def recall(pickled: memoryview, views: Sequence[memoryview]) -> Array | None:
 
 def learn(pickled: memoryview, views: Sequence[memoryview], made: object) -> None:
     """Remember what the restricted unpickler made of a pickle, when it is an array over its only buffer."""
-    if len(views) != 1 or len(pickled) > _LONGEST or type(made) is not np.ndarray:
+    if len(views) != 1 or len(pickled) > _LONGEST or not is_array(made):
         return
     array, view = made, views[0]
     dtype, flags = array.dtype, array.flags

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Any, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, cast
 
 from . import arrays
 from .errors import DecodeError, SerializerRefused
+from .lazily import Lazily
 from .unpickle_base import Args, Draft, Meter, is_dict, is_tuple
 
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Lazily("numpy")
+
 _ALIGNED_STRUCT = 0x80
-_SCALARS = (bool, int, float, complex, str, bytes, np.generic, dt.date, dt.timedelta, type(None))
+_SCALARS = (bool, int, float, complex, str, bytes, dt.date, dt.timedelta, type(None))
 
 
 def dtype(_meter: Meter, args: Args) -> object:
@@ -144,7 +148,7 @@ def _check_item(dtype: arrays.DType, item: object) -> None:
     elif dtype.subdtype is not None:
         if type(item) is not np.ndarray or item.dtype.hasobject or item.shape != dtype.shape:
             raise DecodeError("a subarray in a record must be an array of its shape, without objects")
-    elif dtype.kind != "O" and not isinstance(item, _SCALARS):
+    elif dtype.kind != "O" and not isinstance(item, (*_SCALARS, np.generic)):
         raise DecodeError(f"a {type(item).__name__} does not fit into a field of a record")
 
 

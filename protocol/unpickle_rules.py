@@ -15,13 +15,18 @@ import pathlib
 import re
 import uuid
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar, cast
-
-import numpy as np
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from . import exceptions, limits, unpickle_numpy
 from .errors import ConfigError, DecodeError, SerializerRefused
+from .lazily import Lazily, is_array
 from .unpickle_base import Args, Draft, Meter, Name, Rule, expect
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Lazily("numpy")
 
 C = TypeVar("C", bound=type)
 
@@ -69,9 +74,11 @@ def find(module: str, name: str) -> object:
     """
     module = _OLD_MODULES.get(module, module)
     name = _OLD_NAMES.get((module, name), name)
+    if module.partition(".")[0] == "numpy":
+        _allow_numpy()
     found = _ALLOWED.get((module, name)) or REGISTERED.get((module, name))
     if found is None:
-        found = exceptions.REBUILT.get(f"{module}.{name}")
+        found = exceptions.REBUILT.get(f"{module}.{name}") or _loaded_enum(f"{module}.{name}")
     if found is None:
         raise SerializerRefused(
             f"an unsigned pickle may not contain {module[:80]}.{name[:80]}; "
@@ -80,7 +87,27 @@ def find(module: str, name: str) -> object:
     return found
 
 
+def _loaded_enum(name: str) -> object:
+    cls = exceptions.loaded(name)
+    if cls is None or not issubclass(cls, enum.Enum):
+        return None
+    return Name(name, partial(_member, cls))
+
+
+def _member(cls: type[enum.Enum], _meter: Meter, args: Args) -> object:
+    """A member by its value; the class itself is not called, because that may run what its author wrote."""
+    members = [each for each in cls.__members__.values() if len(args) == 1 and _equal(each.value, args[0])]
+    if not members:
+        raise DecodeError(f"{cls.__name__} has no such member")
+    return members[0]
+
+
+def _equal(one: object, other: object) -> bool:
+    return type(one) is type(other) and type(one) in _COMPARED and one == other
+
+
 _NONE = type(None)
+_COMPARED = (bool, int, float, str, bytes, tuple)
 _PATHS = (pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath)
 _TIMES = (dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone)
 
@@ -252,7 +279,7 @@ def is_registered(value: object) -> bool:
 
 def is_leaf(value: object) -> bool:
     """Return whether a value that a rule has built holds no other objects of the pickle."""
-    if type(value) is np.ndarray:
+    if is_array(value):
         return not value.dtype.hasobject
     return type(value) in _LEAVES
 
@@ -297,16 +324,15 @@ RULES: dict[type, Rule] = {
     fractions.Fraction: _fraction,
     **{kind: _path(kind) for kind in _PATHS},
     **{kind: _datetime(kind) for kind in _TIMES},
-    np.dtype: unpickle_numpy.dtype,
 }
 """Classes that an unsigned pickle may call."""
 
-_LEAVES = frozenset({
+_LEAVES: set[type] = {
     bytes, bytearray, complex, range, slice, decimal.Decimal, fractions.Fraction, *_PATHS, *_TIMES, uuid.UUID,
-    Draft, np.dtype, *np.sctypeDict.values(),
-})  # fmt: skip
+    Draft,
+}  # fmt: skip
 
-_MENTIONED = (object, bool, int, float, str, tuple, np.ndarray, uuid.UUID, *set(np.sctypeDict.values()))
+_MENTIONED = (object, bool, int, float, str, tuple, uuid.UUID)
 _ALLOWED: dict[tuple[str, str], object] = {
     **{(cls.__module__, cls.__qualname__): cls for cls in (*RULES, *_MENTIONED)},
     **{
@@ -315,9 +341,21 @@ _ALLOWED: dict[tuple[str, str], object] = {
             ("_codecs", "encode", _encode),
             ("copyreg", "_reconstructor", _reconstructor),
             ("builtins", "getattr", _getattr),
-            ("numpy._core.multiarray", "_reconstruct", unpickle_numpy.reconstruct),
-            ("numpy._core.multiarray", "scalar", unpickle_numpy.scalar),
-            ("numpy._core.numeric", "_frombuffer", unpickle_numpy.from_buffer),
         )
     },
 }
+
+
+@cache
+def _allow_numpy() -> None:
+    """Add numpy's part to the tables above, before the first pickle that names something of it is read."""
+    scalars = {np.dtype, *np.sctypeDict.values()}
+    RULES[np.dtype] = unpickle_numpy.dtype
+    _LEAVES.update(scalars)
+    _ALLOWED.update({(cls.__module__, cls.__qualname__): cls for cls in (np.ndarray, *scalars)})
+    for module, name, rule in (
+        ("numpy._core.multiarray", "_reconstruct", unpickle_numpy.reconstruct),
+        ("numpy._core.multiarray", "scalar", unpickle_numpy.scalar),
+        ("numpy._core.numeric", "_frombuffer", unpickle_numpy.from_buffer),
+    ):
+        _ALLOWED[module, name] = Name(f"{module}.{name}", rule)

@@ -34,9 +34,8 @@ import weakref
 from collections.abc import Callable, Collection
 from typing import Any, Generic, cast
 
-import numpy as np
-
 from .exceptions import qualified
+from .lazily import numpy_kind
 from .unpickle_rules import is_registered
 
 LIBRARIES: dict[str, frozenset[str]] = {
@@ -60,7 +59,7 @@ _ATOMS: tuple[type, ...] = (
     bytearray, memoryview, array.array, range, slice, re.Pattern, dt.date, dt.time, dt.timedelta, dt.tzinfo,
     decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath, enum.Enum, BaseException,
     ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, ipaddress.IPv6Network,
-    ipaddress.IPv4Interface, ipaddress.IPv6Interface, np.generic, np.dtype,
+    ipaddress.IPv4Interface, ipaddress.IPv6Interface,
 )  # fmt: skip
 _PAIRS = (dict, collections.ChainMap, types.MappingProxyType)
 _ITEMS = (list, tuple, set, frozenset, collections.deque)
@@ -70,8 +69,8 @@ _INERT = {
 
 PLAIN: frozenset[type] = frozenset({
     types.NoneType, bool, int, float, complex, str, bytes, bytearray, dt.date, dt.datetime, dt.time,
-    dt.timedelta, dt.timezone, decimal.Decimal, uuid.UUID, *set(np.sctypeDict.values()),
-}) - {np.object_}  # fmt: skip
+    dt.timedelta, dt.timezone, decimal.Decimal, uuid.UUID,
+})  # fmt: skip
 """Types whose instances are values at first sight."""
 
 _BEHAVIOUR = frozenset({
@@ -104,7 +103,7 @@ def _fields(value: Any) -> Collection[object]:
     return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
 
 
-_COMMON: dict[type, Parts] = {list: _itself, tuple: _itself, dict: _keys_and_values, np.ndarray: _objects}
+_COMMON: dict[type, Parts] = {list: _itself, tuple: _itself, dict: _keys_and_values}
 
 
 TRAVELLING: set[type] = set()
@@ -138,16 +137,22 @@ def first_reference(value: object) -> object:
     return None
 
 
+def is_class_of_values(cls: type) -> bool:
+    """True when the instances of a class go by value, as far as what is in them does."""
+    return cls in PLAIN or cls in _COMMON or cls in _known or _classify(cls) is not None
+
+
 def _classify(cls: type[object]) -> Parts | None:
     """What is in an instance of a class, or None when it is no value."""
     if is_registered(cls) or not TRAVELLING.isdisjoint(cls.__mro__):
         return _nothing
     parts: Parts | None = None
     bases = set(cls.__mro__)
-    if issubclass(cls, _ATOMS) or _is_of_library(cls):
-        parts = _nothing
-    elif issubclass(cls, np.ndarray):
+    kind = numpy_kind(cls)
+    if kind == "ndarray":
         parts = _objects
+    elif kind or issubclass(cls, _ATOMS) or _is_of_library(cls):
+        parts = _nothing
     elif dataclasses.is_dataclass(cls):
         frozen = cast(Any, cls).__dataclass_params__.frozen
         parts = _fields if frozen or not _behaves(cls) else None

@@ -10,12 +10,16 @@ import collections
 import decimal
 import gc
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, cast
 
 from . import limits
 from .errors import DecodeError
+from .lazily import Lazily, is_array, numpy_kind
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Lazily("numpy")
 
 ATOMS = frozenset({type(None), bool, int, float, str, bytes})
 """Types that hold nothing else."""
@@ -56,7 +60,7 @@ class _Walk:
         node = self.nodes[id(value)] = _Node(value, len(self.nodes))
         for part in _parts(value):
             kind = type(part)
-            if kind in _CONTAINERS or id(part) in self.made or (kind is np.ndarray and _holds(part)):
+            if kind in _CONTAINERS or id(part) in self.made or (is_array(part) and _holds(part)):
                 node.parts.append(part)
             else:
                 node.own += _weight(part)
@@ -143,7 +147,7 @@ def unlink(made: Iterable[Any]) -> None:
     """
     for each in made:
         kind = cast("type[object]", type(each))
-        if kind is np.ndarray:
+        if is_array(each):
             each[...] = np.zeros((), each.dtype)
         elif kind in _CONTAINERS and kind not in (tuple, frozenset):
             each.clear()
@@ -181,7 +185,7 @@ def _parts(value: Any) -> Iterable[object]:
         return [*value, *value.values()]
     if kind in _CONTAINERS:
         return cast("Iterable[object]", value)
-    if kind is np.ndarray:
+    if is_array(value):
         return value.reshape(-1).tolist()
     found: list[object] = [each for each in gc.get_referents(value) if not isinstance(each, type)]
     return found
@@ -201,6 +205,6 @@ def _weight(value: Any) -> int:
         return 1 + (value.bit_length() >> 3 if value.bit_length() > 64 else 0)
     if isinstance(value, decimal.Decimal):
         return _OBJECT + value.__sizeof__()
-    if isinstance(value, (np.ndarray, memoryview, np.dtype)):
+    if isinstance(value, memoryview) or numpy_kind(cast("type[object]", type(value))) in ("ndarray", "dtype"):
         return _ARRAY + (getattr(cast(Any, value), "nbytes", 0) >> 4)
     return _OBJECT

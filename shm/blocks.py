@@ -13,8 +13,14 @@ import fcntl
 import mmap
 import os
 import sys
+from typing import TYPE_CHECKING
 
-import numpy as np
+from ..protocol.lazily import Lazily
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Lazily("numpy")
 
 _SEAL_FUTURE_WRITE = 0x10  # Python names it from 3.13 on
 _LINUX = sys.platform == "linux"

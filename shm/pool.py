@@ -28,14 +28,18 @@ import threading
 import weakref
 from collections import deque
 from functools import partial
-from typing import cast
-
-import numpy as np
+from typing import TYPE_CHECKING, cast
 
 from ..protocol import limits
+from ..protocol.lazily import Lazily
 from . import warm
 from .blocks import Block, address_of
 from .private import Private
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Lazily("numpy")
 
 COPIES = 16
 """Contents that are copied after a reader wrote to a view: its own pages cost ten times as much as a copy."""

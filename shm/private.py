@@ -12,11 +12,15 @@ import mmap
 import os
 import weakref
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-import numpy as np
-
+from ..protocol.lazily import Lazily
 from .blocks import address_of, capacity
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Lazily("numpy")
 
 _ENTRY = 8
 _KIND = 61

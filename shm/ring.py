@@ -26,14 +26,17 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ..protocol import limits
+from ..protocol.lazily import Lazily
 from . import warm
 from .blocks import Block
 
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Lazily("numpy")
 BUFFERS = 32
 """Blocks of a publisher unless it is told otherwise."""
 

@@ -10,11 +10,15 @@ import mmap
 import os
 import weakref
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-import numpy as np
-
+from ..protocol.lazily import Lazily
 from .blocks import capacity
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Lazily("numpy")
 
 INTRODUCED = 256
 """Blocks whose descriptors a publisher lets one reader have at once; contents in others go inline."""

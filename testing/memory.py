@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from ..agents.sockets.transport import Transport, plain_memory
 from ..protocol.errors import AgentClosed, CallTimeout, FrameError, LocalProtocolError, PeerLost
 from ..protocol.frames import Buffer, check_frames
+from ..transport.transport import Transport, plain_memory
 
 _SLICE = 0.05  # a waiting thread looks so many seconds later whether its agent was stopped
 
@@ -88,7 +88,7 @@ class _End:
 def memory_pair(bound: int = 1000) -> tuple[Transport, Transport]:
     """Two connected transports; what one sends the other receives, as a copy.
 
-    They behave as those of a real connection (`pzc.agents.sockets.transport.Transport`), errors included, and
+    They behave as those of a real connection (`pzc.transport.transport.Transport`), errors included, and
     hold neither socket nor thread, so there is nothing to clean up::
 
         near, far = memory_pair()

@@ -52,6 +52,9 @@ WHEEL = frozenset({
 """Files whose tests are run against the wheel as well: they start every kind of process and read every kind of
 file that comes with the package. What the others prove of a checkout holds for the same files elsewhere."""
 
+LANES = {"": ("1", "1"), "plain": ("0", "0"), "plain-children": ("1", "0"), "plain-parents": ("0", "1")}
+"""``PZC_COMPILED`` here and in the processes below, by what the variable ``TESTS_LANES`` says."""
+
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Lets a JVM start with a third less work; none of the tests' lives long enough to pay for more."""
 
@@ -87,6 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _clear_settings()
     os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
     _make_importable(config)
+    _choose_lane()
     config.pluginmanager.import_plugin("tests.leaks")
     config.pluginmanager.import_plugin("tests.contract.rigs.fixtures")
     _choose_effort(config.getoption("--tier") in ("quick", "wheel"))
@@ -179,6 +183,14 @@ def _clear_settings() -> None:
         del os.environ[name]
     os.environ["PZC_IP"] = "127.0.0.1"
     os.environ["PZC_DISCOVERY_PORT"] = str(DISCOVERY_PORT)
+    os.environ["PZC_COMPILED"] = LANES[os.environ.get("TESTS_LANES", "")][1]
+
+
+def _choose_lane() -> None:
+    """A process chooses its lane when it is imported."""
+    os.environ["PZC_COMPILED"] = LANES[os.environ.get("TESTS_LANES", "")][0]
+    importlib.import_module("pzc.transport.compiled")
+    _clear_settings()
 
 
 @pytest.fixture(autouse=True)

@@ -28,6 +28,9 @@ OPTIONS = {
     "rest": ["-o", "timeout=240"],
     "wheel": ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "--installed"],
 }
+LANES = ("plain", "plain-children", "plain-parents")
+"""How the calls of the contract are tested once more: without the compiled lane, and with it at one end."""
+
 WORKERS = min(3 * (os.cpu_count() or 1), 8)
 """Tests wait more than they compute, so there are more workers than cores."""
 
@@ -61,13 +64,15 @@ class Run:
     Args:
         tier: key of `TIERS`.
         arguments: passed on to pytest every time.
+        variables: more of its environment.
     """
 
-    def __init__(self, tier: str, arguments: list[str]) -> None:
+    def __init__(self, tier: str, arguments: list[str], **variables: str) -> None:
         self._tier, self._arguments = tier, arguments
         # Names of tests show sets, whose order must be the same in every process.
         seed = os.environ.get("PYTHONHASHSEED", "random")
-        self._environment = {**os.environ, "PYTHONHASHSEED": str(os.getpid()) if seed == "random" else seed}
+        seed = str(os.getpid()) if seed == "random" else seed
+        self._environment = {**os.environ, "PYTHONHASHSEED": seed, **variables}
         self.tests: dict[str, tuple[str, str]] = {}
         self.broken: list[str] = []
         self.seconds: Counter[str] = Counter()
@@ -121,6 +126,20 @@ class Run:
         return flaky
 
 
+def other_lanes(run: Run) -> list[str]:
+    """Add to a run the calls of the contract with other lanes; returns what was flaky."""
+    flaky: list[str] = []
+    for lanes in LANES:
+        other = Run("quick", [str(ROOT / "tests" / "contract" / "calls")], TESTS_LANES=lanes)
+        kind = "not slow and not java and not serial"
+        other.tests = other.finish(other.begin(lanes, *SIDE_BY_SIDE, "-m", kind))
+        flaky += [f"{test} ({lanes})" for test in other.once_more()]
+        run.tests.update({f"{test} ({lanes})": outcome for test, outcome in other.tests.items()})
+        run.broken += other.broken
+        run.seconds.update(other.seconds)
+    return flaky
+
+
 def tell(run: Run, flaky: list[str], seconds: float) -> int:
     """Print what became of the tests; returns the exit status."""
     outcomes = Counter(outcome for outcome, _ in run.tests.values())
@@ -166,6 +185,8 @@ def main() -> int:
     if not run.broken:
         run.tests.update(run.finish(run.begin("alone", "-n", "0", "-m", f"{kind} and serial")))
     flaky = run.once_more()
+    if tier == "rest" and not arguments:
+        flaky += other_lanes(run)
     return tell(run, flaky, time.monotonic() - started)
 
 

@@ -14,11 +14,11 @@ def test_the_contract_touches_public_names_only() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import pzc.agents.wire",
+        "import pzc.transport.wire",
         "from pzc.agents import wire",
         "from pzc import agents",
         "from tests.agents.calling import KEY",
-        "import pzc\npzc.agents.wire.now_ms = None",
+        "import pzc\npzc.transport.wire.now_ms = None",
         "def test(agent): agent._publisher",
         "def test(monkeypatch): monkeypatch.setattr('pzc.Server', None)",
         "from unittest.mock import patch",

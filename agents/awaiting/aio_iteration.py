@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from ..calling.slots import SLOT_POLICY
-from ..calling.streams import RemoteStream
-from ..notifying.subscription import Notification, Subscription
+from ...protocol.paths import Path
+from ..client.streams import RemoteStream
+from ..notifications.subscription import Notification, Subscription
 from .aio_link import Link
 from .awaiting import finished, start
 
@@ -59,9 +59,11 @@ class Items(AsyncIterator[Any]):
 
     Args:
         source: the stream, or the call that will give it.
+        convert: makes what a reader gets of an item.
     """
 
-    def __init__(self, source: RemoteStream | Call) -> None:
+    def __init__(self, source: RemoteStream | Call, convert: Callable[[Any], Any] | None = None) -> None:
+        self._convert = convert
         self._source: RemoteStream | Call | None = source
         self._items: deque[Any] = deque()
         self._batch: Future[tuple[list[Any], bool]] | None = None
@@ -86,12 +88,12 @@ class Items(AsyncIterator[Any]):
         opened = await call
         if not isinstance(opened, Items):
             raise TypeError(f"{call!r} gave {opened!r:.100}, which is no stream: await it")
-        self._source = opened._source
+        self._source, self._convert = opened._source, opened._convert
 
     def _take(self, batch: Future[tuple[list[Any], bool]]) -> None:
         source, self._source, self._batch = self._source, None, None
         items, done = batch.result()
-        self._items.extend(items)
+        self._items.extend(items if self._convert is None else map(self._convert, items))
         if not done:
             self._source = source
 
@@ -110,12 +112,12 @@ class Notifications(AsyncIterator[Notification]):
 
     Args:
         link: of the proxy.
-        name: of the signal.
+        path: of the signal.
     """
 
-    def __init__(self, link: Link, name: str) -> None:
+    def __init__(self, link: Link, path: Path) -> None:
         self._link = link
-        self._name = name
+        self._path = path
         self._begun: Future[Subscription] | None = None
 
     def __aiter__(self) -> Notifications:
@@ -124,7 +126,7 @@ class Notifications(AsyncIterator[Notification]):
     async def __anext__(self) -> Notification:
         await self._link.connect()
         if self._begun is None:
-            self._begun = start(partial(self._link.subscribe, self._name, SLOT_POLICY))
+            self._begun = start(partial(self._link.subscribe, self._path, None))
             weakref.finalize(self, _abandon, self._link, self._begun).atexit = False
         await finished(self._begun)
         return await anext(self._begun.result())

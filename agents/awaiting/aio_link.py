@@ -12,15 +12,20 @@
 from __future__ import annotations
 
 import threading
-import weakref
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ...delivery.policies import Policy
-from ...protocol.errors import AgentClosed
-from ..calling.proxy import Proxy
-from ..calling.remote import RemoteObject
-from ..notifying.subscription import Subscription
+from ...protocol import limits
+from ...protocol.errors import AgentClosed, PzcError
+from ...protocol.paths import Path
+from ..client.described import Entry
+from ..client.proxy import Proxy
+from ..client.remote import RemoteObject
+from ..notifications.subscription import Subscription
 from .awaiting import finished, start
 
 
@@ -41,7 +46,6 @@ class Link:
         self._options = options
         self._lock = threading.Lock()
         self._meeting: Future[None] | None = None
-        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self._closed = False
 
     @property
@@ -49,11 +53,25 @@ class Link:
         """The remote object; None before it is connected."""
         return None if self.proxy is None else self.proxy._proxy_remote  # pyright: ignore[reportPrivateUsage]
 
-    @property
-    def table(self) -> dict[str, dict[str, Any]]:
-        """What the server told of its members; empty before it is connected."""
+    def members(self, path: Path) -> dict[str, Entry]:
+        """What the server tells of the members of something, within half a second; else nothing."""
+        return self._soon(partial(_members, path)) or {}
+
+    def entry(self, path: Path) -> Entry:
+        """What the table says that something stands in, likewise."""
+        last = path[-1] if path else ()
+        return self.members(path[:-1]).get(last, {}) if isinstance(last, str) else {}
+
+    def _soon(self, ask: Callable[[RemoteObject], Any]) -> Any:
+        found = start(partial(self._ask_now, ask))
+        with suppress(PzcError, TimeoutError):
+            return found.result(limits.current.completion)
+        return None
+
+    def _ask_now(self, ask: Callable[[RemoteObject], Any]) -> Any:
+        self._meet()
         remote = self.remote
-        return {} if remote is None else remote.table
+        return None if remote is None else ask(remote)
 
     async def connect(self) -> RemoteObject:
         """The remote object, connected by the first who asks.
@@ -89,7 +107,7 @@ class Link:
         if self._closed:
             raise AgentClosed(f"the proxy of {self.target} was closed")
 
-    def subscribe(self, name: str, policy: Policy) -> Subscription:
+    def subscribe(self, path: Path, policy: Policy | None) -> Subscription:
         """Notifications of a signal; returns once the server has confirmed. Connected only.
 
         Raises:
@@ -99,24 +117,17 @@ class Link:
         self._check_open()
         remote = self.remote
         assert remote is not None
-        kind = remote.member(name).get("kind", "signal")
-        if kind not in ("signal", "remote"):  # an original Pizco does not tell what is a signal
-            raise TypeError(f"{name} of {self.target} is a {kind}, no signal: await it")
-        subscription = remote.agent.subscribe(remote.endpoint, name, policy=policy, timeout=remote.timeout)
+        subscription = remote.subscribe((*remote.root, *path), policy)
         vars(subscription)["_pzc_owner"] = self  # the proxy stays open as long as its subscription
-        with self._lock:
-            if not self._closed:
-                self._subscriptions.add(subscription)
-                return subscription
-        subscription.close()
-        raise AgentClosed(f"the proxy of {self.target} was closed")
+        return subscription
 
     def close(self) -> None:
         """Close the proxy and every subscription, and refuse what comes. Again: no effect."""
         with self._lock:
             self._closed = True
-            subscriptions = list(self._subscriptions)
-        for subscription in subscriptions:
-            subscription.close()
         if self.proxy is not None:
             self.proxy._proxy_stop_me()  # pyright: ignore[reportPrivateUsage]
+
+
+def _members(path: Path, remote: RemoteObject) -> dict[str, Entry]:
+    return remote.about((*remote.root, *path)).members

@@ -20,8 +20,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from ..calling.remote import RemoteObject
-from ..notifying.signals import Slot, accepted_arguments
+from ..client.remote import RemoteObject
+from ..signals import Slot, accepted_arguments
 
 logger = logging.getLogger("pzc.aio")
 

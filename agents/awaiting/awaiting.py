@@ -13,6 +13,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from ..client.pending import PendingCall
+
 T = TypeVar("T")
 
 
@@ -22,7 +24,11 @@ async def finished(future: Future[Any]) -> None:
         return
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[None] = loop.create_future()
-    future.add_done_callback(partial(_wake, loop, waiter))
+    wake = partial(_wake, loop, waiter)
+    if isinstance(future, PendingCall):
+        future.when_done(wake)
+    else:
+        future.add_done_callback(wake)
     await waiter
 
 

@@ -29,8 +29,8 @@ from ...discovery.sieve import Mark
 from ...discovery.site import Site
 from ...protocol import limits
 from ...protocol.errors import BindError, ConfigError
-from ..sockets.loop import Loop, Timer
-from ..sockets.timers import until_next
+from ...transport.loop import Loop, Timer
+from ...transport.timers import until_next
 from .views import everywhere, reach_of, view_of
 
 logger = logging.getLogger("pzc.discovery")

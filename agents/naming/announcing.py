@@ -16,16 +16,16 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
+from ...discovery.names import type_name
 from ...discovery.records import Entry
 from ...protocol import limits
+from ...protocol.contents import as_text
 from ...protocol.errors import PzcError
-from ..links.topics import Advertised
-from ..messages import as_text
-from ..serving.replies import Replies, Request
-from ..sockets.loop import Loop, Timer
-from ..sockets.timers import until_next
+from ...transport.loop import Loop, Timer
+from ...transport.timers import until_next
+from ..words import Replies, Request
 from .naming import Naming
 
 logger = logging.getLogger("pzc.names")
@@ -48,14 +48,6 @@ MOST_SHOWN = 200
 _POLICIES = ("block", "drop", "latest", "mailbox")
 
 
-def type_name(given: str | type | None) -> str:
-    """What a topic's messages are called, out of a class or a text; empty for None."""
-    if given is None or isinstance(given, str):
-        return given or ""
-    module = given.__module__
-    return given.__qualname__ if module == "builtins" else f"{module}.{given.__qualname__}"
-
-
 @dataclass(eq=False, slots=True)
 class _Held:
     """A question for a topic's type that waits for another answer than the known one."""
@@ -64,6 +56,13 @@ class _Held:
     topic: str
     wanted: str
     known: str
+
+
+class About(Protocol):
+    """What is said of a topic: how far it goes, and with which policies; None for the usual ones."""
+
+    scope: str
+    policies: frozenset[str] | None
 
 
 class Announcing:
@@ -85,7 +84,7 @@ class Announcing:
         loop: Loop,
         naming: Naming,
         numbers: Mapping[str, int],
-        about: Callable[[str], Advertised],
+        about: Callable[[str], About],
         replies: Replies,
     ) -> None:
         self.types: dict[str, str] = {}
@@ -178,7 +177,7 @@ class Announcing:
         topic, wanted, known = (as_text(content.get(name, "")) for name in ("topic", "wanted", "known"))
         asked = _Held(request, topic, wanted, known)
         new = "known" not in content or known != self.types.get(topic, "")
-        long = len(request.envelope.content) > MOST_ASKED
+        long = len(request.message.content) > MOST_ASKED
         if new or long or self._closed or len(self._held) >= MAX_HELD:
             self._answer(asked)
         else:

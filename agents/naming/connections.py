@@ -19,7 +19,7 @@ from ...delivery.graph import TopicGraph
 from ...discovery.names import absolute
 from ...protocol.errors import ConfigError, LocalProtocolError, PzcError
 from ...protocol.shown import shown
-from ..notifying.signals import Signal
+from ..signals import Signal
 
 logger = logging.getLogger("pzc.registry")
 

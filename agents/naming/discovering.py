@@ -33,9 +33,11 @@ from ...discovery.records import Announcement, Entry, Hidden
 from ...discovery.site import Site
 from ...protocol import limits
 from ...protocol.keyring import Role
-from ..sockets import loop
-from ..sockets.loop import Timer
-from ..wire import Protocol
+from ...transport import loop
+from ...transport.loop import Timer
+from ...transport.tables import Table
+from ...transport.wire import Protocol
+from ..interfaces import NewClient
 from . import hidden
 from .airwaves import Airwaves
 from .registering import Registering
@@ -64,18 +66,15 @@ MAX_CONFLICTS = 1000
 Listener = Callable[[Event], object]
 
 
-class _News:
+class _News(Table):
     """The process's condition, new after a fork."""
 
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
+    def begin(self) -> None:
+        super().begin()
         self.changed = threading.Condition(threading.RLock())
 
 
 _news = _News()
-os.register_at_fork(after_in_child=_news.forget)
 
 
 def changed() -> threading.Condition:
@@ -98,7 +97,7 @@ class Participant:
         ConfigError: when no interface has the site's address.
     """
 
-    def __init__(self, site: Site, protocol: Protocol) -> None:
+    def __init__(self, site: Site, protocol: Protocol, new_client: NewClient) -> None:
         keyring = protocol.codec.keyring
         self.site = site
         self.process = os.urandom(16)
@@ -127,7 +126,7 @@ class Participant:
             )
             self._loop.run(self._work)
             if site.registry:
-                self._registering = Registering(self._loop, protocol, site.registry, self.process)
+                self._registering = Registering(self._loop, protocol, site.registry, self.process, new_client)
                 self._registering.start(self)
         except BaseException:
             loop.release(self._loop)

@@ -11,40 +11,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, get_args
+from dataclasses import replace
+from typing import Any, cast, get_args
 
 from ...discovery import names
 from ...discovery.events import Changed, Event
 from ...discovery.names import Remapping, Style, Target
+from ...discovery.place import Place
 from ...discovery.records import Entry
 from ...discovery.static import parse_peers
 from ...protocol.errors import AgentClosed, ConfigError
-from ..calling.trails import Trail
-from ..dispatch import Executor
-from ..settings import Settings
-from ..wire import Protocol
+from ...transport.executor import Executor
+from ...transport.settings import Settings
+from ...transport.wire import Protocol
+from ..interfaces import LOOK_FOR, NewClient
 from . import participants
 from .discovering import ANSWERED, Participant, changed
+from .follower import Follower
 from .unknown import unknown_name
-
-LOOK_FOR = 3.0
-"""Seconds that a name is waited for which nobody answers to."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an agent is.
-
-    Attributes:
-        endpoint: its REP endpoint.
-        entry: what it told of itself; None for an endpoint and for a static peer.
-        settled: it stays where it is.
-    """
-
-    endpoint: str
-    entry: Entry | None = None
-    settled: bool = True
 
 
 class Naming:
@@ -59,6 +43,7 @@ class Naming:
         enabled: False to use static peers only, and to announce nothing.
         answers: whether an agent is still at an endpoint: gets the agent id and the endpoint.
         choose: the address by which an agent is reached, within a time in seconds.
+        new_client: makes what asks a registry.
         remap: new names by old ones, or ``OLD:=NEW`` each; see `Remapping`.
         style: how names are written; ``gz`` to leave the namespace with a ``/`` in front.
 
@@ -80,6 +65,7 @@ class Naming:
         enabled: bool,
         answers: Callable[[str, str], bool],
         choose: Callable[[Entry, float], str],
+        new_client: NewClient,
         remap: Mapping[str, str] | Iterable[str] = (),
         style: Style = "pzc",
     ) -> None:
@@ -87,20 +73,25 @@ class Naming:
             raise ConfigError(f"names={style!r} cannot be used: expected one of {', '.join(get_args(Style))}")
         self._static = parse_peers(settings["PZC_PEERS"])
         self.namespace = namespace or settings["PZC_NAMESPACE"]
+        if outer := self.namespace.strip("/"):
+            names.check_name(f"/{outer}")
         self.enabled = enabled
         self.answers = answers
         self.choose = choose
+        self._new_client = new_client
         self._style: Style = style
-        rules = [f"{old}:={new}" for old, new in remap.items()] if isinstance(remap, Mapping) else remap
-        self._remapping = Remapping(rules, self.namespace, style)
-        self.called = self._inside(new) if (new := self._remapped(name)) else name
+        if isinstance(remap, Mapping):
+            remap = [f"{old}:={new}" for old, new in cast("Mapping[str, str]", remap).items()]
+        self._remapping = Remapping(remap, self.namespace, style)
+        new = self._remapped(name)
+        self.called = self._inside(new) if new else name
         self.full = self.node(name) if name and enabled else ""
         self._site = participants.site_of(settings, partition)
         self._protocol = protocol
         self._lock = threading.Lock()
         self._open: dict[str, Participant] = {}
         self._told: dict[int, Entry] = {}
-        self._trails: dict[Trail, None] = {}
+        self._followers: dict[Follower, None] = {}
         self._helpers = Executor(f"pzc-names {self.called}".strip(), threads=4)
         self._closed = False
 
@@ -116,7 +107,9 @@ class Naming:
             participant = self._open.get(partition)
             if participant is None:
                 site = replace(self._site, partition=partition)
-                participant = self._open[partition] = participants.acquire(site, self._protocol)
+                participant = self._open[partition] = participants.acquire(
+                    site, self._protocol, self._new_client
+                )
                 participant.listen(self._on_event)
             return participant
 
@@ -264,7 +257,7 @@ class Naming:
 
     # --- where they are later --------------------------------------------------------------------------
 
-    def follow(self, target: str, place: Place, move: Callable[[str, str], object]) -> Trail | None:
+    def follow(self, target: str, place: Place, move: Callable[[str, str], object]) -> Follower | None:
         """Tell somebody whenever the agent of a name is at another endpoint; None for one that stays.
 
         Args:
@@ -275,16 +268,16 @@ class Naming:
         """
         if place.entry is None:
             return None
-        trail = Trail(self, target, place.endpoint, place.entry, move)
+        follower = Follower(self, target, place.endpoint, place.entry, move)
         with self._lock:
-            self._trails[trail] = None
-        self.help(trail.look)  # it may have moved already
-        return trail
+            self._followers[follower] = None
+        self.help(follower.look)  # it may have moved already
+        return follower
 
-    def forget(self, trail: Trail) -> None:
-        """A trail was closed."""
+    def forget(self, follower: Follower) -> None:
+        """A follower was closed."""
         with self._lock:
-            self._trails.pop(trail, None)
+            self._followers.pop(follower, None)
 
     def lives(self, entry: Entry) -> bool:
         """Whether an agent is still known under its name."""
@@ -299,9 +292,9 @@ class Naming:
             return
         place = Target(entry.partition, entry.name)
         # Without the lock: its holder may wait for the I/O thread, which is here.
-        for trail in list(self._trails):
-            if place in trail.places:
-                self.help(trail.look)
+        for follower in list(self._followers):
+            if place in follower.places:
+                self.help(follower.look)
 
     def help(self, function: Callable[[], object]) -> None:
         """Run something that may wait, in a thread of the agent."""
@@ -322,9 +315,9 @@ class Naming:
         with self._lock:
             told, self._told = list(self._told.values()), {}
             participant = self._open.get(self._site.partition)
-            trails = list(self._trails)
-        for trail in trails:
-            trail.close()
+            followers = list(self._followers)
+        for follower in followers:
+            follower.close()
         if participant is not None and told:
             participant.withdraw(told)
 

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Hashable
-
-from ...discovery.names import Pattern, check_partition
-from ...discovery.records import Entry
+from ...discovery.names import check_partition
 from ...discovery.site import Site
-from ..settings import Settings, load
-from ..wire import Protocol
+from ...transport.settings import Settings
+from ...transport.tables import Leases
+from ...transport.wire import Protocol
+from ..interfaces import NewClient
 from .discovering import Participant
 
-
-class _Table:
-    """Participants by site and keys, with their number of users."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        self.lock = threading.Lock()
-        self.participants: dict[Hashable, Participant] = {}
-        self.users: dict[Participant, int] = {}
+_participants: Leases[Participant] = Leases()
+"""By site and keys."""
 
 
-_table = _Table()
-os.register_at_fork(after_in_child=_table.forget)
-
-
-def acquire(site: Site, protocol: Protocol) -> Participant:
+def acquire(site: Site, protocol: Protocol, new_client: NewClient) -> Participant:
     """The process's participant of a site; every `acquire` needs one `release`.
 
     Raises:
@@ -38,27 +22,13 @@ def acquire(site: Site, protocol: Protocol) -> Participant:
     """
     keyring = protocol.codec.keyring
     keys = () if keyring is None else (keyring.active.key_id, *sorted(key.key_id for key in keyring))
-    with _table.lock:
-        participant = _table.participants.get((site, keys))
-        if participant is None:
-            participant = _table.participants[site, keys] = Participant(site, protocol)
-            _table.users[participant] = 0
-        _table.users[participant] += 1
-        return participant
+    return _participants.lease((site, keys), lambda: Participant(site, protocol, new_client))
 
 
 def release(participant: Participant) -> None:
     """Give it back; the last user closes it. Never call it from the I/O thread."""
-    with _table.lock:
-        if participant not in _table.users:
-            return
-        _table.users[participant] -= 1
-        if _table.users[participant]:
-            return
-        del _table.users[participant]
-        for key in [key for key, each in _table.participants.items() if each is participant]:
-            del _table.participants[key]
-    participant.close()
+    if _participants.release(participant):
+        participant.close()
 
 
 def site_of(settings: Settings, partition: str | None = None) -> Site:
@@ -76,37 +46,3 @@ def site_of(settings: Settings, partition: str | None = None) -> Site:
         tuple((host, its or port) for host, its in settings["PZC_RELAY"]),
         settings["PZC_REGISTRY"],
     )
-
-
-def discover(
-    pattern: str = "*",
-    timeout: float = 1.0,
-    *,
-    kind: str | None = None,
-    partition: str | None = None,
-    protocol: Protocol | None = None,
-) -> list[Entry]:
-    """Who and what is there, by name.
-
-    Args:
-        pattern: of names; ``*`` is everything, ``cam*`` fits the last part of names, ``/lab/**`` all below.
-        timeout: seconds to listen for; those that are there answer within 0.1 s.
-        kind: ``agent`` (services, too), ``service`` or ``topic`` only.
-        partition: default ``PZC_PARTITION``.
-        protocol: default `Protocol`; its keys sign, and are accepted.
-
-    Returns:
-        Entries sorted by name: ``name kind type addresses agent host pid`` and more.
-
-    Raises:
-        ConfigError: for a pattern, partition or setting that cannot be used.
-    """
-    Pattern(pattern)
-    settings = load()
-    participant = acquire(site_of(settings, partition), protocol or Protocol(settings=settings))
-    try:
-        participant.ask([pattern])
-        threading.Event().wait(timeout)
-        return participant.match(pattern, kind)
-    finally:
-        release(participant)

@@ -32,13 +32,12 @@ from typing import Any, Protocol, cast
 from ...delivery.graph import TopicGraph
 from ...discovery.datagrams import MAX_DATAGRAM
 from ...protocol.errors import AgentClosed, PzcError, RemoteProtocolError, RoleRefused
-from .. import wire
-from ..calling.deferred import Deferred
-from ..calling.peers import Peer
-from ..calling.reply import Reply
-from ..calling.requests import Requester
-from ..counters import Counters
-from ..sockets.loop import Loop, Timer
+from ...protocol.peer import Peer
+from ...protocol.reply import Reply
+from ...transport import wire
+from ...transport.counters import Counters
+from ...transport.loop import Loop, Timer
+from ..interfaces import NewClient
 
 logger = logging.getLogger("pzc.registry")
 
@@ -86,6 +85,7 @@ class Registering:
         protocol: signs and verifies.
         endpoint: REP endpoint of the registry.
         process: id of this process in announcements.
+        new_client: makes what asks the registry.
 
     Attributes:
         state: see the module's docstring.
@@ -95,7 +95,9 @@ class Registering:
         on_edges: called in the I/O thread when the graph has changed.
     """
 
-    def __init__(self, loop: Loop, protocol: wire.Protocol, endpoint: str, process: bytes) -> None:
+    def __init__(
+        self, loop: Loop, protocol: wire.Protocol, endpoint: str, process: bytes, new_client: NewClient
+    ) -> None:
         self.endpoint = endpoint
         self.state = "away"
         self.error = ""
@@ -105,8 +107,7 @@ class Registering:
         self._loop = loop
         self._process = process
         counters = Counters()
-        self._requester = Requester(loop.context, protocol, os.urandom(16).hex(), "", counters)
-        self._deferred = Deferred(loop, self._requester, counters)
+        self._client = new_client(loop, protocol, os.urandom(16).hex(), counters)
         self._registrant: Registrant | None = None
         self._peer: Peer | None = None
         self._known: set[bytes] = set()
@@ -132,12 +133,12 @@ class Registering:
         """Say goodbye and end; any thread but the I/O thread."""
         with contextlib.suppress(PzcError):  # the loop has ended
             self._loop.run(self._end)
-        self._requester.lines.close()
+        self._client.hang_up()
         meeting = self._meeting
         if meeting is not None and meeting.is_alive():
             meeting.join(MEET_TIMEOUT + LATE)
         with contextlib.suppress(PzcError):
-            self._loop.run(self._deferred.close)
+            self._client.close()
 
     def _end(self) -> None:
         self._closed = True
@@ -146,7 +147,7 @@ class Registering:
         if self._peer is not None and self._tells:
             content = {"pzc": "relay", "process": self._process.hex(), "bye": True}
             with contextlib.suppress(PzcError):
-                self._deferred.submit(self._peer, content, LATE).add_done_callback(_heed)
+                self._client.submit_to(self._peer, content, LATE).add_done_callback(_heed)
 
     # --- meeting ---------------------------------------------------------------------------------------
 
@@ -161,8 +162,8 @@ class Registering:
     def _shake_hands(self) -> None:
         """In a thread of its own, because it waits."""
         try:
-            self._requester.forget(self.endpoint)
-            peer = self._requester.peer(self.endpoint, time.monotonic() + MEET_TIMEOUT)
+            self._client.forget(self.endpoint)
+            peer = self._client.peer(self.endpoint, time.monotonic() + MEET_TIMEOUT)
             if not isinstance(peer.details.get("registry"), str):
                 raise RemoteProtocolError(f"{self.endpoint} is an agent, but no registry: start pzc registry")
         except AgentClosed:
@@ -217,7 +218,7 @@ class Registering:
             "cursor": self._cursor, "edges": self.revision, "wait": wait, **self._told(self._registrant),
         }  # fmt: skip
         try:
-            answer = self._deferred.submit(peer, content, wait + LATE)
+            answer = self._client.submit_to(peer, content, wait + LATE)
         except PzcError as exc:
             self._lose(exc)
             return

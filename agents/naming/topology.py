@@ -14,37 +14,29 @@ itself. Circles are refused.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from abc import ABC
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from ...delivery.graph import TopicGraph
-from ...delivery.policies import Policy, drop
-from ...discovery.records import Entry as Named
+from ...discovery.records import Entry
 from ...protocol.errors import CallTimeout
-from ..dispatch import Executor
-from ..notifying.entries import Entry, done
-from ..notifying.gathering import Gathering, Make
-from ..notifying.subscribing import Subscribing
-from ..notifying.subscription import Callback, Subscription
-from ..wire import Protocol
+from ...transport.tables import Table
+from ..interfaces import Sources
 from .connections import Connections
 from .naming import Naming
 from .registering import Registering
 from .watching import Watching
 
+AskRegistry = Callable[[str, str, str, str, float], int]
+"""Arguments: endpoint, word, source, target, timeout in seconds."""
 
-class _Here:
+
+class _Here(Table):
     """Who follows a graph in this process; and its own graphs, by partition, where there is no registry."""
 
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        self.lock = threading.Lock()
+    def begin(self) -> None:
+        super().begin()
         self.graphs: dict[str, Connections] = {}
         self.flowing: dict[Flowing, None] = {}
 
@@ -54,7 +46,6 @@ class _Here:
 
 
 _here = _Here()
-os.register_at_fork(after_in_child=_here.forget)
 
 
 class Topology:
@@ -62,12 +53,12 @@ class Topology:
 
     Args:
         naming: of the agent.
-        protocol: of the agent.
+        ask_registry: has the registry at an endpoint change its graph; which revision that is in.
     """
 
-    def __init__(self, naming: Naming, protocol: Protocol) -> None:
+    def __init__(self, naming: Naming, ask_registry: AskRegistry) -> None:
         self._naming = naming
-        self._protocol = protocol
+        self._ask_registry = ask_registry
         self._registering: Registering | None = naming.own().registering
 
     def node(self, name: str) -> str:
@@ -83,14 +74,14 @@ class Topology:
 
         Raises:
             CallTimeout: when one has not; the graph is changed all the same.
-            PzcError: further ones as `Topological.connect_topics`.
+            PzcError: further ones as `Agent.connect_topics`.
         """
         until = time.monotonic() + timeout
         registering = self._registering
         if registering is None:
             getattr(_here.of(self._naming.partition), word)(source, target)
         else:
-            revision = self._ask_registry(registering, word, source, target, timeout)
+            revision = self._ask_registry(registering.endpoint, word, source, target, timeout)
             if self._followers():
                 self._wait_for(registering, revision, until)
         late = {each.node for each in self._followers() if not each.follow(until)}
@@ -117,19 +108,6 @@ class Topology:
                 changed.clear()
         finally:
             unlisten()
-
-    def _ask_registry(
-        self, registering: Registering, word: str, source: str, target: str, timeout: float
-    ) -> int:
-        """Have the registry change its graph; which revision that is in."""
-        from ..calling.proxy import Proxy, close  # which stands on agents, as this module's users do
-
-        proxy = Proxy(registering.endpoint, timeout=timeout, protocol=self._protocol)
-        try:
-            getattr(proxy, word)(source, target)
-            return int(proxy.status["revision"])
-        finally:
-            close(proxy)
 
     def connections(self) -> list[tuple[str, str]]:
         """Every connection as (source, target), as far as it is known here."""
@@ -158,42 +136,8 @@ class Topology:
         return _here.of(self._naming.partition).listen(listener)
 
 
-class Flow(Gathering):
-    """A subscription to a node; a source is ``PUBLISHER TOPIC``, and takes with it what is pending of it."""
-
-    def __init__(self, *args: object, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._seen: dict[Subscription, set[tuple[str, int]]] = {}
-
-    def take(self, entries: Sequence[Entry], member: Subscription) -> Subscription | None:
-        """Notifications of a member; returns as `admit`."""
-        with self._mutex:
-            gone = member.closed
-            if gone:
-                self._inbox.lose(len(entries))
-            else:
-                self._seen.setdefault(member, set()).update((entry.topic, entry.epoch) for entry in entries)
-        if not gone:
-            return super().take(entries, member)
-        for entry in entries:
-            done(entry)
-        return None
-
-    def remove(self, source: str) -> None:
-        """As `Gathering.remove`; what is pending of the source is dropped and counted."""
-        member = self._members.get(source)
-        super().remove(source)
-        if member is None:
-            return
-        with self._mutex:
-            gone = self._seen.pop(member, set[tuple[str, int]]())
-            left = set[tuple[str, int]]().union(*self._seen.values())
-            self._inbox.forget(lambda entry: (entry.topic, entry.epoch) in gone - left)
-        self._end_refused()
-
-
 class Flowing(Watching):
-    """Keeps the sources of a `Flow` equal to the publishers of all nodes that lead to one.
+    """Keeps the sources of a `Sources` equal to the publishers of all nodes that lead to one.
 
     Args:
         naming: of the agent.
@@ -212,11 +156,11 @@ class Flowing(Watching):
         self._unlisten: Callable[[], object] | None = None
         self._tellers: set[str] = set()  # agents that announced a topic as one of the nodes
 
-    def begin(self, gathering: Gathering, timeout: float) -> None:
+    def begin(self, sources: Sources, timeout: float) -> None:
         """As `Watching.begin`."""
         self._unlisten = self._topology.listen(self._on_edges)
         _here.flowing[self] = None
-        super().begin(gathering, timeout)
+        super().begin(sources, timeout)
 
     def close(self) -> None:
         """As `Watching.close`."""
@@ -231,7 +175,7 @@ class Flowing(Watching):
     def _nodes(self) -> frozenset[str]:
         return self._topology.upstream(self.node) | {self.node}
 
-    def _concerns(self, entry: Named) -> bool:
+    def _concerns(self, entry: Entry) -> bool:
         if entry.agent in self._tellers:
             return True
         return any(node.startswith(f"{entry.name}/") or node == entry.name for node in self._nodes())
@@ -256,105 +200,3 @@ class Flowing(Watching):
                 if entry.agent not in tellers:
                     found.add(f"@{entry.partition}@{entry.name} {'/'.join(parts[end:])}")
         return found
-
-
-class Topological(ABC):
-    """The side of an `Agent` that connects topics."""
-
-    protocol: Protocol
-    _naming: Naming
-    _subscribing: Subscribing
-    _callbacks: Executor
-    _join: Callable[[str, float, dict[str, Any]], Subscription]
-
-    @property
-    def topology(self) -> Topology:
-        """The graph of connected topics."""
-        return Topology(self._naming, self.protocol)
-
-    def connect_topics(self, source: str, target: str, timeout: float = 10.0) -> None:
-        """Let what is published on one topic reach whoever subscribes to another one as a node.
-
-        Returns when every subscription of this process has followed: it gets what is published from then on.
-        Other processes follow as soon as the registry tells them.
-
-        Args:
-            source: name of a topic, such as ``robot1/psu/voltage``; from the agent's namespace or the root.
-            target: the same; also a name that nobody publishes.
-            timeout: seconds for the registry, and for the subscriptions of this process.
-
-        Raises:
-            CycleRefused: when that would lead messages back to where they came from.
-            ConfigError: for what can be no name.
-            Refused: when there are too many connections, or the key's role may not.
-            CallTimeout: also when a subscription of this process has not followed in time; the topics are
-                connected all the same.
-            CallTimeout, PeerLost, SignatureError: when the registry cannot be reached.
-        """
-        topology = self.topology
-        topology.change("connect", topology.node(source), topology.node(target), timeout)
-
-    def disconnect_topics(self, source: str, target: str, timeout: float = 10.0) -> None:
-        """End a connection; arguments, and when it returns, as `connect_topics`.
-
-        Raises:
-            UnknownName: when there is none.
-            CallTimeout, PeerLost, SignatureError, RoleRefused: as `connect_topics`.
-        """
-        topology = self.topology
-        topology.change("disconnect", topology.node(source), topology.node(target), timeout)
-
-    def topic_connections(self) -> list[tuple[str, str]]:
-        """Every connection as (source, target), as far as it is known here."""
-        return self.topology.connections()
-
-    def subscribe_graph(
-        self,
-        node: str,
-        callback: Callback | None = None,
-        *,
-        policy: Policy | None = None,
-        timeout: float = 5.0,
-        executor: Executor | None = None,
-        transport: str | None = None,
-    ) -> Subscription:
-        """Get what is published on a node of the graph, and on every node that leads to it.
-
-        Returns once the publishers that answered at once are joined; later ones, and changes of the graph,
-        are followed. ``Notification.topic`` and ``name`` tell where each one was published.
-
-        Args:
-            node: as the names of `connect_topics`.
-            callback: as `Agent.subscribe`.
-            policy: as `Agent.subscribe`; holds for all publishers together.
-            timeout: seconds to wait for those that are there.
-            executor: as `Agent.subscribe`.
-            transport: as `Agent.subscribe`.
-
-        Raises:
-            ConfigError: for what can be no name, or a policy that a subscription cannot have.
-        """
-        topology = self.topology
-        flowing = Flowing(self._naming, topology, topology.node(node))
-        executor = executor or self._callbacks
-        way: dict[str, Any] = {
-            "policy": policy or drop(), "raw": False, "executor": executor, "transport": transport,
-            "initial": False, "type": "", "callback": None, "key": None,
-        }  # fmt: skip
-
-        def join(source: str, make: Make) -> Subscription:
-            publisher, _, topic = source.rpartition(" ")
-            return self._join(publisher, timeout, {**way, "topic": topic, "make": make})
-
-        def on_close(flow: Subscription) -> None:
-            self._subscribing.gatherings.pop(flow, None)
-            flowing.close()
-
-        flow = Flow(node, node, callback, way["policy"], None, executor, on_close, join=join)
-        self._subscribing.gatherings[flow] = None
-        try:
-            flowing.begin(flow, timeout)
-        except BaseException:
-            flow.close()
-            raise
-        return flow

@@ -44,13 +44,13 @@ def unknown_name(
         names = known or "no names are known; "
         return UnknownName(
             f"no agent is named {target!r}; {names}{why_not}; "
-            f"give an endpoint or set PZC_PEERS={target}=tcp://HOST:PORT"
+            f"give an endpoint or set PZC_PEERS={target}=tcp://HOST:PORT.{_nearest([target], static)}"
         )
     looked = ", ".join(
         f"@{place.partition}@{place.name}" if place.partition else place.name for place in places
     )
     heard = " ".join(_heard(participant) for participant in participants)
-    near = _near(places, participants)
+    near = _near(places, participants) or _nearest([target], static)
     hidden = {name: host for each in participants for name, host in each.statistics()["hidden"].items()}
     there = "".join(
         f"{told_hidden(place.name, hidden[place.name])} " for place in places if place.name in hidden
@@ -118,5 +118,9 @@ def _count(count: int, what: str, more: str = "s") -> str:
 
 def _near(places: Sequence[Target], participants: Sequence[Participant]) -> str:
     names = [entry.name for each in participants for entry in each.match("**") if entry.kind != "topic"]
-    near = {hit for place in places for hit in difflib.get_close_matches(place.name, names, n=2)}
+    return _nearest([place.name for place in places], names)
+
+
+def _nearest(wanted: Sequence[str], names: Sequence[str]) -> str:
+    near = {hit for each in wanted for hit in difflib.get_close_matches(each, names, n=2)}
     return f" Did you mean {' or '.join(sorted(near))}?" if near else ""

@@ -22,7 +22,7 @@ from ...discovery.events import Changed, Conflict, Event
 from ...discovery.names import Pattern
 from ...discovery.records import Entry
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, SubscriptionClosed, UnknownName
-from ..notifying.gathering import Gathering
+from ..interfaces import Sources
 from .discovering import ANSWERED
 from .naming import Naming
 
@@ -49,20 +49,20 @@ class Watching:
         self._naming = naming
         self._pattern = pattern
         self._fits = Pattern(pattern)
-        self._gathering: Gathering | None = None
+        self._gathering: Sources | None = None
         self._lock = threading.Lock()
         self._busy: set[str] = set()
         self._refused: set[str] = set()
         self._idle = threading.Condition(self._lock)
         self._closed = threading.Event()
 
-    def begin(self, gathering: Gathering, timeout: float) -> None:
+    def begin(self, sources: Sources, timeout: float) -> None:
         """Subscribe to those that are there, and from now on to those that come.
 
         Returns once those that answered at once are joined, at most ``timeout`` seconds later.
         """
         until = time.monotonic() + timeout
-        self._gathering = gathering
+        self._gathering = sources
         self._naming.watch(self._pattern, self._on_event)
         self._closed.wait(min(ANSWERED, timeout))
         self.follow(until)
@@ -107,7 +107,7 @@ class Watching:
         for source in set(gathering.sources) - there:
             gathering.remove(source)
 
-    def _join(self, gathering: Gathering, source: str) -> None:
+    def _join(self, gathering: Sources, source: str) -> None:
         again = False
         try:
             gathering.add(source)

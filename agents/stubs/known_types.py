@@ -10,8 +10,6 @@ import importlib
 from collections.abc import Collection
 from typing import cast
 
-import numpy as np
-
 MODULES = {
     "array", "collections", "collections.abc", "concurrent.futures", "contextlib", "datetime", "decimal",
     "enum", "fractions", "io", "ipaddress", "logging", "numbers", "numpy", "numpy.random", "os", "pathlib",
@@ -100,5 +98,7 @@ def _is_public_class(module: str, name: str) -> bool:
 
 def is_scalar(known: str) -> bool:
     """True for numpy's types of array elements, by their full name."""
+    import numpy as np
+
     thing = getattr(np, known.removeprefix("numpy."), None) if known.startswith("numpy.") else None
     return isinstance(thing, type) and issubclass(thing, np.generic)

@@ -26,10 +26,12 @@ class Types:
 
     Args:
         shadowed: names that mean something else where the annotations will stand.
+        classes: names that classes of the server have there, by their full names.
     """
 
-    def __init__(self, shadowed: Collection[str]) -> None:
+    def __init__(self, shadowed: Collection[str], classes: Mapping[str, str] | None = None) -> None:
         self._shadowed = shadowed
+        self._classes = classes or {}
         self.modules: set[str] = set()
 
     def name(self, dotted: str) -> ast.expr:
@@ -39,6 +41,11 @@ class Types:
             return ast.Name(name)
         self.modules.add(module)
         return ast.Attribute(ast.Name(alias_of(module)), name)
+
+    def remote(self, full_name: object) -> ast.expr | None:
+        """Class of the stub for one of the server; None for one that is not written."""
+        name = self._classes.get(full_name) if isinstance(full_name, str) else None
+        return None if name is None else ast.Name(name)
 
     def any(self) -> ast.expr:
         """Any."""
@@ -99,6 +106,9 @@ class Types:
         known = self._known(node, names)
         if known is None:
             alias = names.get(node.id) if isinstance(node, ast.Name) else None
+            written = self.remote(_dotted(node)) or self.remote(alias)
+            if written is not None:
+                return written
             return self.any() if alias is None else self._text(alias, {}, depth + 1)
         if known in ARRAYS:
             return self.generic("numpy.typing.NDArray", self.any())

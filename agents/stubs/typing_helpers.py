@@ -1,6 +1,6 @@
 """Types of remote members, for stub files: what a type checker and an editor see of a proxy's attributes.
 
-`stubs` writes stubs that use them. When a program runs, the members are `RemoteAttribute` objects.
+`stubs` writes stubs that use them. When a program runs, the members are `Member` objects.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
 from ...delivery.policies import Policy
-from ..notifying.signals import Slot
+from ..signals import Slot
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -20,8 +20,18 @@ R = TypeVar("R")
 C = TypeVar("C", covariant=True)
 
 
+class Remote:
+    """Base of the classes of a stub file: what stands for them is a `pzc.Proxy`, or was reached through one.
+
+    When a program runs there is no instance of it.
+    """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+
 class RemoteFuture(Future[T]):
-    """What `CallFuture` is, with the type of its result; nothing makes one when a program runs."""
+    """What `PendingCall` is, with the type of its result; nothing makes one when a program runs."""
 
     call_id: str
     """For `pzc.attach`."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...agents.settings import Settings
 from ...protocol.errors import PzcError
+from ...transport.settings import Settings
 
 logger = logging.getLogger("pzc.doctor")
 

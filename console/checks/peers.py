@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from ...agents.agent import Agent
-from ...agents.calling.peers import OFFSET_WORTH_TELLING_MS, Peer
+from ...agents.client.peers import OFFSET_WORTH_TELLING_MS
 from ...discovery.static import parse_peers
 from ...protocol.errors import (
     CallTimeout,
@@ -26,6 +26,7 @@ from ...protocol.errors import (
     VersionError,
 )
 from ...protocol.frames import PZC00
+from ...protocol.peer import Peer
 from ...protocol.version import VERSION
 from .finding import Finding, Subject, failed, ok, skipped, warning
 from .settings import key_name

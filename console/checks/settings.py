@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...agents.settings import KNOWN, Settings, config_files, load
 from ...protocol.errors import ConfigError
+from ...protocol.frames import PZC00
 from ...protocol.keyring import Key, Keyring
+from ...transport.settings import KNOWN, Settings, config_files, load
 from .finding import Finding, Subject, failed, ok, warning
 
 SECRET = frozenset({"PZC_KEY"})
@@ -93,6 +94,8 @@ def check_key(subject: Subject) -> Iterator[Finding]:
             yield from _file(name, settings[name])
     try:
         ring = settings.keyring()
+        if ring is not None and settings["PZC_ACCEPT"] != (PZC00,):
+            ring.check_lengths()
     except ConfigError as exc:
         yield failed("key", str(exc), "correct the file, or make a key: pzc keygen")
         return
@@ -105,7 +108,7 @@ def check_key(subject: Subject) -> Iterator[Finding]:
 
 
 def _unsigned(subject: Subject) -> Finding:
-    from ...agents.sockets.endpoints import is_loopback
+    from ...transport.endpoints import is_loopback
     from .targets import known_targets
 
     todo = "set one and the same PZC_KEY on every machine: export PZC_KEY=$(pzc keygen)"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import zmq
 
-from ...agents.sockets.endpoints import bind, check, new_socket
-from ...agents.sockets.stream import peer_uid
 from ...protocol.errors import BindError
+from ...transport.endpoints import bind, check, new_socket
+from ...transport.stream import peer_uid
 from .finding import Finding, Subject, failed, ok, skipped, warning
 
 WAIT = 2.0

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.metadata as metadata
 import platform
 import re
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import zmq
 
+from ...protocol.lazily import Lazily
 from ...protocol.version import VERSION
+from ...transport.compiled import LANE, WHICH
 from .finding import Finding, Subject, failed, ok, skipped, warning
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    metadata = Lazily("importlib.metadata")
 
 NEEDED = ("pyzmq", "cryptography", "msgspec", "numpy", "tenacity")
 OPTIONAL = ("pyarrow", "pandas", "pyspark")
@@ -29,6 +36,7 @@ def check_versions(subject: Subject) -> Iterator[Finding]:
     for package in NEEDED:
         yield _package(package, wanted.get(package, ""), needed=True)
     yield ok("libzmq", zmq.zmq_version(), version=zmq.zmq_version())
+    yield ok("lane", WHICH, compiled=LANE is not None)
     for package in OPTIONAL:
         yield _package(package, wanted.get(package, ""), needed=False)
 

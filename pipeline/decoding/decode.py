@@ -23,7 +23,7 @@ import numpy as np
 from ...protocol import serializers
 from ...protocol.batch import Batch, Opened
 from ...protocol.bulk import Bulk
-from ...protocol.codec import Codec, Envelope
+from ...protocol.codec import Codec, Message
 from ...protocol.errors import DecodeError
 from ...protocol.frames import PZC00, Kind
 from ...protocol.keyring import Keyring
@@ -173,7 +173,7 @@ class Decoder:
         except Exception as exc:  # whatever is wrong with a row is its reason
             return _failure(exc)
 
-    def open(self, frames: Sequence[bytes], content_ref: str | None = None) -> tuple[Envelope, Any]:
+    def open(self, frames: Sequence[bytes], content_ref: str | None = None) -> tuple[Message, Any]:
         """Verify and decode one notification, for a look at its whole content.
 
         Args:
@@ -205,7 +205,7 @@ class Decoder:
         return self._columns(envelope, own, content)
 
     def _columns(
-        self, envelope: Envelope, own: tuple[object, ...], content: Any
+        self, envelope: Message, own: tuple[object, ...], content: Any
     ) -> tuple[object, ...] | _Failure:
         """The row; ``own`` is what differs between the notifications of one series."""
         refusal = self.check(envelope.topic, content) if self.check else None

@@ -41,7 +41,7 @@ from .rows import JournalRow, Rows
 from .segments import BLOB_BYTES, last_offset, prepare, remove_leftovers, write_segment
 
 if TYPE_CHECKING:
-    from ...agents.mail.bursts import Burst
+    from ...agents.notifications.mail.bursts import Burst
 
 __all__ = ["BLOB_BYTES", "Journal", "JournalRow"]
 

@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from ...agents.agent import Agent
-from ...agents.mail.bursts import Burst, Missed
-from ...agents.notifying.filters import ANY
-from ...agents.notifying.subscription import Notification, Subscription
-from ...agents.serving.audit import CALLS
-from ...agents.wire import Protocol
+from ...agents.notifications.filters import ANY
+from ...agents.notifications.mail.bursts import Burst, Missed
+from ...agents.notifications.subscription import Notification, Subscription
+from ...agents.server.audit import CALLS
 from ...delivery.policies import Policy, drop, mailbox
 from ...delivery.sequences import Gap
 from ...protocol.errors import JournalError
+from ...transport.wire import Protocol
 from .gaps import GapLog, GapRow
 from .journal import Journal, JournalRow
 from .upkeep import Upkeep

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ...agents.agent import Agent
-from ...agents.wire import Protocol
 from ...delivery.sequences import Sequence
 from ...protocol.errors import CallTimeout, JournalError, ProtocolError
+from ...transport.wire import Protocol
 from .. import missing
 from ..decoding.decode import make_decoder
 from ..forms import check_journal

@@ -20,7 +20,7 @@ except ImportError as exc:
     raise missing("pyarrow") from exc
 
 if TYPE_CHECKING:
-    from ...agents.mail.bursts import Burst
+    from ...agents.notifications.mail.bursts import Burst
 
 Buffer = bytes | bytearray | memoryview
 

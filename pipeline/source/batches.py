@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...agents.notifying.notification import Notification
+from ...protocol.notification import Notification
 from .. import missing
 from ..schema import FRAMES, JOURNAL, TIMESTAMP
 

@@ -20,8 +20,8 @@ from contextlib import suppress
 from typing import Any
 
 from ...agents.agent import Agent
-from ...agents.notifying.notification import Notification, acknowledge
 from ...protocol.errors import PzcError, RowsMissing
+from ...protocol.notification import Notification, acknowledge
 from .batches import to_batch, to_bytes
 from .desk import Desk
 from .joining import CONFIRM, Joined, Joining

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from functools import partial
 
 from ...agents.agent import Agent
+from ...agents.discover import acquire
 from ...agents.naming import participants
-from ...agents.notifying.notification import Notification
-from ...agents.notifying.subscription import Subscription
+from ...agents.notifications.subscription import Subscription
 from ...delivery.policies import Policy
 from ...discovery.names import is_pattern
 from ...protocol.errors import (
@@ -34,6 +34,7 @@ from ...protocol.errors import (
     SubscriptionClosed,
     UnknownName,
 )
+from ...protocol.notification import Notification
 from .options import Target
 
 logger = logging.getLogger("pzc.source")
@@ -89,9 +90,7 @@ class Joining:
         self._error: PzcError | None = None
         self._looking = len(targets)
         patterns = [each for each in targets if "://" not in each.publisher and is_pattern(each.publisher)]
-        self._names = (
-            participants.acquire(participants.site_of(agent.settings), agent.protocol) if patterns else None
-        )
+        self._names = acquire(participants.site_of(agent.settings), agent.protocol) if patterns else None
         for target in targets:
             look = self._watch if target in patterns else self._look
             name = f"pzc-source {target.publisher}"

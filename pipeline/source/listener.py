@@ -12,8 +12,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ...agents.agent import Agent
-from ...agents.wire import Protocol
 from ...protocol.errors import PzcError
+from ...transport.wire import Protocol
 from .. import missing
 from .desk import ask
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...agents.settings import load
-from ...agents.wire import Protocol
 from ...delivery.mail import ALL
 from ...delivery.policies import WHEN_FULL, Policy, mailbox
 from ...discovery.names import Pattern, is_pattern
 from ...protocol.errors import ConfigError
+from ...transport.settings import load
+from ...transport.wire import Protocol
 
 MISSING = ("report", "fail")
 """What becomes of a batch whose notifications nobody has any more."""

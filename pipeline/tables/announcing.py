@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...agents.agent import Agent
-from ...agents.wire import Protocol
 from ...protocol.errors import PzcError
+from ...transport.wire import Protocol
 
 logger = logging.getLogger("pzc.pipeline")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pzc import Notification, Policy, Subscription, drop
-from pzc.agents.dispatch import Executor
-from pzc.agents.sockets.stream import Stream
+from pzc.transport.executor import Executor
+from pzc.transport.stream import Stream
 
 from tests.agents.piping import Link
 from tests.agents.subscriptions import Blocked, Make

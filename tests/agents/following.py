@@ -55,5 +55,5 @@ def following(
         if type:
             agent.advertise("t", type=type)
         if not lane:
-            agent.loop.run(agent._answering.fast.stop_listening)
+            agent.loop.run(agent._answering.unix.stop_listening)
         yield Follower(agent)

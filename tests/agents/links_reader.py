@@ -11,14 +11,14 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 from pzc import Agent, Protocol
-from pzc.agents.links import local
-from pzc.agents.messages import read_refusal
-from pzc.agents.notifying.notification import Notification
-from pzc.agents.serving import fastlane
+from pzc.agents.notifications.links import local
 from pzc.protocol import serializers
 from pzc.protocol.bundle import Bundle, Item, Last
+from pzc.protocol.contents import read_refusal
 from pzc.protocol.frames import PZC01, Kind
+from pzc.protocol.notification import Notification
 from pzc.shm.views import Mapped
+from pzc.transport import greeting
 
 from tests.contract.rigs.peers import TIMEOUT
 
@@ -174,7 +174,7 @@ class UnixReader(Reader):
     ) -> None:  # fmt: skip
         self.me = me or os.urandom(16).hex()
         self.protocol = protocol or Protocol()
-        self.stream, self.nonce = fastlane.connect(publisher.agent_id, publisher.rep_endpoint)
+        self.stream, self.nonce = greeting.connect(publisher.agent_id, publisher.rep_endpoint)
         self.mapped = Mapped()
         self.never = threading.Event()
         self.lent: list[int] = []

@@ -9,10 +9,11 @@ import sys
 import time
 from typing import Any
 
+from pzc.agents.discover import acquire
 from pzc.agents.naming import participants
-from pzc.agents.settings import load
-from pzc.agents.wire import Protocol
 from pzc.discovery.events import Appeared, Conflict, Event, Vanished
+from pzc.transport.settings import load
+from pzc.transport.wire import Protocol
 
 from tests.contract.rigs.peers import TIMEOUT
 
@@ -87,7 +88,7 @@ class Watch:
     def __init__(self) -> None:
         self._events: queue.SimpleQueue[tuple[float, Event]] = queue.SimpleQueue()
         settings = load()
-        self.participant = participants.acquire(participants.site_of(settings), Protocol(settings=settings))
+        self.participant = acquire(participants.site_of(settings), Protocol(settings=settings))
         self.participant.listen(self._take)
 
     def _take(self, event: Event) -> None:

@@ -7,12 +7,12 @@ import select
 import socket
 import threading
 
-from pzc.agents.links.pipe import Pipe
-from pzc.agents.sockets.stream import Stream
+from pzc.agents.notifications.links.pipe import Pipe
 from pzc.protocol.frames import Buffer
+from pzc.transport.stream import Stream
 
-from tests.agents.streaming import NEVER, message, soon
 from tests.contract.rigs.calling import TIMEOUT
+from tests.transport.streaming import NEVER, message, soon
 
 CARRYING = 8
 """Flag of a message that a descriptor comes with."""

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Collection
 
 from pzc import Protocol
+from pzc.agents.client.client import new_client
 from pzc.agents.naming.registering import Registering
-from pzc.agents.sockets import loop
 from pzc.discovery.datagrams import write
 from pzc.discovery.records import Advertise, AgentRecord, Announcement, Heartbeat, mixed
+from pzc.transport import loop
 
 KEY = "correct horse battery staple"
 PATIENCE = 20.0
@@ -46,7 +47,7 @@ class Registrant:
         self._sequence = 0
         self._changed = threading.Condition()
         self._loop = loop.acquire()
-        self.registering = Registering(self._loop, protocol, endpoint, self.process)
+        self.registering = Registering(self._loop, protocol, endpoint, self.process, new_client)
         self.registering.on_edges.append(self._notify)
 
     def start(self) -> Registrant:

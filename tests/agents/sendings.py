@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import zmq
 
-from pzc.agents.sockets import loop as loops
-from pzc.agents.sockets.sending import Sending
 from pzc.protocol.frames import Buffer
+from pzc.transport import loop as loops
+from pzc.transport.sending import Sending
 
 from tests.contract.rigs.peers import TIMEOUT
 

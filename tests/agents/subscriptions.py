@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pzc import Notification, Subscription
-from pzc.agents.dispatch import Executor
+from pzc.transport.executor import Executor
 
 from tests.contract.rigs.peers import TIMEOUT, Inbox
 

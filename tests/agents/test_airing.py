@@ -14,7 +14,7 @@ from tests.contract.rigs.peers import TIMEOUT
 
 def aired(agent: Agent, content: object = 0, key: str = "") -> int:
     """The number of a notification that took the shortest way; 0 when it did not, and was not published."""
-    return agent._publisher.express("t", content, key)
+    return agent._publishing.publisher.express("t", content, key)
 
 
 def begun(publisher: Agent, reader: Agent, **options: Any) -> Subscription:
@@ -113,7 +113,7 @@ def test_an_original_peer_that_listens_too_ends_it(publisher: Agent, reader: Age
 def test_when_the_last_reader_has_gone_nothing_is_encoded(publisher: Agent, reader: Agent) -> None:
     with begun(publisher, reader):
         assert aired(publisher, "two") == 2
-    deaf = publisher._publisher.dialects_of
+    deaf = publisher._publishing.publisher.dialects_of
     while deaf("t"):
         publisher.loop.run(bool)
     assert publisher.publish("t", lambda: None) == 3

@@ -8,7 +8,6 @@ import pytest
 
 from pzc.agents.naming import airwaves
 from pzc.agents.naming.airwaves import SOON, WAITING, Airwaves, patience
-from pzc.agents.sockets import loop
 from pzc.discovery.announcer import Outgoing
 from pzc.discovery.interfaces import Interface, chosen
 from pzc.discovery.multicast import Datagram
@@ -16,6 +15,7 @@ from pzc.discovery.records import Heartbeat
 from pzc.discovery.site import Site
 from pzc.protocol import limits
 from pzc.protocol.errors import ConfigError
+from pzc.transport import loop
 
 from tests.conftest import free_port
 from tests.contract.rigs.peers import TIMEOUT

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pzc import Agent, Notification, Subscription, drop, latest
-from pzc.agents.dispatch import Executor
+from pzc.transport.executor import Executor
 
 from tests.contract.rigs.peers import TIMEOUT, run_threads
 from tests.contract.rigs.turns import turns

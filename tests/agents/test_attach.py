@@ -14,7 +14,7 @@ from pzc import (
     attach,
     batch,
 )
-from pzc.agents.calling import client
+from pzc.agents.client import leasing as client
 
 from tests.contract.calls.test_attach import Counts
 from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, ServerProcess, served
@@ -63,7 +63,7 @@ def test_the_result_of_a_call_whose_caller_was_killed_is_fetched_by_another_proc
         assert future.result(TIMEOUT) == "through"
         assert gate.calls == 1
         assert attach(caller.call_id, protocol=Protocol(KEY)).result(TIMEOUT) == "through"
-    assert client._clients.agents == {}
+    assert client._agents.things == {}
 
 
 def test_a_batch_is_fetched_as_its_results() -> None:
@@ -80,7 +80,7 @@ def test_a_batch_is_fetched_as_its_results() -> None:
 def test_what_is_no_call_id_is_an_error(text: str) -> None:
     with pytest.raises(LocalProtocolError, match="is no call id"):
         attach(text)
-    assert client._clients.agents == {}
+    assert client._agents.things == {}
 
 
 def test_a_server_that_is_gone_is_an_error_in_time() -> None:
@@ -88,4 +88,4 @@ def test_a_server_that_is_gone_is_an_error_in_time() -> None:
         endpoint = child.endpoint
     with pytest.raises((PeerLost, CallTimeout)):
         attach(f"urn:uuid:00000000-0000-8000-8000-000000000000@{endpoint}", timeout=0.2)
-    assert client._clients.agents == {}
+    assert client._agents.things == {}

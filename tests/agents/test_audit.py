@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pzc import ConfigError
-from pzc.agents.serving.audit import LONGEST, MOST, Audit, CallRecord, shorten
+from pzc.agents.server.audit import LONGEST, MOST, Audit, CallRecord, shorten
 from pzc.testing import FakeClock
 
 from tests.agents.test_audit_full_disk import TIMEOUT, lost, numbers, run

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pzc.agents.serving.audit_file import AuditFile
+from pzc.agents.server.audit_file import AuditFile
 
 
 def test_what_could_not_be_written_is_not_kept_by_the_error(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pzc import Agent, Protocol, Server, block
-from pzc.agents.counters import Counters
-from pzc.agents.serving.audit import CALLS
-from pzc.agents.serving.audit_topic import AuditTopic
+from pzc.agents.server.audit import CALLS
+from pzc.agents.server.audit_topic import AuditTopic
+from pzc.transport.counters import Counters
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
 from tests.contract.rigs.pairs import eventually

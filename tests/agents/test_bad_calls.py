@@ -25,7 +25,7 @@ def outright(bad: Bad, action: str, **options: Any) -> Any:
 
 NAMES = [
     "_private", "_hidden", "__class__", "__init__", "__dict__", "__reduce__", "step.__func__", "", " step", "0",
-    7, None, b"step", 1.5, UNTELLABLE, ("step",), ["step"], {"step": 1}, {"step"},
+    7, b"step", 1.5, UNTELLABLE, ("step",), ["step"], {"step": 1}, {"step"},
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from pzc import (
     Server,
     batch,
 )
-from pzc.agents.calling.batches import Batch
+from pzc.agents.client.batches import Batch
 
 from tests.contract.rigs import batching, original
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied

@@ -7,8 +7,8 @@ import pytest
 import zmq
 
 from pzc import Agent, DecodeError, Gap, Keyring, Protocol
-from pzc.agents.notifying.beats import BEAT_TOPIC, Beats, beat_filter, lasts_of
-from pzc.agents.notifying.filters import mark_filter
+from pzc.agents.notifications.beats import BEAT_TOPIC, Beats, beat_filter, lasts_of
+from pzc.agents.notifications.filters import mark_filter
 from pzc.delivery.tails import BEATS
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
@@ -32,7 +32,7 @@ def number_of(frames: Frames) -> int:
 
 
 def beat(agent: Agent) -> None:
-    agent.loop.run(agent._publisher._beats._beat)
+    agent.loop.run(agent._publishing.publisher._beats._beat)
 
 
 def test_a_message_that_was_told_as_lost_is_refused_when_it_comes(

@@ -105,12 +105,3 @@ def test_a_dropped_future_lets_the_call_go_on_and_the_proxy_end() -> None:
         gc.collect()
         assert counter.came.acquire(timeout=TIMEOUT)
         assert shared is not None
-
-
-def test_a_method_that_is_marked_is_told_to_the_proxy_and_a_call_may_say_otherwise() -> None:
-    with served(Counter()) as (_, proxy):
-        assert proxy.read._idempotent
-        assert not proxy.note._idempotent
-        assert proxy.note.options(idempotent=True)._idempotent
-        assert not proxy.read.options(idempotent=False)._idempotent
-        assert proxy.note.options(idempotent=True)() == 1

@@ -14,7 +14,7 @@ worker, server, lone, client = cancelling.worker, cancelling.server, cancelling.
 def test_a_call_that_waits_is_never_executed_and_told_so(client: Agent, lone: Server, worker: Worker) -> None:
     running, waiting = later(client, lone, "work"), later(client, lone, "step")
     assert worker.entered.wait(TIMEOUT)
-    until(lambda: len(lone._answering.lane) == 1)
+    until(lambda: len(lone._answering.lanes[0]) == 1)
     assert cancel(client, lone, waiting.msgid) == "removed"
     with pytest.raises(CallCancelled, match="cancelled before it started"):
         waiting.result(TIMEOUT)
@@ -31,8 +31,8 @@ def test_a_call_that_waits_on_the_fast_lane_is_cancelled_too(
         running = later(client, lone, "work")
         assert worker.entered.wait(TIMEOUT)
         thread, outcome = in_thread(proxy.step)
-        until(lambda: len(lone._answering.lane) == 1)
-        calls = [call_id for _, call_id in lone._answering.execution.calls._calls]
+        until(lambda: len(lone._answering.lanes[0]) == 1)
+        calls = [call_id for _, call_id in lone._answering.calls.table]
         waiting = next(call_id for call_id in calls if call_id != running.msgid)
         assert cancel(client, lone, waiting) == "removed"
         thread.join(TIMEOUT)
@@ -54,4 +54,4 @@ def test_cancelling_and_ending_at_the_same_time_gives_either_outcome(
         except CallCancelled:
             states.add("refused")
     assert states <= {"removed", "told", "unknown", "refused"}
-    assert (len(lone._answering.execution.calls), len(lone._answering.lane)) == (0, 0)
+    assert (len(lone._answering.calls), len(lone._answering.lanes[0])) == (0, 0)

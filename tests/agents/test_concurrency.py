@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pzc import Protocol, Proxy, Server, close
-from pzc.agents.serving import execution
+from pzc.protocol.limits import Limits
 
 from tests.contract.rigs import rooms
 from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, served
@@ -30,7 +30,7 @@ def test_everything_of_an_affine_server_happens_in_the_thread_that_made_its_obje
 
 
 def quickened(proxy: Proxy) -> None:
-    for _ in range(execution.PROOFS + 2):
+    for _ in range(Limits().quick_proofs + 2):
         assert proxy.step() == "done"
 
 
@@ -77,7 +77,7 @@ def test_a_method_may_call_another_server_of_its_process(moody: Moody, transport
             proxied(first.rep_endpoint, transport=transport, timeout=TIMEOUT) as outer,
         ):
             moody.other = inner.step
-            for _ in range(execution.PROOFS + 5):
+            for _ in range(Limits().quick_proofs + 5):
                 assert outer.relay() == "done"
 
 
@@ -88,7 +88,7 @@ def test_a_method_may_call_its_own_server_when_there_is_another_slot(moody: Mood
         proxied(server.rep_endpoint, transport=transport, timeout=TIMEOUT) as proxy,
     ):
         moody.other = proxy.step
-        for _ in range(execution.PROOFS + 5):
+        for _ in range(Limits().quick_proofs + 5):
             assert proxy.relay() == "done"
 
 
@@ -96,7 +96,7 @@ def test_a_method_may_ask_its_own_server_what_is_answered_at_once(moody: Moody) 
     with served(moody) as (server, proxy):
         agent = proxy._proxy_remote.agent
         moody.other = lambda: agent.request(server.rep_endpoint, "ping", TIMEOUT)
-        for _ in range(execution.PROOFS + 5):
+        for _ in range(Limits().quick_proofs + 5):
             assert proxy.relay() == "pong"
 
 

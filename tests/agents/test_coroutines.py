@@ -7,16 +7,14 @@ from typing import Any
 
 import pytest
 
-from pzc import CallCancelled, PeerLost
-from pzc.agents.serving.calls import Call, Caller, Calls, reset_current, set_current
-from pzc.agents.serving.coroutines import Coroutines
-from pzc.agents.serving.lane import Lane
+from pzc import PeerLost
+from pzc.agents.server.coroutines import Coroutines
 
 from tests.contract.rigs import meetings
 from tests.contract.rigs.calling import TIMEOUT, in_thread
 from tests.contract.rigs.meetings import Meeting
 from tests.contract.rigs.peers import run_threads
-from tests.contract.rigs.turns import turns, value_after_a_turn
+from tests.contract.rigs.turns import turns
 
 meeting, proxy = meetings.meeting, meetings.proxy
 
@@ -59,13 +57,8 @@ def test_a_coroutine_that_goes_on_after_it_was_cancelled_answers_what_it_answers
 
 
 @pytest.fixture
-def calls() -> Calls:
-    return Calls(Lane("test"))
-
-
-@pytest.fixture
-def coroutines(calls: Calls) -> Iterator[Coroutines]:
-    made = Coroutines("test", calls)
+def coroutines() -> Iterator[Coroutines]:
+    made = Coroutines("test")
     yield made
     made.close()
 
@@ -80,40 +73,6 @@ def test_after_close_a_coroutine_is_refused_and_left_closed(coroutines: Coroutin
     coroutines.close()
     with pytest.raises(PeerLost, match="is being stopped"):
         coroutines.run(turns())
-
-
-def test_a_call_that_was_cancelled_before_its_coroutine_began_does_not_run_it(
-    coroutines: Coroutines, calls: Calls
-) -> None:
-    ran: list[int] = []
-
-    async def work() -> None:
-        ran.append(1)
-        await asyncio.wait_for(asyncio.Event().wait(), TIMEOUT)
-        ran.append(2)
-
-    call = Call("id", Caller("me", None, ""))
-    calls.cancel(call)
-    token = set_current(call)
-    try:
-        with pytest.raises(CallCancelled):
-            coroutines.run(work())
-    finally:
-        reset_current(token)
-    assert 2 not in ran
-
-
-def test_a_call_that_is_cancelled_after_its_coroutine_ended_is_told_and_nothing_else(
-    coroutines: Coroutines, calls: Calls
-) -> None:
-    call = Call("id", Caller("me", None, ""))
-    token = set_current(call)
-    try:
-        assert coroutines.run(value_after_a_turn(7)) == 7
-    finally:
-        reset_current(token)
-    coroutines.close()
-    assert calls.cancel(call) == "told"
 
 
 def test_coroutines_of_many_threads_share_one_loop(coroutines: Coroutines) -> None:

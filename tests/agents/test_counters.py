@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from pzc.agents.counters import Counters
+from pzc.transport.counters import Counters
 
 from tests.contract.rigs.peers import run_threads
 

@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import pzc
 from pzc import Signal
-from pzc.agents.serving.members import Members
-from pzc.agents.stubs.described import Texts
+from pzc.agents.server.described import Texts
+from pzc.agents.server.descriptions import table as table_of
+from pzc.agents.server.members import names
 
 T = TypeVar("T")
 Number = TypeVar("Number", bound=float)
@@ -39,7 +41,7 @@ ODD, UNPRINTABLE, MANY = object(), Unprintable(), range(10**30)
 
 
 def _marked(function: Any) -> Any:
-    function._pzc_idempotent = True
+    pzc.idempotent(function)
     return function
 
 
@@ -114,7 +116,7 @@ def scope() -> Scope:
 
 @pytest.fixture
 def table(scope: Scope) -> dict[str, dict[str, Any]]:
-    return Members(scope).table()
+    return table_of(scope, names(scope))
 
 
 def test_no_property_is_run(scope: Scope, table: dict[str, dict[str, Any]]) -> None:
@@ -226,7 +228,7 @@ def test_documentation_is_text_that_every_serializer_takes() -> None:
 
     odd.__doc__ = "half a pair: \ud800"
     holder = type("Holder", (), {"odd": staticmethod(odd)})()
-    assert Members(holder).table()["odd"]["doc"] == "half a pair: \\ud800"
+    assert table_of(holder, names(holder))["odd"]["doc"] == "half a pair: \\ud800"
 
 
 def test_a_member_that_cannot_be_described_is_told_by_its_kind() -> None:
@@ -242,7 +244,7 @@ def test_a_member_that_cannot_be_described_is_told_by_its_kind() -> None:
         def __call__(self) -> None: ...
 
     holder = type("Holder", (), {"hostile": Hostile(), "bad": Bad(), "good": 1})()
-    table = Members(holder).table()
+    table = table_of(holder, names(holder))
     assert table["bad"]["signature"] == "(...)"
     assert table["good"] == {"kind": "value", "type": "int"}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pzc import Agent, ConfigError, PeerLost, Protocol, SignatureError
-from pzc.agents.calling.dialling import MOST, dial, expecting
+from pzc.agents.client.dialling import MOST, dial, expecting
 
 from tests.contract.rigs.peers import KEY
 
@@ -95,7 +95,7 @@ def test_a_forwarder_for_a_host_that_is_gone_is_passed_over(agents: tuple[Agent,
 def test_another_agent_at_the_first_address_is_passed_over(agents: tuple[Agent, Agent]) -> None:
     ours, theirs = agents
     with Agent(protocol=Protocol(KEY), name="other") as other:
-        meet = expecting(ours._requester, theirs.agent_id)
+        meet = expecting(ours.client, theirs.agent_id)
         assert dial([other.rep_endpoint, theirs.rep_endpoint], 10.0, meet) == theirs.rep_endpoint
         with pytest.raises(PeerLost, match="another agent answers there, other"):
             dial([other.rep_endpoint], 10.0, meet)
@@ -103,30 +103,30 @@ def test_another_agent_at_the_first_address_is_passed_over(agents: tuple[Agent, 
 
 def test_an_agent_with_another_key_is_passed_over(agents: tuple[Agent, Agent]) -> None:
     ours, theirs = agents
-    with Agent(protocol=Protocol("another key")) as stranger:
-        found = dial([stranger.rep_endpoint, theirs.rep_endpoint], 10.0, expecting(ours._requester, ""))
+    with Agent(protocol=Protocol("a long secret of another key")) as stranger:
+        found = dial([stranger.rep_endpoint, theirs.rep_endpoint], 10.0, expecting(ours.client, ""))
     assert found == theirs.rep_endpoint
 
 
 def test_a_key_that_differs_is_told_when_nobody_else_answers(
     agents: tuple[Agent, Agent], refused: str
 ) -> None:
-    with Agent(protocol=Protocol("another key")) as stranger:
+    with Agent(protocol=Protocol("a long secret of another key")) as stranger:
         for addresses in ([stranger.rep_endpoint], [stranger.rep_endpoint, refused]):
             with pytest.raises(SignatureError, match="keys differ"):
-                dial(addresses, 10.0, expecting(agents[0]._requester, ""))
+                dial(addresses, 10.0, expecting(agents[0].client, ""))
 
 
 def test_an_address_that_is_no_ip_address_is_met_without_a_connection(
     agents: tuple[Agent, Agent], refused: str
 ) -> None:
     named = agents[1].rep_endpoint.replace("127.0.0.1", "localhost")
-    assert dial([refused, named], 10.0, expecting(agents[0]._requester, agents[1].agent_id)) == named
+    assert dial([refused, named], 10.0, expecting(agents[0].client, agents[1].agent_id)) == named
 
 
 def test_an_ipv6_address_is_dialled(agents: tuple[Agent, Agent], refused: str) -> None:
     with Agent("tcp://[::1]:0", protocol=Protocol(KEY)) as six:
-        meet = expecting(agents[0]._requester, six.agent_id)
+        meet = expecting(agents[0].client, six.agent_id)
         assert dial([refused, six.rep_endpoint], 10.0, meet) == six.rep_endpoint
 
 

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from pzc import AgentClosed
-from pzc.agents.dispatch import Executor
+from pzc.transport.executor import Executor
 
 from tests.contract.rigs.peers import TIMEOUT, run_threads
 

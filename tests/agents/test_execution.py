@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Key, Keyring, Protocol, Role, RoleRefused, Server
-from pzc.agents.serving.execution import authorize
-from pzc.agents.sockets.endpoints import DECODE_LATER
+from pzc.agents.server.replies import authorize
 from pzc.protocol.frames import PZC01
+from pzc.transport.endpoints import DECODE_LATER
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, RawPeer, counts, proxied, until
 from tests.contract.rigs.peers import run_threads
@@ -113,7 +113,7 @@ def test_a_quick_request_does_not_overtake_one_that_waits(server: Server, counte
         running = proxy.wait.future()
         assert counter.entered.wait(TIMEOUT)
         waiting = [proxy.note.future(number) for number in range(10, 20)]
-        until(lambda: len(server._answering.lane) == 10)
+        until(lambda: len(server._answering.lanes[0]) == 10)
         counter.opened.set()
         for future in (running, *waiting):
             future.result(TIMEOUT)
@@ -141,8 +141,8 @@ def test_nothing_is_left_of_calls_that_have_ended(server: Server, transport: str
             proxy.step()
         with pytest.raises(TypeError):
             proxy.step("too much")
-        execution = server._answering.execution
-        until(lambda: (len(execution.calls), server._answering.lane.running) == (0, 0))
+        answering = server._answering
+        until(lambda: (len(answering.calls), answering.lanes[0].running) == (0, []))
 
 
 @TRANSPORTS
@@ -150,14 +150,14 @@ def test_the_result_of_every_call_can_be_fetched_by_its_id(
     server: Server, counter: Counter, transport: str
 ) -> None:
     ids: list[str] = []
-    real = server._act
+    real = server._exposed.act
 
-    def noting(action: str, options: Any, call: Any) -> Any:
+    def noting(call: Any, action: str, options: Any) -> Any:
         if action == "exec":
             ids.append(call.id)
-        return real(action, options, call)
+        return real(call, action, options)
 
-    server._answering.execution.act = server._act = noting
+    server._exposed.act = noting
     with proxied(server.rep_endpoint, protocol=Protocol(KEY), transport=transport) as proxy:
         for number in range(1, 8):
             assert proxy.step() == number

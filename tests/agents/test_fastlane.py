@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from pzc import Agent, PeerLost, Protocol, Server
-from pzc.agents.messages import read_refusal
-from pzc.agents.serving import fastlane
-from pzc.agents.sockets.stream import Stream
 from pzc.protocol import limits
-from pzc.protocol.frames import PZC01, Buffer, Kind
+from pzc.protocol.contents import read_refusal
+from pzc.protocol.frames import PZC01
+from pzc.transport import greeting
+from pzc.transport.stream import Stream
 
+from tests.agents.knocking import ME, NEVER, Knocker
 from tests.contract.rigs.calling import (
     KEY,
     TIMEOUT,
@@ -33,37 +34,8 @@ from tests.contract.rigs.calling import (
 )
 
 NOBODY = 65534
-NEVER = threading.Event()
-ME = "f" * 32
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-
-
-class Knocker:
-    """A connection to a fast lane in the hands of a test, which speaks as agent ``ME``."""
-
-    def __init__(self, agent: Agent, key: str = KEY) -> None:
-        self._protocol = Protocol(key)
-        self._to = agent.agent_id
-        self.stream, self.nonce = fastlane.connect(agent.agent_id, agent.rep_endpoint)
-
-    def frames(self, content: object, nonce: str | None = None) -> list[Buffer]:
-        receiver = f"{self._to}/{self.nonce if nonce is None else nonce}"
-        return self._protocol.encode(ME, "", content, receiver=receiver, dialect=PZC01)
-
-    def send(self, frames: list[Buffer]) -> None:
-        self.stream.send(frames, time.monotonic() + TIMEOUT)
-
-    def receive(self) -> Any:
-        frames = self.stream.receive(time.monotonic() + TIMEOUT, NEVER)
-        envelope = self._protocol.open(
-            frames, Kind.REPLY, receiver=f"{ME}/{self.nonce}", judge_time=False
-        )  # fmt: skip
-        return self._protocol.content(envelope)
-
-    def ask(self, content: object) -> Any:
-        self.send(self.frames(content))
-        return self.receive()
 
 
 def statistics(proxy: Any) -> dict[str, Any]:
@@ -116,10 +88,17 @@ def test_requests_of_one_connection_are_answered_in_order(server: Server) -> Non
         assert [client.ask(call("count"))[2] for _ in range(20)] == list(range(1, 21))
 
 
-def test_control_words_are_answered_over_the_fast_lane(server: Server) -> None:
-    with knocking(server) as client:
-        assert client.ask("ping") == "pong"
-        assert client.ask({"pzc": "cancel", "id": "none"}) == {"pzc": "cancel", "state": "unknown"}
+def test_a_connection_that_reads_on_answers_others_while_a_call_runs(server: Server, gate: Gate) -> None:
+    with knocking(server) as knocker:
+        assert knocker.ask({"pzc": "pipeline"}) == {"pzc": "pipeline"}
+        knocker.send(knocker.frames(call("wait")))
+        assert gate.entered.wait(TIMEOUT)
+        assert knocker.ask("ping") == "pong"
+        for _ in range(3):
+            knocker.send(knocker.frames(call("count")))
+        gate.opened.set()
+        found = [tuple(knocker.receive()) for _ in range(4)]
+    assert found == [("PSMessage", "return", each) for each in ("through", 2, 3, 4)]
 
 
 def test_a_frame_that_is_sent_again_on_its_connection_is_refused(server: Server, gate: Gate) -> None:
@@ -172,7 +151,7 @@ def test_a_request_of_the_fast_lane_is_refused_over_tcp(server: Server, gate: Ga
 
 
 def test_another_key_is_refused_and_the_connection_goes_on(server: Server, gate: Gate) -> None:
-    with knocking(server) as client, knocking(server, "another key") as stranger:
+    with knocking(server) as client, knocking(server, "another key of the lab") as stranger:
         stranger.send(stranger.frames(call("count")))
         stranger.stream.receive(time.monotonic() + TIMEOUT, NEVER)
         assert gate.calls == 0
@@ -185,7 +164,7 @@ def test_bytes_that_are_no_message_end_that_connection_only(server: Server) -> N
         with pytest.raises(PeerLost):
             hostile.stream.receive(time.monotonic() + TIMEOUT, NEVER)
         assert client.ask("ping") == "pong"
-    until(lambda: len(server._answering.fast) == 0)
+    until(lambda: len(server._answering.unix) == 0)
 
 
 @only_root
@@ -202,7 +181,7 @@ def test_another_user_is_turned_away(server: Server) -> None:
 
     assert run_in_fork(knock) == 0
     until(lambda: counts(server).get("fast_lane_refused") == 1)
-    assert len(server._answering.fast) == 0
+    assert len(server._answering.unix) == 0
 
 
 @only_root
@@ -221,7 +200,7 @@ def test_a_fast_lane_of_another_user_is_not_spoken_to() -> None:
             os._exit(0)
     os.read(ready[0], 1)
     with pytest.raises(PeerLost, match="belongs to another user"):
-        fastlane.connect(ME, "tcp://somewhere:1")
+        greeting.connect(ME, "tcp://somewhere:1")
     os.write(done[1], b"1")
     os.waitpid(pid, 0)
     for descriptor in (*ready, *done):
@@ -241,7 +220,7 @@ def test_who_does_not_greet_as_the_agent_is_not_spoken_to() -> None:
 
         thread, _ = in_thread(greet)
         with pytest.raises(PeerLost, match="did not greet as agent"):
-            fastlane.connect(ME, "tcp://somewhere:1")
+            greeting.connect(ME, "tcp://somewhere:1")
         thread.join(TIMEOUT)
 
 
@@ -251,7 +230,7 @@ def test_who_does_not_greet_in_time_is_given_up(timings: Callable[..., None]) ->
         silent.bind(f"\0pzc/{ME}")
         silent.listen()
         with pytest.raises(PeerLost, match="did not answer"):
-            fastlane.connect(ME, "tcp://somewhere:1")
+            greeting.connect(ME, "tcp://somewhere:1")
 
 
 def test_a_client_that_hangs_up_while_its_call_waits_is_not_executed(
@@ -262,9 +241,9 @@ def test_a_client_that_hangs_up_while_its_call_waits_is_not_executed(
         busy.send(busy.frames(call("wait")))
         assert gate.entered.wait(TIMEOUT)
         leaver.send(leaver.frames(call("count")))
-        until(lambda: len(server._answering.lane) == 1)
+        until(lambda: len(server._answering.lanes[0]) == 1)
         leaver.stream.close()
-        until(lambda: len(server._answering.lane) == 0)
+        until(lambda: len(server._answering.lanes[0]) == 0)
         gate.opened.set()
         busy.receive()
     assert gate.calls == 1
@@ -279,7 +258,7 @@ def test_a_client_that_hangs_up_while_its_call_runs_costs_the_others_nothing(
             assert gate.entered.wait(TIMEOUT)
         gate.opened.set()
         assert other.ask(call("count"))[2] == 2
-    until(lambda: server._answering.lane.running == 0)
+    until(lambda: server._answering.lanes[0].running == [])
 
 
 def test_stop_answers_the_call_that_runs_and_refuses_the_one_that_waits(server: Server, gate: Gate) -> None:
@@ -287,7 +266,7 @@ def test_stop_answers_the_call_that_runs_and_refuses_the_one_that_waits(server: 
         running.send(running.frames(call("wait")))
         assert gate.entered.wait(TIMEOUT)
         waiting.send(waiting.frames(call("count")))
-        until(lambda: len(server._answering.lane) == 1)
+        until(lambda: len(server._answering.lanes[0]) == 1)
         stopping, _ = in_thread(server.stop)
         assert refused(waiting.receive()) == "PeerLost"
         gate.opened.set()
@@ -303,8 +282,8 @@ def test_after_stop_the_name_is_free_and_nobody_is_connected(server: Server) -> 
     with knocking(server):
         server.stop()
     with pytest.raises(PeerLost, match="has no fast lane on this host"):
-        fastlane.connect(server.agent_id, server.rep_endpoint)
-    assert len(server._answering.fast) == 0
+        greeting.connect(server.agent_id, server.rep_endpoint)
+    assert len(server._answering.unix) == 0
 
 
 def test_connections_beyond_the_bound_are_turned_away_and_use_tcp() -> None:
@@ -312,14 +291,14 @@ def test_connections_beyond_the_bound_are_turned_away_and_use_tcp() -> None:
     with Server(Gate(), protocol=Protocol(KEY)) as server:
         for _ in range(300):
             with contextlib.suppress(PeerLost):
-                connected.append(fastlane.connect(server.agent_id, server.rep_endpoint)[0])
-        assert len(server._answering.fast) == len(connected) == limits.current.connections
+                connected.append(greeting.connect(server.agent_id, server.rep_endpoint)[0])
+        assert len(server._answering.unix) == len(connected) == limits.current.connections
         with proxied(server.rep_endpoint, protocol=Protocol(KEY)) as proxy:
             assert proxy.count() == 1
         assert counts(server)["fast_lane_refused"] == 300 - limits.current.connections + 1
         for stream in connected:
             stream.close()
-        until(lambda: len(server._answering.fast) == 0)
+        until(lambda: len(server._answering.unix) == 0)
 
 
 def test_many_at_once_do_not_exceed_the_bound(timings: Callable[..., None]) -> None:
@@ -329,7 +308,7 @@ def test_many_at_once_do_not_exceed_the_bound(timings: Callable[..., None]) -> N
         for knock in knocks:
             knock.connect(f"\0pzc/{server.agent_id}")
         until(lambda: counts(server).get("fast_lane_refused", 0) == 30)
-        assert len(server._answering.fast) == 10
+        assert len(server._answering.unix) == 10
         for knock in knocks:
             knock.close()
 
@@ -341,7 +320,7 @@ def test_an_agent_without_a_free_name_is_reached_over_tcp(monkeypatch: pytest.Mo
     class Socket(socket.socket):
         bind = taken
 
-    monkeypatch.setattr(fastlane.sockets, "socket", Socket)
+    monkeypatch.setattr(greeting.sockets, "socket", Socket)
     with served(Gate(), key=KEY) as (server, proxy):
         assert server.describe()["lane"] == ""
         assert proxy.count() == 1
@@ -381,7 +360,7 @@ def test_a_line_that_breaks_while_its_call_waits_does_not_execute_it_twice(
         first, _ = in_thread(proxy.wait)
         assert gate.entered.wait(TIMEOUT)
         second, outcome = in_thread(proxy.count)
-        until(lambda: len(server._answering.lane) == 1)
+        until(lambda: len(server._answering.lanes[0]) == 1)
         break_lines(server)
         gate.opened.set()
         for thread in (first, second):
@@ -391,5 +370,5 @@ def test_a_line_that_breaks_while_its_call_waits_does_not_execute_it_twice(
 
 def break_lines(server: Server) -> None:
     """Cut every connection of the fast lane, as if its client's socket had failed."""
-    for connection in list(server._answering.fast._connections):
+    for connection in list(server._answering.unix._connections):
         connection._socket.shutdown(socket.SHUT_RDWR)

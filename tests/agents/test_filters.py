@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.agents.notifying import filters
-from pzc.agents.notifying.filters import ANY, Filters, mark_filter
+from pzc.agents.notifications import filters
+from pzc.agents.notifications.filters import ANY, Filters, mark_filter
 
 ME = "0" * 32
 ENDPOINT = "tcp://127.0.0.1:5555"

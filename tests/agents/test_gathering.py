@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from pzc import Notification, SubscriptionClosed, drop
-from pzc.agents.dispatch import Executor
-from pzc.agents.notifying.gathering import Gathering, Make
-from pzc.agents.notifying.subscription import Subscription
+from pzc.agents.notifications.gathering import Gathering, Make
+from pzc.agents.notifications.subscription import Subscription
 from pzc.delivery.sequences import Gap
+from pzc.transport.executor import Executor
 
 
 class Sources:

@@ -16,7 +16,7 @@ def test_a_stream_that_may_not_be_held_is_not_kept(
     def full(*_: object) -> int:
         raise Refused("it holds too much")
 
-    monkeypatch.setattr(server._answering.holding, "hold", full)
+    monkeypatch.setattr(server._answering.presence, "hold", full)
     answer = reader.ask("exec", name="count", method="__call__", args=())
     assert error_of(answer) == "Refused"
     assert server.statistics()["streams"] == 0

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from pzc import Agent, Gap
-from pzc.agents import wire
-from pzc.agents.notifying.hearing import Hearing
+from pzc.agents.notifications.hearing import Hearing
+from pzc.transport import wire
 
 from tests.contract.rigs import altered
 from tests.contract.rigs.altered import instead, published

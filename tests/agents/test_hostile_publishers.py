@@ -14,7 +14,7 @@ from pzc import (
     Gap,
     Protocol,
 )
-from pzc.agents import wire
+from pzc.transport import wire
 
 from tests.contract.rigs.peers import (
     KEY,
@@ -44,8 +44,8 @@ class Forger:
         while not self._stop.is_set():
             if self.wire.socket.poll(20):
                 message = self.wire.socket.recv()
-                with self.agent._publisher._state:
-                    self.agent._publisher._filters.take(message, dict)
+                with self.agent._publishing.publisher._state:
+                    self.agent._publishing.publisher._filters.take(message, dict)
                 self.agent.loop.call(self.agent._on_filters)
 
     def subscribe(self, reader: Agent, topic: str, *args: Any, **options: Any) -> Any:
@@ -80,7 +80,7 @@ def forger() -> Iterator[Forger]:
     made.close()
 
 
-@pytest.mark.parametrize("key", ["", "another key"])
+@pytest.mark.parametrize("key", ["", "another key of the lab"])
 def test_a_forger_without_the_key_is_refused_and_counted(reader: Agent, forger: Forger, key: str) -> None:
     subscription = forger.subscribe(reader, "t")
     hostile = Protocol(key)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pzc import Agent, PeerLost, Protocol
-from pzc.agents.links import inlets
+from pzc.agents.notifications.links import inlets
 
 from tests.contract.rigs import families
 from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, run_in_fork
@@ -37,7 +37,7 @@ def test_a_publisher_hears_of_its_killed_reader_which_left_a_child(
             assert publisher.statistics()["links"]["links"][0]["transport"] == "unix"
             reader.kill()
             wait_until(lambda: not publisher.statistics()["links"]["links"])
-            wait_until(lambda: len(publisher._answering.fast) == 0)  # of which only the socket tells
+            wait_until(lambda: len(publisher._answering.unix) == 0)  # of which only the socket tells
 
 
 @every_how
@@ -65,7 +65,7 @@ def test_closing_what_was_the_parents_in_a_child_does_not_end_the_parents() -> N
         def close() -> None:
             subscription.close()
             for each in (publisher, reader):
-                for connection in list(each._answering.fast._connections):
+                for connection in list(each._answering.unix._connections):
                     connection.hang_up()
                 each.stop()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from pzc.agents.notifying.keys import checked
+from pzc.agents.notifications.keys import checked
 
 
 @pytest.mark.parametrize("keys", [("a", "b"), {"a": 1, "b": 2}, iter("ab"), {"a", "b"}])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import Notification
-from pzc.agents.links.arrivals import Arrival, Ledger, Urgency
+from pzc.agents.notifications.links.arrivals import Arrival, Ledger, Urgency
 from pzc.protocol.errors import DecodeError, RemoteProtocolError
 
 from tests.contract.rigs.peers import run_threads

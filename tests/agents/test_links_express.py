@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, CallTimeout, Protocol, RemoteProtocolError, SerializeError, block
-from pzc.agents.links import granted, ways
-from pzc.agents.links.linking import Linking
-from pzc.agents.links.outlet import Outlet
-from pzc.agents.links.queues import Queue
+from pzc import Agent, CallTimeout, RemoteProtocolError, SerializeError
+from pzc.agents.notifications.links import granted, ways
+from pzc.agents.notifications.links.linking import Linking
+from pzc.agents.notifications.links.outlet import Outlet
+from pzc.agents.notifications.links.queues import Queue
 from pzc.protocol.bundle import Bundle
 
 from tests.agents.links_reader import READERS, PollReader, Reader, UnixReader, wish
@@ -27,7 +27,7 @@ def agent() -> Iterator[Agent]:
 
 def on_its_way(agent: Agent, topic: str, content: object = 0) -> int:
     """The number of a notification that took the shortest way; 0 when it did not, and was not published."""
-    return agent._publisher.express(topic, content, "")
+    return agent._publishing.publisher.express(topic, content, "")
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -42,7 +42,7 @@ def begin(agent: Agent, reader: UnixReader) -> Outlet:
     """Publish the first notification, wait until it was sent and nobody sends; its link."""
     agent.publish("t", 1)
     assert [got.content for got in reader.take(1)] == [1]
-    outlet = agent._outlets.links[reader.link]
+    outlet = agent._publishing.outlets.links[reader.link]
     with outlet.sending:
         return outlet
 
@@ -113,7 +113,7 @@ def test_a_window_that_is_full_takes_no_place_of_other_readers(agent: Agent) -> 
     with UnixReader(agent, wish("t", bound=10)) as wide, UnixReader(agent, wish("t", bound=2)) as narrow:
         assert [agent.publish("t", n) for n in range(2)] == [1, 2]
         assert [on_its_way(agent, "t") for _ in range(20)] == [0] * 20
-        links = agent._outlets.links
+        links = agent._publishing.outlets.links
         assert [links[reader.link].legs["t"].flow.outstanding for reader in (wide, narrow)] == [2, 2]
 
 
@@ -188,25 +188,6 @@ def test_threads_on_the_shortest_way_publish_in_one_order(agent: Agent) -> None:
         assert [n for by, n in (got.content for got in found) if by == who] == list(range(100))
 
 
-@pytest.mark.parametrize("serializer", ["pickle", "buffers"])
-def test_grants_of_a_stream_take_the_shortest_way(monkeypatch: pytest.MonkeyPatch, serializer: str) -> None:
-    taken: list[bool] = []
-    serve = granted.Granted.serve
-
-    def seen(self: granted.Granted, frames: Any) -> bool:
-        taken.append(serve(self, frames))
-        return taken[-1]
-
-    monkeypatch.setattr(granted.Granted, "serve", seen)
-    protocols = [Protocol(serializer=serializer) for _ in range(2)]
-    with Agent(protocol=protocols[0]) as publisher, Agent(protocol=protocols[1]) as reader:
-        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=block(slots=4), transport="unix")
-        for number in range(100):
-            publisher.publish("t", number)
-            assert subscription.recv(TIMEOUT).content == number
-    assert taken.count(True) >= 25
-
-
 @pytest.mark.parametrize(
     "grant",
     [
@@ -242,7 +223,7 @@ def test_a_poll_that_waits_is_answered_when_its_link_ends(
         thread = threading.Thread(target=poll, daemon=True)
         thread.start()
         assert waits.wait(TIMEOUT)
-        linking: Linking = agent._linking
+        linking: Linking = agent._publishing.linking
         linking.detach(reader.link)
         thread.join(TIMEOUT)
         assert answers == [Bundle(1)]

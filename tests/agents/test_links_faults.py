@@ -15,7 +15,7 @@ from pzc import (
     Agent,
     Protocol,
 )
-from pzc.agents.links import inlets, ways
+from pzc.agents.notifications.links import inlets, ways
 from pzc.protocol.bundle import Bundle
 
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
@@ -48,7 +48,7 @@ def test_without_its_unix_socket_a_link_goes_on_over_tcp() -> None:
         subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
         publishing = Publishing(publisher, "t", range(2000))
         found = read(subscription, 500)
-        publisher.loop.run(publisher._answering.fast.stop_listening)
+        publisher.loop.run(publisher._answering.unix.stop_listening)
         break_connections()
         found += read(subscription, 1500)
         publishing.finish()
@@ -98,10 +98,10 @@ def test_the_end_of_a_process_shows_also_behind_the_end_of_its_connection(
         try:
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGSTOP)
-            (link,) = publisher._outlets.links.values()
+            (link,) = publisher._publishing.outlets.links.values()
             way = link.way
             assert way is not None
-            publisher.loop.run(partial(publisher._outlets.lose_way, link, way))
+            publisher.loop.run(partial(publisher._publishing.outlets.lose_way, link, way))
             process.kill()
             wait_until(lambda: link.ended)
             assert link.ended == "its process has ended"

@@ -12,17 +12,17 @@ from typing import Any, NoReturn
 import pytest
 
 from pzc import Gap, Notification, Protocol, Subscription, drop
-from pzc.agents.calling.peers import Peer
-from pzc.agents.counters import Counters
-from pzc.agents.dispatch import Executor
-from pzc.agents.links.intake import Intake
-from pzc.agents.links.inward import Received
-from pzc.agents.links.places import Place
-from pzc.agents.links.roster import Roster
-from pzc.agents.serving.execution import PROOFS
+from pzc.agents.client.peers import Peer
+from pzc.agents.notifications.links.intake import Intake
+from pzc.agents.notifications.links.inward import Received
+from pzc.agents.notifications.links.places import Place
+from pzc.agents.notifications.links.roster import Roster
 from pzc.protocol.bundle import Bundle, Item, Last
 from pzc.protocol.errors import ReceiveTimeout, RemoteProtocolError
+from pzc.protocol.limits import Limits
 from pzc.shm.blocks import Block
+from pzc.transport.counters import Counters
+from pzc.transport.executor import Executor
 
 EPOCH = 7
 PEER = Peer("tcp://127.0.0.1:1", "PZC01", "ab" * 16, EPOCH, "p", "", 0, {}, "key")
@@ -40,7 +40,7 @@ class Bench:
         self.counters = Counters()
         self.news: list[Any] = []
         self.intake = Intake(
-            protocol or Protocol("k"),
+            protocol or Protocol("a long secret of k"),
             PEER,
             self.counters,
             lambda *told: self.news.append(told),
@@ -128,7 +128,7 @@ def test_a_pickle_that_nobody_signed_runs_nobodys_code(executor: Executor, tmp_p
 @pytest.mark.parametrize("size", [10, 100_000])
 @pytest.mark.parametrize("name", ["pickle", "bundle", "nonsense"])
 def test_a_serializer_that_is_not_accepted_decodes_nothing(executor: Executor, name: str, size: int) -> None:
-    bench = Bench(executor, Protocol("k", accept_serializers=["json"]))
+    bench = Bench(executor, Protocol("a long secret of k", accept_serializers=["json"]))
     bench.take(Bundle(1, [item(1, "x" * size, serializer=name)]))
     with pytest.raises(ReceiveTimeout):
         bench.subscriptions[0].recv(0)
@@ -248,7 +248,7 @@ def test_every_inbox_has_a_message_before_any_callback_begins(executor: Executor
     try:
         for subscription in bench.subscriptions:
             subscription._callback = lambda _: pending.append([each.pending for each in bench.subscriptions])
-            subscription._proofs = PROOFS
+            subscription._proofs = Limits().quick_proofs
         bench.take(Bundle(1, [item(1, "a"), item(2, "b", topic="u"), item(3, "c")]))
         assert pending == [[1, 2], [0, 2], [0, 1], [0, 0]]
     finally:

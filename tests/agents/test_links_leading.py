@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pzc import ReceiveTimeout, Subscription
-from pzc.agents.links import inlets, leading
+from pzc.agents.notifications.links import inlets, leading
 
 from tests.contract.rigs.leading import Waiting, lead, reading
 from tests.contract.rigs.peers import TIMEOUT

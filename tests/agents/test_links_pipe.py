@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from pzc.agents.links.pipe import Pipe
-from pzc.agents.sockets.stream import INLINE, Stream
+from pzc.agents.notifications.links.pipe import Pipe
 from pzc.protocol.errors import AgentClosed, LocalProtocolError, PeerLost
 from pzc.protocol.frames import Buffer
 from pzc.shm.blocks import available
+from pzc.transport.stream import INLINE, Stream
 
 from tests.agents.piping import HUGE, Link, descriptors, wait_until_writable, writable
-from tests.agents.streaming import LARGE, NEVER, message, packed, soon
 from tests.contract.rigs.calling import TIMEOUT
+from tests.transport.streaming import LARGE, NEVER, message, packed, soon
 
 pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over Unix sockets")
 
@@ -216,7 +216,7 @@ def test_a_pipe_over_a_connection_that_is_closed_is_gone() -> None:
 
 READER = """
 import socket, sys, threading
-from pzc.agents.sockets.stream import Stream
+from pzc.transport.stream import Stream
 stream = Stream(socket.socket(fileno=int(sys.argv[1])))
 while True:
     stream.receive(float("inf"), threading.Event())

@@ -8,15 +8,15 @@ import threading
 import numpy as np
 import pytest
 
-from pzc.agents.links.pipe import Pipe
-from pzc.agents.sockets.stream import Stream
+from pzc.agents.notifications.links.pipe import Pipe
 from pzc.protocol.errors import RemoteProtocolError
 from pzc.shm.blocks import Block, available
 from pzc.shm.views import Mapped
+from pzc.transport.stream import Stream
 
 from tests.agents.piping import CARRYING, HUGE, Link, descriptors, identity
-from tests.agents.streaming import HEAD, LARGE, NEVER, attached, message, packed, soon
 from tests.contract.rigs.calling import TIMEOUT
+from tests.transport.streaming import HEAD, LARGE, NEVER, attached, message, packed, soon
 
 pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over Unix sockets")
 

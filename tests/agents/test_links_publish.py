@@ -196,7 +196,7 @@ def test_readers_by_link_are_waited_for_like_all_others(agent: Agent) -> None:
 
 
 def test_refused_memory_costs_nothing_but_a_copy(agent: Agent) -> None:
-    agent._outlets.ring._max_bytes = 0
+    agent._publishing.outlets.ring._max_bytes = 0
     with UnixReader(agent, wish("t")) as reader:
         agent.publish("t", np.arange(50_000))
         (got,) = reader.take(1)
@@ -223,8 +223,8 @@ def test_an_object_of_the_process_arrives_as_itself(agent: Agent) -> None:
 
 def test_a_signed_link_carries_contents_that_a_json_agent_can_read() -> None:
     with (
-        Agent(protocol=Protocol("key", "json")) as agent,
-        UnixReader(agent, wish("t"), protocol=Protocol("key", "json")) as reader,
+        Agent(protocol=Protocol("a long secret of key", "json")) as agent,
+        UnixReader(agent, wish("t"), protocol=Protocol("a long secret of key", "json")) as reader,
     ):
         agent.publish("t", {"a": "x" * 100_000})
         assert reader.take(1)[0].content == {"a": "x" * 100_000}
@@ -232,7 +232,7 @@ def test_a_signed_link_carries_contents_that_a_json_agent_can_read() -> None:
 
 def test_sealed_contents_do_not_lie_in_shared_memory() -> None:
     def protocol() -> Protocol:
-        return Protocol("key", suite="aes256-gcm")
+        return Protocol("a long secret of key", suite="aes256-gcm")
 
     with Agent(protocol=protocol()) as agent, UnixReader(agent, wish("t"), protocol=protocol()) as reader:
         agent.publish("t", np.arange(50_000))
@@ -248,7 +248,7 @@ def test_a_forked_child_has_no_links(agent: Agent) -> None:
             try:
                 agent.publish("t", 0)
             except AgentClosed:
-                from pzc.agents.links import local
+                from pzc.agents.notifications.links import local
 
                 code = 0 if local.find(agent.agent_id, agent.protocol.fingerprint) is None else 2
             finally:

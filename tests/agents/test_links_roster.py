@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pzc import block, drop
-from pzc.agents.dispatch import Executor
-from pzc.agents.links.answers import Confirmed
-from pzc.agents.links.places import Place
-from pzc.agents.links.roster import Roster
-from pzc.agents.notifying.subscription import Subscription
+from pzc.agents.notifications.links.answers import Confirmed
+from pzc.agents.notifications.links.places import Place
+from pzc.agents.notifications.links.roster import Roster
+from pzc.agents.notifications.subscription import Subscription
 from pzc.delivery.policies import Policy
+from pzc.transport.executor import Executor
 
 
 def place(executor: Executor, topic: str, policy: Policy | None = None, key: str | None = None) -> Place:

@@ -9,12 +9,12 @@ from typing import NoReturn
 
 import pytest
 
-from pzc.agents.dispatch import Executor
-from pzc.agents.links.arrivals import Urgency
-from pzc.agents.links.granting import SPACING, Granting
-from pzc.agents.links.hands import TAKE_OVER, Errand, Hands
-from pzc.agents.links.leading import Leading
-from pzc.agents.sockets import loop as loops
+from pzc.agents.notifications.links.arrivals import Urgency
+from pzc.agents.notifications.links.granting import SPACING, Granting
+from pzc.agents.notifications.links.hands import TAKE_OVER, Errand, Hands
+from pzc.agents.notifications.links.leading import Leading
+from pzc.transport import loop as loops
+from pzc.transport.executor import Executor
 
 from tests.contract.rigs.peers import TIMEOUT
 

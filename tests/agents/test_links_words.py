@@ -38,7 +38,10 @@ def test_a_link_obeys_nobody_but_the_agent_that_opened_it(
 
 
 def test_a_link_obeys_no_other_key_of_the_same_agent() -> None:
-    keys = [Key("a secret of one", "one", Role.OBSERVER), Key("a secret of two", "two", Role.OBSERVER)]
+    keys = [
+        Key("a long secret of one", "one", Role.OBSERVER),
+        Key("a long secret of two", "two", Role.OBSERVER),
+    ]
 
     def protocol(active: int) -> Protocol:
         return Protocol(keyring=Keyring(keys, keys[active]))
@@ -89,7 +92,7 @@ def test_a_connection_carries_one_link(agent: Agent) -> None:
 
 
 def test_an_observer_may_link() -> None:
-    keyring = Keyring.from_key("a secret", Role.OBSERVER)
+    keyring = Keyring.from_key("a long secret of a", Role.OBSERVER)
     with (
         Agent(protocol=Protocol(keyring=keyring)) as agent,
         UnixReader(agent, wish("t"), protocol=Protocol(keyring=keyring)) as reader,

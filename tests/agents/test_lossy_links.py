@@ -34,9 +34,9 @@ def test_a_replayed_notification_of_the_original_dialect_is_refused_too() -> Non
 
 def _subscribe_behind(reader: Agent, publisher: Agent, forwarder: Forwarder) -> Subscription:
     """An original publisher tells its endpoints by 'info'; this one tells the forwarder's."""
-    known = publisher._publisher.endpoint
-    publisher._publisher.endpoint = forwarder.endpoint
+    known = publisher._publishing.publisher.endpoint
+    publisher._publishing.publisher.endpoint = forwarder.endpoint
     try:
         return reader.subscribe(publisher.rep_endpoint, "t")
     finally:
-        publisher._publisher.endpoint = known
+        publisher._publishing.publisher.endpoint = known

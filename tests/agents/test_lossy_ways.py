@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pzc import Agent, Protocol, drop, latest
-from pzc.agents.links.pipe import Pipe
-from pzc.agents.sockets.stream import Stream
+from pzc.agents.notifications.links.pipe import Pipe
+from pzc.transport.stream import Stream
 
 from tests.agents.test_links_faults import break_connections
 from tests.contract.rigs.pairs import pair, read, wait_until
@@ -29,20 +29,20 @@ def links_of(publisher: Agent) -> list[str]:
 
 def test_without_a_unix_socket_they_come_by_broadcast(caplog: pytest.LogCaptureFixture) -> None:
     with Agent(protocol=Protocol(KEY)) as publisher, stranger() as reader:
-        publisher.loop.run(publisher._answering.fast.stop_listening)
+        publisher.loop.run(publisher._answering.unix.stop_listening)
         with caplog.at_level(logging.INFO, "pzc.subscriber"):
             subscription = reader.subscribe(publisher.rep_endpoint, "t")
         publisher.publish("t", 1)
         assert subscription.recv(TIMEOUT).content == 1
         assert (subscription.transport, links_of(publisher)) == ("tcp", [])
-        assert publisher._publisher.dialects_of("t") == ("PZC01",)
+        assert publisher._publishing.publisher.dialects_of("t") == ("PZC01",)
         assert any("comes by broadcast" in record.getMessage() for record in caplog.records)
 
 
 def test_a_publisher_behind_a_forwarder_is_heard_by_broadcast() -> None:
     with Elsewhere(protocol=Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
         reader.subscribe(publisher.rep_endpoint, "t")
-        assert (links_of(publisher), publisher._publisher.dialects_of("t")) == ([], ("PZC01",))
+        assert (links_of(publisher), publisher._publishing.publisher.dialects_of("t")) == ([], ("PZC01",))
 
 
 @pytest.mark.parametrize("said", ["argument", "environment", "file"])
@@ -56,7 +56,7 @@ def test_tcp_means_broadcast(said: str, monkeypatch: pytest.MonkeyPatch, tmp_pat
         asked = "tcp" if said == "argument" else None
         subscription = reader.subscribe(publisher.rep_endpoint, "t", transport=asked)
         assert (subscription.transport, links_of(publisher)) == ("tcp", [])
-        assert publisher._publisher.dialects_of("t") == ("PZC01",)
+        assert publisher._publishing.publisher.dialects_of("t") == ("PZC01",)
 
 
 def test_a_publisher_that_comes_back_without_a_unix_socket_is_followed_over_tcp() -> None:
@@ -66,7 +66,7 @@ def test_a_publisher_that_comes_back_without_a_unix_socket_is_followed_over_tcp(
         assert subscription.transport == "unix"
         publisher.stop()
         with in_place_of(publisher, Elsewhere, publisher.rep_endpoint, protocol=Protocol(KEY)) as again:
-            again.loop.run(again._answering.fast.stop_listening)
+            again.loop.run(again._answering.unix.stop_listening)
             wait_until(lambda: subscription.gaps)
             assert again.publish("t", "here") == 1
             assert read(subscription, 1) == ["here"]
@@ -79,7 +79,7 @@ def test_without_its_unix_socket_it_goes_on_over_tcp_with_all_accounted_for() ->
         for number in range(500):
             publisher.publish("t", number)
             if number == 250:
-                publisher.loop.run(publisher._answering.fast.stop_listening)
+                publisher.loop.run(publisher._answering.unix.stop_listening)
                 break_connections()
         wait_until(lambda: balance(subscription) == 500)
         assert subscription.transport == "tcp"
@@ -94,7 +94,7 @@ def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_bundle(timings: Calla
             publisher.publish("t", number)
             assert got.next().content == number
         assert small.is_quick
-        (outlet,) = publisher._outlets.links.values()
+        (outlet,) = publisher._publishing.outlets.links.values()
         with outlet.sending:  # so that all of them wait for one another
             for number in range(50):
                 publisher.publish("t", number)

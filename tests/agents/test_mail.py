@@ -11,7 +11,7 @@ from pzc import (
     SubscriptionClosed,
     mailbox,
 )
-from pzc.agents.mail.words import read_caller, read_commands
+from pzc.agents.notifications.mail.words import read_caller, read_commands
 
 from tests.agents.inside import forget_silent_readers
 from tests.contract.rigs.calling import in_thread
@@ -27,7 +27,7 @@ def test_what_a_removed_mailbox_missed_is_told() -> None:
         subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=mailbox())
         publisher.publish("t", 0)
         subscription.recv(TIMEOUT)
-        with publisher._outlets.lock:
+        with publisher._publishing.outlets.lock:
             forget_silent_readers(publisher)
             publisher.publish("t", 1)
         wait_until(lambda: bool(subscription.gaps))
@@ -45,8 +45,8 @@ def test_a_subscription_that_is_closed_before_it_is_confirmed_ends_at_once_and_l
             if "batch" not in content:
                 answer(request, content)
                 return
-            with publisher._outlets.lock:  # done, and never answered
-                publisher._posting._boxes.command(
+            with publisher._publishing.outlets.lock:  # done, and never answered
+                publisher._publishing.mailboxes._boxes.command(
                     read_caller(request, content), read_commands(content), time.monotonic()
                 )
             asked.set()

@@ -11,9 +11,9 @@ from typing import cast
 import pytest
 
 from pzc import Policy, Subscription, mailbox
-from pzc.agents.mail import readers
-from pzc.agents.mail.place import Place
-from pzc.agents.mail.places import Places
+from pzc.agents.notifications.mail import readers
+from pzc.agents.notifications.mail.place import Place
+from pzc.agents.notifications.mail.places import Places
 
 from tests.agents.inside import forget_silent_readers
 from tests.contract.rigs import mailing
@@ -67,7 +67,7 @@ def test_closing_all_keys_leaves_nothing() -> None:
         while made:
             made.pop().close()
         wait_until(lambda: publisher.statistics()["mailboxes"] == [])
-        interests = publisher._posting._boxes.interests
+        interests = publisher._publishing.mailboxes._boxes.interests
         assert (len(interests), interests._topics, interests._shares) == (0, {}, {})
         assert agent.statistics()["subscriptions"] == []
         readers.settle()
@@ -82,7 +82,7 @@ def test_the_largest_bounds_that_a_key_asks_for_hold() -> None:
             agent.subscribe(publisher.rep_endpoint, "t", policy=policy, key=str(number))
             for number, policy in enumerate(policies)
         ]
-        box = next(iter(publisher._posting._boxes._boxes.values()))
+        box = next(iter(publisher._publishing.mailboxes._boxes._boxes.values()))
         wait_until(lambda: box.mailbox.policy.bound == 50)
         assert [each.policy.bound for each in made] == [5, 50, 20]
 
@@ -96,7 +96,7 @@ MANY = [f"key-{number}" for number in range(50)]
 def test_thousands_of_keys_are_subscribed_in_one_round_trip() -> None:
     with publisher_and_reader() as (publisher, agent):
         asked = list[object]()
-        answer = publisher._posting.words["mailbox"]
+        answer = publisher._publishing.mailboxes.words["mailbox"]
         publisher._control.words["mailbox"] = lambda *args: (asked.append(args[1]), answer(*args))
         subscription = agent.subscribe(
             publisher.rep_endpoint, "t", policy=POLICY, key=[f"key-{number}" for number in range(5000)]
@@ -112,7 +112,7 @@ def test_what_is_published_between_the_batches_does_not_count(small_batches: int
     with publisher_and_reader() as (publisher, agent):
         publisher._control.words["mailbox"] = lambda *args: (
             publisher.publish("t", "early", key=MANY[0]),
-            publisher._posting.words["mailbox"](*args),
+            publisher._publishing.mailboxes.words["mailbox"](*args),
         )
         subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY)
         last = publisher.publish("t", "first", key=MANY[0])
@@ -126,7 +126,7 @@ def test_a_mailbox_that_was_removed_gets_all_keys_again(small_batches: int) -> N
         subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY)
         publisher.publish("t", 0, key=MANY[3])
         assert taken(subscription, 1) == [MANY[3]]
-        with publisher._outlets.lock:
+        with publisher._publishing.outlets.lock:
             forget_silent_readers(publisher)
             publisher.publish("t", 1, key=MANY[4])
         wait_until(lambda: bool(subscription.gaps))
@@ -143,7 +143,7 @@ def test_closing_a_subscription_of_many_keys_leaves_nothing() -> None:
         subscription.close()
         del subscription
         wait_until(lambda: publisher.statistics()["mailboxes"] == [])
-        interests = publisher._posting._boxes.interests
+        interests = publisher._publishing.mailboxes._boxes.interests
         assert (len(interests), interests._topics, interests._shares) == (0, {}, {})
         readers.settle()
         wait_until(lambda: bool(gc.collect() or 1) and gone() is None)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pzc import Agent, Keyring, Notification, PolicyRefused, Protocol, drop
-from pzc.agents.mail import posting
-from pzc.agents.mail.bursts import Burst, Missed
+from pzc.agents.notifications.mail import posting
+from pzc.agents.notifications.mail.bursts import Burst, Missed
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
@@ -145,7 +145,8 @@ def test_a_paused_sink_gets_nothing_until_it_goes_on() -> None:
         sink.paused = True
         wait_until(
             lambda: all(
-                box.held and not box.held[1].limit for box in publisher._posting._boxes._boxes.values()
+                box.held and not box.held[1].limit
+                for box in publisher._publishing.mailboxes._boxes._boxes.values()
             )
         )
         publisher.publish("t", 2)

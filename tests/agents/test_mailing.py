@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Protocol, mailbox
-from pzc.agents.mail import mailing
-from pzc.agents.mail.bursts import Burst, Missed
-from pzc.agents.mail.drafts import Draft
-from pzc.agents.mail.mailing import Mailing
+from pzc.agents.notifications.mail import mailing
+from pzc.agents.notifications.mail.bursts import Burst, Missed
+from pzc.agents.notifications.mail.drafts import Draft
+from pzc.agents.notifications.mail.mailing import Mailing
 from pzc.delivery.mail import Caller, Command, CommandRequest, Commands, PollRequest
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
@@ -29,13 +29,13 @@ READER = Caller("r" * 32, "archive", "")
 
 
 def payloads(publisher: Agent) -> list[Any]:
-    boxes = publisher._posting._boxes._boxes.values()
+    boxes = publisher._publishing.mailboxes._boxes._boxes.values()
     return [message.payload for box in boxes for message in box.mailbox._messages.part(0, len(box.mailbox))]
 
 
 def prepared(publisher: Agent, topic: str = "t") -> Mailing:
     """That of a topic which was published once."""
-    found = publisher._publisher._express[topic]
+    found = publisher._publishing.publisher._express[topic]
     assert isinstance(found, Mailing)
     return found
 
@@ -44,7 +44,7 @@ def prepared(publisher: Agent, topic: str = "t") -> Mailing:
 def publisher() -> Iterator[Agent]:
     """A publisher with a mailbox for frames, whose reader asked once and then no more."""
     with Agent(protocol=Protocol(KEY, serializer="msgpack")) as agent:
-        boxes, outlets = agent._posting._boxes, agent._outlets
+        boxes, outlets = agent._publishing.mailboxes._boxes, agent._publishing.outlets
         with outlets.lock:
             batch = Commands(1, [Command("*")], NAMED)
             position = boxes.command(READER, CommandRequest(1, None, batch), time.monotonic()).position  # type: ignore[union-attr]
@@ -66,7 +66,7 @@ def test_what_is_small_is_signed_when_it_is_published(publisher: Agent) -> None:
 def test_every_notification_is_numbered_and_counted_whichever_way_it_goes(publisher: Agent) -> None:
     assert [publisher.publish("t", n, key=key) for n, key in enumerate(["", "k", "", ""])] == [2, 3, 4, 5]
     assert publisher.statistics()["mailboxes"][0]["waiting"] == 5
-    assert publisher._outlets.meters["t"].messages == 5
+    assert publisher._publishing.outlets.meters["t"].messages == 5
 
 
 def test_frames_come_in_order_from_either_way() -> None:
@@ -88,7 +88,7 @@ def test_a_mailbox_of_frames_can_be_read_for_its_contents(publisher: Agent) -> N
     for number in range(5):
         publisher.publish("t", number)
     assert bytes in map(type, payloads(publisher))
-    for box in publisher._posting._boxes._boxes.values():
+    for box in publisher._publishing.mailboxes._boxes._boxes.values():
         box.identity = CODEC.keyring.active.key_id  # type: ignore[union-attr]
     with Agent(protocol=Protocol(KEY)) as agent:
         agent.subscribe(publisher.rep_endpoint, "t", inbox, policy=NAMED)
@@ -96,7 +96,7 @@ def test_a_mailbox_of_frames_can_be_read_for_its_contents(publisher: Agent) -> N
 
 
 def test_a_mailbox_of_contents_is_charged_for_no_frames(publisher: Agent) -> None:
-    boxes, outlets = publisher._posting._boxes, publisher._outlets
+    boxes, outlets = publisher._publishing.mailboxes._boxes, publisher._publishing.outlets
     with outlets.lock:
         boxes.command(Caller("o" * 32), CommandRequest(1, None, Commands(1, [Command("t")], mailbox())), 0.0)
         outlets.routes.renew()
@@ -129,14 +129,14 @@ def test_readers_of_contents_get_what_readers_of_frames_get() -> None:
 def test_who_publishes_gives_way_to_a_reader_that_fetches(
     publisher: Agent, monkeypatch: pytest.MonkeyPatch, since_poll: float, sent: bool, pauses: int
 ) -> None:
-    (box,) = publisher._posting._boxes._boxes.values()
+    (box,) = publisher._publishing.mailboxes._boxes._boxes.values()
     for number in range(6000):
         publisher.publish("t", number)
     slept: list[float] = []
     monkeypatch.setattr(mailing, "sleep", slept.append)
     if sent:
         box.mailbox.sent = box.mailbox.next - 1
-    begin = publisher._outlets.numbers["t"]
+    begin = publisher._publishing.outlets.numbers["t"]
     for number in range(-begin % mailing.SHARE + 1 + mailing.SHARE):
         box.polled_at = time.monotonic() - since_poll
         publisher.publish("t", number)
@@ -170,10 +170,10 @@ def test_small_notifications_gather_for_readers_of_frames_and_for_no_others(
         )
         publisher.publish("t", 0)
         wait_until(lambda: delivered(publisher) == 1)
-        assert not publisher._posting._gathering
+        assert not publisher._publishing.mailboxes._gathering
         for number in range(10):
             publisher.publish("t", number)
-        assert publisher._posting._gathering
+        assert publisher._publishing.mailboxes._gathering
         other.subscribe(publisher.rep_endpoint, "u", inbox, policy=mailbox(name="other"))
         for number in range(3):
             publisher.publish("u", number)
@@ -183,7 +183,7 @@ def test_small_notifications_gather_for_readers_of_frames_and_for_no_others(
 
 
 def test_the_io_thread_never_gives_way(publisher: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    (box,) = publisher._posting._boxes._boxes.values()
+    (box,) = publisher._publishing.mailboxes._boxes._boxes.values()
     slept: list[float] = []
 
     def publish_much() -> None:
@@ -192,7 +192,7 @@ def test_the_io_thread_never_gives_way(publisher: Agent, monkeypatch: pytest.Mon
             publisher.publish("t", number)
 
     monkeypatch.setattr(mailing, "sleep", slept.append)
-    publisher._posting._loop.run(publish_much)
+    publisher._publishing.mailboxes._loop.run(publish_much)
     assert slept == []
     publish_much()
     assert slept

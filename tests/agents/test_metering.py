@@ -7,8 +7,8 @@ import time
 import pytest
 
 from pzc import Notification
-from pzc.agents.notifying import metering
-from pzc.agents.notifying.metering import SAMPLED, Arrivals, Meters, Sampled
+from pzc.agents.notifications import metering
+from pzc.agents.notifications.metering import SAMPLED, Arrivals, Meters, Sampled
 
 
 def _notification(sent_at: float, size: int = 5, *, initial: bool = False) -> Notification:

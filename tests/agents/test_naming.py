@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from pzc import Agent
-from pzc.agents.calling.remote import RemoteObject
+from pzc.agents.client.remote import RemoteObject
 from pzc.agents.naming import participants
 
 from tests.agents.naming_rig import Child
@@ -18,18 +18,20 @@ PATIENCE = 3 * TIMEOUT
 def test_a_proxy_that_learns_its_members_anew_comes_along_when_the_server_moves() -> None:
     with Child("psu") as first, closing(RemoteObject("psu", PATIENCE, None)) as remote:
         first.kill()
-        assert remote.trail is not None
+        assert remote.follower is not None
         with Child("psu") as second:
-            eventually(lambda: remote.trail and remote.trail.moves == 1)  # its members may be others now
+            eventually(
+                lambda: remote.follower and remote.follower.moves == 1
+            )  # its members may be others now
             second.kill()
             with ThreadPoolExecutor(1) as pool:
-                found = pool.submit(remote.member, "add")
+                found = pool.submit(remote.kind, ("add",))
                 with Child("psu"):
-                    assert found.result(PATIENCE)["kind"] == "method"
+                    assert found.result(PATIENCE) == "method"
 
 
 def test_the_last_of_several_agents_gives_the_sockets_back() -> None:
     with Agent(name="one"):
         with Agent(name="two"):
-            assert len(participants._table.participants) == 1
-    assert not participants._table.participants
+            assert len(participants._participants.things) == 1
+    assert not participants._participants.things

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import Gap, Notification
-from pzc.agents.notifying.entries import Entry
-from pzc.agents.notifying.opening import MAX_HELD, Opening
+from pzc.agents.notifications.entries import Entry
+from pzc.agents.notifications.opening import MAX_HELD, Opening
 
 EPOCH = 7
 

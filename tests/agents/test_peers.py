@@ -6,7 +6,7 @@ import time
 import pytest
 
 from pzc import Agent, CallTimeout, Protocol
-from pzc.agents.calling.peers import Peers
+from pzc.agents.client.peers import Peers
 
 from tests.contract.rigs.calling import KEY, TIMEOUT
 

@@ -11,9 +11,9 @@ from pzc import (
     Gap,
     Protocol,
 )
-from pzc.agents import wire
-from pzc.agents.serving import control
+from pzc.agents.server import control
 from pzc.protocol.ids import Stamp
+from pzc.transport import wire
 
 from tests.contract.rigs.peers import (
     KEY,
@@ -31,17 +31,17 @@ def test_a_publisher_that_comes_back_in_time_is_not_lost(reader: Agent) -> None:
         publisher.on_subscribers = lambda: changes.put(None)
 
         def wait_until_heard(dialects: tuple[str, ...]) -> None:
-            while publisher._publisher.dialects_of("t") != dialects:
+            while publisher._publishing.publisher.dialects_of("t") != dialects:
                 changes.get(timeout=TIMEOUT)
 
         subscription = reader.subscribe(publisher.rep_endpoint, "t")
         subscription.on_lost = told.append
         publisher.publish("t", "before")
         assert subscription.recv(TIMEOUT).content == "before"
-        publisher.loop.run(lambda: publisher._publisher._socket.unbind(publisher.pub_endpoint))
+        publisher.loop.run(lambda: publisher._publishing.publisher._socket.unbind(publisher.pub_endpoint))
         wait_until_heard(())
         publisher.publish("t", "meanwhile")
-        publisher.loop.run(lambda: publisher._publisher._socket.bind(publisher.pub_endpoint))
+        publisher.loop.run(lambda: publisher._publishing.publisher._socket.bind(publisher.pub_endpoint))
         wait_until_heard(("PZC01",))
         publisher.publish("t", "after")
         assert subscription.recv(TIMEOUT).content == "after"
@@ -89,7 +89,7 @@ def test_two_sources_at_one_endpoint_are_merged_and_none_is_forgotten(
     before = reader.subscribe(rep, "t")
     first.stop()
     with in_place_of(first, Agent, rep, pub, protocol=Protocol(KEY)) as second:
-        reader._requester.forget(rep)
+        reader.client.forget(rep)
         after = reader.subscribe(rep, "t")
         gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
         before.on_gap = gaps.put

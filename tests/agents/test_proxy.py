@@ -12,7 +12,7 @@ from pzc import (
     RemoteProtocolError,
     Server,
 )
-from pzc.agents.calling import client
+from pzc.agents.client import leasing as client
 
 from tests.contract.rigs.calling import TIMEOUT, Instrument, proxied, served
 from tests.contract.rigs.signalling import Collected, Source
@@ -54,7 +54,7 @@ def test_a_dropped_proxy_is_collected_and_releases_everything() -> None:
         assert gone() is None
         assert shared.join(TIMEOUT)
         assert source.changed.empty.wait(TIMEOUT)
-    assert client._clients.agents == {}
+    assert client._agents.things == {}
 
 
 def test_a_proxy_in_a_cycle_is_collected_too() -> None:

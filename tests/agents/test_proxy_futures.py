@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pzc.agents.serving.results import Results
+from pzc.agents.server.reply_cache import ReplyCache
 
 from tests.contract.rigs import deferring
 from tests.contract.rigs.calling import TIMEOUT, served
@@ -21,13 +21,13 @@ def test_a_future_outlives_the_servers_patience_with_one_question(
 ) -> None:
     timings(result_wait=0.01)
     target, asked = Futures(), threading.Semaphore(0)
-    ask = Results.ask
+    ask = ReplyCache.ask
 
-    def noted(self: Results, *args: Any) -> None:
+    def noted(self: ReplyCache, *args: Any) -> None:
         ask(self, *args)
         asked.release()
 
-    monkeypatch.setattr(Results, "ask", noted)
+    monkeypatch.setattr(ReplyCache, "ask", noted)
     with served(target) as (_, proxy):
         future = proxy.wait()
         for _ in range(3):

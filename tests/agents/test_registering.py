@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pzc import Agent, Key, Keyring, Protocol, Role
-from pzc.agents.naming.registry import Registry
+from pzc.agents.registry import Registry
 from pzc.discovery.datagrams import Reader
 from pzc.discovery.records import Advertise
 
@@ -24,7 +24,7 @@ Join = Callable[..., Registrant]
 CHILD = """
 import sys
 from pzc import Protocol
-from pzc.agents.naming.registry import Registry
+from pzc.agents.registry import Registry
 registry = Registry(sys.argv[1], protocol=Protocol(sys.argv[2]), state=sys.argv[3] or None)
 print(registry.rep_endpoint, flush=True)
 registry.serve_forever()

@@ -23,7 +23,7 @@ from pzc import (
 )
 from pzc import close as close_proxy
 from pzc.agents.naming.registering import encode
-from pzc.agents.naming.registry import Registry
+from pzc.agents.registry import Registry
 
 from tests.agents.registrants import KEY, said
 

@@ -17,7 +17,7 @@ from pzc import (
     Server,
     SignatureError,
 )
-from pzc.agents.messages import read_refusal
+from pzc.protocol.contents import read_refusal
 from pzc.protocol.frames import Kind
 
 from tests.contract.rigs import requesting
@@ -103,7 +103,7 @@ def test_refusals_say_what_was_wrong_and_are_counted_by_their_class(
 ) -> None:
     header = f"PZC01+{SENDER}".encode()
     assert isinstance(refusal_in(peer.ask([header, b"json", b"1", b"i", b"\0"]), key), FrameError)
-    assert isinstance(refusal_in(peer.ask(request_for(agent, 7, key + "x")), key), SignatureError)
+    assert isinstance(refusal_in(peer.ask(request_for(agent, 7, key + "x" * 16)), key), SignatureError)
     found = counts(agent)
     assert (found["requests"], found["requests_refused"], found["replies"]) == (2, 2, 2)
     assert (found["refused_FrameError"], found["refused_SignatureError"]) == (1, 1)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from pzc import PeerLost
-from pzc.agents.calling.retries import Repeating
+from pzc.agents.client.retries import Repeating
 
 
 class Marker:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pzc.agents.dispatch import Executor
-from pzc.agents.notifying.rounds import rounds
+from pzc.agents.notifications.rounds import rounds
+from pzc.transport.executor import Executor
 
 from tests.contract.rigs.peers import TIMEOUT
 

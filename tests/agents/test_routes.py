@@ -7,7 +7,7 @@ from pzc import Agent
 
 def test_the_ring_has_the_buffers_that_the_topics_were_advertised_with_last() -> None:
     with Agent() as publisher:
-        ring = publisher._outlets.ring
+        ring = publisher._publishing.outlets.ring
         before = ring.buffers
         publisher.advertise("a", buffers=100)
         publisher.advertise("b", buffers=50)

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 import pytest
 
 from pzc import Agent, PeerLost, Protocol, Refused
-from pzc.agents.links import inlets, outlet, pipe
-from pzc.agents.serving import fastlane
-from pzc.agents.serving.fastlane import connect
-from pzc.agents.sockets import descriptors
-from pzc.agents.sockets.parts import WITHOUT_COPY
+from pzc.agents.notifications.links import inlets, outlet, pipe
+from pzc.agents.server import unix_listener
+from pzc.transport import descriptors
+from pzc.transport.greeting import connect
+from pzc.transport.parts import WITHOUT_COPY
 
 from tests.contract.rigs.calling import run_in_fork
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
@@ -56,7 +56,7 @@ def test_a_unix_link_that_cannot_be_had_is_refused_and_leaves_nothing_at_its_pub
 def test_a_link_that_may_take_any_way_goes_over_tcp_then(monkeypatch: pytest.MonkeyPatch) -> None:
     scarce = Scarce(monkeypatch)
     with pair() as (publisher, reader):
-        monkeypatch.setattr("pzc.agents.links.local.find", lambda *_: None)
+        monkeypatch.setattr("pzc.agents.notifications.links.local.find", lambda *_: None)
         first = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG)
         assert first.transport == "tcp"
         publisher.publish("t", 1)
@@ -97,11 +97,11 @@ def test_a_link_that_cannot_be_looked_after_does_not_keep_the_others_from_it(
     reader = workers.start()
     with pair() as (publisher, other):
         other.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
-        poor.extend(publisher._outlets.links.values())
+        poor.extend(publisher._publishing.outlets.links.values())
         reader.ask("subscribe", "t", publisher.rep_endpoint, "t", LONG, "tcp")
-        assert len(publisher._outlets.links) == 2
+        assert len(publisher._publishing.outlets.links) == 2
         reader.freeze()
-        wait_until(lambda: list(publisher._outlets.links.values()) == poor)
+        wait_until(lambda: list(publisher._publishing.outlets.links.values()) == poor)
 
 
 # --- the fast lane ---------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_a_fast_lane_without_threads_closes_the_connection_and_accepts_when_it_c
     timings(scarcity_pause=0.01)
     with Agent(protocol=Protocol(KEY)) as agent:
         with monkeypatch.context() as patch, knock(agent) as client:
-            patch.setattr(fastlane.Connection, "start", none_left)
+            patch.setattr(unix_listener.UnixConnection, "start", none_left)
             client.connect(f"\0pzc/{agent.agent_id}")
             assert client.recv(1) == b""
         wait_until(lambda: agent.counters["fast_lane_rests"] == 1)

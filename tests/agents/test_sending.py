@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 import zmq
 
-from pzc.agents.sockets import sending as sending_module
 from pzc.protocol.frames import Buffer
+from pzc.transport import sending as sending_module
 
 from tests.agents.sendings import NEVER, Bench, arrived, busy, message, opened
 from tests.contract.rigs.peers import TIMEOUT, run_threads

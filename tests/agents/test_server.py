@@ -89,13 +89,6 @@ def test_a_malformed_or_forbidden_call_is_an_error_and_nothing_else(options: dic
         assert proxy.ramp(2) == 4
 
 
-@pytest.mark.parametrize("action", ["getattr", "get"])
-def test_a_method_is_never_sent_with_the_object_behind_it(action: str) -> None:
-    options = {"name": "ramp", "force_as_object": True}
-    with served(Instrument(), key=KEY) as (_, proxy), pytest.raises(MemberRefused, match="not sent by value"):
-        proxy._proxy_remote.request(action, options)
-
-
 def test_a_subscriber_that_comes_while_the_server_lets_go_does_not_connect_it_again() -> None:
     source = Source()
     with Server(source) as server, proxied(server.rep_endpoint) as proxy:
@@ -109,7 +102,7 @@ def test_a_subscriber_that_comes_while_the_server_lets_go_does_not_connect_it_ag
 def test_a_signal_that_is_not_exposed_is_not_connected() -> None:
     source = Source()
     with served(source, expose=["other"]) as (server, proxy):
-        server_side = server._actions.members.signals()
+        server_side = server._tree.signals()
         assert list(server_side) == ["other"]
         proxy._proxy_remote.connect("changed", print, None)
         proxy._proxy_remote.connect("other", print, None)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pzc.agents.settings import KNOWN, RESERVED, Settings, config_files, load
 from pzc.protocol.errors import ConfigError
 from pzc.protocol.keyring import Key, Role
+from pzc.transport.settings import KNOWN, RESERVED, Settings, config_files, load
 
 SECRET = "topsecret"  # named, because a traceback shows the lines of this file
 GOOD = {

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pzc.agents.settings import load
 from pzc.protocol import limits
 from pzc.protocol.errors import ConfigError
 from pzc.testing import Timings
+from pzc.transport.settings import load
 
 
 def test_limits_of_the_settings_file_hold_from_then_on(tmp_path: Path) -> None:

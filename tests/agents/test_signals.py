@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pzc.agents.notifying.signals import accepted_arguments
+from pzc.agents.signals import accepted_arguments
 
 
 def test_a_builtin_without_signature_gets_all_three() -> None:

@@ -10,7 +10,7 @@ scanning = scanners.scanning
 
 def test_a_stream_is_held_until_it_ends(scanning: tuple[Scanner, Proxy]) -> None:
     _, proxy = scanning
-    keeper = proxy._proxy_remote.agent.keeper
+    keeper = proxy._proxy_remote.client.heartbeat
     stream = proxy.scan(3)
     (watch,) = keeper._watches.values()
     assert len(watch.holds) == 1

@@ -18,7 +18,7 @@ from pzc import (
     latest,
     mailbox,
 )
-from pzc.agents.dispatch import Executor
+from pzc.transport.executor import Executor
 
 from tests.agents.subscriptions import EPOCH, Make, feed, note
 from tests.contract.rigs.peers import TIMEOUT, Inbox, balance, run_threads

@@ -14,8 +14,8 @@ from pzc import (
     drop,
     latest,
 )
-from pzc.agents.dispatch import Executor
-from pzc.agents.serving.execution import PROOFS
+from pzc.protocol.limits import Limits
+from pzc.transport.executor import Executor
 
 from tests.agents.subscriptions import EPOCH, Blocked, Make, feed, finish
 from tests.contract.rigs.peers import TIMEOUT, Inbox, balance, run_threads
@@ -204,7 +204,7 @@ def test_quick_callbacks_are_called_for_all_that_is_pending_in_one_turn(
     executor.submit(lambda: gate.wait(TIMEOUT))
     for name in "ab":
         subscription = make(lambda _, name=name: order.put(name))
-        subscription._proofs = PROOFS
+        subscription._proofs = Limits().quick_proofs
         feed(subscription, 1, 3)
     gate.set()
     assert [order.get(timeout=TIMEOUT) for _ in range(6)] == ["a"] * 3 + ["b"] * 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pzc import Agent
-from pzc.agents.notifying.gathering import Gathering
+from pzc.agents.notifications.gathering import Gathering
 
 
 def test_a_closed_subscription_follows_nothing() -> None:

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import threading
-
 from pzc import Agent, Proxy, Server
-from pzc.agents.calling.endings import Endings
 from pzc.discovery.events import Conflict
 
 from tests.agents.naming_rig import Watch
@@ -19,7 +16,7 @@ def test_a_proxy_stays_with_its_server_when_another_one_takes_the_same_name() ->
     with Watch() as watch, Server(Lamp(1), name="lamp"), Proxy("lamp") as lamp:
         with Server(Lamp(2), name="lamp"):
             watch.until(Conflict, "/lamp")
-            trail = lamp._proxy_remote.trail
+            trail = lamp._proxy_remote.follower
             assert trail is not None
             trail.look()
             assert (lamp.level, trail.moves) == (1, 0)
@@ -29,33 +26,14 @@ def test_a_proxy_that_was_closed_follows_nobody() -> None:
     with Server(Lamp(1), name="lamp"):
         proxy = Proxy("lamp")
         agent = proxy._proxy_remote.agent
-        assert len(agent._naming._trails) == 1
+        assert len(agent._naming._followers) == 1
         proxy._proxy_stop_me()
-        assert not agent._naming._trails
+        assert not agent._naming._followers
 
 
 def test_a_subscription_that_was_closed_follows_nobody() -> None:
     with Agent(name="meter"), Agent() as reader:
         subscription = reader.subscribe("meter", "reading", Inbox())
-        assert len(reader._naming._trails) == 1
+        assert len(reader._naming._followers) == 1
         subscription.close()
-        assert not reader._naming._trails
-
-
-def test_who_waits_at_an_endpoint_that_was_abandoned_waits_no_longer() -> None:
-    closed = threading.Event()
-    endings = Endings(closed)
-    waiting = endings.of("tcp://a:1")
-    other = endings.of("tcp://b:1")
-    endings.abandon("tcp://a:1")
-    assert waiting.is_set()
-    assert not other.is_set()
-    assert not endings.of("tcp://a:1").is_set()
-
-
-def test_who_waits_when_the_agent_stops_waits_no_longer() -> None:
-    closed = threading.Event()
-    waiting = Endings(closed).of("tcp://a:1")
-    closed.set()
-    assert waiting.is_set()
-    assert not waiting.abandoned
+        assert not reader._naming._followers

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pzc import Agent
-from pzc.agents.notifying.gathering import Gathering
+from pzc.agents.notifications.gathering import Gathering
 
 from tests.contract.rigs.pairs import eventually
 from tests.contract.rigs.peers import Inbox

@@ -13,11 +13,11 @@ from pzc import (
     ReplayedMessage,
     StaleMessage,
 )
-from pzc.agents import wire
 from pzc.protocol.codec import FRESH_MS
 from pzc.protocol.frames import Kind
 from pzc.protocol.ids import is_urn, parse_urn
 from pzc.protocol.window import ReplayWindow
+from pzc.transport import wire
 
 from tests.contract.calls.test_wire import AGENT, PEER, PIZCO_ID, every, senders, texts
 
@@ -46,7 +46,7 @@ def test_a_message_without_given_id_gets_a_fresh_one(protocol: Protocol, msgid: 
 
 
 def test_an_old_message_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    protocol = Protocol("lab")
+    protocol = Protocol("a long secret of lab")
     frames = protocol.format(AGENT, "topic", 1)
     sent = parse_urn(frames[3].decode()).ms
     monkeypatch.setattr(wire, "now_ms", lambda: sent + FRESH_MS)
@@ -60,7 +60,7 @@ def test_an_old_message_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_request_and_its_reply_are_correlated_by_the_request_s_id() -> None:
-    client, server = Protocol("lab"), Protocol("lab")
+    client, server = Protocol("a long secret of lab"), Protocol("a long secret of lab")
     request = server.open(client.encode(AGENT, "", 1, receiver=PEER), Kind.REQUEST, receiver=PEER)
     frames = server.encode(PEER, "", 2, reply_to=request.msgid, receiver=AGENT)
     reply = client.open(frames, Kind.REPLY, receiver=AGENT)
@@ -69,13 +69,13 @@ def test_a_request_and_its_reply_are_correlated_by_the_request_s_id() -> None:
 
 
 def test_a_reply_is_refused_as_a_request() -> None:
-    protocol = Protocol("lab")
+    protocol = Protocol("a long secret of lab")
     with pytest.raises(FrameError):
         protocol.open(protocol.encode(AGENT, "", 2, reply_to=PIZCO_ID), Kind.REQUEST)
 
 
 def test_opening_passes_time_offset_and_memory_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    protocol, window = Protocol("lab"), ReplayWindow()
+    protocol, window = Protocol("a long secret of lab"), ReplayWindow()
     frames = protocol.encode(AGENT, "", 1, receiver=PEER)
     now = parse_urn(bytes(frames[3]).decode()).ms + 2 * FRESH_MS
     monkeypatch.setattr(wire, "now_ms", lambda: now)

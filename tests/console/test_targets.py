@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -76,9 +77,36 @@ def test_what_names_no_member_is_a_usage_error(text: str) -> None:
         split_target(text)
 
 
-@pytest.mark.parametrize("text", ["tcp://h:1.a.b", "ipc:///tmp/v1.2/psu", "psu.ramp()", "psu.set tings"])
-def test_a_member_is_an_identifier(text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["tcp://h:1.a..b", "ipc:///tmp/v1.2/psu", "psu.ramp()", "psu.set tings", "psu", "psu.a[b]"]
+)
+def test_a_member_has_a_path(text: str) -> None:
     with pytest.raises(UsageError):
+        split_member(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dac.ch1.unit", ("dac", "ch1.unit")),
+        ("dac.channels[0].off", ("dac", "channels[0].off")),
+        ("tcp://127.0.0.1:5555.channels['a.b'].off", ("tcp://127.0.0.1:5555", "channels['a.b'].off")),
+        ("rack.psu.ch1.unit", ("rack.psu", "ch1.unit")),
+    ],
+)
+def test_a_member_may_be_nested(text: str, expected: tuple[str, str]) -> None:
+    assert split_member(text, ["rack.psu"]) == expected
+
+
+def test_behind_a_socket_that_is_there_a_member_may_be_nested(tmp_path: Path) -> None:
+    (tmp_path / "psu.sock").touch()
+    endpoint = f"ipc://{tmp_path}/psu.sock"
+    assert split_member(f"{endpoint}.ch1.unit") == (endpoint, "ch1.unit")
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:5555.voltage", "psu-host:5555", "[::1]:5555.voltage"])
+def test_an_address_without_its_scheme_is_told_with_it(text: str) -> None:
+    with pytest.raises(UsageError, match=r"tcp://\S+:5555"):
         split_member(text)
 
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pzc.delivery.holders import Held, Holders
-from pzc.protocol.envelope import Identity
 from pzc.protocol.errors import Refused
+from pzc.protocol.message import Identity
 
 from tests.effort import many
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc.delivery.locks import Changed, Event, Granted, Lock, Owner, Refusal, Removed, Waiting
-from pzc.protocol.envelope import Identity
 from pzc.protocol.errors import LocalProtocolError, LockedBy, LockLost, RemoteProtocolError
+from pzc.protocol.message import Identity
 
 ALICE = Owner("alice", "3f2a90c1" + 24 * "0", "token of alice")
 TWIN = Owner("alice", ALICE.agent, "token of another proxy")

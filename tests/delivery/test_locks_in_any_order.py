@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pzc.delivery.locks import Changed, Event, Granted, Lock, Owner, Refusal, Removed, Waiting
-from pzc.protocol.envelope import Identity
 from pzc.protocol.errors import LockedBy, LockLost
+from pzc.protocol.message import Identity
 
 from tests.effort import many
 

@@ -153,7 +153,7 @@ def test_a_good_row_does_not_carry_its_frames(sender, decoder) -> None:
 @pytest.mark.parametrize(
     ("secret", "key", "reason"),
     [
-        ("other", "a key of the lab", "keys differ"),
+        ("the key of another lab", "a key of the lab", "keys differ"),
         (None, "a key of the lab", "not signed"),
         ("a key of the lab", None, "has no key"),
     ],
@@ -215,9 +215,9 @@ def test_a_content_nested_too_deeply_is_quarantined(
 
 
 def test_a_value_that_a_column_cannot_hold_takes_no_other_with_it(make_sender) -> None:
-    odd = Key("other", name="no text: \udc80")
+    odd = Key("a long secret of other", name="no text: \udc80")
     decoder = make_decoder(Keyring([Key("a key of the lab"), odd], active=odd))
-    senders = make_sender(), make_sender(secret="other"), make_sender()
+    senders = make_sender(), make_sender(secret="a long secret of other"), make_sender()
     found = decoded(decoder, *(sender.row("t", float(i)) for i, sender in enumerate(senders)))
     assert [row["value_double"] for row in found] == [0.0, None, 2.0]
     assert [row["error"] for row in found] == [None, "UnicodeEncodeError", None]
@@ -253,7 +253,7 @@ def test_the_check_never_sees_an_unverified_content(make_sender) -> None:
     seen: list[object] = []
     decoded(
         make_decoder("a key of the lab", check=lambda *what: seen.append(what)),
-        make_sender(secret="other").row("v", 1.0),
+        make_sender(secret="a long secret of other").row("v", 1.0),
     )
     assert seen == []
 
@@ -321,7 +321,7 @@ def test_one_row_can_be_opened_for_its_whole_content(blobs: Path) -> None:
 
 def test_opening_one_bad_row_raises(sender, make_sender) -> None:
     with pytest.raises(SignatureError):
-        make_decoder("other").open(sender.frames("v", 1.0))
+        make_decoder("the key of another lab").open(sender.frames("v", 1.0))
 
 
 # --- batches ----------------------------------------------------------------------------------------

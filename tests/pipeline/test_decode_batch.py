@@ -21,7 +21,10 @@ from pzc.protocol.keyring import Key, Keyring
 from tests.pipeline.test_decode import batch
 
 LAB = Key("a key of the lab", name="a key of the lab")
-KEYS = Keyring([LAB, Key("other", name="other"), Key("x" * 100, name="long")], active=LAB)
+KEYS = Keyring(
+    [LAB, Key("a long secret of other", name="other"), Key("x" * 100, name="long")],
+    active=LAB,
+)
 
 
 def one_by_one(decoder: Decoder, rows: Sequence[JournalRow]) -> list[dict[str, Any]]:
@@ -132,9 +135,9 @@ def test_a_truncated_tag_is_refused(sender: Any) -> None:
 
 def test_many_senders_epochs_keys_suites_and_dialects_are_kept_apart(make_sender: Any) -> None:
     senders = [
-        make_sender("a"), make_sender("a", epoch=8), make_sender("b", secret="other"), make_sender("c", secret=None),
+        make_sender("a"), make_sender("a", epoch=8), make_sender("b", secret="a long secret of other"), make_sender("c", secret=None),
         make_sender("d", suite="aes256-gcm"), make_sender("e", suite="aes256-gmac"), make_sender("f", dialect=PZC00),
-        make_sender("g", secret="x" * 100), make_sender("h", secret="unknown"), make_sender("a", serializer="json"),
+        make_sender("g", secret="x" * 100), make_sender("h", secret="a long secret of nobody"), make_sender("a", serializer="json"),
     ]  # fmt: skip
     rows = [sender.row("v", float(i), i) for i in range(3) for sender in senders]
     found = agree(make_decoder(KEYS), rows)

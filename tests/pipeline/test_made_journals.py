@@ -120,9 +120,11 @@ def test_another_seed_gives_other_agents_and_other_faults(tmp_path: Path) -> Non
 
 
 def test_keys_are_rotated(tmp_path: Path) -> None:
-    truth = write_journal(tmp_path, replace(FEW, secrets=("old", "new"), damaged=0.0))
-    assert counted(decoded(tmp_path, "old", "new"))["damaged"] == 0
-    refused = counted(decoded(tmp_path, "new"))["damaged"]
+    truth = write_journal(
+        tmp_path, replace(FEW, secrets=("a long secret of old", "a long secret of new"), damaged=0.0)
+    )
+    assert counted(decoded(tmp_path, "a long secret of old", "a long secret of new"))["damaged"] == 0
+    refused = counted(decoded(tmp_path, "a long secret of new"))["damaged"]
     assert abs(refused - truth.rows / 2) < 50
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pzc import Agent, Protocol, Proxy, Server
-from pzc.agents.serving.audit import CALLS
+from pzc.agents.server.audit import CALLS
 from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.schema import FRAMES, segments
 from pzc.protocol.codec import Codec
@@ -62,9 +62,9 @@ def test_an_audit_line_that_no_mailbox_takes_is_in_the_file_and_counted(tmp_path
         Server(Supply(), audit=log, protocol=Protocol("a key of the lab")) as server,
         Agent(protocol=Protocol("a key of the lab")),
     ):
-        server._publisher._closed = True  # as at the end of the server
+        server._publishing.publisher._closed = True  # as at the end of the server
         with Proxy(server.rep_endpoint, protocol=Protocol("a key of the lab")) as supply:
             supply.ramp(1.0)
         await_(lambda: '"ramp"' in log.read_text(), "it is in the file")
         await_(lambda: server.counters.as_dict().get("calls_unpublished"), "it is counted")
-        server._publisher._closed = False
+        server._publishing.publisher._closed = False

@@ -236,10 +236,10 @@ def test_a_damaged_segment_is_named_and_stops_no_other(
 
 
 def test_both_keys_of_a_rotation_verify(lab: Lab, make_sender: Any) -> None:
-    lab.record(make_sender("psu", secret="old").rows("v", [1.0], 1))
-    lab.record(make_sender("psu", secret="new", epoch=8).rows("v", [2.0], 1))
-    new = Key("new", name="new")
-    lab.run(lab.settings(Keyring([Key("old", name="old"), new], active=new)))
+    lab.record(make_sender("psu", secret="a long secret of old").rows("v", [1.0], 1))
+    lab.record(make_sender("psu", secret="a long secret of new", epoch=8).rows("v", [2.0], 1))
+    new = Key("a long secret of new", name="new")
+    lab.run(lab.settings(Keyring([Key("a long secret of old", name="old"), new], active=new)))
     assert lab.rows("notifications", "user", "value_double") == [("new", 2.0), ("old", 1.0)]
 
 

@@ -13,7 +13,7 @@ from pzc.protocol.signing import SUITES
 
 NOW = 1_700_000_000_000
 AGENT, PEER = "a" * 32, "b" * 32
-RING = Keyring.from_key("lab-secret")
+RING = Keyring.from_key("a long secret of lab-secret")
 IDS = MessageIds(7)
 PIZCO_ID = "urn:uuid:9f717295-2ba7-4cab-9586-9de68210bb03"
 EITHER_RING = pytest.mark.parametrize("ring", [None, RING], ids=["unsigned", "signed"])

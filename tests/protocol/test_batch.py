@@ -32,7 +32,7 @@ def series(codec: Codec, topic: str, count: int = 2) -> list[list[bytes]]:
 
 
 def test_nothing_is_opened_before_the_codec_has_judged_one_of_its_series() -> None:
-    codec, known = Codec(Keyring.from_key("lab")), Batch()
+    codec, known = Codec(Keyring.from_key("a long secret of lab")), Batch()
     first, second = series(codec, "v")
     assert known.open(*second) is None
     known.learn(first, codec.open(first, kind=Kind.NOTIFICATION))
@@ -42,7 +42,7 @@ def test_nothing_is_opened_before_the_codec_has_judged_one_of_its_series() -> No
 
 
 def test_a_request_makes_no_series() -> None:
-    codec, known = Codec(Keyring.from_key("lab")), Batch()
+    codec, known = Codec(Keyring.from_key("a long secret of lab")), Batch()
     (asked,) = series(codec, "", 1)
     known.learn(asked, codec.open(asked))
     assert known.open(*asked) is None
@@ -50,7 +50,7 @@ def test_a_request_makes_no_series() -> None:
 
 def test_series_are_forgotten_when_there_are_too_many(timings: Callable[..., None]) -> None:
     timings(known_series=2)
-    codec, known = Codec(Keyring.from_key("lab")), Batch()
+    codec, known = Codec(Keyring.from_key("a long secret of lab")), Batch()
     made = [series(codec, topic) for topic in "abc"]
     for first, _ in made:
         known.learn(first, codec.open(first, kind=Kind.NOTIFICATION))
@@ -59,7 +59,7 @@ def test_series_are_forgotten_when_there_are_too_many(timings: Callable[..., Non
 
 @given(st.lists(st.tuples(*[st.binary(max_size=70)] * 4), min_size=1, max_size=4))
 def test_tags_are_those_of_the_sealer_whatever_the_lengths(frames: list[tuple[bytes, ...]]) -> None:
-    key = Keyring.from_key("lab").active
+    key = Keyring.from_key("a long secret of lab").active
     tags, sealer = Tags(key), signing.sealer(key, Suite.HMAC_SHA256, Kind.NOTIFICATION, "ab", "", 7)
     for header, name, msgid, content in frames:
         sealed, _ = sealer.seal(Stamp(0, 0, 7), header, name, msgid, content)
@@ -67,7 +67,7 @@ def test_tags_are_those_of_the_sealer_whatever_the_lengths(frames: list[tuple[by
 
 
 def test_what_is_kept_with_a_series_is_there_when_one_of_it_is_opened() -> None:
-    codec, known, mine = Codec(Keyring.from_key("lab")), Batch(), object()
+    codec, known, mine = Codec(Keyring.from_key("a long secret of lab")), Batch(), object()
     first, second = series(codec, "v")
     known.learn(first, codec.open(first, kind=Kind.NOTIFICATION), mine)
     opened = known.open(*second)

@@ -21,7 +21,7 @@ from pzc.protocol.signing import Suite
 
 NOW = 1_700_000_000_000
 AGENT, PEER = "a" * 32, "b" * 32
-KEYS = [Key("one"), Key("two")]
+KEYS = [Key("a long secret of one"), Key("a long secret of two")]
 RINGS = {"unsigned": None, "one": Keyring(KEYS, KEYS[0]), "two": Keyring(KEYS, KEYS[1])}
 PIZCO_ID = "urn:uuid:9f717295-2ba7-4cab-9586-9de68210bb03"
 
@@ -92,7 +92,11 @@ def test_what_a_codec_keeps_is_bounded(ring: Keyring | None) -> None:
 
 
 def test_a_message_that_is_not_verified_leaves_nothing_behind() -> None:
-    codec, stranger, ids = Codec(RINGS["one"]), Codec(Keyring.from_key("other")), MessageIds(7)
+    codec, stranger, ids = (
+        Codec(RINGS["one"]),
+        Codec(Keyring.from_key("a long secret of other")),
+        MessageIds(7),
+    )
     for sender in (codec, stranger, Codec()):
         frames = sender.encode(AGENT, "", 1, stamp=ids.next(NOW), receiver=PEER)
         with pytest.raises(SignatureError):

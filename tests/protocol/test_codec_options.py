@@ -268,7 +268,7 @@ def test_a_large_content_is_signed_verified_and_decoded_in_place(suite: str) -> 
 
 @pytest.mark.parametrize("suite", ["aes256-gmac", "hmac-sha256"])
 def test_a_content_that_the_transport_proves_is_signed_by_its_length(suite: str) -> None:
-    codec = Codec(Keyring.from_key("secret"))
+    codec = Codec(Keyring.from_key("a long secret of secret"))
     large = b"x" * 100_000
     frames = codec.encode(
         "ab" * 16, "", large, stamp=Stamp(1, 2, 3), receiver="cd", suite=suite, proved=lambda _: True
@@ -282,7 +282,7 @@ def test_a_content_that_the_transport_proves_is_signed_by_its_length(suite: str)
 
 
 def test_a_content_that_was_signed_whole_is_not_taken_by_reference() -> None:
-    codec = Codec(Keyring.from_key("secret"))
+    codec = Codec(Keyring.from_key("a long secret of secret"))
     frames = codec.encode("ab" * 16, "", b"x" * 100_000, stamp=Stamp(1, 2, 3), receiver="cd")
     with pytest.raises(SignatureError):
         codec.open(frames, receiver="cd", by_reference=True)

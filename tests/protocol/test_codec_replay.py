@@ -90,7 +90,7 @@ def test_an_unsigned_message_is_neither_judged_by_time_nor_remembered() -> None:
 
 
 def test_the_holder_of_one_key_cannot_spend_the_ids_of_another() -> None:
-    alice, eve = Key("alice"), Key("eve")
+    alice, eve = Key("a long secret of alice"), Key("a long secret of eve")
     receiver, window = Codec(Keyring([alice, eve], alice)), ReplayWindow()
     msgid = IDS.next_urn(NOW)
     for key in (eve, alice):

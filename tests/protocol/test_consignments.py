@@ -15,7 +15,7 @@ from pzc.protocol.signing import LARGE
 SENDER, RECEIVER = "ab" * 16, "cd" * 16 + "/" + "ef" * 16
 MS, COUNTER, EPOCH = 1_700_000_000_123, (5 << 30) + 77, 0xDEADBEEF
 MSGID = Stamp(MS, 3, 9).urn()
-KEYRING = Keyring.from_key("k")
+KEYRING = Keyring.from_key("a long secret of k")
 BUNDLE = Bundle(1, [Item("t", 1, "", MS, 0, "pickle", b"body")])
 
 
@@ -67,7 +67,7 @@ def test_no_bit_may_change(frame: int) -> None:
         {"epoch": EPOCH + 1},
         {"receiver": "cd" * 16},
         {"msgid": Stamp(MS, 4, 9).urn().encode()},
-        {"key": Keyring.from_key("other").active},
+        {"key": Keyring.from_key("a long secret of other").active},
     ],
 )
 def test_only_the_bundles_of_the_connection_are_opened(changed: dict[str, object]) -> None:

@@ -20,7 +20,7 @@ from pzc.protocol.postmarks import Opener, Postmark
 SENDER = "ab" * 16
 EPOCH = 0xBEEF
 MS = 1_700_000_000_123
-SIGNED, UNSIGNED = Codec(Keyring.from_key("lab")), Codec()
+SIGNED, UNSIGNED = Codec(Keyring.from_key("a long secret of lab")), Codec()
 CODECS = pytest.mark.parametrize("codec", [SIGNED, UNSIGNED], ids=["signed", "unsigned"])
 
 

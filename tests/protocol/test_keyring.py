@@ -140,7 +140,10 @@ def test_two_keys_of_one_secret_are_refused() -> None:
         ),
         ('[keys.alice]\nsecret = "x"\nrole = 3', "has role 3, expected observer, operator or admin"),
         ('[keys.alice]\nsecret = "x"\nrol = "observer"', "unknown entry 'rol', expected secret or role"),
-        ('activ = "alice"\n[keys.alice]\nsecret = "x"', "unknown entry 'activ', expected active or keys"),
+        (
+            'activ = "alice"\n[keys.alice]\nsecret = "x"',
+            "unknown entry 'activ', expected active or publish or keys",
+        ),
         ('active = "bob"\n[keys.alice]\nsecret = "x"', "'bob' is none of its keys: alice"),
         ('active = ["alice"]\n[keys.alice]\nsecret = "x"', "is none of its keys: alice"),
         ('[keys.a]\nsecret = "x"\n[keys.b]\nsecret = "y"', ": a keyring of 2 keys must say which"),

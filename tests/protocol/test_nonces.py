@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.agents import wire
-from pzc.agents.wire import Protocol
 from pzc.protocol import ids
 from pzc.protocol.keyring import Key, Keyring
 from pzc.protocol.signing import LARGE, Suite, split
+from pzc.transport import wire
+from pzc.transport.wire import Protocol
 
 NOW = 1_700_000_000_000
-KEY = Key("lab-secret")
+KEY = Key("a long secret of lab-secret")
 AGENT, PEER = "a" * 32, "b" * 32
 FOREIGN_ID = ids.MessageIds(3).next_urn(NOW)
 PURPOSES = {Suite.AES256_GCM: "aes256-gcm", Suite.AES256_GMAC: "aes256-gmac"}
@@ -92,7 +92,7 @@ def test_one_protocol_never_repeats_a_nonce(suite: str) -> None:
 
 
 def test_large_contents_that_are_signed_with_gmac_by_default_repeat_no_nonce() -> None:
-    protocol = Protocol("lab-secret")
+    protocol = Protocol("a long secret of lab-secret")
     found = [spent(protocol.format(AGENT, "topic", bytes(2 * LARGE), FOREIGN_ID)) for _ in range(20)]
     assert not repeated(found)
 

@@ -1,8 +1,11 @@
+"""A session makes and takes what the codec makes and takes, and refuses everything else."""
+
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -10,170 +13,374 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.protocol.codec import Codec
-from pzc.protocol.errors import PzcError, SerializeError
+from pzc.protocol.codec import FRESH_MS, Codec
+from pzc.protocol.errors import (
+    FrameError,
+    LocalProtocolError,
+    ProtocolError,
+    ReplayedMessage,
+    SerializeError,
+    SerializerRefused,
+    SignatureError,
+    StaleMessage,
+)
 from pzc.protocol.frames import Buffer, Kind
 from pzc.protocol.ids import Stamp
-from pzc.protocol.keyring import Key, Keyring
-from pzc.protocol.session import AnsweringSession, AskingSession, Party
+from pzc.protocol.keyring import Key, Role
+from pzc.protocol.session import ARRAYS, REFERENCES, Party, Session
+from pzc.protocol.signing import LARGE, Suite
+from pzc.protocol.window import ReplayWindow
 
-CLIENT, SERVER, NONCE = "ab" * 16, "cd" * 16, "/" + "ef" * 16
-NOW = 1_795_000_000_123
-EPOCHS = (0x0102AB7, 0xFFFFFFFF)
-
-contents = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
-    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
-    max_leaves=10,
+from tests.protocol.sessions import (
+    CLIENT,
+    EPOCHS,
+    KEY,
+    NONCE,
+    NOW,
+    OTHER,
+    SERVER,
+    SUITES,
+    contents,
+    every_serializer,
+    every_suite,
+    pair,
+    plain,
 )
 
 
-@dataclass
-class Pair:
-    """Both ends of a connection, and the codecs that they are a short cut through."""
-
-    codec: Codec
-    asking: AskingSession
-    answering: AnsweringSession
-
-    def request(self, content: object, ms: int = NOW) -> list[Buffer]:
-        frames = self.asking.ask(content, ms)
-        assert frames is not None
-        return frames
-
-    def open(self, frames: list[Buffer]) -> tuple[int, Any] | None:
-        found = self.answering.verify(frames)
-        return None if found is None else (found[1], self.answering.decode(frames[2]))
-
-    def reply(self, content: object, msgid: Buffer, ms: int = NOW) -> list[Buffer]:
-        frames = self.answering.reply(content, msgid, ms)
-        assert frames is not None
-        return frames
-
-
-def counter(first: int = 0) -> Callable[[], int]:
-    return itertools.count(first).__next__
-
-
-def pair(secret: str = "secret", arrays: bool = True, first: int = 7) -> Pair:
-    key = Key(secret) if secret else None
-    codec = Codec(None if key is None else Keyring([key]))
-    client = Party(CLIENT, CLIENT + NONCE, key, EPOCHS[0])
-    server = Party(SERVER, SERVER + NONCE, key, EPOCHS[1])
-    asking = AskingSession(client, server, 1, arrays, counter(first))
-    made = asking.ask(None, NOW)
-    assert made is not None
-    answering = AnsweringSession(server, client, bytes(made[0]), arrays, counter(first))
-    return Pair(codec, asking, answering)
-
-
-@pytest.fixture(params=["secret", ""], ids=["signed", "unsigned"])
-def ends(request: pytest.FixtureRequest) -> Pair:
-    return pair(request.param)
-
-
-def suite(codec: Codec) -> str | None:
-    return "aes256-gmac" if codec.keyring else None
-
-
-@pytest.mark.parametrize("secret", ["secret", ""], ids=["signed", "unsigned"])
-@given(content=contents, ms=st.integers(0, (1 << 48) - 1), first=st.integers(0, (1 << 41) - 1))
+@every_suite
+@every_serializer
+@given(content=contents, ms=st.integers(0, (1 << 48) - 1), counter=st.integers(0, (1 << 42) - 1))
 def test_a_request_is_what_the_codec_makes_and_the_codec_opens_it(
-    secret: str, content: Any, ms: int, first: int
+    suite: Suite | None, serializer: str, content: Any, ms: int, counter: int
 ) -> None:
-    ends = pair(secret, first=first)
-    made = ends.request(content, ms)
+    ends = pair(suite)
+    stamp = Stamp(ms, counter, EPOCHS[0])
     expected = ends.codec.encode(
-        CLIENT, "", content, stamp=Stamp(ms, first + 1, EPOCHS[0]), sequence=1, receiver=SERVER + NONCE,
-        suite=suite(ends.codec), arrays=True,
+        CLIENT, "", content, stamp=stamp, sequence=ARRAYS, receiver=SERVER + NONCE, suite=suite, arrays=True,
+        serializer=serializer,
     )  # fmt: skip
-    assert [bytes(frame) for frame in made] == [bytes(frame) for frame in expected]
-    envelope = ends.codec.open(made, kind=Kind.REQUEST, receiver=SERVER + NONCE)
-    assert ends.open(made) == (first + 1, ends.codec.content(envelope))
+    made = ends.asking.seal(content, ms, counter, serializer=serializer)
+    assert plain(made) == plain(expected)
+    ends.answering.last = -1
+    found = ends.answering.open(made)
+    assert found == ends.codec.open(made, kind=Kind.REQUEST, receiver=SERVER + NONCE)
+    assert (found.stamp, found.sequence, found.suite) == (stamp, ARRAYS, suite or 0)
 
 
-@pytest.mark.parametrize("secret", ["secret", ""], ids=["signed", "unsigned"])
-@given(content=contents, ms=st.integers(0, (1 << 48) - 1), first=st.integers(0, (1 << 41) - 1))
+@every_suite
+@every_serializer
+@given(content=contents, ms=st.integers(0, (1 << 48) - 1), counter=st.integers(0, (1 << 42) - 1))
 def test_a_reply_is_what_the_codec_makes_and_the_codec_opens_it(
-    secret: str, content: Any, ms: int, first: int
+    suite: Suite | None, serializer: str, content: Any, ms: int, counter: int
 ) -> None:
-    ends = pair(secret, first=first)
-    msgid = ends.request(None)[3]
-    made = ends.reply(content, msgid, ms)
+    ends = pair(suite)
+    request = ends.answering.open(ends.ask(serializer=serializer))
     expected = ends.codec.encode(
-        SERVER, "", content, msgid=bytes(msgid).decode(), stamp=Stamp(ms, first, EPOCHS[1]),
-        receiver=CLIENT + NONCE, suite=suite(ends.codec), arrays=True,
+        SERVER, "", content, msgid=request.msgid, stamp=Stamp(ms, counter, EPOCHS[1]), arrays=True,
+        receiver=CLIENT + NONCE, suite=suite, serializer=serializer,
     )  # fmt: skip
-    assert [bytes(frame) for frame in made] == [bytes(frame) for frame in expected]
-    envelope = ends.codec.open(made, kind=Kind.REPLY, receiver=CLIENT + NONCE)
-    assert ends.asking.answer(made, msgid) == (ends.codec.content(envelope),)
+    made = ends.answering.seal(content, ms, counter, answers=request)
+    assert plain(made) == plain(expected)
+    assert ends.asking.open(made) == ends.codec.open(made, kind=Kind.REPLY, receiver=CLIENT + NONCE)
 
 
-@given(which=st.integers(0, 4), at=st.integers(0, 500), flip=st.integers(1, 255), signed=st.booleans())
-def test_of_an_altered_request_nothing_is_taken_that_the_codec_would_refuse(
-    which: int, at: int, flip: int, signed: bool
-) -> None:
-    ends = pair("secret" if signed else "")
-    frames = ends.request({"name": "add", "args": (1, 2)})
-    raw = bytearray(frames[which])
-    if not raw:
+@every_suite
+@pytest.mark.parametrize("size", [0, LARGE - 40, LARGE, LARGE + 1, 3 * LARGE])
+def test_contents_of_every_size_come_back(suite: Suite | None, size: int) -> None:
+    ends = pair(suite)
+    given, taken = bytes(range(256)) * (size // 256 + 1), np.arange(size // 8 + 1)
+    request, reply = ends.exchange(given, taken)
+    assert request == given
+    np.testing.assert_array_equal(reply, taken)
+
+
+def test_large_arrays_go_beside_the_pickle_into_memory_of_the_connection() -> None:
+    lent: list[bytearray] = []
+
+    def allocate(size: int) -> bytearray:
+        lent.append(bytearray(size))
+        return lent[-1]
+
+    ends = pair(allocate=allocate, proves=lambda body: isinstance(body, memoryview) and body.obj is lent[-1])
+    frames = ends.ask(np.ones(LARGE))
+    assert frames[1] == b"buffers"
+    assert frames[2].obj is lent[0]  # type: ignore[union-attr]
+    with pytest.raises(SignatureError):
+        ends.answering.open(frames)
+    message = ends.answering.open(frames, proved=True)
+    np.testing.assert_array_equal(message.decode(), np.ones(LARGE))
+
+
+@every_suite
+def test_a_content_that_nobody_proves_is_not_taken_as_proved(suite: Suite | None) -> None:
+    ends = pair(suite)
+    frames = ends.ask(b"x" * 2 * LARGE)
+    if suite is None:
+        assert ends.answering.open(frames, proved=True).decode() == b"x" * 2 * LARGE
         return
-    raw[at % len(raw)] ^= flip
-    frames[which] = bytes(raw)
-    try:
-        taken = ends.open(frames)
-    except PzcError:
-        return  # what no key protects may be junk
-    if taken is not None:
-        envelope = ends.codec.open(frames, kind=Kind.REQUEST, receiver=SERVER + NONCE)
-        assert taken[1] == ends.codec.content(envelope)
-        assert not signed
+    with pytest.raises(SignatureError):
+        ends.answering.open(frames, proved=True)
 
 
-def test_a_request_of_another_connection_is_not_taken(ends: Pair) -> None:
-    frames = ends.request("x")
-    client = Party(CLIENT, CLIENT + "/other", None, EPOCHS[0])
-    key = ends.codec.keyring.active if ends.codec.keyring else None
-    server = Party(SERVER, SERVER + "/other", key, EPOCHS[1])
-    other = AnsweringSession(server, client._replace(key=key), bytes(frames[0]), True, counter())
-    assert other.verify(frames) is None
+@every_suite
+@pytest.mark.parametrize("reply", [False, True], ids=["request", "reply"])
+def test_each_flipped_bit_is_refused(suite: Suite | None, reply: bool) -> None:
+    ends = pair(suite)
+    frames = ends.ask()
+    end = ends.answering
+    if reply:
+        frames, end = ends.reply(ends.answering.open(frames)), ends.asking
+    last = end.last
+    for index, frame in enumerate(frames):
+        if suite is None and index != 4:
+            continue  # nothing protects them
+        raw = bytearray(frame)
+        for bit in range(8 * len(raw)):
+            raw[bit >> 3] ^= 1 << (bit & 7)
+            with pytest.raises(ProtocolError):
+                end.open([*frames[:index], bytes(raw), *frames[index + 1 :]])
+            raw[bit >> 3] ^= 1 << (bit & 7)
+    assert end.last == last
+    end.open(frames)
 
 
-def test_a_reply_to_another_request_is_not_taken(ends: Pair) -> None:
-    first, second = ends.request("x")[3], ends.request("y")[3]
-    assert ends.asking.answer(ends.reply("z", first), second) is None
+@every_suite
+def test_a_request_is_taken_once_and_in_order_on_a_bound_connection(suite: Suite | None) -> None:
+    ends = pair(suite)
+    first, second = ends.ask(), ends.ask()
+    ends.answering.open(second)
+    for frames in (second, first):
+        with pytest.raises(ReplayedMessage):
+            ends.answering.open(frames)
 
 
-def test_a_request_is_not_taken_for_a_reply(ends: Pair) -> None:
-    frames = ends.request("x")
-    assert ends.asking.answer(frames, frames[3]) is None
+def test_a_request_is_taken_once_and_fresh_where_nothing_is_bound() -> None:
+    ends, window = pair(binding=""), ReplayWindow()
+    first, second = ends.ask(), ends.ask()
+    ends.answering.open(second, now_ms=NOW, window=window)
+    ends.answering.open(first, now_ms=NOW + FRESH_MS, window=window)
+    with pytest.raises(ReplayedMessage):
+        ends.answering.open(first, now_ms=NOW, window=window)
+    for late in (FRESH_MS + 1, -FRESH_MS - 1):
+        with pytest.raises(StaleMessage):
+            ends.answering.open(ends.ask(), now_ms=NOW + late, window=window)
+        ends.answering.open(ends.ask(), now_ms=NOW + late, offset_ms=-late, window=window)
 
 
-def test_a_message_of_another_epoch_is_left_to_the_codec(ends: Pair) -> None:
-    key = ends.codec.keyring.active if ends.codec.keyring else None
-    restarted = AskingSession(
-        Party(CLIENT, CLIENT + NONCE, key, 9),
-        Party(SERVER, SERVER + NONCE, key, EPOCHS[1]),
-        1,
-        True,
-        counter(),
+@every_suite
+@pytest.mark.parametrize("reply", [False, True], ids=["request", "reply"])
+def test_a_message_of_another_connection_is_refused(suite: Suite | None, reply: bool) -> None:
+    ends, other = pair(suite), pair(suite, binding="/" + "01" * 16)
+    frames = ends.ask()
+    if reply:
+        with pytest.raises(SignatureError):
+            other.asking.open(ends.reply(ends.answering.open(frames)))
+        return
+    with pytest.raises(SignatureError):
+        other.answering.open(frames)
+
+
+@every_suite
+def test_a_message_of_the_other_direction_is_refused(suite: Suite | None) -> None:
+    ends = pair(suite)
+    frames = ends.ask()
+    reply = ends.reply(ends.answering.open(frames))
+    with pytest.raises(FrameError):
+        ends.asking.open(frames)
+    with pytest.raises(FrameError):
+        ends.answering.open(reply)
+
+
+@pytest.mark.parametrize("suite", SUITES[1:])
+def test_another_key_is_refused(suite: Suite) -> None:
+    ends, other = pair(suite), pair(suite, key=OTHER)
+    with pytest.raises(SignatureError, match="signed with the key"):
+        ends.answering.open(other.ask())
+    tag = plain(other.ask())
+    tag[4] = tag[4].removesuffix(OTHER.key_id.encode()) + KEY.key_id.encode()
+    with pytest.raises(SignatureError, match="does not match"):
+        ends.answering.open(list(tag))
+
+
+def test_what_is_signed_and_what_is_not_are_kept_apart() -> None:
+    signed, unsigned = pair(), pair(None)
+    with pytest.raises(SignatureError, match="requires a signature"):
+        signed.answering.open(unsigned.ask())
+    with pytest.raises(SignatureError, match="has no key"):
+        unsigned.answering.open(signed.ask())
+
+
+def test_a_suite_that_is_not_accepted_is_refused() -> None:
+    ends = pair(Suite.AES256_GMAC)
+    ends.codec.accept_suites = frozenset([Suite.HMAC_SHA256])
+    answering = Session(
+        ends.codec, Party(SERVER, 1, KEY), Party(CLIENT, EPOCHS[0], KEY), asks=False, binding=NONCE,
+        abilities=ARRAYS,
+    )  # fmt: skip
+    with pytest.raises(SignatureError, match="AES256_GMAC is not accepted"):
+        answering.open(ends.ask())
+
+
+def test_a_reply_comes_in_the_suite_and_serializer_of_its_request() -> None:
+    ends = pair(Suite.HMAC_SHA256)
+    for suite, name in itertools.product(SUITES[1:], ["json", "pickle", "msgpack"]):
+        asking = Session(
+            ends.codec,
+            ends.asking.own,
+            ends.asking.peer,
+            asks=True,
+            binding=NONCE,
+            suite=suite,
+            serializer=name,
+        )
+        request = ends.answering.open(asking.seal("x", NOW, ends.count()))
+        frames = ends.reply(request)
+        assert (frames[1], frames[4][0]) == (name.encode(), suite)
+        assert asking.open(frames).decode() == "done"
+
+
+def test_a_suite_that_was_chosen_seals_everything() -> None:
+    ends = pair(Suite.HMAC_SHA256)
+    request = ends.answering.open(ends.ask())
+    ends.codec.suite = Suite.AES256_GCM
+    chosen = Session.answering(ends.codec, SERVER, EPOCHS[1], request, binding=NONCE)
+    frames = chosen.seal("x", NOW, ends.count(), answers=request)
+    assert frames[4][0] == Suite.AES256_GCM
+    assert ends.asking.open(frames).decode() == "x"
+
+
+def test_an_agent_that_forked_goes_on_with_another_epoch() -> None:
+    ends = pair(Suite.AES256_GMAC)
+    child = Session(
+        ends.codec, ends.asking.own._replace(epoch=9), ends.asking.peer, asks=True, binding=NONCE,
+        suite=Suite.AES256_GMAC, abilities=ARRAYS,
+    )  # fmt: skip
+    assert ends.answering.open(child.seal("x", NOW, 100)).epoch == 9
+
+
+def test_a_sender_may_learn_to_read_more() -> None:
+    ends = pair()
+    able = Session(
+        ends.codec, ends.asking.own, ends.asking.peer, asks=True, binding=NONCE, abilities=ARRAYS | REFERENCES
     )
-    frames = restarted.ask("x", NOW)
-    assert frames is not None
-    assert ends.open(frames) is None
+    assert ends.answering.open(able.seal("x", NOW, 100)).sequence == ARRAYS | REFERENCES
 
 
-@pytest.mark.parametrize("content", [np.zeros(20_000), b"x" * 70_000], ids=["array", "bytes"])
-def test_a_large_content_is_left_to_the_codec(ends: Pair, content: Any) -> None:
-    assert ends.asking.ask(content, NOW) is None
-    assert ends.answering.reply(content, b"urn:uuid:", NOW) is None
+def test_a_request_of_another_agent_is_refused() -> None:
+    ends = pair()
+    other = Session(
+        ends.codec, ends.asking.own._replace(agent_id="12" * 16), ends.asking.peer, asks=True, binding=NONCE
+    )
+    with pytest.raises(FrameError, match=r"a message of .1212"):
+        ends.answering.open(other.seal("x", NOW, 100))
 
 
-def test_what_cannot_be_expressed_is_an_error(ends: Pair) -> None:
+def test_a_serializer_that_is_not_accepted_is_refused_behind_the_signature() -> None:
+    ends = pair()
+    ends.codec = Codec(ends.codec.keyring, accept_serializers=["json"])
+    answering = Session(
+        ends.codec, ends.answering.own, ends.answering.peer, asks=False, binding=NONCE, abilities=ARRAYS
+    )
+    frames = ends.ask()
+    with pytest.raises(SignatureError):
+        answering.open([frames[0], b"nonsense", *frames[2:]])
+    with pytest.raises(SerializerRefused):
+        answering.open(frames)
+    assert answering.open(ends.ask(serializer="json")).decode()
+
+
+def test_only_a_key_of_an_operator_is_trusted_with_pickles() -> None:
+    assert pair().asking.facts.trusted
+    assert not pair(None).asking.facts.trusted
+    assert not pair(key=Key("a secret of observers", role=Role.OBSERVER)).answering.facts.trusted
+
+
+def test_a_content_can_be_expressed_before_it_is_sealed() -> None:
+    ends = pair()
+    frames = ends.ask(packed=("json", b'{"a":1}'))
+    assert ends.answering.open(frames).decode() == {"a": 1}
+
+
+def test_a_message_that_somebody_else_has_verified_is_the_very_same() -> None:
+    ends = pair()
+    frames = ends.ask()
+    stamp = Stamp(NOW, ends.count() - 1, EPOCHS[0])
+    opened = ends.answering.open(frames)
+    assert ends.answering.taken(bytes(frames[2]), opened.msgid, stamp.ms, stamp.counter) == opened
+    assert ends.answering.last == stamp.counter
+
+
+@pytest.mark.parametrize("content", [lambda: None, object])
+def test_what_cannot_be_expressed_is_an_error(content: object) -> None:
     with pytest.raises(SerializeError):
-        ends.asking.ask(lambda: None, NOW)
+        pair().ask(content, serializer="json")
+    with pytest.raises(SerializeError):
+        pair().ask(lambda: None)
 
 
-def test_frames_that_are_no_bytes_are_left_to_the_codec(ends: Pair) -> None:
-    frames = [memoryview(frame) for frame in ends.request("x")]
-    assert ends.open(list(frames)) is None
+def test_what_the_wire_cannot_carry_is_an_error() -> None:
+    ends = pair()
+    ends.codec.max_content = 100
+    small = Session(ends.codec, ends.asking.own, ends.asking.peer, asks=True)
+    with pytest.raises(LocalProtocolError, match="limit is 100"):
+        small.seal(b"x" * 101, NOW, 1)
+    for ms in (-1, 1 << 48):
+        with pytest.raises(LocalProtocolError, match="clock"):
+            ends.asking.seal("x", ms, 1)
+
+
+frame = st.binary(max_size=60)
+
+
+@every_suite
+@given(data=st.data())
+def test_junk_raises_nothing_but_protocol_errors(suite: Suite | None, data: st.DataObject) -> None:
+    ends = pair(suite)
+    request = ends.ask()
+    good = [plain(request), plain(ends.reply(ends.answering.open(request)))]
+    frames = data.draw(st.sampled_from(good))
+    kinds = st.sampled_from([bytes, bytearray, memoryview])
+    mixed: list[Buffer] = [
+        data.draw(kinds)(
+            data.draw(st.one_of(st.just(each), frame, st.builds(bytes.__add__, st.just(each), frame)))
+        )
+        for each in frames
+    ]
+    mixed = mixed[: data.draw(st.integers(0, 5))] if data.draw(st.booleans()) else mixed
+    for end in (ends.asking, ends.answering):
+        try:
+            end.open(mixed, proved=data.draw(st.booleans()))
+        except ProtocolError:
+            continue
+        assert suite is None or any(plain(mixed)[1:] == each[1:] for each in good)
+
+
+def functions(work: Callable[[], object]) -> int:
+    """Python functions that are called."""
+    seen = 0
+
+    def profile(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal seen
+        seen += event == "call"
+
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return seen - 1
+
+
+@every_suite
+def test_a_small_message_costs_three_functions_at_each_end(suite: Suite | None) -> None:
+    ends = pair(suite)
+    request = ends.answering.open(ends.ask())
+    ends.asking.open(ends.reply(request))
+    made = ends.ask()
+    taken = ends.answering.open(made)
+    most = 3 if suite in (None, Suite.HMAC_SHA256) else 4
+    made = ends.ask()
+    assert functions(lambda: ends.asking.seal("x", NOW, 99)) <= most
+    assert functions(lambda: ends.answering.open(made)) <= most
+    assert functions(lambda: ends.answering.seal("x", NOW, 99, answers=taken)) <= most

@@ -22,7 +22,7 @@ from pzc.protocol.keyring import Key, Keyring
 from pzc.protocol.signing import LARGE, SUITES, Sealer, Suite, covered, parties, sealer, sign_00, split
 
 NOW = 1_700_000_000_000
-KEY = Key("lab-secret")
+KEY = Key("a long secret of lab-secret")
 RING = Keyring([KEY])
 AGENT, PEER = "a" * 32, "b" * 32
 IDS = MessageIds(7)
@@ -210,14 +210,14 @@ def test_a_header_rewritten_to_another_kind_is_refused(case: Case) -> None:
 
 @every
 def test_another_key_is_refused(case: Case) -> None:
-    stranger = case._replace(codec=Codec(Keyring.from_key("other")))
+    stranger = case._replace(codec=Codec(Keyring.from_key("a long secret of other")))
     with pytest.raises(SignatureError, match="keys differ"):
         stranger.open(case.frames)
 
 
 @signed
 def test_the_id_of_another_accepted_key_does_not_fit(case: Case) -> None:
-    other = Key("other")
+    other = Key("a long secret of other")
     both = case._replace(codec=Codec(Keyring([KEY, other], KEY)))
     forged = case.frames[4].removesuffix(KEY.key_id.encode()) + other.key_id.encode()
     with pytest.raises(SignatureError, match="does not match"):
@@ -335,7 +335,7 @@ def test_what_was_sealed_opens_whatever_buffer_holds_it(suite: Suite, content: b
 @pytest.mark.parametrize(
     "change",
     [
-        {"key": Key("other")},
+        {"key": Key("a long secret of other")},
         {"sender": PEER},
         {"epoch": 8},
         {"stamp": STAMP._replace(counter=4)},
@@ -356,5 +356,5 @@ def test_a_tag_holds_for_one_key_sender_stamp_and_header(
 
 
 def test_pzc00_is_signed_as_by_the_original() -> None:
-    expected = hmac.new(b"lab-secret", b"abcd", hashlib.sha1).digest()
+    expected = hmac.new(KEY.secret, b"abcd", hashlib.sha1).digest()
     assert sign_00(KEY, (b"a", b"b", b"c", b"d")) == expected

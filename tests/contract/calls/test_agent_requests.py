@@ -153,7 +153,7 @@ def test_the_reply_of_a_pzc00_peer_is_not_accepted_for_another_request() -> None
 
 @pytest.mark.parametrize(
     ("client_key", "agent_key"),
-    [("one", "two"), ("one", ""), ("", "two")],
+    [(KEY, "another key of the lab"), (KEY, ""), ("", KEY)],
     ids=["other", "agent without", "without"],
 )
 @pytest.mark.parametrize("dialect", ["PZC01", "PZC00"])
@@ -175,16 +175,16 @@ def test_keys_that_differ_are_told_well_before_the_timeout(
 
 
 def test_an_agent_that_comes_back_with_another_key_is_told_apart_too() -> None:
-    with Agent(protocol=Protocol("one")) as client:
-        with Agent(protocol=Protocol("one")) as first:
+    with Agent(protocol=Protocol("a long secret of one")) as client:
+        with Agent(protocol=Protocol("a long secret of one")) as first:
             endpoint = first.rep_endpoint
             client.request(endpoint, 7)
         with (
-            Agent(endpoint, protocol=Protocol("two")),
+            Agent(endpoint, protocol=Protocol("a long secret of two")),
             pytest.raises(SignatureError, match=f"signature refused by {endpoint}: keys differ"),
         ):
             client.request(endpoint, 7, timeout=600.0)
-        with Agent(endpoint, protocol=Protocol("one")):
+        with Agent(endpoint, protocol=Protocol("a long secret of one")):
             assert client.request(endpoint, 7, TIMEOUT) == 7
 
 

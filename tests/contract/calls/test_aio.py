@@ -5,6 +5,7 @@ import inspect
 import logging
 import operator
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_a_member_that_is_not_sent_by_value_is_held(bench: tuple[Bench, str], na
     async def main() -> None:
         async with proxy_of(bench[1]) as psu:
             held = await getattr(psu, name)
-            assert isinstance(held, aio.Attribute)
+            assert isinstance(held, aio.RemoteReference)
             assert held.__name__ == name
 
     run(main())
@@ -88,8 +89,24 @@ def test_a_member_that_is_not_sent_by_value_is_held(bench: tuple[Bench, str], na
 def test_making_a_proxy_asks_nobody(silent: str) -> None:
     before = threading.enumerate()
     psu = proxy_of(silent)
-    assert (dir(psu), repr(psu.voltage)) == ([], f"<awaitable remote member voltage of {silent}>")
+    assert repr(psu.ch1.voltage) == f"<awaitable remote member ch1.voltage of {silent}>"
     assert threading.enumerate() == before
+
+
+def test_members_are_known_before_the_first_await(bench: tuple[Bench, str]) -> None:
+    psu = proxy_of(bench[1])
+    assert {"ramp", "voltage"} <= set(dir(psu))
+    assert {"set_item", "length"} <= set(dir(psu.calibration))
+    assert "set" in dir(psu.voltage)
+    run(aio.close(psu))
+
+
+def test_nobody_waits_long_for_the_members_of_a_silent_server(silent: str) -> None:
+    psu = proxy_of(silent, timeout=1.0)
+    began = time.monotonic()
+    assert dir(psu) == []
+    assert time.monotonic() - began < 5.0
+    run(aio.close(psu))
 
 
 def test_an_await_connects_the_proxy_and_then_its_members_are_known(bench: tuple[Bench, str]) -> None:

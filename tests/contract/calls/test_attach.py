@@ -74,7 +74,9 @@ def test_a_call_of_another_key_is_refused() -> None:
             future = proxy.count.future()
             assert future.result(TIMEOUT) == 1
             with pytest.raises((Refused, ValueError)):
-                attach(future.call_id, protocol=Protocol("another"), timeout=2.0).result(TIMEOUT)
+                attach(future.call_id, protocol=Protocol("a long secret of another"), timeout=2.0).result(
+                    TIMEOUT
+                )
 
 
 def test_asking_ends_with_its_timeout_and_the_call_goes_on() -> None:

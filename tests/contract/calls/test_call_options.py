@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pzc import CallFuture, CallTimeout, ConfigError, Protocol, Proxy, Refused, idempotent
+from pzc import CallTimeout, ConfigError, PendingCall, Protocol, Proxy, Refused, idempotent
 
 from tests.contract.rigs import original
 from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, Instrument, in_thread, proxied, served
@@ -145,7 +145,7 @@ def test_a_future_of_a_method_that_returned_one_can_be_cancelled() -> None:
 
     with served(Never()) as (_, proxy):
         future = proxy.never()
-        assert isinstance(future, CallFuture)
+        assert isinstance(future, PendingCall)
         assert future.cancel()
         assert future.cancelled()
 

@@ -275,7 +275,10 @@ class HolderProcess:
 
 
 def ring(own: str) -> Keyring:
-    keys = [Key("a secret", "alice", Role.OPERATOR), Key("b secret", "boss", Role.ADMIN)]
+    keys = [
+        Key("a long secret of a", "alice", Role.OPERATOR),
+        Key("a long secret of b", "boss", Role.ADMIN),
+    ]
     return Keyring(keys, next(key for key in keys if key.name == own))
 
 

@@ -33,7 +33,7 @@ def session(request: pytest.FixtureRequest) -> Session:
 
 
 def protocol_of(session: Session) -> Protocol:
-    return Protocol(session[0].decode(), "pickle2")
+    return Protocol(session[0].decode(), "pickle2", accept=["PZC00"])
 
 
 def same(server: Server, ours: Any, theirs: Any) -> None:
@@ -141,7 +141,7 @@ def served_at(endpoint: str) -> Server:
     return Server(Instrument(), endpoint, protocol=Protocol("", "pickle2"))
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [("one", b"two"), ("one", b""), ("", b"two")])
+@pytest.mark.parametrize(("ours", "theirs"), [(KEY, b"two"), (KEY, b""), ("", b"two")])
 def test_keys_that_differ_are_told_to_our_proxy(ours: str, theirs: bytes) -> None:
     with original.Server(theirs, original.invented(theirs)) as server:
         with pytest.raises(SignatureError, match=f"signature refused by {server.endpoint}: keys differ"):
@@ -151,12 +151,12 @@ def test_keys_that_differ_are_told_to_our_proxy(ours: str, theirs: bytes) -> Non
 
 def test_an_original_proxy_of_another_key_gets_the_empty_reply_and_runs_nothing() -> None:
     gate = Instrument()
-    with Server(gate, protocol=Protocol("one")) as server:
+    with Server(gate, protocol=Protocol(KEY)) as server:
         for key in (b"two", b""):
             with original.Client(key, server.rep_endpoint, server.pub_endpoint) as client:
                 content = ("PSMessage", "setattr", {"name": "label", "value": "x"})
                 reply = client.ask(original.make(key, "tcp://127.0.0.1:1", content))
-            assert original.read(b"one", reply)[2] == ""
+            assert original.read(KEY.encode(), reply)[2] == ""
         assert gate.label == "psu"
         assert counts(server)["refused_SignatureError"] == 2
 

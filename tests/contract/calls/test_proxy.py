@@ -15,11 +15,11 @@ import pytest
 from pzc import (
     AgentClosed,
     ConfigError,
+    Member,
     MemberRefused,
     PeerLost,
     Protocol,
     Proxy,
-    RemoteAttribute,
     SerializeError,
     Server,
     SignatureError,
@@ -92,7 +92,7 @@ def test_private_names_are_refused_without_asking_the_server(both: tuple[Server,
 def test_dir_repr_and_help_tell_what_is_there(both: tuple[Server, Proxy]) -> None:
     server, psu = both
     assert dir(psu) == ["calibration", "fail", "label", "ramp", "slow", "voltage", "voltage_changed"]
-    assert repr(psu) == f"<Proxy of {server.rep_endpoint}>"
+    assert repr(psu) == f"<Proxy of Instrument at {server.rep_endpoint}>"
     assert repr(psu.ramp).startswith("<remote method ramp(a: int, b: int = 2) -> int of ")
     assert (psu.ramp.__doc__, psu.ramp.__name__) == ("Multiply.", "ramp")
 
@@ -174,9 +174,9 @@ def test_a_target_that_cannot_be_used_is_refused(target: str) -> None:
 
 
 def test_a_wrong_key_is_told_at_once() -> None:
-    with Server(Instrument(), protocol=Protocol("one")) as server:
+    with Server(Instrument(), protocol=Protocol("a long secret of one")) as server:
         with pytest.raises(SignatureError, match=f"signature refused by {server.rep_endpoint}: keys differ"):
-            Proxy(server.rep_endpoint, protocol=Protocol("two"), timeout=600.0)
+            Proxy(server.rep_endpoint, protocol=Protocol("a long secret of two"), timeout=600.0)
 
 
 def test_a_proxy_is_sent_as_what_it_stands_for() -> None:
@@ -199,7 +199,7 @@ def test_a_proxy_lives_as_long_as_its_method_and_what_that_returned() -> None:
         assert Proxy(server.rep_endpoint).ramp(2) == 4
         ramp = Proxy(server.rep_endpoint).ramp
         gc.collect()
-        assert isinstance(ramp, RemoteAttribute)
+        assert isinstance(ramp, Member)
         assert ramp(2) == 4
         assert Proxy(server.rep_endpoint).slow().result(TIMEOUT) == 42
         assert Proxy(server.rep_endpoint).ramp.future(3).result(TIMEOUT) == 6

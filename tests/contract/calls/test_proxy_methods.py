@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Proxy, Server, close
+from pzc import Member, Proxy, RemoteReference, Server, close
 
 from tests.contract.rigs.calling import TIMEOUT, Instrument, proxied, served
 
@@ -60,11 +60,12 @@ def test_a_remote_method_says_what_it_is() -> None:
         assert psu.ramp.__doc__.startswith("Ramp to a voltage.")
 
 
-def test_the_class_of_remote_attributes_can_be_inspected_as_any_other() -> None:
-    from pzc import RemoteAttribute
-
-    assert "name" in inspect.signature(RemoteAttribute).parameters
-    assert "oneway" in pydoc.plain(pydoc.render_doc(RemoteAttribute))
+@pytest.mark.parametrize("cls", [Member, Proxy, RemoteReference])
+def test_the_classes_of_what_is_remote_can_be_inspected_as_any_other(cls: type) -> None:
+    assert inspect.signature(cls).parameters
+    text = pydoc.plain(pydoc.render_doc(cls))
+    assert "__getitem__(self, key: 'Any')" in text
+    assert ("oneway(self, *args: 'Any'" in text) == (cls is Member)
 
 
 def test_an_attribute_offers_what_its_kind_can_do() -> None:

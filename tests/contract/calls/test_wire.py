@@ -25,7 +25,7 @@ PIZCO_ID = uuid.UUID(int=7, version=4).urn
 PROTOCOLS = {
     f"{dialect}-{key or 'unsigned'}": Protocol(key, "json", dialect=dialect)
     for dialect in ("PZC00", "PZC01")
-    for key in ("", "lab")
+    for key in ("", "a long secret of lab")
 }
 every = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 senders = st.text(max_size=30).map(lambda text: text.replace("+", ""))
@@ -60,18 +60,18 @@ def test_another_number_of_frames_than_five_is_refused(protocol: Protocol, count
 @pytest.mark.usefixtures("beside_originals")
 @pytest.mark.parametrize("dialect", ["PZC00", "PZC01"])
 def test_another_key_is_refused(dialect: str) -> None:
-    frames = Protocol("lab", dialect=dialect).format(AGENT, "topic", 1)
+    frames = Protocol("a long secret of lab", dialect=dialect).format(AGENT, "topic", 1)
     with pytest.raises(SignatureError, match="keys differ"):
-        Protocol("other").parse(frames)
+        Protocol("a long secret of other").parse(frames)
     with pytest.raises(SignatureError, match="requires a signature"):
-        Protocol("lab").parse(Protocol("", dialect=dialect).format(AGENT, "topic", 1))
+        Protocol("a long secret of lab").parse(Protocol("", dialect=dialect).format(AGENT, "topic", 1))
 
 
 @pytest.mark.usefixtures("beside_originals")
 def test_both_dialects_are_parsed_where_both_are_accepted() -> None:
-    receiver = Protocol("lab")
+    receiver = Protocol("a long secret of lab")
     for dialect in ("PZC00", "PZC01"):
-        assert receiver.parse(Protocol("lab", dialect=dialect).format(AGENT, "t", 1))[2] == 1
+        assert receiver.parse(Protocol("a long secret of lab", dialect=dialect).format(AGENT, "t", 1))[2] == 1
 
 
 def test_just_the_header_is_what_a_subscriber_filters_by() -> None:
@@ -118,21 +118,21 @@ def test_a_content_that_cannot_be_expressed_is_a_protocol_error(protocol: Protoc
 
 def test_a_json_agent_refuses_pickles() -> None:
     with pytest.raises(SerializerRefused):
-        Protocol("lab", "json").parse(Protocol("lab").format(AGENT))
-    lenient = Protocol("lab", "json", accept_serializers=["json", "pickle"])
-    assert lenient.parse(Protocol("lab").format(AGENT, "topic", (1,)))[2] == (1,)
+        Protocol("a long secret of lab", "json").parse(Protocol("a long secret of lab").format(AGENT))
+    lenient = Protocol("a long secret of lab", "json", accept_serializers=["json", "pickle"])
+    assert lenient.parse(Protocol("a long secret of lab").format(AGENT, "topic", (1,)))[2] == (1,)
 
 
 @pytest.mark.parametrize("name", ["pickle", "pickle0", "pickle2", "json", "msgpack", "buffers"])
 def test_every_serializer_is_formatted_and_parsed(name: str) -> None:
-    protocol = Protocol("lab", name)
+    protocol = Protocol("a long secret of lab", name)
     frames = protocol.format(AGENT, "topic", {"a": [1, 2.5, None]})
     assert frames[1] == name.encode()
     assert protocol.parse(frames)[2] == {"a": [1, 2.5, None]}
 
 
 def test_a_reply_in_pzc00_has_the_request_s_id_only() -> None:
-    frames = Protocol("lab").encode(ENDPOINT, "", 2, reply_to=PIZCO_ID, dialect="PZC00")
+    frames = Protocol("a long secret of lab").encode(ENDPOINT, "", 2, reply_to=PIZCO_ID, dialect="PZC00")
     assert (frames[0], frames[3]) == (f"PZC00+{ENDPOINT}+".encode(), PIZCO_ID.encode())
 
 
@@ -160,11 +160,15 @@ def test_without_arguments_everything_comes_from_the_environment(monkeypatch: py
 def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"PZC_KEY": "a key of the lab", "PZC_SER": "json", "PZC_SUITE": "aes256-gmac"}.items():
         monkeypatch.setenv(name, value)
-    frames = Protocol("mine", "msgpack", suite="hmac-sha256").format(AGENT)
+    frames = Protocol("a long secret of mine", "msgpack", suite="hmac-sha256").format(AGENT)
     assert (frames[1], frames[4][0]) == (b"msgpack", 1)
-    assert frames[4].endswith(Key("mine").key_id.encode())
+    assert frames[4].endswith(Key("a long secret of mine").key_id.encode())
     assert not Protocol("").signed
-    assert Protocol(keyring=Keyring.from_key("ring")).format(AGENT)[4].endswith(Key("ring").key_id.encode())
+    assert (
+        Protocol(keyring=Keyring.from_key("a long secret of ring"))
+        .format(AGENT)[4]
+        .endswith(Key("a long secret of ring").key_id.encode())
+    )
 
 
 def test_sealing_encrypts_whatever_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,16 +181,19 @@ def test_sealing_encrypts_whatever_is_sent(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_with_a_key_originals_are_served_only_when_they_are_asked_for() -> None:
     assert Protocol("").codec.accept == ("PZC01", "PZC00")
-    assert Protocol("lab").codec.accept == ("PZC01",)
-    assert Protocol("lab", dialect="PZC00").codec.accept == ("PZC01", "PZC00")
+    assert Protocol("a long secret of lab").codec.accept == ("PZC01",)
+    assert Protocol("a long secret of lab", dialect="PZC00").codec.accept == ("PZC01", "PZC00")
 
 
 def test_sealing_with_the_original_s_dialect_is_the_user_s_own_choice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert Protocol("lab", suite="aes256-gcm", accept=("PZC01", "PZC00")).codec.accept == ("PZC01", "PZC00")
+    assert Protocol("a long secret of lab", suite="aes256-gcm", accept=("PZC01", "PZC00")).codec.accept == (
+        "PZC01",
+        "PZC00",
+    )
     monkeypatch.setenv("PZC_ACCEPT", "PZC01,PZC00")
-    assert Protocol("lab", suite="aes256-gcm").codec.accept == ("PZC01", "PZC00")
+    assert Protocol("a long secret of lab", suite="aes256-gcm").codec.accept == ("PZC01", "PZC00")
 
 
 def test_sealing_without_any_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +204,7 @@ def test_sealing_without_any_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_who_accepts_only_the_original_s_dialect_speaks_it() -> None:
-    protocol = Protocol("lab", accept=["PZC00"])
+    protocol = Protocol("a long secret of lab", accept=["PZC00"])
     assert protocol.parse(protocol.format(ENDPOINT, "t", 1))[2] == 1
     assert protocol.codec.dialect == "PZC00"
 
@@ -214,7 +221,7 @@ def test_who_accepts_only_the_original_s_dialect_speaks_it() -> None:
 )
 def test_arguments_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
-        Protocol("lab", **options)
+        Protocol("a long secret of lab", **options)
 
 
 def test_an_unknown_serializer_is_refused() -> None:
@@ -223,21 +230,25 @@ def test_an_unknown_serializer_is_refused() -> None:
 
 
 def test_a_protocol_does_not_show_its_key() -> None:
-    assert "topsecret" not in repr(Protocol("topsecret"))
+    assert "topsecret" not in repr(Protocol("a long secret of topsecret"))
     assert "unsigned" in repr(Protocol(""))
 
 
 def test_the_fingerprint_tells_protocols_apart_by_what_they_send_and_accept() -> None:
-    assert Protocol("lab").fingerprint == Protocol("lab").fingerprint
+    assert Protocol("a long secret of lab").fingerprint == Protocol("a long secret of lab").fingerprint
     variants = [
-        Protocol("lab"),
-        Protocol("other"),
+        Protocol("a long secret of lab"),
+        Protocol("a long secret of other"),
         Protocol(""),
-        Protocol("lab", "json"),
-        Protocol("lab", accept=["PZC01", "PZC00"]),
-        Protocol("lab", dialect="PZC00"),
-        Protocol("lab", suite="aes256-gmac"),
-        Protocol("lab", accept_serializers=["json"]),
-        Protocol(keyring=Keyring([Key("lab"), Key("other")], Key("lab"))),
+        Protocol("a long secret of lab", "json"),
+        Protocol("a long secret of lab", accept=["PZC01", "PZC00"]),
+        Protocol("a long secret of lab", dialect="PZC00"),
+        Protocol("a long secret of lab", suite="aes256-gmac"),
+        Protocol("a long secret of lab", accept_serializers=["json"]),
+        Protocol(
+            keyring=Keyring(
+                [Key("a long secret of lab"), Key("a long secret of other")], Key("a long secret of lab")
+            )
+        ),
     ]
     assert len({protocol.fingerprint for protocol in variants}) == len(variants)

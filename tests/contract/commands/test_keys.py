@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import string
 
 import pytest
@@ -55,6 +56,10 @@ def test_an_entry_that_cannot_be_written_is_status_2(arguments: tuple[str, ...])
 
 def test_the_version_is_the_package_version() -> None:
     assert _run("version").startswith(f"pzc {pzc.__version__} ")
+
+
+def test_the_version_says_which_lane_calls_within_the_host_take() -> None:
+    assert re.search(r" lane (compiled, with libcrypto|plain Python: )", _run("version"))
 
 
 def test_versions_as_json() -> None:

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pzc import Agent, ConfigError, PeerLost, Proxy, Server, TypeMismatch, UnknownName, discover
+from pzc import Agent, ConfigError, Proxy, Server, TypeMismatch, UnknownName, discover
 
 from tests.contract.rigs.naming import serve, watching
 from tests.contract.rigs.pairs import eventually
@@ -165,29 +163,6 @@ def test_a_gathering_has_one_bound_for_all() -> None:
 
 PATIENCE = 3 * TIMEOUT
 """Seconds within which a busy machine starts another process."""
-
-
-def test_nobody_is_asked_for_the_result_of_a_call_to_an_agent_that_is_elsewhere(
-    timings: Callable[..., None],
-) -> None:
-    timings(call_recovery=PATIENCE)
-    began, release = threading.Event(), threading.Event()
-
-    class Busy(Agent):
-        def on_request(self, sender: str, topic: str, content: object, msgid: str) -> object:
-            began.set()
-            release.wait(PATIENCE)
-            return content
-
-    with Busy() as busy, Agent() as asking, ThreadPoolExecutor(1) as pool:
-        call = pool.submit(asking.request, busy.rep_endpoint, "work", PATIENCE)
-        try:
-            assert began.wait(TIMEOUT)
-            asking.abandon(busy.rep_endpoint)
-            with pytest.raises(PeerLost, match="is not where its agent is any more"):
-                call.result(TIMEOUT)
-        finally:
-            release.set()
 
 
 def test_a_proxy_finds_a_server_of_another_process_by_its_name(workers: Workers) -> None:

@@ -57,7 +57,7 @@ LINES = {
     "4.10": "a short message allocates no gigabytes",
     "4.11": "no repr holds the interpreter for seconds",
     "4.12": "equal hashes do not make decoding quadratic",
-    "4.13": "endless parts, half-sent frames, filters and half handshakes are bounded",
+    "4.13": "frames and half handshakes are bounded; what libzmq does not bound is told with the remedy",
     "4.14": "an observer's mailboxes neither hold up publish nor take all room or the recorder's name",
     "4.15": "requests are not kept for ever by new alive ids",
     "4.16": "an observer's get and copy read what is exposed and make nothing",

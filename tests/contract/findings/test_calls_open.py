@@ -77,7 +77,7 @@ def running(threads: int) -> bool:
     return False
 
 
-@finding("3.5", open=True, reason="the server is not told, and runs it when its turn comes")
+@finding("3.5")
 def test_a_call_that_timed_out_before_its_turn_never_runs(
     server: Server, supply: Supply, proxy: Proxy
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_call_that_timed_out_before_its_turn_never_runs(
     assert "late" not in supply.calls
 
 
-@finding("3.6", open=True, reason="it runs in the I/O thread, where its own call waits for itself")
+@finding("3.6")
 def test_a_callback_of_a_future_may_call(server: Server) -> None:
     outcome: Future[Any] = Future()
 
@@ -120,7 +120,7 @@ class Watchful(Supply):
         return get(name)
 
 
-@finding("3.7", open=True, reason="the I/O thread reads the served object while a call runs")
+@finding("3.7")
 def test_a_subscription_does_not_read_the_object_while_a_call_runs() -> None:
     watchful = Watchful()
     with Server(watchful, protocol=Protocol(KEY)) as server, proxy_of(server, transport="tcp") as proxy:
@@ -135,7 +135,7 @@ def test_a_subscription_does_not_read_the_object_while_a_call_runs() -> None:
         assert not looked
 
 
-@finding("3.8", open=True, reason="it is executed, and then the connection dies")
+@finding("3.8")
 @pytest.mark.parametrize("answer", [None, {"a": 1}], ids=["None", "a dict"])
 def test_an_on_request_that_answers_anything_else_leaves_the_connection_alive(answer: object) -> None:
     class Answering(Server):
@@ -152,7 +152,7 @@ def test_an_on_request_that_answers_anything_else_leaves_the_connection_alive(an
                 proxy.note()
 
 
-@finding("3.9", open=True, reason="it is told as PeerLost")
+@finding("3.9")
 def test_a_local_limit_of_futures_does_not_look_like_a_lost_peer(supply: Supply) -> None:
     with Timings(deferred_calls=2), held(supply, timeout=1) as psu:
         psu.voltage
@@ -162,7 +162,7 @@ def test_a_local_limit_of_futures_does_not_look_like_a_lost_peer(supply: Supply)
         assert not any(isinstance(error, PeerLost) for error in errors)
 
 
-@finding("3.10", open=True, reason="connections of closed proxies stay while another proxy lives")
+@finding("3.10")
 def test_a_closed_proxy_leaves_no_connection_behind(server: Server, supply: Supply) -> None:
     with proxy_of(server, transport="unix") as first:
         first.note()
@@ -178,20 +178,20 @@ def test_a_closed_proxy_leaves_no_connection_behind(server: Server, supply: Supp
         assert running(before)
 
 
-@finding("3.11", open=True, reason="the first call fails with OverflowError")
+@finding("3.11")
 @pytest.mark.parametrize("timeout", [1e10, 1e300])
 def test_a_timeout_that_no_clock_holds_is_refused_where_it_is_given(server: Server, timeout: float) -> None:
     with pytest.raises(ConfigError, match="timeout"), proxy_of(server, timeout=timeout) as proxy:
         proxy.note()
 
 
-@finding("3.11", open=True, reason="a TypeError tells of '>' and 'str'")
+@finding("3.11")
 def test_a_timeout_that_is_no_number_is_refused_where_it_is_given(server: Server) -> None:
     with pytest.raises(ConfigError, match="timeout"), proxy_of(server, timeout="soon"):
         pass
 
 
-@finding("3.11", open=True, reason="it is accepted without effect")
+@finding("3.11")
 def test_a_variable_without_effect_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -220,7 +220,7 @@ def test_a_bad_namespace_is_refused_with_a_name() -> None:
         pass
 
 
-@finding("S10", open=True, reason="an agent without a name takes any")
+@finding("S10")
 def test_a_bad_namespace_is_refused_without_a_name() -> None:
     with pytest.raises(ConfigError, match="a b//c"), Agent(namespace="a b//c"):
         pass
@@ -237,7 +237,7 @@ def test_a_batch_can_be_sent_one_way(server: Server, supply: Supply, proxy: Prox
     assert supply.calls == ["one", "two", "three"]
 
 
-@finding("S24", open=True, reason="proxies of one server are told apart")
+@finding("S24")
 def test_proxies_of_one_server_are_equal(server: Server) -> None:
     with proxy_of(server) as one, proxy_of(server) as two:
         assert one == two
@@ -257,7 +257,7 @@ class Log:
         return self.lines[index]
 
 
-@finding("S24", open=True, reason="a proxy has no items")
+@finding("S24")
 def test_a_served_collection_has_length_items_and_iteration() -> None:
     with Server(Log(), protocol=Protocol(KEY)) as server, proxy_of(server) as proxy:
         log: Any = proxy

@@ -45,10 +45,16 @@ def ring(active: str) -> Protocol:
     return Protocol(keyring=Keyring(keys.values(), keys[active]))
 
 
-class Trap:
+def trusting(name: str) -> Protocol:
+    """What somebody speaks who holds one key, and lets its holders do everything."""
+    return Protocol(keyring=Keyring([Key(f"a long secret of the {name}", name, Role.ADMIN)]))
+
+
+class Trap(RuntimeError):
     """Unpickled in full it makes a folder."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__("a trap")
         self.path = path
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -174,8 +180,8 @@ def call_for_a_stream(proxy: Any) -> None:
 def test_replies_that_an_observers_key_signed_run_no_code(
     trap: Trap, transport: str, use: Callable[[Any], None]
 ) -> None:
-    with Server(Instrument(trap), protocol=ring("watcher")) as server:
-        proxy = Proxy(server.rep_endpoint, protocol=ring("driver"), transport=transport, timeout=TIMEOUT)
+    with Server(Instrument(trap), protocol=trusting("watcher")) as server:
+        proxy = Proxy(server.rep_endpoint, protocol=ring("watcher"), transport=transport, timeout=TIMEOUT)
         assert [proxy.voltage for _ in range(5)] == [1.0] * 5
         with pytest.raises(PzcError):
             use(proxy)
@@ -196,7 +202,7 @@ def test_replies_that_an_observers_key_signed_run_no_code(
 def test_notifications_are_unpickled_in_full_from_an_operator_only(
     trap: Trap, signer: str, policy: Policy, transport: str
 ) -> None:
-    with Agent(protocol=ring(signer)) as source, Agent(protocol=ring("driver")) as reader:
+    with Agent(protocol=trusting(signer)) as source, Agent(protocol=ring(signer)) as reader:
         found = reader.subscribe(source.rep_endpoint, "t", policy=policy, transport=transport)
         assert source.wait_for_subscribers("t")
         source.publish("t", 1)

@@ -42,8 +42,8 @@ def supply() -> Iterator[Supply]:
 # Nested members
 
 
-@finding("5.1", open=True, reason="a channel is refused, as long as it cannot be held")
-@finding("L1", open=True)
+@finding("5.1")
+@finding("L1")
 @pytest.mark.parametrize("key", ["", KEY], ids=["without key", "with key"])
 def test_a_channel_is_set_where_it_is(supply: Supply, key: str) -> None:
     with held(supply, key=key) as psu:
@@ -52,7 +52,7 @@ def test_a_channel_is_set_where_it_is(supply: Supply, key: str) -> None:
         assert psu.ch1.unit == "V"
 
 
-@finding("L1", open=True)
+@finding("L1")
 def test_a_list_of_channels_is_held_as_well(supply: Supply) -> None:
     with held(supply) as psu:
         psu.channels[1].voltage = 3.0
@@ -61,7 +61,7 @@ def test_a_list_of_channels_is_held_as_well(supply: Supply) -> None:
         assert [each.number for each in psu.channels] == [1, 2]
 
 
-@finding("L2", open=True)
+@finding("L2")
 def test_calls_to_the_channels_of_one_server_never_overlap(supply: Supply) -> None:
     with held(supply) as psu:
         one, two = psu.ch1, psu.ch2
@@ -79,8 +79,8 @@ def test_calls_to_the_channels_of_one_server_never_overlap(supply: Supply) -> No
 # Publishing what does not publish
 
 
-@finding("5.4", open=True, reason="a server polls nothing")
-@finding("L5", open=True)
+@finding("5.4")
+@finding("L5")
 def test_a_polled_attribute_is_a_topic(supply: Supply) -> None:
     with Server(supply, poll={"voltage": 0.02}) as server, Agent() as reader:  # type: ignore[call-arg]
         readings = reader.subscribe(server.rep_endpoint, "voltage")
@@ -104,8 +104,8 @@ def observed(supply: object, **options: Any) -> Iterator[Any]:
         yield proxy
 
 
-@finding("5.5", open=True, reason="no method can be marked as reading")
-@finding("L7", open=True)
+@finding("5.5")
+@finding("L7")
 def test_an_observer_calls_what_is_marked_as_reading(supply: Supply) -> None:
     with observed(supply, reading=("note",)) as psu:
         assert psu.voltage == 1.0
@@ -138,7 +138,7 @@ def test_an_observer_calls_and_sets_nothing_by_any_way(supply: Supply) -> None:
     assert supply.voltage == 1.0
 
 
-@finding("4.5", open=True, reason="replies are signed with the server's own key, which the client must hold")
+@finding("4.5")
 def test_a_client_with_its_own_key_only_uses_a_server(supply: Supply) -> None:
     operator = KEYS[1]
     ring = Protocol(keyring=Keyring([KEYS[2], operator], KEYS[2]))
@@ -166,14 +166,14 @@ def test_a_value_arrives_as_it_is_with_a_key(supply: Supply) -> None:
     check_values(supply, KEY)
 
 
-@finding("L6", open=True, reason="some of them are refused without a key")
-@finding("5.6", open=True)
+@finding("L6")
+@finding("5.6")
 def test_a_value_arrives_as_it_is_without_a_key(supply: Supply) -> None:
     check_values(supply, "")
 
 
-@finding("L6", open=True, reason="with a key as RemoteError, without one as well")
-@finding("5.6", open=True)
+@finding("L6")
+@finding("5.6")
 @pytest.mark.parametrize("key", ["", KEY], ids=["without key", "with key"])
 def test_an_exception_of_a_driver_arrives_as_itself(supply: Supply, key: str) -> None:
     with held(supply, key=key) as psu, pytest.raises(Tripped) as found:
@@ -204,7 +204,7 @@ class Asked:
         return coming("caller")().agent
 
 
-@finding("S22", open=True, reason="there is no pzc.caller")
+@finding("S22")
 def test_a_method_knows_who_called_it() -> None:
     with held(Asked()) as proxy:
         assert len(proxy.who()) == 32
@@ -237,7 +237,7 @@ def test_a_name_carries_metadata() -> None:
         assert looking.discover("psu")[0].metadata == {"room": "B12"}
 
 
-@finding("4.16", open=True, reason="a missing key of a defaultdict is made")
+@finding("4.16")
 def test_an_observer_makes_nothing_by_reading(supply: Supply) -> None:
     with observed(supply) as psu:
         with contextlib.suppress(KeyError, PeerLost, PzcError):
@@ -267,7 +267,7 @@ class Holder:
         self.fuse = Fuse()
 
 
-@finding("4.16", open=True, reason="it runs whatever is called get or copy")
+@finding("4.16")
 def test_an_observer_runs_no_code_by_asking_for_an_item() -> None:
     holder = Holder()
     admin, observer = Protocol(keyring=Keyring(KEYS, KEYS[2])), Protocol(keyring=Keyring(KEYS, KEYS[0]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pzc import Agent, ConfigError, Protocol
+from pzc import Agent, ConfigError, Key, Keyring, Protocol
 from pzc.testing import Running, command
 
 from tests.contract.findings.marks import finding
@@ -58,6 +58,18 @@ def test_a_key_that_can_be_guessed_is_refused(
             assert "kkk" not in str(caught.value)
             patch.setenv("PZC_ACCEPT", "PZC00")  # originals may have it
             assert Protocol().signed
+
+
+@finding("4.19")
+@pytest.mark.parametrize("length", [1, 15])
+def test_a_key_in_code_that_can_be_guessed_is_refused_as_well(length: int) -> None:
+    secret = "k" * length
+    for make in (lambda: Protocol(secret), lambda: Protocol(keyring=Keyring([Key(secret, "alice")]))):
+        with pytest.raises(ConfigError, match=r"has \d+ bytes .* pzc keygen") as caught:
+            make()
+        assert "kkk" not in str(caught.value)
+    assert Protocol(secret, accept=["PZC00"]).signed
+    assert Protocol("k" * 16).signed
 
 
 @finding("4.19")

@@ -163,7 +163,7 @@ def test_a_report_shows_the_values_of_a_topic_over_time(tables: Path) -> None:
     assert [each for each in drawn if clock.search(each) and "voltage" in each]
 
 
-@finding("L5", open=True, reason="pzc serve has no --poll")
+@finding("L5")
 def test_a_driver_that_publishes_nothing_is_polled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plain.py").write_text("class Meter:\n    voltage = 1.5\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)

@@ -35,8 +35,8 @@ def supply() -> Iterator[Supply]:
     made.opened.set()
 
 
-@finding("L3", open=True, reason="the ramp goes on")
-@finding("5.2", open=True)
+@finding("L3")
+@finding("5.2")
 def test_a_call_that_timed_out_is_called_off(supply: Supply) -> None:
     with held(supply, timeout=0.2) as psu:
         with pytest.raises(CallTimeout):
@@ -44,7 +44,7 @@ def test_a_call_that_timed_out_is_called_off(supply: Supply) -> None:
         assert supply.ended.wait(MOMENT)
 
 
-@finding("L3", open=True, reason="the ramp goes on")
+@finding("L3")
 def test_a_call_of_a_closed_proxy_is_called_off(supply: Supply) -> None:
     with held(supply) as psu:
         other = another(psu)
@@ -61,7 +61,7 @@ def test_a_call_of_a_closed_proxy_is_called_off(supply: Supply) -> None:
         caller.join(TIMEOUT)
 
 
-@finding("L3", open=True, reason="the ramp goes on")
+@finding("L3")
 def test_an_interrupted_call_is_called_off(supply: Supply) -> None:
     def interrupt() -> None:
         if supply.running.wait(TIMEOUT):
@@ -85,7 +85,7 @@ Proxy(sys.argv[1], protocol=Protocol(sys.argv[2]), transport="tcp").ramp()
 """
 
 
-@finding("L3", open=True, reason="the ramp goes on")
+@finding("L3")
 def test_a_call_of_a_killed_client_is_called_off(supply: Supply) -> None:
     with Server(supply, protocol=Protocol(KEY)) as server:
         child = subprocess.Popen([sys.executable, "-c", CALLER, server.rep_endpoint, KEY])
@@ -95,7 +95,7 @@ def test_a_call_of_a_killed_client_is_called_off(supply: Supply) -> None:
         assert supply.ended.wait(MOMENT)
 
 
-@finding("L3", open=True, reason="there is no on_cancel")
+@finding("L3")
 def test_a_call_that_is_called_off_runs_what_on_cancel_names(supply: Supply) -> None:
     with held(supply, timeout=0.2, on_cancel={"ramp": "off"}) as psu:
         with pytest.raises(CallTimeout):
@@ -104,7 +104,7 @@ def test_a_call_that_is_called_off_runs_what_on_cancel_names(supply: Supply) -> 
         assert supply.calls.count("off") == 1
 
 
-@finding("L3", open=True, reason="there are no urgent members")
+@finding("L3")
 def test_an_urgent_member_runs_beside_a_ramp_and_a_lock(supply: Supply) -> None:
     with held(supply, urgent=("off",)) as psu, lock(psu):
         psu.hold.future()
@@ -114,7 +114,7 @@ def test_an_urgent_member_runs_beside_a_ramp_and_a_lock(supply: Supply) -> None:
         assert not supply.ended.is_set()
 
 
-@finding("L3", open=True, reason="it says only that there was no reply in time")
+@finding("L3")
 def test_a_timeout_says_what_runs(supply: Supply) -> None:
     with held(supply) as psu, another(psu, timeout=0.2, transport="tcp") as other:
         assert other.voltage == 1.0
@@ -124,7 +124,7 @@ def test_a_timeout_says_what_runs(supply: Supply) -> None:
             other.note()
 
 
-@finding("5.2", open=True, reason="there is no pzc.cancel and no pzc.running")
+@finding("5.2")
 def test_a_running_call_is_listed_and_can_be_cancelled(supply: Supply) -> None:
     with held(supply) as psu:
         future = psu.ramp.future()

@@ -16,6 +16,7 @@ from pzc.testing import Timings
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs import pizco
+from tests.contract.rigs.strangers import strangers
 
 KEY = "a key that both sides know"
 SECRET = KEY.encode()
@@ -141,26 +142,6 @@ def test_a_strangers_filter_makes_no_publisher_sign_for_originals() -> None:
         assert heard()[0].startswith(b"PZC01+")
         agent.publish("v", 2)
         assert heard()[0].startswith(b"PZC01+")
-
-
-@contextmanager
-def strangers(agent: Agent) -> Iterator[Callable[[], list[bytes]]]:
-    """A subscriber to everything, which is there when this returns; the next notification that it gets."""
-    context = zmq.Context()
-    with context.socket(zmq.SUB) as socket:
-        socket.connect(agent.pub_endpoint)
-        socket.setsockopt(zmq.SUBSCRIBE, b"PZC0")
-
-        def heard() -> list[bytes]:
-            assert socket.poll(int(TIMEOUT * 1000)), "nothing came"
-            return socket.recv_multipart()
-
-        while not socket.poll(20):
-            agent.publish("are you there", 0)
-        while socket.poll(100):
-            socket.recv_multipart()
-        yield heard
-    context.destroy(0)
 
 
 @finding("4.3")

@@ -71,7 +71,7 @@ with Timings(high_water_mark=5, topic_beat=0.05), Agent(protocol=Protocol(key)) 
     for _ in range(count):
         agent.publish("t", bytes(32 << 10))
         agent.loop.run(bool)  # slower than libzmq, so that what is lost is lost behind what stands still
-    agent.loop.run(agent._publisher._beats._beat)
+    agent.loop.run(agent._publishing.publisher._beats._beat)
     print("told", flush=True)
     sys.stdin.readline()
 """

@@ -21,7 +21,7 @@ class Deliberate(Agent):
 
     def on_subscribers(self) -> None:
         threading.Event().wait(0.05)
-        self.acted = self._publisher.is_wanted("voltage")
+        self.acted = self._publishing.publisher.is_wanted("voltage")
 
 
 class Failing(Agent):

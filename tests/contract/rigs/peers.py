@@ -184,6 +184,15 @@ class BareSubscriber:
             )
         )
 
+    def is_hung_up(self) -> bool:
+        """Whether the other side has ended the connection."""
+        try:
+            return not self._socket.recv(1000, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def close(self) -> None:
         self._socket.close()
 

@@ -1,0 +1,281 @@
+"""RemoteReference of the awaitable face: a path into a served object; nothing is asked before it is awaited.
+
+The face stands on the table of operations (`pzc.agents.client.operations`). Before a proxy is connected
+nobody knows what a path leads to, so a name of that table means the operation, unless what stands before it
+is known to be a reference with a member of that name when it is awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator
+from functools import partial
+from typing import Any
+
+from ...delivery.policies import Policy
+from ...protocol.errors import MemberRefused
+from ...protocol.frames import PZC00
+from ...protocol.paths import Handle, Path, Step, key_of, step_of, text
+from ...protocol.references import Reference
+from ..client import reference as synchronous
+from ..client.answers import REMOTE
+from ..client.answers import Items as Answered
+from ..client.contact import checked_timeout
+from ..client.operations import AWAITED, Operation, Slot, made_of, offered, special
+from ..client.originals import check_options, instead
+from ..client.pending import PendingCall
+from ..client.remote import RemoteObject
+from ..client.sent import filled, place_of
+from ..client.streams import RemoteStream
+from ..notifications.subscription import Notification, Subscription
+from ..stubs.signatures import signature_of
+from .aio_iteration import Call, Items, Notifications
+from .aio_link import Link
+from .aio_slots import end_own, in_loop
+from .awaiting import in_thread, outcome
+
+
+@synchronous.explained
+@made_of((row for name, row in AWAITED.items() if special(name) and name != "__getitem__"), awaited=True)
+class RemoteReference:
+    """Something that a server holds, or one member of it; get it from a proxy.
+
+    ``await ref`` reads it, ``await ref.set(v)`` sets it, ``await ref(...)`` calls it, ``await ref[k]`` reads
+    an item; ``ref.attr`` and ``ref[k]`` are references as well. Besides there are ``options``, ``oneway``,
+    ``set_item``, ``delete_item``, ``length``, ``contains``, ``keys``, ``values``, ``items``, ``get``,
+    ``copy``, ``emit``, ``connect``, ``disconnect`` and ``subscribe``, and ``async for`` over what a signal
+    tells. Every await raises what happened at the server, or the errors of `Proxy`. A task that is cancelled
+    while it awaits a call cancels the call at the server.
+
+    Args:
+        link: the connection of the proxy.
+        path: from the object of the proxy, or from a handle.
+        parent: through which it was reached, when that is no proxy.
+    """
+
+    _timeout: float | None = None
+    _idempotent = False
+    _detached = False
+    _leases: object = None
+
+    def __init__(self, link: Link, path: Path, parent: RemoteReference | None = None) -> None:
+        vars(self).update(_link=link, _path=path, _parent=parent)
+        if parent is not None:
+            vars(self)["_leases"] = parent._leases
+        if path:
+            vars(self)["__name__"] = str(path[-1])
+
+    # Paths
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__signature__":
+            return signature_of(self._entry().get("signature") or "")
+        if name.startswith("_"):
+            raise MemberRefused(f"{name!r} is private: members that begin with '_' are never served")
+        return self._child(name)
+
+    def _child(self, step: Step) -> RemoteReference:
+        return RemoteReference(self._link, (*self._path, step), self)
+
+    def __getitem__(self, key: Any) -> Any:
+        step = step_of(key)
+        if step is None:  # no path leads there
+            return Call(self._way_exec(AWAITED["__getitem__"], (key,)), f"an item of {self!r}")
+        return self._child(step)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise MemberRefused(f"{name!r} cannot be assigned here: await proxy.{name}.set(value)")
+
+    __iter__ = None  # else Python would ask for the items 0, 1, 2, ... and never wait for one
+    __contains__ = None
+
+    def _place(self, remote: RemoteObject) -> Path:
+        path = self._path
+        return path if path and isinstance(path[0], Handle) else (*remote.root, *path)
+
+    # What it tells of itself
+
+    def _entry(self) -> dict[str, Any]:
+        """What the table that it stands in says, as far as that is known."""
+        remote, path = self._link.remote, self._path
+        if remote is None or not path or not isinstance(path[-1], str):
+            return {}
+        about = remote.known(self._place(remote)[:-1])
+        return {} if about is None else about.members.get(path[-1], {})
+
+    def _proxy_documentation(self) -> str | None:
+        return str(self._entry().get("doc") or "") or None
+
+    def __dir__(self) -> list[str]:
+        entry = self._entry() or self._link.entry(self._path)
+        kind = entry.get("kind")
+        members = self._link.members(self._path) if kind == "reference" else ()
+        return sorted({"__doc__", "__name__", *members, *(() if members else offered(kind, awaited=True))})
+
+    def __repr__(self) -> str:
+        entry = self._entry()
+        kind, signature = entry.get("kind", "member"), entry.get("signature", "")
+        return f"<awaitable remote {kind} {text(self._path)}{signature} of {self._link.target}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RemoteReference):
+            return NotImplemented
+        return (self._link.target, self._path) == (other._link.target, other._path)
+
+    def __hash__(self) -> int:
+        return hash(self._path)
+
+    # Asking
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        """The value; for what is not sent by value, a reference to it."""
+        return self._get().__await__()
+
+    async def _get(self) -> Any:
+        remote = self._link.remote or await self._link.connect()
+        path = self._place(remote)
+        if path and isinstance(path[-1], tuple):
+            options = {**place_of(path[:-1]), "method": "__getitem__", "args": (key_of(path[-1]),)}
+            return await self._ask(remote, "exec", options)
+        return await self._ask(remote, "get", place_of(path))
+
+    async def _ask(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
+        filled(options, partial(_named, remote.server))
+        if self._idempotent:
+            result = await self._repeatedly(remote, action, options)
+        else:
+            result = await outcome(remote.request_later(action, options, self._timeout, self._detached))
+        return self if result is REMOTE else self._arrived(remote, result)
+
+    async def _repeatedly(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
+        ask = partial(remote.request, action, options, self._timeout, idempotent=True)
+        result = await in_thread(ask)
+        return await outcome(result) if isinstance(result, PendingCall) else result
+
+    def _arrived(self, remote: RemoteObject, result: Any) -> Any:
+        if isinstance(result, RemoteStream):
+            return Items(result, partial(self._arrived, remote))
+        if isinstance(result, Answered):
+            return [self._arrived(remote, each) for each in result.items]
+        if not isinstance(result, synchronous.RemoteReference) or "_proxy_later" in vars(result):
+            return result
+        path: Path = vars(result)["_proxy_path"]
+        inside = path[: len(remote.root)] == remote.root and not (path and isinstance(path[0], Handle))
+        found = RemoteReference(self._link, path[len(remote.root) :] if inside else path, self)
+        vars(found)["_leases"] = vars(result)["_proxy_leases"]
+        return found
+
+    # Ways of the table of operations
+
+    def _way_call(self, *args: Any, **kwargs: Any) -> Any:
+        row, parent = self._operation(), self._parent
+        if row is not None and parent is not None and row.way == "options":
+            return parent._way_options(*args, **kwargs)
+        return Call(self._called(row, args, kwargs), f"{text(self._path)} of {self._link.target}")
+
+    def _operation(self) -> Operation | None:
+        """The operation that its name means, if any."""
+        last = self._path[-1] if self._path else ()
+        row = AWAITED.get(last) if isinstance(last, str) and self._parent is not None else None
+        return None if row is None or special(row.awaited) else row
+
+    async def _called(self, row: Operation | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        remote, parent = self._link.remote or await self._link.connect(), self._parent
+        if row is None or parent is None or await self._is_member(remote):
+            return await self._exec(remote, "__call__", args, kwargs)
+        if row.way == "exec":
+            return await parent._way_exec(row, row.pattern(parent, *args, **kwargs))
+        return await getattr(parent, f"_way_{row.way}")(*args, **kwargs)
+
+    async def _is_member(self, remote: RemoteObject) -> bool:
+        """Whether what stands before its name is a reference with such a member."""
+        path = self._place(remote)
+        before = path[:-1]
+        if isinstance(before[-1], str):
+            about = remote.known(before[:-1]) or await in_thread(partial(remote.about, before[:-1]))
+            if about.members.get(before[-1], {}).get("kind") != "reference":
+                return False
+        about = remote.known(before) or await in_thread(partial(remote.about, before))
+        return path[-1] in about.members
+
+    async def _exec(
+        self, remote: RemoteObject, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        options = {**place_of(self._place(remote)), "method": method}
+        if args:
+            options["args"] = args
+        if kwargs:
+            options["kwargs"] = kwargs
+        return await self._ask(remote, "exec", options)
+
+    async def _way_exec(self, row: Operation, args: tuple[Any, ...]) -> Any:
+        remote = self._link.remote or await self._link.connect()
+        if remote.peer.dialect == PZC00 and (do := instead(remote, row.name)) is not None:
+            copied = {**place_of(self._place(remote)), "force_as_object": True}
+            return do(await self._ask(remote, "get", copied), *args)
+        return await self._exec(remote, row.name, args, {})
+
+    def _way_options(
+        self,
+        *,
+        timeout: float | None = None,
+        idempotent: bool | None = None,
+        transport: str | None = None,
+        detached: bool | None = None,
+    ) -> RemoteReference:
+        # Awaited calls share one socket, so the transport is judged and has no effect.
+        checked_timeout(timeout)
+        if self._link.remote is not None:
+            check_options(self._link.remote, idempotent, transport, detached)
+        twin = RemoteReference(self._link, self._path, self._parent)
+        vars(twin).update(
+            _timeout=self._timeout if timeout is None else timeout,
+            _idempotent=self._idempotent if idempotent is None else idempotent,
+            _detached=self._detached if detached is None else detached,
+        )
+        return twin
+
+    async def _way_oneway(self, *args: Any, **kwargs: Any) -> None:
+        remote = await self._link.connect()
+        options = {**place_of(self._place(remote)), "method": "__call__", "args": args, "kwargs": kwargs}
+        filled(options, partial(_named, remote.server))
+        await outcome(remote.send_later("exec", options, self._timeout))
+
+    async def _way_set(self, value: Any) -> None:
+        remote = await self._link.connect()
+        path = self._place(remote)
+        if path and isinstance(path[-1], tuple):
+            parent = RemoteReference(self._link, self._path[:-1], self._parent)
+            await parent._way_exec(AWAITED["set_item"], (key_of(path[-1]), value))
+        else:
+            await self._ask(remote, "setattr", {**place_of(path), "value": value})
+
+    async def _way_subscribe(self, policy: Policy | None = None) -> Subscription:
+        await self._link.connect()
+        return await in_thread(partial(self._link.subscribe, self._path, policy), Subscription.close)
+
+    def __aiter__(self) -> AsyncIterator[Notification]:
+        """Notifications of the remote signal from the first wait on, with default policy."""
+        return Notifications(self._link, self._path)
+
+    async def _way_connect(self, slot: Slot, policy: Policy | None = None) -> None:
+        remote = await self._link.connect()
+        name = text(self._place(remote))
+        given = in_loop(slot, remote, name)
+        connect = partial(remote.connect, name, given, policy)
+        await in_thread(connect, lambda _: remote.disconnect(name, given))
+
+    async def _way_disconnect(self, slot: Slot | None = None) -> None:
+        remote = await self._link.connect()
+        name = text(self._place(remote))
+        given = None if slot is None else in_loop(slot, remote, name)
+        end_own(remote, name, given)
+        await in_thread(partial(remote.disconnect, name, given))
+
+
+def _named(server: str, value: object) -> object:
+    """What is sent to a server for a value: what the server holds itself is named."""
+    if not isinstance(value, RemoteReference):
+        return synchronous.named(server, value)
+    of: Any = value
+    remote: RemoteObject | None = of._link.remote
+    return value if remote is None or remote.server != server else Reference(server, of._place(remote))

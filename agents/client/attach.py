@@ -1,0 +1,86 @@
+"""Attach: fetch the outcome of a call whose caller crashed or lost its link."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from ...protocol.errors import LocalProtocolError
+from ...protocol.peer import Peer
+from ...transport.wire import Protocol
+from ..agent import Agent
+from . import leasing
+from .answers import BatchOutcome
+from .contact import Contact, checked_timeout
+from .pending import PendingCall
+from .streams import RemoteStream
+
+
+class _Attachment(Contact):
+    """What holds the process's agent for one call id."""
+
+    def value_of(self, action: str, value: Any, peer: Peer, timeout: float | None = None) -> Any:
+        """As `Contact.value_of`; a batch gives its results or raises."""
+        value = super().value_of(action, value, peer, timeout)
+        if isinstance(value, BatchOutcome):
+            if value.error is not None:
+                raise value.error
+            return value.results
+        return value
+
+
+def attach(call_id: str, *, timeout: float | None = None, protocol: Protocol | None = None) -> PendingCall:
+    """The outcome of a call, by its id: ``PendingCall.call_id`` or ``CallTimeout.call_id``.
+
+    Any process with the same key can ask; a server keeps an outcome for 60 s.
+
+    Args:
+        call_id: message id and endpoint, ``urn:uuid:...@tcp://...``.
+        timeout: how long to ask, in seconds, until CallTimeout; default ``PZC_TIMEOUT``, else 30.
+        protocol: as `Proxy`.
+
+    Returns:
+        Future that gives or raises what the call gave or raised; Refused when nothing is kept for this
+        id and key.
+
+    Raises:
+        LocalProtocolError: when it is no call id.
+        CallTimeout, PeerLost, SignatureError: when the server cannot be reached.
+        Refused: when an original Pizco is there.
+    """
+    urn, _, endpoint = call_id.partition("@")
+    if not urn.startswith("urn:uuid:") or "://" not in endpoint:
+        raise LocalProtocolError(f"{call_id!r:.200} is no call id: expected urn:uuid:...@tcp://host:port")
+    checked_timeout(timeout)
+    agent = leasing.lease(protocol)
+    try:
+        settings = agent.settings
+        seconds: float = settings["PZC_TIMEOUT"] if timeout is None else timeout
+        deadline = time.monotonic() + seconds
+        peer = agent.peer(endpoint, seconds)
+        contact = _Attachment(agent, peer, seconds, settings["PZC_HIDE_TRACEBACK"], settings["PZC_TRANSPORT"])
+        contact.need("keep the outcome of a call")
+        future = agent.client.attach(contact, peer, urn, deadline)
+    except BaseException:
+        leasing.release(agent)
+        raise
+    finalizer = weakref.finalize(contact, _release_later, agent)
+    finalizer.atexit = False
+    future.add_done_callback(partial(_on_done, finalizer))
+    return future
+
+
+def _on_done(finalizer: weakref.finalize[Any, Any], future: Future[Any]) -> None:
+    failed = future.cancelled() or future.exception() is not None
+    if failed or not isinstance(future.result(), RemoteStream):  # which needs the agent for its items
+        finalizer()
+
+
+def _release_later(agent: Agent) -> None:
+    # In a thread of its own: this may be the I/O thread, which cannot wait for itself.
+    thread = threading.Thread(target=leasing.release, args=(agent,), name="pzc-close", daemon=True)
+    agent.loop.call(thread.start)

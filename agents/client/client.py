@@ -1,0 +1,399 @@
+"""Client: asks others, in the name of one agent: waited for (`Exchanges`) or not (`Pipeline`)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, NamedTuple
+
+from ...protocol.contents import PS
+from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
+from ...protocol.frames import PZC00
+from ...protocol.peer import Peer
+from ...protocol.reply import Reply, reply_of
+from ...protocol.values import TRAVELLING
+from ...transport.counters import Counters
+from ...transport.executor import Executor
+from ...transport.loop import Loop
+from ...transport.stream import Stream
+from ...transport.tables import Table
+from ...transport.wire import Protocol as Wire
+from .abort import AbortSignal, AbortSignals
+from .connection import Sealed
+from .exchanges import Exchanges
+from .heartbeat import Heartbeat
+from .many import in_receiver
+from .pending import Pending, PendingCall, Reference
+from .pipelines import Pipelines
+from .pool import Pools
+from .retries import Repeating
+
+logger = logging.getLogger("pzc.requests")
+
+_PATIENCE = 0.5
+"""Seconds that a silent endpoint is waited for before it is asked again where its agent is."""
+
+_TELL = 5.0
+"""Seconds in which somebody is told what nobody waits for."""
+
+_FORKED = "this agent belongs to the parent of this forked process: make a new one here"
+
+
+class Met(NamedTuple):
+    """Where somebody was met, who that is, and the seconds that are left of those given."""
+
+    place: Any
+    peer: Peer
+    left: float
+
+
+class Client:
+    """Asks others in the name of one agent; safe from any thread.
+
+    Args:
+        loop: of the I/O thread; not given back.
+        protocol: formats and checks.
+        agent_id: sender of PZC01 messages.
+        rep_endpoint: sender of PZC00 messages.
+        counters: where oddities are counted.
+
+    Attributes:
+        closed: set by `hang_up`.
+        heartbeat: shows servers that whoever holds something there is alive.
+    """
+
+    def __init__(
+        self, loop: Loop, protocol: Wire, agent_id: str, rep_endpoint: str = "",
+        counters: Counters | None = None,
+    ) -> None:  # fmt: skip
+        self.loop = loop
+        self.protocol = protocol
+        self.agent_id = agent_id
+        self.counters = Counters() if counters is None else counters
+        self._rep_endpoint = rep_endpoint
+        self._signals = AbortSignals()
+        self.closed = self._signals.closed
+        self.heartbeat = Heartbeat(loop, self.submit_to)
+        self._pools = Pools(loop, protocol, agent_id, rep_endpoint, self.counters, self.closed)
+        self._exchanges = Exchanges(protocol, self._pools, self.closed, self.counters, self.tell)
+        self._known = self._exchanges.known
+        self._ask = self._exchanges.ask
+        self._pipelines = Pipelines(
+            loop, protocol, agent_id, rep_endpoint, self.counters, self.closed, self._pools, self._exchanges,
+            self.heartbeat,
+        )  # fmt: skip
+        self._pipeline = self._pipelines.of
+        self._repeating = Repeating(PeerLost, self.closed)
+        self._callbacks = Executor("pzc-futures")
+        self._unusable = ""
+        _clients.clients.add(self)
+
+    # --- what proxies use ------------------------------------------------------------------------------
+
+    def call(
+        self, ref: Reference, action: str, options: dict[str, Any], *, timeout: float | None = None,
+        transport: str | None = None, idempotent: bool = False, detached: bool = False,
+    ) -> Any:  # fmt: skip
+        """One call of a served object, waited for in this thread.
+
+        Args:
+            ref: what it is made of.
+            action: of the Proxy-Server protocol.
+            options: of the action; not to be used again.
+            timeout: seconds for everything; None for that of ``ref``.
+            transport: ``auto``, ``inproc``, ``unix`` or ``tcp``; None for that of ``ref``.
+            idempotent: send it again, with back-off, when the peer is lost: it may then run twice.
+            detached: it goes on when nobody waits for it any more.
+
+        Returns:
+            The value that it returned, or what ``ref`` makes of another reply.
+
+        Raises:
+            Exception: what the remote member raised.
+            CallTimeout: no reply in time.
+            PeerLost: nobody answers there, or the connection broke during the call.
+            AgentClosed: ``ref`` was closed, or the agent stopped.
+            SignatureError, ProtocolError, SerializeError, Refused: see the tree.
+        """
+        seconds = ref.timeout if timeout is None else timeout
+        options["timeout"] = seconds
+        if detached:
+            options["detached"] = True
+        started = time.monotonic()
+        way = ref.transport if transport is None else transport
+        content = (PS, action, options)
+        if idempotent:
+            once = partial(self._ask, ref.endpoint, content, seconds, started, way, ref.abort, recover=False)
+            answer, message = self._repeating.call(once, seconds, partial(self.forget, ref.endpoint))
+        else:
+            if self._known(ref.endpoint) is None:
+                self._find_again(ref, seconds)
+            answer, message = self._ask(ref.endpoint, content, seconds, started, way, ref.abort, here=True)
+        if message.facts.sender != ref.server:
+            ref.notice(reply_of(message, answer))
+        if (
+            answer.__class__ is tuple and len(answer) == 3
+            and answer[1].__class__ is str and answer[1] == "return"
+        ):  # fmt: skip
+            value = answer[2]
+            return ref.arrived(value) if value.__class__ in TRAVELLING else value
+        return ref.read(reply_of(message, answer), timeout)
+
+    def submit(
+        self, ref: Reference, action: str, options: dict[str, Any], *, timeout: float | None = None,
+        detached: bool = False,
+    ) -> PendingCall:  # fmt: skip
+        """As `call`, without waiting; never blocks.
+
+        Raises:
+            SerializeError: when the arguments cannot be expressed.
+            AgentClosed: when the agent was stopped.
+        """
+        seconds = ref.timeout if timeout is None else timeout
+        options["timeout"] = seconds
+        if detached:
+            options["detached"] = True
+        peer = self._peer_of(ref)
+        entry = PendingCall(self, ref, peer, (PS, action, options), seconds, detached=detached)
+        self._pipeline(peer).submit(entry)
+        return entry
+
+    def attach(self, ref: Reference, peer: Peer, call_id: str, until: float | None = None) -> PendingCall:
+        """The future of a call that was made before, by its id; asked for until then (monotonic seconds)."""
+        entry = PendingCall(self, ref, peer, None, ref.timeout)
+        entry.msgid = call_id
+        entry.ask_on(until=until)
+        return entry
+
+    def send_call(
+        self, ref: Reference, action: str, options: dict[str, Any], *, timeout: float | None = None,
+        transport: str | None = None,
+    ) -> None:  # fmt: skip
+        """One call that is never answered; returns once it was sent. Errors as `call`."""
+        options["oneway"] = True
+        seconds = ref.timeout if timeout is None else timeout
+        way = ref.transport if transport is None else transport
+        self._exchanges.send(ref.endpoint, (PS, action, options), seconds, way)
+
+    def send_call_later(
+        self, ref: Reference, action: str, options: dict[str, Any], *, timeout: float | None = None
+    ) -> Future[None]:
+        """As `send_call`, in the order of `submit`, without waiting; the future ends when it was sent."""
+        options["oneway"] = True
+        seconds = ref.timeout if timeout is None else timeout
+        return self.send_to(self._peer_of(ref), (PS, action, options), seconds)
+
+    def ask(self, ref: Reference, content: dict[str, Any], timeout: float | None = None) -> Reply:
+        """A control word to the server of a reference; errors as `call`."""
+        seconds = ref.timeout if timeout is None else timeout
+        started = time.monotonic()
+        answer, message = self._ask(ref.endpoint, content, seconds, started, ref.transport, ref.abort)
+        return reply_of(message, answer)
+
+    def tell(self, peer: Peer, content: dict[str, Any]) -> None:
+        """A control word whose answer nobody waits for; any thread, finalizers included."""
+        if peer.dialect == PZC00 or self._unusable:
+            return
+        try:
+            self.send_to(peer, {**content, "oneway": True}, _TELL)
+        except PzcError as exc:
+            logger.debug("%s could not be told %s: %s", peer.endpoint, content, exc)
+
+    def cancel(self, entry: PendingCall) -> None:
+        """A future was given up: its call as well; any thread."""
+        self._pipelines.drop(entry)
+        if entry.sent and not entry.detached:
+            self.tell(entry.peer, {"pzc": "cancel", "id": entry.msgid})
+
+    def new_abort(self) -> AbortSignal:
+        """What ends the waits of one reference, which sets it; set as well when the agent has stopped."""
+        return self._signals.new()
+
+    def join(self, peer: Peer) -> Callable[[], None]:
+        """Somebody uses a peer until calling what is returned; the last one leaves no connection behind."""
+        leave, endpoint = self._pools.join(peer.endpoint), peer.endpoint
+
+        def left() -> None:
+            leave()
+            if not self._pools.of(endpoint).users:
+                self._pipelines.leave(endpoint)
+
+        return left
+
+    def give_up(self, ref: Reference, error: Callable[[], BaseException]) -> None:
+        """End the calls of a reference that nobody waits for now, and call them off."""
+        for entry in self._pipelines.pending.copy().values():
+            if isinstance(entry, PendingCall) and entry.ref is ref:
+                entry.give_up(error())
+
+    def call_back(self, function: Callable[[Future[Any]], object], future: Future[Any]) -> None:
+        """Run a callback of a user's, in a thread that may wait."""
+        if not (self.loop.in_thread() or in_receiver()):
+            function(future)
+            return
+        try:
+            self._callbacks.submit(partial(function, future))
+        except AgentClosed:
+            threading.Thread(target=function, args=(future,), name="pzc-futures", daemon=True).start()
+
+    # --- what everybody uses ---------------------------------------------------------------------------
+
+    def request(
+        self, endpoint: str, content: object, timeout: float, transport: str = "auto",
+        idempotent: bool = False, abort: AbortSignal | None = None,
+    ) -> Reply:  # fmt: skip
+        """Send content, return the reply. It is sent again only when the first one surely did not run.
+
+        Args:
+            endpoint: of the peer's REP.
+            content: anything the serializer can express.
+            timeout: seconds for everything, the handshake included.
+            transport: ``auto``, ``unix`` or ``tcp``.
+            idempotent: send it again, with back-off, when the peer is lost.
+            abort: ends the wait; None for the end of the agent alone.
+
+        Raises:
+            CallTimeout, PeerLost, SignatureError, ProtocolError, SerializeError: see the tree.
+            PzcError: whatever the peer refused with.
+        """
+        started = time.monotonic()
+        once = partial(self._ask, endpoint, content, timeout, started, transport, abort or self.closed)
+        if idempotent:
+            answer, message = self._repeating.call(
+                partial(once, recover=False), timeout, partial(self.forget, endpoint)
+            )
+        else:
+            answer, message = once()
+        return reply_of(message, answer)
+
+    def send(self, endpoint: str, content: object, timeout: float, transport: str = "auto") -> None:
+        """Send a request that says of itself that it wants no answer; errors as `request`.
+
+        Over tcp somebody must have answered on the same connection before: a socket takes messages for
+        nobody.
+        """
+        self._exchanges.send(endpoint, content, timeout, transport)
+
+    def submit_to(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
+        """As `request`, to a known peer, without waiting; callbacks run in the I/O thread and must be quick.
+
+        Raises:
+            SerializeError: when the content cannot be expressed.
+            AgentClosed: when the agent was stopped.
+        """
+        entry = Pending(peer, content, timeout)
+        self._pipeline(peer).submit(entry)
+        return entry
+
+    def send_to(self, peer: Peer, content: object, timeout: float) -> Future[None]:
+        """As `send`, to a known peer, without waiting, behind what was asked with `submit_to`."""
+        entry = Pending(peer, content, timeout)
+        entry.answered = False
+        self._pipeline(peer).submit(entry)
+        return entry
+
+    def peer(self, endpoint: str, deadline: float) -> Peer:
+        """The peer behind an endpoint, by the deadline in monotonic seconds; errors as `request`."""
+        return self._exchanges.peer(endpoint, deadline)
+
+    def known(self, endpoint: str) -> Peer | None:
+        """The peer behind an endpoint, when it was met."""
+        return self._known(endpoint)
+
+    def learn(self, peer: Peer) -> None:
+        """Somebody else has met that peer."""
+        self._exchanges.peers.learn(peer)
+
+    def forget(self, endpoint: str) -> None:
+        """Shake hands anew, over new connections, before the next request."""
+        self._exchanges.forget(endpoint)
+
+    def reach(self, where: Callable[[float], Any], timeout: float) -> Met:
+        """Somebody who may be on the move, once met.
+
+        Args:
+            where: tells the place as it is known now, within a time in seconds.
+            timeout: seconds.
+
+        Raises:
+            CallTimeout, PeerLost, SignatureError: as `request`; at the last place.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            place = where(max(0.001, deadline - time.monotonic()))
+            now = time.monotonic()
+            until = deadline if place.settled else min(deadline, now + _PATIENCE)
+            try:
+                peer = self.peer(place.endpoint, max(until, now + 0.001))
+                return Met(place, peer, max(0.001, deadline - time.monotonic()))
+            except (PeerLost, CallTimeout):
+                self.forget(place.endpoint)
+                left = deadline - time.monotonic()
+                if place.settled or left <= 0.001:
+                    raise
+                self.closed.wait(min(_PATIENCE / 10, left))  # a refusal comes at once
+
+    def dedicate(self, peer: Peer, deadline: float) -> tuple[Sealed, Stream]:
+        """A Unix connection of its own to a peer, of no pool, by the deadline in monotonic seconds.
+
+        Returns:
+            What makes and reads its messages, and the stream that carries them.
+
+        Raises:
+            PeerLost: when the peer has none for this user on this host.
+        """
+        return self._pools.dedicated(peer, deadline)
+
+    def hang_up(self) -> None:
+        """End every wait, and begin no other; any thread."""
+        self._signals.close()
+
+    def close(self) -> None:
+        """End every wait, and give everything back; not in the I/O thread."""
+        self.hang_up()
+        self.heartbeat.close()
+        self._pools.close()
+        self._pipelines.close()
+        for function in self._callbacks.abandon():
+            try:
+                function()
+            except BaseException:  # of a user's
+                logger.exception("a callback of a future failed")
+
+    def _peer_of(self, ref: Reference) -> Peer:
+        """Who is asked without waiting: as last met."""
+        return self._known(ref.endpoint) or ref.peer
+
+    def _find_again(self, ref: Reference, seconds: float) -> None:
+        """Shake hands with a server that may have moved with its name."""
+        if ref.place(0.0) is not None:
+            self.reach(ref.place, seconds)
+
+    def disown(self) -> None:
+        """The process was forked: the child's copy uses nothing of the parent's."""
+        self._unusable = self._exchanges.unusable = self._pipelines.unusable = _FORKED
+
+
+class _Clients(Table):
+    """The clients of this process; a forked child's copies use nothing of the parent's."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.clients: weakref.WeakSet[Client] = weakref.WeakSet()
+
+    def forget(self) -> None:
+        for client in list(self.clients):
+            client.disown()
+
+
+_clients = _Clients()
+
+
+def new_client(loop: Loop, protocol: Wire, agent_id: str, counters: Counters) -> Client:
+    """A client with an agent id of its own, which answers to nobody."""
+    return Client(loop, protocol, agent_id, counters=counters)

@@ -1,0 +1,340 @@
+"""Connection: an open transport with its session, one user at a time.
+
+A call takes a connection out of its pool, sends and waits on it in the calling thread, and gives it back; so
+replies cannot be stolen, and a timeout costs that one connection, never the peer's other calls::
+
+    state      event                                 next
+    idle       exchange                              sending
+    sending    written whole                         waiting
+    sending    broken, late                          closed: nothing has run
+    waiting    a note that the call runs             waiting
+    waiting    the reply, or a refusal               idle
+    waiting    broken, late, aborted, interrupted    closed: the call may run, or have run
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from time import time_ns
+from typing import Any, cast
+
+from ...protocol.codec import Codec
+from ...protocol.consignments import Consignment
+from ...protocol.contents import PS, control, is_word, ps_message, read_ps_message, read_refusal
+from ...protocol.errors import ProtocolError, RemoteProtocolError, SignatureError, VersionError
+from ...protocol.frames import PZC00, PZC01, Buffer, Kind
+from ...protocol.message import Message
+from ...protocol.peer import Peer
+from ...protocol.session import ARRAYS, REFERENCES, Party, Session
+from ...protocol.signing import Suite
+from ...transport.counters import Counters
+from ...transport.exchange import Exchange, Sealing, refuse
+from ...transport.laned import exchange_of
+from ...transport.stream import Stream
+from ...transport.transport import Transport
+from ...transport.wire import Protocol as Wire
+
+GMAC = "aes256-gmac"
+
+_PLAIN = frozenset({"placed", "link", "grant", "unlink", "kept", "mailbox", "collect", "discard"})
+"""Words that go as json, which every receiver accepts."""
+
+_OURS = frozenset({"timeout", "detached"})
+
+RUNNING = "running"
+"""Action of a note: the call runs, or waits for what does."""
+
+
+class Stranger:
+    """Messages to whoever has no session: a peer that was not met yet, or an original Pizco.
+
+    Args:
+        protocol: formats and checks.
+        own: agent id, or REP endpoint for an original.
+        dialect: of the messages.
+    """
+
+    def __init__(self, protocol: Wire, own: str, dialect: str) -> None:
+        self._protocol = protocol
+        self._own = own
+        self._dialect = dialect
+        json = dialect == PZC01 and "json" in protocol.codec.accept_serializers
+        self._serializer = "json" if json else None
+        self._sequence = abilities(protocol.codec) if dialect == PZC01 else 0
+
+    def seal(
+        self,
+        content: object,
+        ms: int,
+        counter: int,
+        *,
+        answers: Message | None = None,
+        serializer: str | None = None,
+        packed: tuple[str, Buffer] | None = None,
+    ) -> list[Buffer]:
+        """See `Sealing`; the id has a time and a counter of its own.
+
+        What only our servers know of a call stays here: an original would take it for an argument.
+        """
+        call = read_ps_message(content) if self._dialect == PZC00 else None
+        if call is not None and isinstance(call[1], dict):
+            told = cast("dict[str, Any]", call[1])
+            known = {key: value for key, value in told.items() if key not in _OURS}
+            content = ps_message(call[0], known)
+        return self._protocol.encode(
+            self._own, "", content, dialect=self._dialect, serializer=self._serializer,
+            sequence=self._sequence,
+        )  # fmt: skip
+
+    def open(self, frames: list[Buffer], *, proved: bool = False) -> Message:
+        """See `Sealing`."""
+        receiver = self._own if self._dialect == PZC01 else ""
+        message = self._protocol.open(frames, Kind.REPLY, receiver=receiver, judge_time=False)
+        if message.facts.dialect != self._dialect:
+            raise VersionError(f"a reply in {message.facts.dialect}")
+        message.facts = replace(message.facts, trusted=False)  # whoever it is has not been met
+        return message
+
+
+def abilities(codec: Codec) -> int:
+    """What the sequence field of a request tells: what its sender can read."""
+    arrays = ARRAYS if "buffers" in codec.accept_serializers else 0
+    return arrays | REFERENCES
+
+
+def session_of(
+    protocol: Wire, agent_id: str, peer: Peer, binding: str, stream: Stream | None, *, gmac: bool
+) -> Session:
+    """The session of a new connection to a peer.
+
+    Args:
+        protocol: of the agent.
+        agent_id: of the agent.
+        peer: at the other end, as it was met.
+        binding: what stands behind both agent ids under the signatures of a Unix connection.
+        stream: that connection; None over ZeroMQ.
+        gmac: as for `Sealed`.
+    """
+    codec = protocol.codec
+    own = theirs = None
+    gmac = gmac and GMAC in (peer.details.get("suites") or ())
+    if codec.keyring is not None:
+        own, theirs = codec.keyring.active, codec.keyring.find(peer.key_id)
+    return Session(
+        codec, Party(agent_id, protocol.epoch, own), Party(peer.agent_id, peer.epoch, theirs), asks=True,
+        binding=binding, suite=Suite.AES256_GMAC if gmac else None, abilities=abilities(codec),
+        arrays="buffers" in (peer.details.get("serializers") or ()),
+        allocate=None if stream is None else stream.allocate,
+        proves=None if stream is None else stream.proves,
+    )  # fmt: skip
+
+
+class Sealed:
+    """What makes the requests to one peer and reads its replies.
+
+    Args:
+        peer: at the other end.
+        protocol: of the agent.
+        own: agent id, or REP endpoint for an original.
+        counters: where oddities are counted.
+        binding: what stands behind both agent ids under the signatures.
+        stream: over which they go; None over ZeroMQ.
+        gmac: sign with AES-GMAC where the peer knows it, which is quicker for large contents.
+    """
+
+    __slots__ = (
+        "_counters", "_gmac", "_own", "_protocol", "_session", "_stream", "binding", "count", "original",
+        "peer",
+    )  # fmt: skip
+
+    def __init__(
+        self, peer: Peer, protocol: Wire, own: str, counters: Counters, binding: str = "",
+        stream: Stream | None = None, gmac: bool = False,
+    ) -> None:  # fmt: skip
+        self._protocol, self._own, self._counters, self._stream = protocol, own, counters, stream
+        self._gmac = gmac or stream is None
+        self.binding = binding
+        self.count = protocol.counter()
+        self.turn_to(peer)
+
+    def turn_to(self, peer: Peer) -> None:
+        """Whoever is at the other end is that one: it was met only now, or is there anew."""
+        self.peer = peer
+        self.original = peer.dialect == PZC00
+        self._session: Sealing
+        if self.original or not peer.agent_id:
+            self._session = Stranger(self._protocol, self._own, peer.dialect)
+        else:
+            self._session = session_of(
+                self._protocol, self._own, peer, self.binding, self._stream, gmac=self._gmac
+            )
+
+    def seal(self, content: object) -> list[Buffer]:
+        """Frames of a request, whose id is the fourth.
+
+        Raises:
+            SerializeError, LocalProtocolError: when it cannot be sent.
+        """
+        return self._session.seal(
+            content, time_ns() // 1_000_000, self.count(), serializer=_serializer(content)
+        )
+
+    def open(self, frames: list[Buffer], *, proved: bool = False) -> Message:
+        """A verified reply.
+
+        Raises:
+            SignatureError, RemoteProtocolError: for one that cannot be taken.
+        """
+        try:
+            return self._session.open(frames, proved=proved)
+        except ProtocolError as error:
+            return self._read_other(frames, error)
+
+    def arriving(self, msgid: str) -> Consignment | None:
+        """What opens bundles that answer a request; None when something is unusual.
+
+        Args:
+            msgid: of the request.
+        """
+        peer, codec = self.peer, self._protocol.codec
+        theirs = None if codec.keyring is None else codec.keyring.find(peer.key_id)
+        if theirs is None or Suite.AES256_GMAC not in codec.accept_suites:
+            return None
+        return Consignment(peer.agent_id, theirs, peer.epoch, self._own + self.binding, msgid.encode())
+
+    def _read_other(self, frames: list[Buffer], error: ProtocolError) -> Message:
+        """A message that the session does not take: only a refusal may come from another agent or key."""
+        endpoint, codec = self.peer.endpoint, self._protocol.codec
+        dialect = bytes(frames[0][:6]) if frames else b""
+        if dialect == b"PZC00+" and not self.original and PZC00 not in codec.accept:
+            raise VersionError(f"{endpoint} answered in PZC00") from error
+        try:
+            receiver = "" if self.original else self._own + self.binding
+            message = self._protocol.open(frames, Kind.REPLY, receiver=receiver, judge_time=False)
+        except SignatureError as exc:
+            self._counters.add("replies_refused")
+            raise SignatureError(f"signature refused by {endpoint}: keys differ ({exc})") from exc
+        except ProtocolError as exc:
+            self._counters.add("replies_refused")
+            if isinstance(exc, VersionError) and dialect == b"PZC00+":
+                raise VersionError(f"{endpoint} answered in PZC00") from exc
+            raise RemoteProtocolError(f"reply of {endpoint} cannot be read: {exc}") from exc
+        if message.facts.dialect == PZC00 and not self.original:
+            raise VersionError(f"{endpoint} answered in PZC00")
+        if message.serializer != "json" or read_refusal(message.decode()) is None:
+            self._counters.add("replies_refused")
+            raise SignatureError(f"the reply of {endpoint} is by another agent or with another key")
+        return message
+
+
+class Connection(Sealed):
+    """One transport to one peer; made by a `Pool`.
+
+    Args:
+        transport: carries the frames; taken over.
+        kind: ``unix`` or ``tcp``.
+        peer: at the other end.
+        protocol: of the agent.
+        own: agent id, or REP endpoint for an original.
+        counters: where oddities are counted.
+        binding: what stands behind both agent ids under the signatures.
+
+    Attributes:
+        message: the last reply, of which `exchange` gave the content.
+        msgid: of the last request.
+        sent: the last request went out whole.
+        note: what was told last of the call that runs.
+        proved: a reply has come over it.
+        since: when it was given back, in monotonic seconds.
+    """
+
+    __slots__ = (
+        "_exchange", "endpoint", "kind", "message", "msgid", "note", "proved", "sent", "since", "transport"
+    )  # fmt: skip
+
+    def __init__(
+        self, transport: Transport, kind: str, peer: Peer, protocol: Wire, own: str, counters: Counters,
+        binding: str = "",
+    ) -> None:  # fmt: skip
+        self.transport, self.kind, self.endpoint = transport, kind, peer.endpoint
+        self.msgid, self.sent, self.proved, self.since = "", False, False, 0.0
+        self.note: dict[str, Any] | None = None
+        self.message: Message
+        super().__init__(
+            peer, protocol, own, counters, binding, transport if isinstance(transport, Stream) else None
+        )
+
+    def turn_to(self, peer: Peer) -> None:
+        """See `Sealed.turn_to`."""
+        super().turn_to(peer)
+        transport, session = self.transport, self._session
+        self._exchange: Exchange
+        if isinstance(transport, Stream) and isinstance(session, Session):
+            self._exchange = exchange_of(transport, session, self.count, self._read_other)
+        else:
+            self._exchange = Exchange(transport, session, self.count, self._read_other)
+
+    def post(self, content: object, deadline: float) -> None:
+        """Send a request that wants no answer; errors as `exchange`."""
+        self.sent = False
+        self._exchange.send(content, deadline, serializer=_serializer(content))
+        self.sent = True
+
+    def transmit(self, frames: list[Buffer], deadline: float) -> None:
+        """Send a request that `seal` has made, in the order of sealing; errors as `exchange`."""
+        self._exchange.transmit(frames, deadline)
+
+    def receive(self, deadline: float, abort: threading.Event) -> Message:
+        """The next verified message; errors as `exchange`."""
+        return self._exchange.receive(deadline, abort)
+
+    def exchange(self, content: object, deadline: float, abort: threading.Event) -> Any:
+        """The decoded content of the reply to a request; `message` tells whose it is.
+
+        Args:
+            content: of the request.
+            deadline: in monotonic seconds.
+            abort: ends the wait.
+
+        Raises:
+            CallTimeout, PeerLost, AgentClosed: as `Transport`; `sent` tells whether it may have run.
+            SerializeError, LocalProtocolError: when it cannot be sent.
+            SignatureError, RemoteProtocolError: for a reply that cannot be taken.
+        """
+        self.msgid, self.sent, self.note = "", False, None
+        exchange = self._exchange
+        msgid = self.msgid = exchange.send(content, deadline, serializer=_serializer(content))
+        self.sent = True
+        while True:
+            message = exchange.receive(deadline, abort)
+            if message.msgid != msgid and not (self.original and is_word(message.decode(), "")):
+                self._counters.add("replies_unexpected")
+                continue
+            reply = message.decode(writable=True)
+            kind = reply.__class__
+            if kind is tuple or kind is list:
+                word = reply[1] if len(reply) == 3 else None
+                if word.__class__ is str and word == RUNNING and is_running(reply):
+                    self.note = reply[2]
+                    continue
+            self.message, self.proved = message, True
+            return reply
+
+    def close(self) -> None:
+        """End it, from the thread that uses it, or from any when nobody does."""
+        self._exchange.close()
+        self._exchange.otherwise = refuse  # else the two hold each other
+
+
+def _serializer(content: object) -> str | None:
+    """That of a request; None for the session's own."""
+    return "json" if content.__class__ is dict and control(content) in _PLAIN else None
+
+
+def is_running(reply: Any) -> bool:
+    """True for a content that only tells that the call runs."""
+    kind = reply.__class__
+    if (kind is not tuple and kind is not list) or len(reply) != 3:
+        return False
+    return is_word(reply[1], RUNNING) and is_word(reply[0], PS) and isinstance(reply[2], dict)

@@ -1,0 +1,296 @@
+"""Contact: a served object as one proxy has it: where it is, and what its answers mean to the user."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, NoReturn, Protocol
+
+from ...discovery.place import Place
+from ...protocol.errors import AgentClosed, ConfigError, Refused
+from ...protocol.frames import PZC00
+from ...protocol.peer import Peer
+from ...protocol.reply import Reply
+from ...protocol.values import TRAVELLING
+from ...transport.settings import TRANSPORTS
+from ..agent import Agent
+from ..interfaces import Follower
+from . import answers
+from .answers import REMOTE
+from .exclusive import Exclusive
+from .pending import PendingCall
+from .streams import RemoteStream
+
+MOVE_TIMEOUT = 2.0
+"""Seconds that a server has to answer at an endpoint that it moved to."""
+
+
+class Closable(Protocol):
+    """Something that ends with its contact."""
+
+    def close(self) -> None:
+        """End it, without waiting."""
+        ...
+
+
+class Contact:
+    """A `Reference` of the client, for all that one proxy does; safe from any thread.
+
+    Args:
+        agent: who asks.
+        peer: who is there now.
+        timeout: default of a call in seconds.
+        hide_traceback: leave remote tracebacks out of the notes of exceptions.
+        transport: default of a call, one of `TRANSPORTS`.
+
+    Attributes:
+        server: id of the agent that the endpoint was last known to belong to.
+        abort: ends the waits for its calls.
+        lock_token: what every request carries while the lock is held: it relies on that.
+        lock_used: True from the first `lock` on. A request without the token then says as whom it comes
+            (``as``), so that one sent by another thread while the lock is taken or given back is not
+            refused because of this very lock. Only those on their way at the first `lock` may be.
+        exclusive: the lock as this contact has it.
+        follower: by which it follows a server that has a name; None for one that has not.
+        anchor: what keeps the contact open as long as it lives; None when `close` is called by hand.
+    """
+
+    def __init__(
+        self, agent: Agent, peer: Peer, timeout: float, hide_traceback: bool, transport: str
+    ) -> None:
+        self.agent = agent
+        self.client = agent.client
+        self.peer = peer
+        self.endpoint = peer.endpoint
+        self.timeout = timeout
+        self.hide_traceback = hide_traceback
+        self.transport = transport
+        self.server = peer.agent_id
+        self.abort = self.client.new_abort()
+        self.lock_token: str | None = None
+        self.lock_used = False
+        self.exclusive = Exclusive()
+        self.anchor: Callable[[], object] | None = None
+        self.follower: Follower | None = None
+        self._leave = self.client.join(peer)
+        self._closed = False
+        self._mutex = threading.Lock()
+        self._belongings: weakref.WeakSet[Closable] = weakref.WeakSet()
+
+    def request(
+        self,
+        action: str,
+        options: dict[str, Any],
+        timeout: float | None = None,
+        transport: str | None = None,
+        idempotent: bool = False,
+        detached: bool = False,
+    ) -> Any:
+        """One call; the result, a `PendingCall`, a `RemoteStream`, or `REMOTE`.
+
+        Args:
+            action: of the Proxy-Server protocol.
+            options: of the action; not to be used again.
+            timeout: seconds, None for the default.
+            transport: None for the default.
+            idempotent: send it again when the reply is lost.
+            detached: it goes on when nobody waits for it any more.
+
+        Raises:
+            Exception: what the remote member raised.
+            CallTimeout, PeerLost, SignatureError, SerializeError: as `Client.call`.
+            AgentClosed: after `close`, also when that came during the call.
+        """
+        if self._closed:
+            self._refuse_closed()
+        token = None
+        if self.lock_used and "lock" not in options and "as" not in options:
+            token = self.exclusive.begin_call(self)
+            options["as" if token is None else "lock"] = self.exclusive.token
+        try:
+            return self.client.call(
+                self, action, options, timeout=timeout, transport=transport, idempotent=idempotent,
+                detached=detached,
+            )  # fmt: skip
+        finally:
+            if token is not None:
+                self.exclusive.end_call()
+
+    def request_later(
+        self, action: str, options: dict[str, Any], timeout: float | None = None, detached: bool = False
+    ) -> PendingCall:
+        """As `request`, without waiting; never blocks."""
+        if self._closed:
+            self._refuse_closed()
+        token = None
+        if self.lock_used:
+            token = self.exclusive.begin_call(self)
+            options["as" if token is None else "lock"] = self.exclusive.token
+        try:
+            future = self.client.submit(self, action, options, timeout=timeout, detached=detached)
+        except BaseException:
+            if token is not None:
+                self.exclusive.end_call()
+            raise
+        if token is not None:
+            future.when_done(self.exclusive.end_call)
+        return future
+
+    def send(
+        self,
+        action: str,
+        options: dict[str, Any],
+        timeout: float | None = None,
+        transport: str | None = None,
+    ) -> None:
+        """One call that is never answered; returns once it was sent.
+
+        Raises:
+            Refused: when an original Pizco is there.
+            CallTimeout, PeerLost, SerializeError: as `Client.call`.
+        """
+        self._check_unanswered(options)
+        self.client.send_call(self, action, options, timeout=timeout, transport=transport)
+
+    def send_later(self, action: str, options: dict[str, Any], timeout: float | None = None) -> Future[None]:
+        """As `send`, in the order of `request_later`, without waiting; the future ends when it was sent."""
+        self._check_unanswered(options)
+        return self.client.send_call_later(self, action, options, timeout=timeout)
+
+    def _check_unanswered(self, options: dict[str, Any]) -> None:
+        if self._closed:
+            self._refuse_closed()
+        self.need("take a one-way call")
+        if self.lock_used:
+            options["as" if self.lock_token is None else "lock"] = self.exclusive.token
+
+    def ask(self, content: dict[str, Any], timeout: float | None = None) -> Reply:
+        """A control request; errors as `request`."""
+        if self._closed:
+            self._refuse_closed()
+        return self.client.ask(self, content, timeout)
+
+    def tell(self, content: dict[str, Any], peer: Peer | None = None) -> None:
+        """A control request whose answer nobody waits for; any thread, finalizers included."""
+        self.client.tell(self.peer if peer is None else peer, content)
+
+    def need(self, what: str) -> Peer:
+        """The peer, when it is no original Pizco.
+
+        Raises:
+            Refused: saying what an original cannot do.
+        """
+        if self.peer.dialect == PZC00:
+            raise Refused(f"an original Pizco cannot {what}, and {self.endpoint} is one")
+        return self.peer
+
+    def place(self, left: float) -> Place | None:
+        """See `Reference`."""
+        return None if self.follower is None else Place(self.endpoint, settled=False)
+
+    def arrived(self, value: Any) -> Any:
+        """A result; a proxy that came so asks with the keys that this one has."""
+        if value.__class__ in TRAVELLING:
+            value._proxy_asks_with(self.agent.protocol)
+        return value
+
+    def read(self, reply: Reply, timeout: float | None) -> Any:
+        """What a call gives that was not answered with a value."""
+        action, value = answers.read(reply, self.endpoint, self.hide_traceback)
+        return self.value_of(action, value, self.peer, timeout)
+
+    def value_of(self, action: str, value: Any, peer: Peer, timeout: float | None = None) -> Any:
+        """What a call gives whose reply was read by `answers.read`."""
+        if action == "stream":
+            stream = RemoteStream(self, peer, value, self.timeout if timeout is None else timeout)
+            self.own(stream)
+            return stream
+        if action in answers.GOES_ON:
+            return self.client.attach(self, peer, str(value))
+        return self.arrived(value)
+
+    def notice(self, reply: Reply) -> None:
+        """Another agent than before has answered at the endpoint."""
+        peer = self.peer
+        if peer.dialect != PZC00:
+            peer = replace(peer, agent_id=reply.sender, key_id=reply.key_id)
+        self._turn_to(peer, reply.sender)
+
+    def move(self, before: str, endpoint: str) -> None:
+        """The server is at another endpoint than before, perhaps as another agent; not the I/O thread.
+
+        Raises:
+            PzcError: when it could not be reached; nothing has changed then.
+        """
+        peer = self.agent.meet(endpoint, MOVE_TIMEOUT)
+        leave, self._leave = self._leave, self.client.join(peer)
+        leave()
+        self.endpoint = endpoint
+        if peer.agent_id != self.server:
+            gone = f"{before} is not where its agent is any more; the call may have run"
+            abort, self.abort = self.abort, self.client.new_abort()
+            abort.abort(gone, abandoned=True)
+            self.client.give_up(self, abort.error)
+        self._turn_to(peer, peer.agent_id)
+
+    def _turn_to(self, peer: Peer, server: str) -> None:
+        self.server, self.peer = server, peer
+
+    def await_original(self, call_id: str, future: PendingCall) -> None:
+        """Finish the future when an original Pizco tells the result of a call."""
+        future.finish(error=Refused(f"nobody listens to the results of {self.endpoint}"))
+
+    def own(self, belonging: Closable) -> None:
+        """Close something, if it still lives, when this contact is closed."""
+        with self._mutex:
+            self._belongings.add(belonging)
+
+    def close(self) -> None:
+        """Refuse what comes, end what waits, close what was made of this contact. Again: no effect."""
+        self._closed = True
+        self.abort.abort(f"the proxy of {self.endpoint} was closed, and its calls were called off")
+        self.client.give_up(self, self.abort.error)
+        with self._mutex:
+            belongings = list(self._belongings)
+        if self.follower is not None:
+            self.follower.close()
+        for belonging in belongings:
+            belonging.close()
+        self._leave()
+
+    def _refuse_closed(self) -> NoReturn:
+        raise AgentClosed(f"the proxy of {self.endpoint} was closed")
+
+
+def checked_timeout(seconds: float | None) -> float | None:
+    """A timeout in seconds, or None.
+
+    Raises:
+        ConfigError: when it is no positive number, or one that no clock can wait for.
+    """
+    if seconds is None:
+        return None
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not number or not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise ConfigError(
+            f"timeout={seconds!r} cannot be used: expected a positive number of seconds, "
+            f"{threading.TIMEOUT_MAX:g} at most"
+        )
+    return seconds
+
+
+def checked_transport(transport: str | None) -> str | None:
+    """A transport, or None.
+
+    Raises:
+        ConfigError: when there is none of that name.
+    """
+    if transport is not None and transport not in TRANSPORTS:
+        raise ConfigError(f"transport={transport!r} cannot be used: expected one of {', '.join(TRANSPORTS)}")
+    return transport
+
+
+__all__ = ["REMOTE", "Closable", "Contact", "checked_timeout", "checked_transport"]

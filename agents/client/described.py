@@ -1,0 +1,86 @@
+"""About: what a server tells of something it serves, in text; see `pzc.agents.stubs.described`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+Entry = dict[str, Any]
+
+
+class About(NamedTuple):
+    """What is known of one path.
+
+    Attributes:
+        type: name of its class; empty when nobody told.
+        doc: documentation.
+        kind: as in a table of members.
+        signature: of what can be called, as text.
+        callable: it can be called, and has members besides.
+        members: what is told of each, by name.
+        types: classes of what is in it, by their full names, each with its members.
+        items: ``mapping``, ``sequence``, or empty for what has no items.
+        item: full name of the class of its items, when they stay at the server.
+    """
+
+    type: str = ""
+    doc: str = ""
+    kind: str = ""
+    signature: str = ""
+    callable: bool = False
+    members: dict[str, Entry] = {}  # noqa: RUF012 - never changed
+    types: dict[str, Entry] = {}  # noqa: RUF012 - never changed
+    items: str = ""
+    item: str = ""
+
+    def text(self) -> str:
+        """Documentation of it and of its members, for ``help``."""
+        parts = [self.doc.strip() or f"{self.type or 'Something'}, of which its server has no documentation."]
+        for name, entry in sorted(self.members.items()):
+            doc = str(entry.get("doc") or "").strip().replace("\n", "\n    ")
+            head = f"{name}{entry.get('signature') or ''}"
+            kind = "" if entry.get("kind") == "method" else f"  ({_kind(entry)})"
+            parts.append(f"{head}{kind}\n    {doc}" if doc else f"{head}{kind}")
+        return "\n\n".join(parts)
+
+
+def _kind(entry: Entry) -> str:
+    type_ = str(entry.get("type") or "").rpartition(".")[2]
+    read_only = ", read only" if entry.get("writable") is False else ""
+    return f"{type_ or entry.get('kind', 'member')}{read_only}"
+
+
+def read(told: object) -> About | None:
+    """What a server answered to ``describe``; None for what cannot be used.
+
+    A server of before told of members only; of an original one see `originals`.
+    """
+    if not isinstance(told, dict):
+        return None
+    fields = cast("dict[str, Any]", told)
+    members, type_ = fields.get("members"), fields.get("type")
+    if not isinstance(type_, str) or not isinstance(members, Mapping | None):
+        return About(members=_table(fields))
+    return About(
+        type_,
+        _text(fields.get("doc")),
+        _text(fields.get("kind")),
+        _text(fields.get("signature")),
+        bool(fields.get("callable")),
+        _table(members or {}),
+        _table(cast("dict[str, Any]", types)) if isinstance(types := fields.get("types"), dict) else {},
+        _text(fields.get("items")),
+        _text(fields.get("item")),
+    )
+
+
+def _text(told: object) -> str:
+    return told if isinstance(told, str) else ""
+
+
+def _table(told: Mapping[Any, Any]) -> dict[str, Entry]:
+    return {
+        name: cast("Entry", entry)
+        for name, entry in told.items()
+        if isinstance(name, str) and isinstance(entry, dict)
+    }

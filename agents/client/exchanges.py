@@ -1,0 +1,339 @@
+"""Exchanges: the only place where it is decided what becomes of a request that has no reply.
+
+::
+
+    what happened to a request                          what follows
+    the connection broke before it went out whole       another connection
+    refused: the agent was replaced, or by its clock    a new handshake, then once more (see `after_refusal`)
+    the connection broke when it had gone out           the result is asked for, for `call_recovery` s
+    no reply in time                                    called off; CallTimeout, which says what runs
+    its caller was closed or interrupted                called off; AgentClosed, or whatever ended the wait
+
+What is called off never runs, or learns that nobody waits for it; unless it is to outlive its caller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from ...protocol import limits
+from ...protocol.contents import as_text, read_ps_message
+from ...protocol.errors import (
+    AgentClosed,
+    CallTimeout,
+    PeerLost,
+    ProtocolError,
+    PzcError,
+    SignatureError,
+    StaleMessage,
+)
+from ...protocol.frames import PZC00, PZC01
+from ...protocol.message import Message
+from ...protocol.peer import Peer
+from ...protocol.reply import Reply, accepted, reply_of
+from ...transport.counters import Counters
+from ...transport.wire import Protocol
+from .abort import AbortSignal
+from .connection import Connection
+from .handshake import Handshakes
+from .inside import NOT_NOW, LocalConnection
+from .pool import Pool, Pools
+
+_SOON = 20.0
+"""Seconds within which no request can have become stale on its way; less than the freshness window."""
+
+_FIRST, _LONGEST = 0.02, 0.5
+"""Seconds of the first and of the longest pause before a result is asked for again."""
+
+_GIVEN_UP = (CallTimeout, AgentClosed)
+
+Answer = tuple[Any, Message]
+"""Decoded content of a reply, and the message that it came in."""
+
+
+class NotRun(CallTimeout):
+    """The server had no turn for a call in time, and said why."""
+
+
+class Exchanges:
+    """Requests of one agent that are waited for; safe from any thread.
+
+    Args:
+        protocol: of the agent.
+        pools: of the agent.
+        closed: set when the agent was stopped.
+        counters: where oddities are counted.
+        tell: tells a peer a control word without waiting.
+
+    Attributes:
+        unusable: why nothing can be asked any more; empty as long as it can.
+    """
+
+    def __init__(
+        self, protocol: Protocol, pools: Pools, closed: AbortSignal, counters: Counters,
+        tell: Callable[[Peer, dict[str, Any]], None],
+    ) -> None:  # fmt: skip
+        self._pools = pools
+        self._find = pools.find
+        self._closed = closed
+        self._counters = counters
+        self._tell = tell
+        self.unusable = ""
+        self._handshakes = Handshakes(protocol, self._ask_stranger)
+        self.peers = self._handshakes.peers
+        self.known = self.peers.get
+
+    def ask(
+        self, endpoint: str, content: Any, seconds: float, started: float, transport: str,
+        abort: AbortSignal, *, here: bool = False, recover: bool = True,
+    ) -> Answer:  # fmt: skip
+        """The reply to a request.
+
+        Args:
+            endpoint: of the peer.
+            content: of the request.
+            seconds: for everything.
+            started: when that began, in monotonic seconds.
+            transport: as `Pool.take`.
+            abort: ends the wait.
+            here: a server of this process may be called directly.
+            recover: ask for the result when the connection breaks; an idempotent call is sent again instead.
+
+        Raises:
+            PzcError: as `Client.call`.
+        """
+        if self.unusable:
+            raise AgentClosed(self.unusable)
+        deadline, again = started + seconds, False
+        connection: Connection | LocalConnection | None = None
+        try:
+            peer = self.known(endpoint) or self._handshakes.peer(endpoint, deadline)
+            while True:
+                pool = self._find(endpoint) or self._pools.of(endpoint)
+                connection = pool.take(peer, transport, deadline, here)
+                try:
+                    answer = connection.exchange(content, deadline, abort)
+                except BaseException as error:
+                    lost = self._failed(pool, connection, content, error, transport, abort)
+                    if lost is None:
+                        transport = "tcp"
+                        continue
+                    if not recover:
+                        raise
+                    answer, message = self._recover(peer, lost, connection.msgid, deadline, abort)
+                else:
+                    message = connection.message
+                    pool.give(connection)
+                    if answer is NOT_NOW:
+                        here = False
+                        continue
+                if answer.__class__ is tuple:
+                    return answer, message
+                reply = reply_of(message, answer)
+                if reply.refusal is None:
+                    return answer, message
+                if again and reply.sender == peer.agent_id:
+                    accepted(reply)
+                peer, again = self.after_refusal(peer, reply, started, deadline), True
+        except CallTimeout as error:
+            if not isinstance(error, NotRun):
+                self.forget(endpoint)
+            raise late(error, endpoint, seconds, connection and connection.note) from error
+        except (PeerLost, ProtocolError):
+            self.forget(endpoint)
+            raise
+
+    def _failed(
+        self, pool: Pool, connection: Connection | LocalConnection, content: Any, error: BaseException,
+        transport: str, abort: AbortSignal,
+    ) -> PeerLost | None:  # fmt: skip
+        """What becomes of a request whose connection failed, which is closed.
+
+        Returns:
+            The loss of a request that may have run; None for one that did not, and can take another way.
+        """
+        peer, sent = connection.peer, connection.sent
+        try:
+            if isinstance(error, PeerLost):
+                if sent and peer.dialect == PZC01 and peer.agent_id:
+                    return error
+                if not sent and transport == "auto" and connection.kind == "unix":
+                    pool.clear()
+                    return None
+            elif connection.msgid and not (isinstance(error, PzcError) and not isinstance(error, _GIVEN_UP)):
+                self._call_off(connection, content)
+            if isinstance(error, CallTimeout | PeerLost) and sent and peer.dialect == PZC01:
+                error.call_id = f"{connection.msgid}@{peer.endpoint}"
+            if isinstance(error, AgentClosed) and abort.is_set():
+                raise abort.error() from error
+            raise error
+        finally:
+            pool.discard(connection)
+            del error  # its traceback holds this frame
+
+    def _call_off(self, connection: Connection | LocalConnection, content: Any) -> None:
+        """Nobody waits for a call any more."""
+        call = read_ps_message(content)
+        if call is None or connection.peer.dialect == PZC00:
+            return
+        options = call[1]
+        if not (isinstance(options, dict) and cast("dict[str, Any]", options).get("detached")):
+            self._tell(connection.peer, {"pzc": "cancel", "id": connection.msgid})
+
+    def _recover(
+        self, peer: Peer, lost: PeerLost, call_id: str, deadline: float, abort: AbortSignal
+    ) -> Answer:
+        """The reply of a call whose connection broke: its peer may live, and keep the result."""
+        ask = {"pzc": "future", "id": call_id}
+        until, pause = min(deadline, time.monotonic() + limits.current.call_recovery), _FIRST
+        pool = self._pools.of(peer.endpoint)
+        while time.monotonic() < until and not abort.is_set():
+            try:
+                connection = pool.take(peer, "tcp", until)
+                try:
+                    answer = connection.exchange(ask, until, abort)
+                    message = connection.message
+                except BaseException:
+                    pool.discard(connection)
+                    raise
+                pool.give(connection)
+            except (PeerLost, CallTimeout):
+                abort.wait(min(pause, max(0.0, until - time.monotonic())))
+                pause = min(2 * pause, _LONGEST)
+                continue
+            if reply_of(message, answer).refusal is not None:
+                break
+            if (told := read_ps_message(answer)) is None or told[0] != "pending":
+                self._counters.add("calls_recovered")
+                return answer, message
+            until = deadline  # it runs there
+        try:
+            if abort.is_set():
+                raise abort.error()
+            lost.call_id = f"{call_id}@{peer.endpoint}"
+            raise lost.with_traceback(None)
+        finally:
+            del lost  # its traceback holds this frame
+
+    def _ask_stranger(self, peer: Peer, content: object, deadline: float) -> Reply:
+        """One request of a handshake."""
+        pool = self._pools.of(peer.endpoint)
+        connection = pool.take(peer, "tcp", deadline)
+        try:
+            answer = connection.exchange(content, deadline, self._closed)
+            reply = reply_of(connection.message, answer)
+        except BaseException:
+            pool.discard(connection)
+            raise
+        pool.give(connection)
+        return reply
+
+    def send(self, endpoint: str, content: object, seconds: float, transport: str) -> None:
+        """Send a request that says of itself that it wants no answer; errors as `ask`.
+
+        Over tcp somebody must have answered on the same connection before: a socket takes messages for
+        nobody.
+        """
+        if self.unusable:
+            raise AgentClosed(self.unusable)
+        started = time.monotonic()
+        deadline = started + seconds
+        try:
+            peer = self.known(endpoint) or self._handshakes.peer(endpoint, deadline)
+            pool = self._pools.of(endpoint)
+            while True:
+                connection = pool.take(peer, transport, deadline)
+                assert isinstance(connection, Connection)
+                try:
+                    if connection.kind == "tcp" and not connection.proved:
+                        answer = connection.exchange("ping", deadline, self._closed)
+                        reply = reply_of(connection.message, answer)
+                        if reply.refusal is not None:
+                            connection.turn_to(self.after_refusal(peer, reply, started, deadline))
+                    connection.post(content, deadline)
+                except BaseException as error:
+                    if self._failed(pool, connection, None, error, transport, self._closed) is not None:
+                        raise
+                    transport = "tcp"
+                    continue
+                pool.give(connection)
+                return
+        except CallTimeout as error:
+            self.forget(endpoint)
+            raise late(error, endpoint, seconds) from error
+        except (PeerLost, ProtocolError):
+            self.forget(endpoint)
+            raise
+
+    def peer(self, endpoint: str, deadline: float) -> Peer:
+        """The peer behind an endpoint, by the deadline in monotonic seconds."""
+        if self.unusable:
+            raise AgentClosed(self.unusable)
+        return self.known(endpoint) or self._handshakes.peer(endpoint, deadline)
+
+    def forget(self, endpoint: str) -> None:
+        """Shake hands anew, over new connections, before the next request."""
+        self.peers.forget(endpoint)
+        self._pools.forget(endpoint)
+
+    def after_refusal(self, peer: Peer, reply: Reply, started: float, deadline: float) -> Peer:
+        """The peer to send a refused request to once more, after a fresh handshake.
+
+        A refusal proves that nothing ran only if nobody on the way can have provoked it beside the
+        execution: by sending a copy again, altered, late, or to another agent. So it must come from
+        an agent that has replaced the one addressed, or be about the clock, and soon.
+
+        Args:
+            peer: whom the request was addressed to.
+            reply: with the refusal.
+            started: when the request was made, in monotonic seconds.
+            deadline: of the handshake, in monotonic seconds.
+
+        Raises:
+            PzcError: the refusal, when the request must not be sent again.
+        """
+        replaced = isinstance(reply.refusal, SignatureError) and reply.sender != peer.agent_id
+        stale = isinstance(reply.refusal, StaleMessage) and time.monotonic() - started < _SOON
+        if peer.dialect == PZC01 and (replaced or stale):
+            self.peers.forget(peer.endpoint)
+            fresh = self._handshakes.peer(peer.endpoint, deadline)
+            if fresh.agent_id == reply.sender:
+                return fresh
+            if fresh.agent_id != peer.agent_id:
+                raise PeerLost(
+                    f"{peer.endpoint} was restarted during the call, which may or may not have run"
+                )
+        if isinstance(reply.refusal, CallTimeout):  # its turn did not come; this says what ran instead
+            raise NotRun(str(reply.refusal))
+        accepted(reply)
+        return peer
+
+
+def late(
+    error: CallTimeout, endpoint: str, seconds: float, note: dict[str, Any] | None = None
+) -> CallTimeout:
+    """The end of a request without an answer, as users know it.
+
+    Args:
+        error: of the wait, or of the server, which says what ran instead.
+        endpoint: of the peer.
+        seconds: that were waited.
+        note: what was told of the call that runs; None for nothing.
+    """
+    if isinstance(error, NotRun):
+        return CallTimeout(f"no reply from {endpoint} within {seconds:g} s: {error}")
+    text = f"no reply from {endpoint} within {seconds:g} s; the call may or may not have run"
+    made = CallTimeout(text if note is None else f"{text}; {running_text(note)}")
+    made.call_id = error.call_id
+    return made
+
+
+def running_text(note: dict[str, Any]) -> str:
+    """What a note tells: which member runs, for whom, since when."""
+    member, caller, since = (as_text(note.get(name, "?"))[:100] for name in ("member", "caller", "since"))
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        since = time.strftime("%H:%M:%S", time.localtime(float(since)))
+    return f"{member} runs there for {caller} since {since}"

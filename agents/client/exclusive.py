@@ -1,0 +1,197 @@
+"""Exclusive: the lock of a server as one proxy has it.
+
+::
+
+    state      event                              next
+    free       acquire, granted by the server     held(1): every request of the proxy carries its token
+    free       acquire, refused                   free (LockedBy)
+    free       acquire, the server dies meanwhile free (PeerLost)
+    held(n)    acquire                            held(n + 1); the server is not asked
+    held(n)    release                            held(n - 1)
+    held(1)    release                            returning: new calls go without the token
+    returning  its calls are over                 free; the server is told
+    any        the proxy is closed                free; the server is told
+
+The client's `Heartbeat` shows the server that the holder is alive; when it dies, the server frees the lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import CallTimeout, PeerLost, Refused
+from ...protocol.peer import Peer
+from ...protocol.reply import Reply
+
+if TYPE_CHECKING:
+    from .interfaces import Served
+
+logger = logging.getLogger("pzc.proxy")
+
+_LEAST = 0.25
+"""Seconds that are left to tell the server, however long the calls under the lock took."""
+
+_LATE = 1.0
+"""Seconds by which the I/O thread may be late to say that nobody answered."""
+
+
+class Exclusive:
+    """The lock as one proxy has it; safe from any thread, which all share it.
+
+    Attributes:
+        token: what tells this holder from others with the same key and agent.
+    """
+
+    def __init__(self) -> None:
+        self.token = secrets.token_hex(8)
+        self._count = 0
+        self._owner = ""
+        self._mutex = threading.Lock()
+        self._let_go: Callable[[], object] = _nothing
+        self._calls = threading.Condition()
+        self._running = 0
+
+    def begin_call(self, contact: Served) -> str | None:
+        """The token for a call, until `end_call`; None when the lock has just been given back."""
+        with self._calls:
+            if contact.lock_token is not None:
+                self._running += 1
+            return contact.lock_token
+
+    def end_call(self, _: object = None) -> None:
+        """A call that carried the token is over; any thread."""
+        with self._calls:
+            self._running -= 1
+            self._calls.notify_all()
+
+    def acquire(self, contact: Served, terms: dict[str, Any]) -> str:
+        """Take the lock, or once more; returns how the server calls the holder.
+
+        Args:
+            contact: of the proxy.
+            terms: ``ttl``, ``wait``, ``reason`` and ``takeover``, as of `lock`.
+
+        Raises:
+            LockedBy: when somebody else still has it after ``wait`` seconds.
+            CallTimeout, PeerLost, RoleRefused: as a call.
+        """
+        self._enter(contact.timeout + terms["wait"])
+        try:
+            if not self._count:
+                peer = contact.need("be locked")
+                contact.lock_used = True
+                self._owner = self._take(contact, peer, {"pzc": "lock", "token": self.token, **terms})
+                self._let_go = contact.client.heartbeat.hold(peer)
+                contact.lock_token = self.token
+            self._count += 1
+            return self._owner
+        finally:
+            self._mutex.release()
+
+    def _enter(self, timeout: float) -> None:
+        if not self._mutex.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)):
+            raise CallTimeout("another thread of this process is still taking or returning this lock")
+
+    def _take(self, contact: Served, peer: Peer, request: dict[str, Any]) -> str:
+        try:
+            reply = self._queue(contact, peer, request) if request["wait"] > 0 else contact.ask(request)
+        except BaseException as exc:
+            if not isinstance(exc, Refused):
+                self._withdraw(contact)
+            raise
+        return str(reply.content.get("owner", ""))
+
+    def _withdraw(self, contact: Served) -> None:
+        """The lock may have been granted in an answer that was lost: give that one back.
+
+        The next one has another token, so that this cannot end it, however late it arrives.
+        """
+        token, self.token = self.token, secrets.token_hex(8)
+        contact.tell({"pzc": "unlock", "token": token})
+
+    def _queue(self, contact: Served, peer: Peer, request: dict[str, Any]) -> Reply:
+        """Wait at the server for the lock; its death or restart is noticed long before ``wait`` is over."""
+        answer: Future[Reply] = Future()
+        timeout = contact.timeout + request["wait"]
+        lost = partial(_fail, answer)
+        let_go = contact.client.heartbeat.hold(peer, lost=lost, patience=contact.timeout)
+        asked = contact.client.submit_to(peer, request, timeout)
+        asked.add_done_callback(partial(_pass_on, contact, answer, request["token"]))
+        try:
+            return answer.result(timeout + _LATE)
+        except TimeoutError as exc:
+            if isinstance(exc, CallTimeout):
+                raise
+            raise CallTimeout(f"{contact.endpoint} said nothing about the lock within {timeout:g} s") from exc
+        finally:
+            answer.cancel()
+            let_go()
+
+    def release(self, contact: Served) -> None:
+        """Give it back once; the last time the server is told, when the calls under the lock are over.
+
+        At most the timeout is waited for them, so that none of them, of whatever thread, hears of a lock
+        that it relied on and that is gone.
+
+        Raises:
+            CallTimeout, PeerLost: as a call; the lock then ends with its time to live.
+        """
+        self._enter(contact.timeout)
+        try:
+            self._count = max(0, self._count - 1)
+            if self._count or contact.lock_token is None:
+                return
+            deadline = time.monotonic() + contact.timeout
+            with self._calls:
+                contact.lock_token = None
+                self._calls.wait_for(lambda: not self._running, contact.timeout)
+            self._forget(contact)
+            left = max(_LEAST, deadline - time.monotonic())
+            try:
+                reply = contact.ask({"pzc": "unlock", "token": self.token}, left)
+            except BaseException:
+                self._withdraw(contact)
+                raise
+            if not reply.content.get("held"):
+                logger.warning("the lock of %s was lost before it was given back", contact.endpoint)
+        finally:
+            self._mutex.release()
+
+    def _forget(self, contact: Served) -> None:
+        contact.lock_token = None
+        let_go, self._let_go = self._let_go, _nothing
+        let_go()
+
+    def drop(self, contact: Served) -> None:
+        """Give it back without waiting: the proxy is being closed."""
+        if contact.lock_token is not None:
+            self._count = 0
+            self._forget(contact)
+            self._withdraw(contact)
+
+
+def _pass_on(contact: Served, answer: Future[Reply], token: str, asked: Future[Reply]) -> None:
+    error = asked.exception()
+    if answer.done() or not answer.set_running_or_notify_cancel():
+        if error is None:  # granted to somebody who has given up
+            contact.tell({"pzc": "unlock", "token": token})
+    elif error is None:
+        answer.set_result(asked.result())
+    else:
+        answer.set_exception(error)
+
+
+def _fail(answer: Future[Reply], reason: str) -> None:
+    if not answer.done() and answer.set_running_or_notify_cancel():
+        answer.set_exception(PeerLost(f"nobody will give the lock any more: {reason}"))
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,184 @@
+"""Peers: the handshake with another agent, and what it told.
+
+::
+
+    state     event                                   next
+    unknown   hello answered in PZC01                 known(PZC01, agent id, clock offset)
+    unknown   answered in PZC00 (original Pizco)      known(PZC00) after its 'info'; refused where a
+                                                      key proved PZC01 before
+    known     timeout, loss, or refusal by a          unknown
+              restarted agent (another agent id)
+
+The handshake measures the peer's clock: challenge and answer are signed. When the clocks are more
+than 5 s apart, a second round lets the peer measure ours too, by echoing its nonce.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from ...protocol.contents import is_word
+from ...protocol.errors import CallTimeout, RemoteProtocolError, SignatureError, VersionError
+from ...protocol.frames import PZC00, PZC01
+from ...protocol.peer import Peer
+from ...protocol.shown import shown
+from ...transport import endpoints, families
+from ...transport.wire import now_ms
+
+OFFSET_WORTH_TELLING_MS = 5_000
+"""Clock difference from which the peer is given the means to measure it."""
+
+
+def hello(answer: str = "") -> dict[str, str]:
+    """Content of a handshake request."""
+    content = {"pzc": "hello", "challenge": secrets.token_hex(8)}
+    return {**content, "answer": answer} if answer else content
+
+
+def read_hello(
+    endpoint: str, sent: dict[str, str], reply: object, sent_ms: int, sender: str, key_id: str
+) -> Peer:
+    """The peer out of its answer to ``sent``, which ``sender`` signed with the key ``key_id``.
+
+    Raises:
+        RemoteProtocolError: when it is not an answer to that challenge.
+    """
+    fields = cast("dict[str, Any]", reply) if isinstance(reply, dict) else {}
+    if fields.get("challenge") != sent["challenge"] or fields.get("agent_id") != sender:
+        raise RemoteProtocolError(f"{endpoint} did not answer the handshake: {shown(reply, 200)}")
+    try:
+        offset = int(fields["time_ms"]) - (sent_ms + now_ms()) // 2
+        return Peer(
+            endpoint,
+            PZC01,
+            sender,
+            int(fields["epoch"]),
+            str(fields["name"]),
+            reachable(str(fields["pub_endpoint"]), endpoint),
+            offset,
+            fields,
+            key_id,
+        )
+    except (KeyError, TypeError, ValueError) as exc:
+        raise RemoteProtocolError(f"{endpoint} answered the handshake incompletely: {exc!r}") from exc
+
+
+def read_info_00(endpoint: str, reply: object) -> Peer:
+    """The peer out of an original Pizco's answer to ``'info'``.
+
+    Raises:
+        SignatureError: for its empty answer to a request that it could not read.
+        RemoteProtocolError: for anything else.
+    """
+    if is_word(reply, ""):
+        raise SignatureError(
+            f"signature refused by {endpoint}: keys differ, or it does not accept PZC00 (empty reply)"
+        )
+    fields = cast("dict[str, Any]", reply) if isinstance(reply, dict) else {}
+    if not isinstance(fields.get("rep_endpoint"), str) or not isinstance(fields.get("pub_endpoint"), str):
+        raise RemoteProtocolError(f"{endpoint} did not answer 'info' as an agent: {shown(reply, 200)}")
+    rep, pub = fields["rep_endpoint"], reachable(fields["pub_endpoint"], endpoint)
+    return Peer(endpoint, PZC00, rep, 0, "", pub, 0, fields)
+
+
+def reachable(advertised: str, reached: str) -> str:
+    """An advertised endpoint with the host by which its agent was reached, when nobody could dial its own.
+
+    ``tcp://0.0.0.0:5555`` is no address a peer could dial; the host that just answered is. And what an
+    agent of another host calls 127.0.0.1 is not this one.
+    """
+    host, _ = endpoints.split(reached)
+    _, port = endpoints.split(advertised)
+    astray = endpoints.is_loopback(advertised) and not endpoints.is_loopback(reached)
+    if host and port and (astray or endpoints.is_wildcard(advertised)):
+        return f"tcp://{host}:{port}"
+    return advertised
+
+
+def _host(endpoint: str) -> str:
+    return endpoints.split(endpoint)[0]
+
+
+_MAX_PROVED = 10_000
+
+
+class _Meeting:
+    """Whose turn it is to shake hands with an endpoint; lives as long as somebody wants to."""
+
+    def __init__(self) -> None:
+        self.turn = threading.Lock()
+
+
+class Peers:
+    """Known peers by endpoint, safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, Peer] = {}
+        self._proved: dict[str, None] = {}
+        self._meetings: weakref.WeakValueDictionary[str, _Meeting] = weakref.WeakValueDictionary()
+
+    def get(self, endpoint: str) -> Peer | None:
+        """The peer, when its handshake was done."""
+        return self._known.get(endpoint)
+
+    @contextmanager
+    def meeting(self, endpoint: str, deadline: float) -> Iterator[Peer | None]:
+        """The only handshake with an endpoint now; gives the peer when another thread has met it meanwhile.
+
+        Args:
+            endpoint: of the peer.
+            deadline: in monotonic seconds.
+
+        Raises:
+            CallTimeout: when another thread's handshake was not over in time.
+        """
+        with self._lock:
+            meeting = self._meetings.setdefault(endpoint, _Meeting())
+        if not meeting.turn.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise CallTimeout(f"{endpoint} did not answer another thread's handshake in time")
+        try:
+            yield self.get(endpoint)
+        finally:
+            meeting.turn.release()
+
+    def learn(self, peer: Peer) -> None:
+        """Remember a peer."""
+        if families.is_known(peer.endpoint) and _host(peer.pub_endpoint) == _host(peer.endpoint):
+            families.learn(peer.pub_endpoint, families.is_ipv6(peer.endpoint))
+        with self._lock:
+            self._known[peer.endpoint] = peer
+            if peer.key_id:
+                self._proved.pop(peer.endpoint, None)
+                self._proved[peer.endpoint] = None
+                if len(self._proved) > _MAX_PROVED:
+                    del self._proved[next(iter(self._proved))]
+
+    def check_original(self, endpoint: str, accept: Container[str]) -> None:
+        """Judge whether whoever answered in PZC00 may be spoken to so, by the dialects that are accepted.
+
+        Raises:
+            VersionError: when PZC00 is not among them.
+            SignatureError: when a holder of a key spoke PZC01 there, whatever was forgotten since.
+        """
+        if PZC00 not in accept:
+            raise VersionError(
+                f"{endpoint} answered in PZC00, which this side does not accept: PZC_ACCEPT=PZC01,PZC00 does"
+            )
+        if endpoint in self._proved:
+            raise SignatureError(
+                f"{endpoint} has proved that it speaks PZC01 and answers in PZC00: either somebody sent an "
+                "old answer, or another program took its place; in that case start this one anew"
+            )
+
+    def forget(self, endpoint: str) -> None:
+        """The next request shakes hands again."""
+        families.forget(endpoint)
+        with self._lock:
+            self._known.pop(endpoint, None)

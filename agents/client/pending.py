@@ -1,0 +1,363 @@
+"""Pending calls: what was asked, and nobody waits for now.
+
+::
+
+    state      event                                     next
+    made       submitted                                 waiting
+    waiting    on its way to the peer                    sent
+    sent       a note that it runs                       sent
+    sent       reply: return, raise, ...                 done
+    sent       reply: future_register                    asked: the call goes on at the server
+    asked      reply: pending, or none                   asked again
+    asked      reply: return, raise, ...                 done
+    asked      the server was replaced, or is silent     done (PeerLost)
+               for longer than the timeout
+    any        cancel()                                  cancelled, and the server is told, unless
+                                                         the call was not sent yet
+    any        its time is over, its proxy was closed,   done (CallTimeout, AgentClosed); the server is
+               the agent was stopped                     told, unless the call outlives its caller
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ...protocol import limits
+from ...protocol.errors import CallTimeout, PeerLost
+from ...protocol.frames import PZC00
+from ...protocol.message import Message
+from ...protocol.peer import Peer
+from ...protocol.reply import Reply, accepted, reply_of
+from ...protocol.values import TRAVELLING
+from . import answers
+from .abort import AbortSignal
+
+if TYPE_CHECKING:
+    from .interfaces import Owner
+
+ASK_TIMEOUT = 30.0
+"""Seconds to wait for an answer to one question; a server says 'pending' after 20."""
+
+UNANSWERED = 0.25
+"""Seconds after which an unanswered call is kept alive at the server."""
+
+
+class Place(Protocol):
+    """Where somebody is, and whether that may change at any moment."""
+
+    @property
+    def endpoint(self) -> str:
+        """Of its REP."""
+        ...
+
+    @property
+    def settled(self) -> bool:
+        """False when it is worth asking again."""
+        ...
+
+
+class Reference(Protocol):
+    """What calls are made of: a served object as one proxy has it.
+
+    Attributes:
+        endpoint: where its server is now.
+        peer: who was met there last.
+        server: id of the agent that the endpoint was last known to belong to.
+        timeout: of a call that has none of its own, in seconds.
+        transport: of a call that has none of its own.
+        abort: ends its waits.
+        anchor: what keeps the proxy open as long as it lives.
+    """
+
+    endpoint: str
+    peer: Peer
+    server: str
+    timeout: float
+    transport: str
+    abort: AbortSignal
+    anchor: Callable[[], object] | None
+
+    def place(self, left: float) -> Place | None:
+        """Where it is when it moves with its name; None for what has no name."""
+        ...
+
+    def notice(self, reply: Reply) -> None:
+        """Another agent than `server` has answered."""
+        ...
+
+    def arrived(self, value: Any) -> Any:
+        """What the user gets for a value that was returned."""
+        ...
+
+    def read(self, reply: Reply, timeout: float | None) -> Any:
+        """What the user gets for any other reply, or raises."""
+        ...
+
+    def await_original(self, call_id: str, future: PendingCall) -> None:
+        """Finish the future when an original Pizco tells the result of a call."""
+        ...
+
+
+class Pending(Future[Any]):
+    """A request in flight, which gives its `Reply`; its callbacks run in the I/O thread and must be quick.
+
+    Args:
+        peer: whom it is sent to.
+        content: of the request.
+        seconds: its timeout.
+
+    Attributes:
+        started: when it was made, in monotonic seconds.
+        due: when its answer must have come, in monotonic seconds.
+        msgid: of the request; empty until it is submitted.
+        sent: it is on its way.
+        again: it was sent a second time, to the agent that has replaced the first one.
+        note: what was told last of the call that runs.
+        answered: it wants an answer.
+        way: the Unix connection that it was sent over, if any.
+        lasting: it may last, so that the server is shown meanwhile that its caller is alive.
+    """
+
+    # What most keep stands here once, instead of being set in each.
+    msgid = ""
+    sent = again = False
+    answered = True
+    lasting = False
+    way: object = None
+    note: dict[str, Any] | None = None
+
+    def __init__(self, peer: Peer, content: object, seconds: float) -> None:
+        Future.__init__(self)
+        self.peer = peer
+        self.content = content
+        self.seconds = seconds
+        self.started = now = time.monotonic()
+        self.due = now + seconds
+
+    def take(self, message: Message | None, content: Any) -> None:
+        """A reply came that is no refusal, or what wants none has gone; I/O thread."""
+        self.settle(None if message is None else reply_of(message, content))
+
+    def fail(self, error: BaseException) -> None:
+        """There is no reply; any thread."""
+        self.settle(error=error)
+
+    def settle(self, value: Any = None, error: BaseException | None = None) -> None:
+        """Complete it, unless it is complete, or was cancelled."""
+        try:
+            if self.done() or not self.set_running_or_notify_cancel():
+                return
+            if error is None:
+                self.set_result(value)
+            else:
+                self.set_exception(error.with_traceback(None))  # else the two hold each other
+        except InvalidStateError:  # another thread was quicker
+            return
+
+
+class PendingCall(Pending):
+    """Future of a remote call. Besides what every future does, `cancel` cancels the call at the server.
+
+    A call that has not started there never does; a running one is told, and its outcome is ignored
+    here. Callbacks run in a thread that may wait and call, never in the one of the sockets.
+
+    Args:
+        client: that asks.
+        ref: what the call is made of.
+        peer: whom it is sent to.
+        content: of the request; None for a call that was made before.
+        seconds: its timeout.
+        detached: it goes on when nobody waits for it any more.
+    """
+
+    lasting = True
+    _until: float | None = None
+    _lost: BaseException | None = None
+
+    def __init__(
+        self, client: Owner, ref: Reference, peer: Peer, content: object, seconds: float, *,
+        detached: bool = False,
+    ) -> None:  # fmt: skip
+        Pending.__init__(self, peer, content, seconds)
+        self.ref = ref
+        self.detached = detached
+        self._client = client
+        self._release: Callable[[], object] | None = None
+        self._unfinished = [True]  # popped by the one thread that may finish it
+        self._owner = ref.anchor and ref.anchor()  # the proxy stays open until it is done
+
+    @property
+    def call_id(self) -> str:
+        """For `pzc.attach`."""
+        return f"{self.msgid}@{self.peer.endpoint}"
+
+    @property
+    def server(self) -> str:
+        """Id of the agent that the endpoint was last known to belong to."""
+        return self.ref.server
+
+    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
+        """Call ``fn`` with this future when it is done; not in the thread of the sockets."""
+        super().add_done_callback(partial(self._client.call_back, fn))
+
+    def when_done(self, fn: Callable[[Future[Any]], object]) -> None:
+        """As `add_done_callback`, in the thread that completes it: ``fn`` must be quick, and never wait."""
+        super().add_done_callback(fn)
+
+    def take(self, message: Message | None, content: Any) -> None:
+        """The reply came; I/O thread."""
+        if not self._unfinished or message is None:
+            return
+        ref = self.ref
+        try:
+            if message.facts.sender != ref.server:
+                ref.notice(reply_of(message, content))
+            if answers.is_return(content):
+                value = content[2]
+                if value.__class__ in TRAVELLING:
+                    value = ref.arrived(value)
+            else:
+                reply = accepted(reply_of(message, content))
+                if answers.goes_on(content):
+                    self.ask_on(reply)
+                    return
+                value = ref.read(reply, self.seconds)
+        except BaseException as exc:
+            self.finish(error=exc)
+        else:
+            self.finish(value)
+
+    def fail(self, error: BaseException) -> None:
+        """There is no reply; any thread."""
+        if isinstance(error, (CallTimeout, PeerLost)):
+            error.call_id = self.call_id if self.sent else ""
+        self.finish(error=error)
+
+    def ask_on(self, reply: Reply | None = None, until: float | None = None) -> None:
+        """Ask for the outcome of a call that goes on.
+
+        Args:
+            reply: that said so; None when the peer is known to be the one who has it.
+            until: when to ask no longer, in monotonic seconds; default as long as the server lives.
+        """
+        if until is not None:
+            self._until = until
+        if self.peer.dialect == PZC00:
+            self.ref.await_original(self.msgid, self)
+            return
+        if reply is not None and reply.sender != self.peer.agent_id:
+            self.peer = replace(self.peer, agent_id=reply.sender, key_id=reply.key_id)
+        self.sent = True
+        left = ASK_TIMEOUT if self._until is None else self._until - time.monotonic()
+        if left <= 0:
+            raise self._late()
+        client = self._client
+        self._let_go()
+        self._release = client.heartbeat.hold(
+            self.peer, after=UNANSWERED, lost=self._lose, patience=self.ref.timeout
+        )
+        content = {"pzc": "future", "id": self.msgid}
+        try:
+            asked = client.submit_to(self.peer, content, min(left, ASK_TIMEOUT))
+        except BaseException:
+            self._let_go()
+            raise
+        asked.add_done_callback(self._on_answer)
+        if not self._unfinished:  # cancelled meanwhile, with the former hold
+            self._let_go()
+
+    def recover(self, error: BaseException) -> None:
+        """The connection that it was sent over is lost: its peer may live, and keep the result."""
+        self._lost = error
+        try:
+            self.ask_on(until=min(self.due, time.monotonic() + limits.current.call_recovery))
+        except BaseException as exc:
+            self.fail(exc)
+
+    def _on_answer(self, asked: Future[Reply]) -> None:
+        if not self._unfinished:
+            return
+        try:
+            error = asked.exception()
+            if error is None:
+                reply = asked.result()
+                if answers.goes_on(reply.content):
+                    if self._lost is not None:  # it runs there
+                        self._lost, self._until = None, self.due
+                    self.ask_on(reply)
+                elif answers.is_return(reply.content):
+                    self.finish(self.ref.arrived(reply.content[2]))
+                else:
+                    self.finish(self.ref.read(reply, self.seconds))
+            elif self._lost is not None:
+                self.fail(PeerLost(str(self._lost)))
+            elif isinstance(error, CallTimeout):  # the question was lost, not the outcome: `_lose` tells that
+                self.ask_on()
+            else:
+                self.fail(error)
+        except BaseException as exc:
+            self.finish(error=exc)
+
+    def _late(self) -> CallTimeout:
+        error = CallTimeout(f"the call at {self.peer.endpoint} goes on, but had no result in time")
+        error.call_id = self.call_id
+        return error
+
+    def _lose(self, reason: str) -> None:
+        self.finish(error=PeerLost(f"the result will not come: {reason}"))
+
+    def _let_go(self) -> None:
+        release, self._release = self._release, None
+        if release is not None:
+            release()
+
+    def finish(self, value: Any = None, error: BaseException | None = None) -> None:
+        """Complete it, unless it was cancelled or is complete; any thread."""
+        try:
+            self._unfinished.pop()
+        except IndexError:
+            return
+        if self._release is not None:
+            self._let_go()
+        self._owner = None
+        try:
+            if error is None:
+                self.set_result(value)
+            else:
+                # Its traceback would hold this future until the collector runs.
+                self.set_exception(error.with_traceback(None))
+        except InvalidStateError:  # cancelled just now; this wakes whoever waits for it
+            self.set_running_or_notify_cancel()
+
+    def call_off(self) -> None:
+        """Nobody waits for it: the call at the server ends as well, unless it is to go on; any thread."""
+        self._client.cancel(self)
+
+    def give_up(self, error: BaseException) -> None:
+        """End it, and the call at the server; any thread."""
+        if self._unfinished:
+            self._client.cancel(self)
+            self.fail(error)
+
+    def cancel(self) -> bool:
+        """Cancel the call, here and at the server, without waiting for it.
+
+        Returns:
+            False when it was complete already.
+        """
+        if not super().cancel():
+            return False
+        try:
+            self._unfinished.pop()
+        except IndexError:
+            return True
+        self.set_running_or_notify_cancel()  # wakes whoever waits for it
+        self._let_go()
+        self._client.cancel(self)
+        self._owner = None
+        return True

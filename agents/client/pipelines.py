@@ -1,0 +1,194 @@
+"""Pipelines: all requests of an agent that nobody waits for now, and what becomes of those without a reply.
+
+The rules are those of `Exchanges`; what they need to wait for is done in helpers' threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ...protocol import limits
+from ...protocol.contents import control
+from ...protocol.errors import AgentClosed, CallTimeout, PzcError, Refused
+from ...protocol.frames import PZC00, PZC01
+from ...protocol.message import Message
+from ...protocol.peer import Peer
+from ...protocol.reply import Reply, accepted, reply_of
+from ...transport.counters import Counters
+from ...transport.endpoints import is_direct
+from ...transport.executor import Executor
+from ...transport.loop import Loop
+from ...transport.wire import Protocol
+from .abort import AbortSignal
+from .connection import Sealed
+from .exchanges import Exchanges, late
+from .heartbeat import Heartbeat
+from .many import UnixWay
+from .pending import Pending, PendingCall
+from .pipeline import Pipeline
+from .pool import Pools
+
+logger = logging.getLogger("pzc.requests")
+
+
+class Pipelines:
+    """The pipelines of one agent, by endpoint and agent; safe from any thread.
+
+    Args:
+        loop: of the I/O thread.
+        protocol: of the agent.
+        agent_id: of the agent.
+        rep_endpoint: of the agent, for originals.
+        counters: where oddities are counted.
+        closed: set when the agent was stopped.
+        pools: open Unix connections.
+        exchanges: has the rules, and shakes hands.
+        heartbeat: shows servers that the agent is alive.
+
+    Attributes:
+        pending: requests in flight, by id.
+        unusable: why nothing can be asked any more; empty as long as it can.
+    """
+
+    def __init__(
+        self, loop: Loop, protocol: Protocol, agent_id: str, rep_endpoint: str, counters: Counters,
+        closed: AbortSignal, pools: Pools, exchanges: Exchanges, heartbeat: Heartbeat,
+    ) -> None:  # fmt: skip
+        self.loop = loop
+        self.counters = counters
+        self.pending: dict[str, Pending] = {}
+        self.unusable = ""
+        self._protocol = protocol
+        self._agent_id = agent_id
+        self._rep_endpoint = rep_endpoint
+        self._closed = closed
+        self._pools = pools
+        self._exchanges = exchanges
+        self._heartbeat = heartbeat
+        self._of: dict[tuple[str, str], Pipeline] = {}
+        self._making = threading.Lock()
+        self._helpers = Executor("pzc-client", threads=4)
+
+    def of(self, peer: Peer) -> Pipeline:
+        """The pipeline to a peer.
+
+        Raises:
+            AgentClosed: when the agent was stopped.
+        """
+        if self.unusable:
+            raise AgentClosed(self.unusable)
+        key = peer.endpoint, peer.agent_id
+        pipeline = self._of.get(key)
+        if pipeline is None:
+            with self._making:
+                if self._closed.is_set():
+                    raise AgentClosed(self._closed.reason)
+                pipeline = self._of.get(key)
+                if pipeline is None:
+                    own = self._rep_endpoint if peer.dialect == PZC00 else self._agent_id
+                    sealed = Sealed(peer, self._protocol, own, self.counters)
+                    pipeline = self._of[key] = Pipeline(self, peer, sealed)
+        return pipeline
+
+    def drop(self, entry: Pending) -> bool:
+        """A request is not in flight any more; False when it was not."""
+        pipeline = self._of.get((entry.peer.endpoint, entry.peer.agent_id))
+        return pipeline is not None and pipeline.remove(entry)
+
+    def leave(self, endpoint: str) -> None:
+        """Nobody holds the peer at an endpoint any more."""
+        for (place, _), pipeline in list(self._of.items()):
+            if place == endpoint:
+                pipeline.leave_unix()
+
+    def close(self) -> None:
+        """Fail what is in flight, and close every connection; not in the I/O thread."""
+        self._helpers.close()
+        self.loop.run(self._close)
+
+    def _close(self) -> None:
+        with self._making:
+            pipelines = list(self._of.values())
+            self._of.clear()
+        for pipeline in pipelines:
+            pipeline.close(self._closed.error)
+
+    # --- see `Owner` -----------------------------------------------------------------------------------
+
+    def refused(self, entry: Pending, message: Message, content: Any) -> None:
+        """A request was refused: perhaps by an agent that has replaced its peer, which takes a handshake."""
+        reply = reply_of(message, content)
+        try:
+            if entry.again and reply.sender == entry.peer.agent_id:
+                accepted(reply)
+            self._helpers.submit(partial(self._again, entry, reply))
+        except PzcError as exc:
+            self.drop(entry)
+            entry.fail(exc)
+
+    def _again(self, entry: Pending, reply: Reply) -> None:
+        """Send a refused request once more, if that is right; a helper's thread."""
+        try:
+            peer = self._exchanges.after_refusal(entry.peer, reply, entry.started, entry.due)
+            if self.drop(entry) and not entry.done():
+                entry.peer, entry.again = peer, True
+                self.of(peer).submit(entry)
+        except Exception as exc:
+            self.drop(entry)
+            timeout = isinstance(exc, CallTimeout)
+            entry.fail(late(exc, entry.peer.endpoint, entry.seconds) if timeout else exc)
+
+    def lost(self, entry: Pending, error: PzcError) -> None:
+        """The connection that a request was sent over is lost; any thread."""
+        if not self.drop(entry):
+            return
+        if isinstance(entry, PendingCall):
+            entry.recover(error)
+        else:
+            entry.fail(error)
+
+    def crowded(self, pipeline: Pipeline) -> None:
+        """Many requests are in flight to one peer: a Unix connection is quicker; any thread."""
+        peer = pipeline.peer
+        if peer.dialect == PZC01 and peer.details.get("lane") and is_direct(peer):
+            with contextlib.suppress(AgentClosed):
+                self._helpers.submit(partial(self._go_over, pipeline))
+
+    def _go_over(self, pipeline: Pipeline) -> None:
+        """Open a Unix connection for a pipeline; a helper's thread."""
+        deadline = time.monotonic() + limits.current.greeting
+        try:
+            connection = self._pools.unix(pipeline.peer, deadline)
+        except PzcError as exc:
+            logger.debug("%s is asked over tcp alone: %s", pipeline.peer.endpoint, exc)
+            return
+        try:
+            answer = connection.exchange({"pzc": "pipeline"}, deadline, self._closed)
+            if control(answer) != "pipeline":
+                raise Refused("it does not read on")
+        except PzcError as exc:
+            connection.close()
+            logger.debug("%s is asked over tcp alone: %s", pipeline.peer.endpoint, exc)
+            return
+        way = UnixWay(connection, pipeline, self._closed)
+        way.start()
+        pipeline.go_over(way)
+
+    def expired(self, entry: Pending) -> None:
+        """The time of a request is over."""
+        endpoint = entry.peer.endpoint
+        if entry.sent:
+            self._exchanges.forget(endpoint)
+        if isinstance(entry, PendingCall):
+            entry.call_off()
+        entry.fail(late(CallTimeout(), endpoint, entry.seconds, entry.note))
+
+    def stays(self, peer: Peer, needed: Callable[[], float]) -> None:
+        """See `Heartbeat.watch`."""
+        self._heartbeat.watch(peer, needed)

@@ -1,0 +1,327 @@
+"""Pool: the connections that are open to one endpoint, and who uses it.
+
+::
+
+    transport   first                            else
+    auto        this process, idle or new unix   idle or new tcp
+    inproc      as auto, in this process         PeerLost
+    unix        idle or new unix                 PeerLost
+    tcp         idle or new tcp                  -
+
+A peer that could not be reached over a Unix socket is not tried again there until it is met anew. A peer that
+was reached at a port that is not its own stands behind a forwarder, whose way is respected.
+
+Connections that nobody has used for `Limits.connection_idle` seconds are closed, all but one while somebody
+holds the peer; and there are never more idle ones than there are holders, once one has left.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from ...protocol import limits
+from ...protocol.errors import PeerLost
+from ...protocol.peer import Peer
+from ...transport import greeting
+from ...transport.channels import Channel
+from ...transport.counters import Counters
+from ...transport.endpoints import is_direct
+from ...transport.loop import Loop
+from ...transport.stream import Stream
+from ...transport.wire import Protocol
+from ..here import find, is_here
+from .abort import AbortSignal
+from .connection import Connection, Sealed
+from .dialling import settle
+from .inside import LocalConnection
+
+MAX_IDLE = 8
+"""Idle connections kept per endpoint and kind."""
+
+
+class Pool:
+    """Connections to one endpoint; safe from any thread.
+
+    Args:
+        pools: of the agent.
+        endpoint: of the peer.
+
+    Attributes:
+        users: how many hold the peer.
+    """
+
+    def __init__(self, pools: Pools, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self.users = 0
+        self._pools = pools
+        self._idle: dict[str, list[Connection]] = {"unix": [], "tcp": []}
+        self._unix, self._tcp = self._idle["unix"], self._idle["tcp"]
+        self._using = pools.using
+        self._without_unix = ""
+        self._met: Peer | None = None
+        self._here: LocalConnection | None = None
+        # Over inproc nothing tells that the peer was replaced, and a new socket costs little.
+        self._lasting = not endpoint.startswith("inproc://")
+
+    def take(
+        self, peer: Peer, transport: str, deadline: float, here: bool = False
+    ) -> Connection | LocalConnection:
+        """The best connection to a peer, by the deadline; give it back with `give` or `discard`.
+
+        Args:
+            peer: who is there.
+            transport: as in the module's docstring.
+            deadline: in monotonic seconds.
+            here: it may be one of this process, which takes only what is usual.
+
+        Raises:
+            AgentClosed: when the agent was stopped.
+            PeerLost: when there is no such way.
+        """
+        using = self._using
+        if transport != "tcp":
+            if here and transport != "unix":
+                way = self._here if self._met is peer else self._look(peer)
+                if way is not None:
+                    return way
+            idle = self._unix
+            while idle:
+                try:
+                    connection = idle.pop()
+                except IndexError:  # another thread was quicker
+                    break
+                using.add(connection)
+                if connection.peer.agent_id == peer.agent_id:
+                    return connection
+                self.discard(connection)
+            if transport == "inproc" and not is_here(peer.agent_id):
+                raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
+            if transport == "unix" or (
+                peer.agent_id != self._without_unix and peer.details.get("lane") and is_direct(peer)
+            ):
+                made = self._new_unix(peer, transport == "unix", deadline)
+                if made is not None:
+                    return made
+        idle = self._tcp
+        while idle:
+            try:
+                connection = idle.pop()
+            except IndexError:
+                break
+            using.add(connection)
+            if connection.transport.idle():  # a ZeroMQ socket takes messages for a peer that has gone
+                if connection.peer is not peer:
+                    connection.turn_to(peer)
+                return connection
+            self.discard(connection)
+        return self._new_tcp(peer, deadline)
+
+    def _look(self, peer: Peer) -> LocalConnection | None:
+        self._here = self._pools.local(peer)
+        self._met = peer
+        return self._here
+
+    def _new_unix(self, peer: Peer, forced: bool, deadline: float) -> Connection | None:
+        try:
+            return self._pools.opened(lambda: self._pools.unix(peer, deadline))
+        except PeerLost:
+            if forced:
+                raise
+            self._without_unix = peer.agent_id
+            return None
+
+    def _new_tcp(self, peer: Peer, deadline: float) -> Connection:
+        settle(peer.endpoint, deadline)
+        return self._pools.opened(lambda: self._pools.tcp(peer))
+
+    def give(self, connection: Connection | LocalConnection) -> None:
+        """Return a connection on which nothing is outstanding."""
+        if connection.__class__ is LocalConnection:
+            return
+        assert isinstance(connection, Connection)
+        idle = self._unix if connection.kind == "unix" else self._tcp
+        if len(idle) < MAX_IDLE and self._lasting and not self._pools.closed:
+            connection.since = time.monotonic()
+            self._using.discard(connection)
+            idle.append(connection)
+            if self._pools.closed:  # meanwhile
+                self.clear()
+        else:
+            self.discard(connection)
+
+    def discard(self, connection: Connection | LocalConnection) -> None:
+        """Close a connection that cannot be used again: its reply never came."""
+        if isinstance(connection, Connection):
+            connection.close()
+            self._pools.let_go(connection)
+
+    def clear(self, keep: int = 0) -> None:
+        """Close the idle connections, but for those that were used last; every way is tried again."""
+        if not keep:
+            self._without_unix = ""
+        for idle in (self._unix, self._tcp):
+            while len(idle) > keep:
+                try:
+                    connection = idle.pop(0)
+                except IndexError:
+                    break
+                connection.close()
+
+    def sweep(self, before: float) -> None:
+        """Close what has been idle since then (monotonic seconds), but for one while somebody is here."""
+        for idle in (self._unix, self._tcp):
+            while len(idle) > min(1, self.users) and idle[0].since < before:
+                try:
+                    connection = idle.pop(0)
+                except IndexError:
+                    break
+                connection.close()
+
+    @property
+    def empty(self) -> bool:
+        """True when nothing is idle and nobody holds the peer."""
+        return not (self.users or self._unix or self._tcp)
+
+
+class Pools:
+    """The pools of one agent; safe from any thread.
+
+    Args:
+        loop: whose context the sockets are of.
+        protocol: of the agent.
+        agent_id: of the agent.
+        rep_endpoint: of the agent, for originals.
+        counters: where oddities are counted.
+        abort: set when the agent is stopped.
+
+    Attributes:
+        using: connections that are in use, and what is being opened.
+        closed: nothing is given out any more.
+    """
+
+    def __init__(
+        self, loop: Loop, protocol: Protocol, agent_id: str, rep_endpoint: str, counters: Counters,
+        abort: AbortSignal,
+    ) -> None:  # fmt: skip
+        self._loop = loop
+        self._protocol = protocol
+        self._agent_id = agent_id
+        self._rep_endpoint = rep_endpoint
+        self._counters = counters
+        self._abort = abort
+        self._of: dict[str, Pool] = {}
+        self._lock = threading.Lock()
+        self._returned = threading.Event()
+        self._sweeping = False
+        self.using: set[object] = set()
+        self.closed = False
+        self.find = self._of.get
+
+    def of(self, endpoint: str) -> Pool:
+        """The pool of an endpoint."""
+        pool = self._of.get(endpoint)
+        if pool is None:
+            with self._lock:
+                pool = self._of.setdefault(endpoint, Pool(self, endpoint))
+        return pool
+
+    def join(self, endpoint: str) -> Callable[[], None]:
+        """Somebody holds the peer at an endpoint from now on.
+
+        Returns:
+            What ends that; any thread, and more than once.
+        """
+        with self._lock:
+            pool = self._of.setdefault(endpoint, Pool(self, endpoint))
+            pool.users += 1
+        token = [pool]
+
+        def leave() -> None:
+            with self._lock:
+                if not token:
+                    return
+                token.pop().users -= 1
+            pool.clear(keep=pool.users)
+
+        return leave
+
+    def opened(self, make: Callable[[], Connection]) -> Connection:
+        """A new connection, counted as in use from before it is made.
+
+        Raises:
+            AgentClosed: when the agent was stopped.
+        """
+        place = object()
+        self.using.add(place)
+        try:
+            if self.closed:
+                raise self._abort.error()
+            connection = make()
+            self.using.add(connection)
+        finally:
+            self.let_go(place)
+        if not self._sweeping:
+            self._sweeping = True
+            self._loop.call_later(limits.current.connection_idle / 2, self._sweep)
+        return connection
+
+    def local(self, peer: Peer) -> LocalConnection | None:
+        """The way to a peer of this process; None when there is none."""
+        if not is_direct(peer):
+            return None
+        way = find(peer.agent_id, peer.key_id, self._agent_id, self._protocol)
+        return None if way is None else LocalConnection(way, peer)
+
+    def unix(self, peer: Peer, deadline: float) -> Connection:
+        """A new Unix connection to a peer.
+
+        Raises:
+            PeerLost: when it has none for this user on this host.
+        """
+        stream, nonce = greeting.connect(peer.agent_id, peer.endpoint, deadline)
+        return Connection(stream, "unix", peer, self._protocol, self._agent_id, self._counters, f"/{nonce}")
+
+    def dedicated(self, peer: Peer, deadline: float) -> tuple[Sealed, Stream]:
+        """As `unix`, for whoever sends and receives himself; in a suite that is quick for large contents."""
+        stream, nonce = greeting.connect(peer.agent_id, peer.endpoint, deadline)
+        made = Sealed(peer, self._protocol, self._agent_id, self._counters, f"/{nonce}", stream, gmac=True)
+        return made, stream
+
+    def tcp(self, peer: Peer) -> Connection:
+        """A new ZeroMQ connection to an endpoint."""
+        own = self._rep_endpoint if peer.dialect != "PZC01" else self._agent_id
+        channel = Channel(self._loop.context, peer.endpoint)
+        return Connection(channel, "tcp", peer, self._protocol, own, self._counters)
+
+    def let_go(self, used: object) -> None:
+        """Something is in use no longer."""
+        self.using.discard(used)
+        if self.closed:
+            self._returned.set()
+
+    def forget(self, endpoint: str) -> None:
+        """Close the idle connections to an endpoint."""
+        pool = self._of.get(endpoint)
+        if pool is not None:
+            pool.clear()
+
+    def _sweep(self) -> None:
+        before = time.monotonic() - limits.current.connection_idle
+        with self._lock:
+            for pool in list(self._of.values()):
+                pool.sweep(before)
+            self._sweeping = not self.closed and not all(pool.empty for pool in self._of.values())
+        if self._sweeping:
+            self._loop.call_later(limits.current.connection_idle / 2, self._sweep)
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Give out nothing more, wait until nothing is in use, close every connection."""
+        self.closed = True
+        deadline = time.monotonic() + timeout
+        while self.using and (left := deadline - time.monotonic()) > 0:
+            self._returned.wait(left)
+            self._returned.clear()
+        for pool in list(self._of.values()):
+            pool.clear()

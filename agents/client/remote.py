@@ -1,0 +1,334 @@
+"""RemoteObject: what all references of one proxy share: the way to its server, and what that told."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from typing import Protocol as Form
+
+from ...delivery.policies import Policy
+from ...discovery.place import Place
+from ...protocol import limits
+from ...protocol.contents import ps_message
+from ...protocol.errors import PeerLost
+from ...protocol.frames import PZC00
+from ...protocol.paths import Handle, Path, from_wire, text, to_wire
+from ...protocol.peer import Peer
+from ...protocol.reply import Reply, accepted
+from ...transport.wire import Protocol
+from ..notifications.subscription import Subscription
+from ..signals import Slot
+from . import answers, described, leasing, originals
+from .answers import REMOTE
+from .arguments import checked_target
+from .completions import Completions
+from .contact import Contact, checked_timeout, checked_transport
+from .described import About, Entry
+from .handles import Leases
+from .pending import PendingCall
+from .retries import Repeating
+from .slots import SLOT_POLICY, Slots
+
+__all__ = ["REMOTE", "SLOT_POLICY", "Holder", "RemoteObject"]
+
+_repeating = Repeating(PeerLost, threading.Event())
+
+_TOLD = ("type", "members")
+"""What an answer has that describes something with its members."""
+
+
+class Holder(Form):
+    """Something that remembers what it was told of members."""
+
+    def _proxy_forget(self) -> None:
+        """Remember nothing."""
+        ...
+
+
+Refer = Callable[["RemoteObject", Path, Entry, object], Any]
+"""Makes what stands here for something: its path, what was told of it, and what keeps it there."""
+
+
+class RemoteObject(Contact):
+    """Members, calls, signals and lock of one served object; safe from any thread.
+
+    ::
+
+        described  event                                          next
+        current    answered by another agent (restarted)          outdated: every holder forgets
+        outdated   a member is looked up                          current: fetched again
+
+    Args:
+        target: endpoint or name of the server.
+        timeout: default of a call in seconds; None takes ``PZC_TIMEOUT``.
+        protocol: default `Protocol`.
+        transport: default of a call; None takes ``PZC_TRANSPORT``.
+        refer: makes references.
+
+    Raises:
+        CallTimeout, PeerLost, SignatureError, UnknownName: as `Agent.request`.
+        ConfigError: for a target, timeout or transport that cannot be used.
+
+    Attributes:
+        root: path of the object in what is served: its name at a server of several objects, else empty.
+        generation: changes when what was told may be out of date.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        timeout: float | None,
+        protocol: Protocol | None,
+        transport: str | None = None,
+        refer: Refer | None = None,
+    ) -> None:
+        checked_target(target)
+        checked_timeout(timeout)
+        checked_transport(transport)
+        agent = leasing.lease(protocol)
+        self.target = target
+        self.root: Path = ()
+        self.generation = 0
+        self._refer = refer
+        self._described: dict[Path, About] = {}
+        self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
+        self._outdated = False
+        self._completions: Completions | None = None
+        try:
+            settings = agent.settings
+            seconds: float = settings["PZC_TIMEOUT"] if timeout is None else timeout
+            found = agent.find(target, seconds)
+            super().__init__(
+                agent,
+                found.peer,
+                seconds,
+                settings["PZC_HIDE_TRACEBACK"],
+                transport or settings["PZC_TRANSPORT"],
+            )
+            self._slots = Slots(agent, self.target)
+            self._leases = Leases(agent.loop.call, self.tell, self._alive)
+            self._load()
+            self.follower = agent.follow(target, found.place, self.move)
+        except BaseException:
+            leasing.release(agent)
+            raise
+
+    def _load(self) -> None:
+        if self.follower is None:
+            self.peer = self.agent.peer(self.endpoint, self.timeout)
+            reply = self._ask_table(self.timeout, idempotent=True)
+        else:
+            find = partial(self._find_table, time.monotonic() + self.timeout)
+            reply = _repeating.call(find, self.timeout)
+        original = self.peer.dialect == PZC00
+        _, told = answers.read(reply, self.endpoint, self.hide_traceback)
+        about = About(members=originals.table_of(told, self.endpoint)) if original else described.read(told)
+        about = about or About()
+        serves = self.peer.details.get("serves")
+        if not about.type and isinstance(serves, str):
+            about = about._replace(type=serves)
+        self.server = reply.sender
+        self._forget()
+        self._described[self.root] = about
+        self._outdated = False
+        if original and self._completions is None:
+            self._completions = Completions(self.agent, self.endpoint)
+
+    def _find_table(self, deadline: float) -> Reply:
+        """Ask at the server's present place: it may move while it is looked for."""
+        found = self.agent.reach(self._here, max(0.001, deadline - time.monotonic()))
+        self.peer = found.peer
+        return self._ask_table(found.left)
+
+    def _here(self, left: float) -> Place:
+        return Place(self.endpoint, settled=False)
+
+    def _ask_table(self, seconds: float, idempotent: bool = False) -> Reply:
+        self.root = root_of(self.target, self.peer)
+        about: dict[str, Any] = {"about": True, **({"on": to_wire(self.root)} if self.root else {})}
+        original = self.peer.dialect == PZC00
+        word = ps_message("inspect" if original else "describe", {} if original else about)
+        self.agent.check_usable()
+        reply = self.client.request(
+            self.peer.endpoint, word, seconds, self.transport, idempotent, abort=self.abort
+        )
+        return accepted(reply)
+
+    def about(self, path: Path) -> About:
+        """What the server said about something, asked once."""
+        if self._outdated:
+            self._load()
+        return self._described.get(path) or self._learn(path)
+
+    def _learn(self, path: Path) -> About:
+        generation = self.generation
+        told = self.request("describe", {"on": to_wire(path), "about": True}, idempotent=True)
+        return self.take_about(path, told, generation)
+
+    def take_about(self, path: Path, told: object, generation: int) -> About:
+        """Remember what a server answered to ``describe``, unless it may be out of date by now."""
+        fields: dict[str, Any] = told if isinstance(told, dict) else {}
+        about = described.read(fields) if all(map(fields.__contains__, _TOLD)) else None
+        if about is None:
+            return About()
+        if generation == self.generation:
+            if len(self._described) >= limits.current.described_paths:
+                self._described = {self.root: self._described.get(self.root, About())}
+            self._described[path] = about
+        return about
+
+    def known(self, path: Path) -> About | None:
+        """What was said about something, as far as it was asked already."""
+        return None if self._outdated else self._described.get(path)
+
+    @property
+    def table(self) -> dict[str, Entry]:
+        """What the server said about the members of the object, by name."""
+        return self._described.get(self.root, About()).members
+
+    def refresh(self, path: Path) -> None:
+        """Ask again, when it is needed, what there is below a path."""
+        if path == self.root:
+            self._outdated = True
+        for known in [known for known in self._described if known[: len(path)] == path]:
+            self._described.pop(known, None)
+        self._tell_holders()
+
+    def remember(self, holder: Holder) -> None:
+        """Have something forget what it remembers of members when that may be out of date."""
+        with self._mutex:
+            self._holders.add(holder)
+
+    def _turn_to(self, peer: Peer, server: str) -> None:
+        """Another agent, or another endpoint: its members may be others."""
+        super()._turn_to(peer, server)
+        self._outdated = True
+        self._forget()
+
+    def _forget(self) -> None:
+        self._described = {}
+        self._tell_holders()
+
+    def _tell_holders(self) -> None:
+        self.generation += 1
+        with self._mutex:
+            holders = list(self._holders)
+        for holder in holders:
+            holder._proxy_forget()  # pyright: ignore[reportPrivateUsage]
+
+    def value_of(self, action: str, value: Any, peer: Peer, timeout: float | None = None) -> Any:
+        """As `Contact.value_of`; what stayed at the server becomes a reference to it."""
+        if action == "reference":
+            return self._reference(value)
+        if action in ("items", "batch"):
+            for index, about in value.refs:
+                value[0][index] = self._reference(about)
+        return super().value_of(action, value, peer, timeout)
+
+    def _reference(self, about: Entry) -> Any:
+        path = from_wire(about.get("path"))
+        leases: list[object] = [self._leases.take(str(handle)) for handle in about.get("handles") or ()]
+        if path and isinstance(path[0], Handle):  # of one that came before, when this brought none
+            leases.append(self._leases.find(path[0].id))
+        return self.refer(path, about, leases)
+
+    def refer(self, path: Path, about: Entry, leases: object) -> Any:
+        """What stands here for something at the server.
+
+        Args:
+            path: from what is served.
+            about: what was told of it.
+            leases: what keeps it there.
+        """
+        assert self._refer is not None
+        return self._refer(self, path, about, leases)
+
+    def _alive(self) -> Callable[[], object]:
+        return self.client.heartbeat.hold(self.peer)
+
+    def await_original(self, call_id: str, future: PendingCall) -> None:
+        """Finish the future when the original Pizco tells the result of a call."""
+        if self._completions is None:
+            super().await_original(call_id, future)
+        else:
+            self._completions.expect(call_id, future)
+
+    def instantiate(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Make the server's object and learn its members."""
+        self.request("instantiate", {"class": name, "args": args, "kwargs": kwargs})
+        self._load()
+
+    def connect(self, name: str, slot: Slot, policy: Policy | None) -> None:
+        """As `Slots.connect`, within the timeout."""
+        if self._closed:
+            self._refuse_closed()
+        self._slots.connect(name, slot, policy, self.timeout)
+
+    def disconnect(self, name: str, slot: Slot | None) -> None:
+        """As `Slots.disconnect`."""
+        self._slots.disconnect(name, slot)
+
+    def subscribe(self, path: Path, policy: Policy | None) -> Subscription:
+        """Notifications of a signal; returns once the server has confirmed.
+
+        Raises:
+            TypeError: for a member that is no signal.
+            CallTimeout, PeerLost, AgentClosed: as `Agent.subscribe`.
+        """
+        if self._closed:
+            self._refuse_closed()
+        kind = self.kind(path)
+        if kind not in ("", "signal", "remote"):  # an original Pizco does not tell what is a signal
+            raise TypeError(f"{text(path)} of {self.target} is a {kind}, no signal")
+        subscription = self.agent.subscribe(
+            self.endpoint, text(path), policy=policy or SLOT_POLICY, timeout=self.timeout
+        )
+        vars(subscription)["_pzc_owner"] = self.anchor and self.anchor()  # which keeps this open
+        with self._mutex:
+            if not self._closed:
+                self._subscriptions.add(subscription)
+                return subscription
+        subscription.close()
+        return self._refuse_closed()
+
+    @property
+    def name(self) -> str:
+        """What the object is called; empty when it has no name."""
+        return str(self.root[0]) if self.root else self.peer.name
+
+    def kind(self, path: Path) -> str:
+        """Kind of a member, as its table says; empty for what no table names."""
+        entry = self.about(path[:-1]).members.get(path[-1], {}) if isinstance(path[-1], str) else {}
+        return str(entry.get("kind", ""))
+
+    def stop_server(self) -> None:
+        """Ask the server to stop; errors as `Agent.request`."""
+        self.agent.request(self.endpoint, "stop", self.timeout)
+
+    def close(self) -> None:
+        """Let go of everything held for this proxy. Again: no effect."""
+        with self._mutex:
+            closed, self._closed = self._closed, True
+        if closed:
+            return
+        super().close()
+        self.exclusive.drop(self)
+        with self._mutex:
+            subscriptions = list(self._subscriptions)
+        for subscription in subscriptions:
+            subscription.close()
+        self._slots.close()
+        if self._completions is not None:
+            self._completions.close(f"the proxy of {self.target} was closed")
+        leasing.release(self.agent)
+
+
+def root_of(target: str, peer: Peer) -> Path:
+    """Path of what a target names in what its server serves: a name may be that of one of several objects."""
+    objects, name = peer.details.get("objects"), target.rpartition("/")[2]
+    return (name,) if isinstance(objects, dict) and "://" not in target and name in objects else ()

@@ -1,0 +1,85 @@
+"""What runs at a server, and how to call it off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.shown import printable, shown
+from .arguments import remote_of
+
+if TYPE_CHECKING:
+    from ..stubs.typing_helpers import Remote
+    from .reference import RemoteReference
+
+
+class Running(NamedTuple):
+    """One call that a server has begun or that waits there.
+
+    Attributes:
+        member: path of what was called: ``ramp``, ``ch1.off``.
+        caller: name of the key that signed it; empty without one.
+        since: seconds since it came.
+        state: ``running`` or ``waiting``.
+        agent: id of the agent that made it.
+        id: of the call.
+    """
+
+    member: str
+    caller: str
+    since: float
+    state: str = "running"
+    agent: str = ""
+    id: str = ""
+
+
+def running(proxy: RemoteReference | Remote, *, timeout: float | None = None) -> list[Running]:
+    """What runs and waits at a server now, whoever asked for it.
+
+    Args:
+        proxy: of the server, or anything reached through it.
+        timeout: in seconds; default the proxy's.
+
+    Raises:
+        ConfigError: for anything but a proxy.
+        CallTimeout, PeerLost, Refused: as a call; never because a call takes long.
+    """
+    told = _asked(proxy, {"pzc": "running"}, timeout).get("running")
+    if not isinstance(told, list | tuple):
+        raise RemoteProtocolError(f"{proxy!r} did not tell what runs: {shown(told, 100)}")
+    return [_read(each) for each in cast("list[Any]", told) if isinstance(each, dict)]
+
+
+def _read(told: dict[str, Any]) -> Running:
+    since = told.get("since")
+    texts = {
+        name: printable(str(told.get(name, ""))) for name in ("member", "caller", "state", "agent", "id")
+    }
+    return Running(since=float(since) if isinstance(since, int | float) else 0.0, **texts)
+
+
+def cancel(proxy: RemoteReference | Remote, everybody: bool = False, *, timeout: float | None = None) -> int:
+    """Call off what this process has asked a server for: what waits never runs, what runs is told so.
+
+    Args:
+        proxy: of the server, or anything reached through it.
+        everybody: the calls of all others as well; needs an admin key.
+        timeout: in seconds; default the proxy's.
+
+    Returns:
+        How many calls there were.
+
+    Raises:
+        ConfigError: for anything but a proxy.
+        RoleRefused: for ``everybody`` without an admin key.
+        CallTimeout, PeerLost: as a call.
+    """
+    told = _asked(proxy, {"pzc": "cancel", "everybody" if everybody else "mine": True}, timeout)
+    return sum(count for count in (told.get("removed"), told.get("told")) if isinstance(count, int))
+
+
+def _asked(proxy: object, word: dict[str, Any], timeout: float | None) -> dict[str, Any]:
+    remote = remote_of(proxy)
+    remote.need("tell what runs there")
+    content = remote.ask(word, timeout).content
+    return cast("dict[str, Any]", content) if isinstance(content, dict) else {}

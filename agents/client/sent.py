@@ -1,0 +1,61 @@
+"""What a request says of where it acts and of what it carries; references among its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ...protocol.paths import Path, to_wire
+from ...protocol.values import PLAIN
+
+Convert = Callable[[object], object]
+
+_NESTED = 2
+"""Containers inside each other in which references are looked for: the arguments, and those in them."""
+
+
+def place_of(path: Path) -> dict[str, Any]:
+    """Options of a request that works with what a path leads to."""
+    if not path:
+        return {}
+    last = path[-1]
+    if not isinstance(last, str):
+        return {"on": to_wire(path)}
+    return {"on": to_wire(path[:-1]), "name": last} if len(path) > 1 else {"name": last}
+
+
+def is_plain(values: Collection[object]) -> bool:
+    """True when no value holds anything but itself."""
+    return PLAIN.issuperset(map(type, values))
+
+
+def filled(options: dict[str, Any], convert: Convert) -> dict[str, Any]:
+    """Options whose arguments or value may hold references, which are put as they are sent.
+
+    Args:
+        options: of a request; changed.
+        convert: gives what is sent for a value, itself for most.
+    """
+    for name in ("args", "kwargs", "value"):
+        if name in options:
+            given = options[name]
+            told = _converted(given, convert, _NESTED)
+            if told is not given:
+                options[name], options["refs"] = told, True
+    return options
+
+
+def _converted(value: Any, convert: Convert, depth: int) -> Any:
+    kind = type(value)
+    if kind is list or kind is tuple:
+        if not depth or is_plain(value):
+            return value
+        made = [_converted(each, convert, depth - 1) for each in value]
+        changed = any(new is not old for new, old in zip(made, value, strict=True))
+        return kind(made) if changed else value
+    if kind is dict:
+        if not depth or is_plain(value.values()):
+            return value
+        made = {key: _converted(each, convert, depth - 1) for key, each in value.items()}
+        return made if any(made[key] is not value[key] for key in value) else value
+    return value if kind in PLAIN else convert(value)

@@ -1,0 +1,84 @@
+"""Slots: what one proxy connected to the signals of its remote object."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+from ...delivery.policies import Policy, drop
+from ...protocol.notification import Notification
+from ...transport.executor import Executor
+from ..agent import Agent
+from ..interfaces import Subscription
+from ..signals import Signal, Slot
+
+SLOT_POLICY = drop(10_000)
+"""Default policy of a connected slot."""
+
+
+class Slots:
+    """Slots by signal and policy, one subscription each; safe from any thread.
+
+    Args:
+        agent: who subscribes.
+        target: endpoint or name of the server.
+    """
+
+    def __init__(self, agent: Agent, target: str) -> None:
+        self._agent = agent
+        self._target = target
+        self._executor = Executor("pzc-slots")
+        self._lock = threading.Lock()
+        self._signals: dict[tuple[str, Policy], tuple[Signal, Subscription]] = {}
+
+    def connect(self, name: str, slot: Slot, policy: Policy | None, timeout: float) -> None:
+        """Call ``slot`` at every emission of a remote signal; returns once the server confirmed.
+
+        Raises:
+            TypeError: when the slot cannot be called.
+            CallTimeout, PeerLost: as `Agent.subscribe`.
+        """
+        if not callable(slot):
+            raise TypeError(f"a slot must be callable, not {type(slot).__name__}")
+        key = (name, policy or SLOT_POLICY)
+        with self._lock:
+            entry = self._signals.get(key)
+            if entry is None:
+                signal = Signal()
+                emit = partial(_emit, signal)
+                subscription = self._agent.subscribe(
+                    self._target, name, emit, policy=key[1], timeout=timeout, executor=self._executor
+                )
+                entry = self._signals[key] = (signal, subscription)
+            entry[0].connect(slot)
+
+    def disconnect(self, name: str, slot: Slot | None) -> None:
+        """Stop calling ``slot``, or all slots of a signal.
+
+        Raises:
+            ValueError: when the slot was not connected here.
+        """
+        with self._lock:
+            mine = [(key, entry) for key, entry in self._signals.items() if key[0] == name]
+            holders = [entry[0] for _, entry in mine if slot is None or slot in entry[0].slots]
+            if slot is not None and not holders:
+                raise ValueError(f"{slot!r} is not connected to {name} through this proxy")
+            for signal in holders:
+                signal.disconnect(slot)
+            empty = [key for key, entry in mine if not entry[0].slots]
+            subscriptions = [self._signals.pop(key)[1] for key in empty]
+        for subscription in subscriptions:
+            subscription.close()
+
+    def close(self) -> None:
+        """Close every subscription; after that no slot starts."""
+        with self._lock:
+            subscriptions = [subscription for _, subscription in self._signals.values()]
+            self._signals.clear()
+        for subscription in subscriptions:
+            subscription.close()
+        self._executor.close()
+
+
+def _emit(signal: Signal, notification: Notification) -> None:
+    signal.emit(*notification.content)

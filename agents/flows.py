@@ -1,0 +1,149 @@
+"""Flows: topics that flow into other topics, as an agent connects them and subscribes to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+from ..delivery.policies import Policy, drop
+from ..protocol.contents import ps_message
+from ..protocol.notification import Callback
+from ..protocol.reply import Reply
+from ..transport.executor import Executor
+from .client import answers
+from .naming.naming import Naming
+from .naming.topology import Flowing, Topology
+from .notifications.flow import Flow
+from .notifications.gathering import Make
+from .notifications.subscription import Subscription
+
+
+class Flows:
+    """The graph of topics as one agent changes and hears it.
+
+    Args:
+        naming: of the agent.
+        callbacks: runs callbacks.
+        gatherings: open subscriptions that are made of others.
+        ask: sends content to an endpoint, and waits for a time in seconds for the answer.
+        join: subscribes to one publisher within a time in seconds, as `Listening.join`.
+    """
+
+    def __init__(
+        self,
+        naming: Naming,
+        callbacks: Executor,
+        gatherings: MutableMapping[Subscription, None],
+        ask: Callable[[str, object, float], Reply],
+        join: Callable[[str, float, dict[str, Any]], Subscription],
+    ) -> None:
+        self._naming = naming
+        self._ask = ask
+        self._callbacks = callbacks
+        self._gatherings = gatherings
+        self._join = join
+
+    @property
+    def topology(self) -> Topology:
+        """The graph of connected topics."""
+        return Topology(self._naming, self._ask_registry)
+
+    def _ask_registry(self, endpoint: str, word: str, source: str, target: str, timeout: float) -> int:
+        until = time.monotonic() + timeout
+        calls: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("exec", {"name": word, "method": "__call__", "args": (source, target), "kwargs": {}}),
+            ("getattr", {"name": "status"}),
+        )
+        value: Any = None
+        for action, options in calls:
+            left = max(0.001, until - time.monotonic())
+            _, value = answers.read(self._ask(endpoint, ps_message(action, options), left), endpoint, True)
+        return int(value["revision"])
+
+    def connect_topics(self, source: str, target: str, timeout: float = 10.0) -> None:
+        """Let what is published on one topic reach whoever subscribes to another one as a node.
+
+        Returns when every subscription of this process has followed: it gets what is published from then on.
+        Other processes follow as soon as the registry tells them.
+
+        Args:
+            source: name of a topic, such as ``robot1/psu/voltage``; from the agent's namespace or the root.
+            target: the same; also a name that nobody publishes.
+            timeout: seconds for the registry, and for the subscriptions of this process.
+
+        Raises:
+            CycleRefused: when that would lead messages back to where they came from.
+            ConfigError: for what can be no name.
+            Refused: when there are too many connections, or the key's role may not.
+            CallTimeout: also when a subscription of this process has not followed in time; the topics are
+                connected all the same.
+            CallTimeout, PeerLost, SignatureError: when the registry cannot be reached.
+        """
+        topology = self.topology
+        topology.change("connect", topology.node(source), topology.node(target), timeout)
+
+    def disconnect_topics(self, source: str, target: str, timeout: float = 10.0) -> None:
+        """End a connection; arguments, and when it returns, as `connect_topics`.
+
+        Raises:
+            UnknownName: when there is none.
+            CallTimeout, PeerLost, SignatureError, RoleRefused: as `connect_topics`.
+        """
+        topology = self.topology
+        topology.change("disconnect", topology.node(source), topology.node(target), timeout)
+
+    def topic_connections(self) -> list[tuple[str, str]]:
+        """Every connection as (source, target), as far as it is known here."""
+        return self.topology.connections()
+
+    def subscribe_graph(
+        self,
+        node: str,
+        callback: Callback | None = None,
+        *,
+        policy: Policy | None = None,
+        timeout: float = 5.0,
+        executor: Executor | None = None,
+        transport: str | None = None,
+    ) -> Subscription:
+        """Get what is published on a node of the graph, and on every node that leads to it.
+
+        Returns once the publishers that answered at once are joined; later ones, and changes of the graph,
+        are followed. ``Notification.topic`` and ``name`` tell where each one was published.
+
+        Args:
+            node: as the names of `connect_topics`.
+            callback: as `Agent.subscribe`.
+            policy: as `Agent.subscribe`; holds for all publishers together.
+            timeout: seconds to wait for those that are there.
+            executor: as `Agent.subscribe`.
+            transport: as `Agent.subscribe`.
+
+        Raises:
+            ConfigError: for what can be no name, or a policy that a subscription cannot have.
+        """
+        topology = self.topology
+        flowing = Flowing(self._naming, topology, topology.node(node))
+        executor = executor or self._callbacks
+        way: dict[str, Any] = {
+            "policy": policy or drop(), "raw": False, "executor": executor, "transport": transport,
+            "initial": False, "type": "", "callback": None, "key": None,
+        }  # fmt: skip
+
+        def join(source: str, make: Make) -> Subscription:
+            publisher, _, topic = source.rpartition(" ")
+            return self._join(publisher, timeout, {**way, "topic": topic, "make": make})
+
+        def on_close(flow: Subscription) -> None:
+            self._gatherings.pop(flow, None)
+            flowing.close()
+
+        flow = Flow(node, node, callback, way["policy"], None, executor, on_close, join=join)
+        self._gatherings[flow] = None
+        try:
+            flowing.begin(flow, timeout)
+        except BaseException:
+            flow.close()
+            raise
+        return flow

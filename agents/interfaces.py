@@ -1,0 +1,305 @@
+"""Interfaces: what client, server, notifications and naming know of one another.
+
+The four folders import nothing of each other. An agent makes one part of each and hands it to the others as
+what stands here; plain data (`Peer`, `Reply`, `Notification`, `Place`, contents) stands below, in `protocol`
+and `discovery`.
+
+==========  ==========================  ==============================================================
+interface   made by                     used by
+==========  ==========================  ==============================================================
+Client      `agents/client`             links, mailboxes and subscriptions; the registry's clients
+Resolver    `agents/naming`             whoever is given a name; subscriptions that follow one
+Publisher   `agents/notifications`      a server: signals, events of its calls, confirmed filters
+Subscriber  `agents/notifications`      proxies: slots, signals; the topic graph
+Request     `agents/server`             control words: links, mailboxes, topics, the registry
+==========  ==========================  ==============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, NamedTuple, Protocol
+
+from ..delivery.policies import Policy
+from ..discovery.place import Place
+from ..protocol.consignments import Consignment
+from ..protocol.frames import Buffer
+from ..protocol.message import Message
+from ..protocol.notification import Callback, Notification
+from ..protocol.peer import Peer
+from ..protocol.reply import Reply
+from ..transport import wire
+from ..transport.counters import Counters
+from ..transport.executor import Executor
+from ..transport.loop import Loop
+from ..transport.stream import Stream
+
+Frames = list[Buffer]
+
+# --- asking ----------------------------------------------------------------------------------------------
+
+
+class Sealed(Protocol):
+    """Makes and reads the messages of one connection to a peer."""
+
+    def seal(self, content: object) -> Frames:
+        """Frames of a request; the fourth is its message id."""
+        ...
+
+    def open(self, frames: Frames, *, proved: bool = False) -> Message:
+        """A verified reply; ProtocolError for anything else."""
+        ...
+
+    def arriving(self, msgid: str) -> Consignment | None:
+        """What opens bundles that answer a request; None when something is unusual."""
+        ...
+
+
+class Client(Protocol):
+    """Asks other agents; safe from any thread, but nothing that waits belongs into the I/O thread.
+
+    Errors of what waits: CallTimeout, PeerLost, SignatureError, SerializeError, AgentClosed, and whatever
+    the peer refused with.
+    """
+
+    def peer(self, endpoint: str, deadline: float) -> Peer:
+        """Who is at an endpoint, after a handshake where it was not met; monotonic seconds."""
+        ...
+
+    def request(
+        self,
+        endpoint: str,
+        content: object,
+        timeout: float,
+        transport: str = "auto",
+        idempotent: bool = False,
+    ) -> Reply:
+        """Ask and wait; with ``idempotent`` again, when the peer was lost."""
+        ...
+
+    def submit_to(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
+        """Ask without waiting; callbacks of the future run in the I/O thread and must be quick."""
+        ...
+
+    def send(self, endpoint: str, content: object, timeout: float, transport: str = "auto") -> None:
+        """Say something that nobody answers; waits until it is on its way."""
+        ...
+
+    def send_to(self, peer: Peer, content: object, timeout: float) -> Future[None]:
+        """As `send`, without waiting, behind what was given to `submit_to`."""
+        ...
+
+    def learn(self, peer: Peer) -> None:
+        """Take a peer as met."""
+        ...
+
+    def known(self, endpoint: str) -> Peer | None:
+        """The peer of an endpoint, when it was met."""
+        ...
+
+    def forget(self, endpoint: str) -> None:
+        """Shake hands again before the next request to an endpoint."""
+        ...
+
+    def dedicate(self, peer: Peer, deadline: float) -> tuple[Sealed, Stream]:
+        """A Unix connection of its own to a peer: what seals and opens, and the stream that carries it."""
+        ...
+
+    def hang_up(self) -> None:
+        """End every wait with AgentClosed, at once."""
+        ...
+
+    def close(self) -> None:
+        """`hang_up`, and give back everything; not in the I/O thread."""
+        ...
+
+
+NewClient = Callable[[Loop, wire.Protocol, str, Counters], Client]
+"""Makes a client with an agent id of its own, for what outlives the agents that it serves."""
+
+
+# --- names -----------------------------------------------------------------------------------------------
+
+
+class Found(NamedTuple):
+    """Where somebody is, who that is, and the seconds that are left of those given."""
+
+    place: Place
+    peer: Peer
+    left: float
+
+
+class Finder(Protocol):
+    """Finds agents by endpoint or name, and asks them; an agent's own client."""
+
+    def find(self, target: str, timeout: float) -> Found:
+        """Where somebody is, once it answers there; errors as `Client`, and UnknownName."""
+        ...
+
+    def peer(self, target: str, timeout: float = 30.0) -> Peer:
+        """Who is there; errors as `find`."""
+        ...
+
+    def exchange_later(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
+        """Ask without waiting."""
+        ...
+
+
+LOOK_FOR = 3.0
+"""Seconds that a name is waited for which nobody answers to."""
+
+
+class Follower(Protocol):
+    """One user of a name that may move.
+
+    Attributes:
+        moves: how often it came along.
+    """
+
+    moves: int
+
+    def look(self) -> None:
+        """Come along, if need be; a helper thread."""
+        ...
+
+    def close(self) -> None:
+        """Stay where it is from now on; never waits."""
+        ...
+
+
+class Resolver(Protocol):
+    """Finds agents by their names."""
+
+    def resolve(self, target: str, timeout: float) -> Place:
+        """Where the agent of a name is; UnknownName when nobody has it."""
+        ...
+
+    def follow(self, target: str, place: Place, move: Callable[[str, str], object]) -> Follower | None:
+        """Call ``move(before, endpoint)`` whenever the agent of a name is elsewhere; None: it stays."""
+        ...
+
+    def help(self, function: Callable[[], object]) -> None:
+        """Run something that may wait, in a thread of its own."""
+        ...
+
+
+# --- notifications ---------------------------------------------------------------------------------------
+
+
+class Publisher(Protocol):
+    """Publishes what a server has to tell."""
+
+    def publish(
+        self,
+        topic: str,
+        content: object,
+        key: str = "",
+        dialects: tuple[str, ...] | None = None,
+        ack_wait: float | None = None,
+    ) -> int:
+        """Number and send one notification; gives its number. ``dialects``: in these, whoever listens."""
+        ...
+
+    def is_wanted(self, topic: str) -> bool:
+        """True when somebody listens."""
+        ...
+
+    def dialects_of(self, topic: str) -> tuple[str, ...]:
+        """Dialects in which somebody listens."""
+        ...
+
+    def check_broadcast(self, topic: str) -> None:
+        """PolicyRefused for a topic that does not go so far."""
+        ...
+
+    def has_mark(self, mark: str) -> bool:
+        """True once a subscriber's mark, and so every filter it set before, has arrived."""
+        ...
+
+    def last_at(self, mark: str) -> int | dict[str, int]:
+        """The last number before a mark came; for ``*`` that of each topic."""
+        ...
+
+
+class Subscription(Protocol):
+    """What was subscribed to, until it is closed."""
+
+    on_lost: Callable[[str], object] | None
+
+    @property
+    def closed(self) -> bool:
+        """True when nothing comes any more."""
+        ...
+
+    def recv(self, timeout: float | None = None) -> Notification:
+        """The next notification, of those without a callback."""
+        ...
+
+    def close(self) -> None:
+        """End it; no callback begins after that."""
+        ...
+
+
+class Coroutines(Protocol):
+    """An event loop in a thread of its own."""
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Wait for the result; PeerLost when it was closed."""
+        ...
+
+    def close(self) -> None:
+        """Cancel what runs; nothing more begins."""
+        ...
+
+
+class Sources(Protocol):
+    """A subscription to a topic of many publishers, which come and go.
+
+    Attributes:
+        topic: of all of them.
+    """
+
+    topic: str
+
+    @property
+    def sources(self) -> list[str]:
+        """Who is subscribed to now."""
+        ...
+
+    def add(self, source: str) -> None:
+        """Subscribe to one more; errors as `Agent.subscribe`, SubscriptionClosed after its end."""
+        ...
+
+    def remove(self, source: str) -> None:
+        """Subscribe to one less; an unknown one changes nothing."""
+        ...
+
+
+class Watching(Protocol):
+    """Keeps sources equal to the names that are there."""
+
+    def begin(self, sources: Any, timeout: float) -> None:
+        """Add those that are there (`Sources`), and from now on those that come."""
+        ...
+
+    def close(self) -> None:
+        """Watch no more; never waits."""
+        ...
+
+
+class Subscriber(Protocol):
+    """Subscribes to the topics of other agents."""
+
+    def subscribe(
+        self,
+        publisher: str,
+        topic: str,
+        callback: Callback | None = None,
+        *,
+        policy: Policy | None = None,
+        timeout: float = 5.0,
+        executor: Executor | None = None,
+    ) -> Subscription:
+        """Returns when the publisher has confirmed; arguments and errors as `Agent.subscribe`."""
+        ...

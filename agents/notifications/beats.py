@@ -1,0 +1,131 @@
+"""Beats: a publisher tells on the broadcast plane how far each topic is, so that no loss stays unseen.
+
+A PZC01 notification with number 0 on the reserved topic `BEAT_TOPIC`, whose content is a
+`protocol.bundle.Bundle` of nothing but ``lasts``. `topic_beat` seconds after a message it tells the topic's
+last number, and again after growing pauses (`delivery.tails`), in case the beat is lost as well. It goes the
+way of the messages, behind them: what a subscriber has not got when it comes is lost.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from ...delivery.tails import Tails
+from ...protocol import limits
+from ...protocol.bundle import Bundle, Last
+from ...protocol.errors import DecodeError
+from ...protocol.frames import PZC01, Buffer, topic_filter
+from ...transport.loop import Loop, Timer
+from ...transport.wire import Protocol
+from .filters import ANY
+
+BEAT_TOPIC = "__lasts__"
+"""Topic of the beats; nobody publishes there, or subscribes to it."""
+
+
+def beat_filter(agent_id: str) -> bytes:
+    """The filter of a publisher's beats."""
+    return topic_filter(PZC01, agent_id, BEAT_TOPIC)
+
+
+def lasts_of(content: object) -> list[Last]:
+    """What a beat tells.
+
+    Raises:
+        DecodeError: when that is no beat.
+    """
+    if not isinstance(content, Bundle):
+        raise DecodeError(f"a bundle was expected on {BEAT_TOPIC}, not {type(content).__name__}")
+    return content.lasts
+
+
+class Beats:
+    """The beats of one publisher; I/O thread, but for `sent`. Without a message there is no timer.
+
+    Args:
+        loop: keeps the time.
+        protocol: encodes and signs.
+        agent_id: of the publisher.
+        wanted: True when somebody listens to the beats.
+        send: takes the frames of a beat.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        protocol: Protocol,
+        agent_id: str,
+        wanted: Callable[[], bool],
+        send: Callable[[list[Buffer]], None],
+    ) -> None:
+        self._loop = loop
+        self._protocol = protocol
+        self._agent_id = agent_id
+        self._wanted = wanted
+        self._send = send
+        self._tails = Tails()
+        self._numbers: dict[str, int] = {}  # of what was sent
+        self._counted: dict[str, int] = {}  # those that the tails know of
+        self._armed = threading.Lock()  # held while there is a timer; nobody waits for it
+        self._timer: Timer | None = None
+        self._closed = False
+
+    def sent(self, topic: str, number: int) -> None:
+        """A message was sent; any thread."""
+        self._numbers[topic] = number
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._armed.acquire(blocking=False) and not self._closed:
+            self._timer = self._loop.call_later(limits.current.topic_beat, self._beat)
+
+    def again(self, topic: str, lasts: Mapping[str, int]) -> None:
+        """Somebody listens to a topic, or to ``*``, perhaps after a time without connection.
+
+        What it missed then was not sent to anybody, so that no message and no beat would ever tell it.
+
+        Args:
+            topic: empty for nobody.
+            lasts: last number of each topic.
+        """
+        for each in dict(lasts) if topic == ANY else (topic,):
+            if number := lasts.get(each, 0):
+                self._tails.sent(each, number)
+                self._arm()
+
+    def close(self) -> None:
+        """Tell for the last time."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._count()
+        self._tell(self._tails.end())
+
+    def _beat(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed.acquire(blocking=False)
+        self._armed.release()  # from now on whoever sends begins a timer, and what was sent before is counted
+        self._count()
+        told = self._tails.beat()
+        if len(self._tails):
+            self._arm()
+        self._tell(told)
+
+    def _count(self) -> None:
+        for topic, number in self._numbers.copy().items():
+            if self._counted.get(topic) != number:
+                self._counted[topic] = number
+                self._tails.sent(topic, number)
+
+    def _tell(self, told: dict[str, int]) -> None:
+        if not told or not self._wanted():
+            return
+        lasts = [Last(topic, number, 0) for topic, number in told.items()]
+        for first in range(0, len(lasts), limits.current.topic_beat_topics):
+            bundle = Bundle(1, lasts=lasts[first : first + limits.current.topic_beat_topics])
+            self._send(
+                self._protocol.encode(self._agent_id, BEAT_TOPIC, bundle, dialect=PZC01, serializer="bundle")
+            )

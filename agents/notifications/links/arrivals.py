@@ -1,0 +1,340 @@
+"""Arrivals: notifications of a link in this process, decoded once and done when nobody needs them.
+
+A link number at the reader's end::
+
+    state    event                                   next     what happens
+    -        arrives, no subscription wants it       done
+    -        arrives                                 held
+    held     a subscription is done with it          held
+    held     the last subscription is done with it   held     the content is let go of here
+    held     the last view of its block is gone      held
+    held     neither subscription nor view is left   done     the publisher may be told
+
+Nothing else may be said of an order: a kept slice outlives its subscriptions, and a content that nobody
+takes is let go of before it was decoded.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from threading import get_ident
+from typing import Protocol
+
+from msgspec import Struct
+
+from ....delivery.acknowledgements import Acknowledger
+from ....protocol.bundle import Item
+from ....protocol.errors import ProtocolError
+from ....protocol.notification import Notification
+from ..filters import ANY
+
+Make = Callable[[], Notification]
+
+FREED = 4 << 20
+"""Bytes of blocks of a topic with a window that are given back together, because each word costs."""
+
+
+class Book(Protocol):
+    """Where the end of arrivals is written down."""
+
+    lock: threading.Lock
+
+    def consumed(self, arrival: Arrival) -> None:
+        """One subscription less needs an arrival."""
+        ...
+
+
+class Arrival(Struct, eq=False):
+    """One notification for all subscriptions of this process that want it.
+
+    Attributes:
+        ledger: where its end is written down.
+        number: in the link.
+        topic: of the notification.
+        key: of the notification.
+        epoch: of the publisher.
+        sequence: number in its topic.
+        leased: its content lies in a block of the publisher.
+        notification: what it is, once that is known.
+        left: subscriptions that are not done with it.
+        make: decodes it; called once, by whoever opens it first.
+        size: bytes of its encoded content; 0 for one that was not encoded.
+        sent_ms: the publisher's Unix time in milliseconds.
+    """
+
+    ledger: Book
+    number: int
+    topic: str
+    key: str
+    epoch: int
+    sequence: int
+    leased: bool = False
+    notification: Notification | None = None
+    left: int = 0
+    make: Make | None = None
+    error: ProtocolError | None = None
+    lock: threading.Lock | None = None
+    size: int = 0
+    sent_ms: int = 0
+
+    def open(self) -> Notification:
+        """The notification, the same for everybody.
+
+        Raises:
+            ProtocolError: why its content cannot be had here, each time.
+        """
+        notification = self.notification
+        if notification is not None:
+            return notification
+        lock = self.lock
+        if lock is None:
+            with self.ledger.lock:
+                lock = self.lock = self.lock or threading.Lock()
+        with lock:
+            make, self.make = self.make, None
+            if make is not None:
+                try:
+                    self.notification = make()
+                except ProtocolError as exc:
+                    self.error = exc.with_traceback(None)
+                    exc.__cause__ = exc.__context__ = None  # their frames would keep the content
+            if self.notification is not None:
+                return self.notification
+        raise self.error or _too_late()
+
+    @property
+    def readable(self) -> bool:
+        """False when it could not be made ready to be opened."""
+        return self.notification is not None or self.make is not None
+
+    def consumed(self) -> None:
+        """A subscription is done with it; keep no reference to its content when calling."""
+        self.ledger.consumed(self)
+
+    def forget(self) -> None:
+        """Let go of the content."""
+        self.make = self.notification = self.error = None
+
+
+def _too_late() -> ProtocolError:
+    return ProtocolError("a notification was opened after the last subscription was done")
+
+
+class Together(Struct, eq=False):
+    """Arrivals of one topic in succession, for all subscriptions of this process that want them.
+
+    Attributes:
+        topic: of all.
+        arrivals: in order; whoever gets them does not change this.
+        lost: how many the publisher dropped before some of them, by their numbers in the topic.
+        size: bytes of their encoded contents.
+    """
+
+    topic: str
+    arrivals: list[Arrival]
+    lost: dict[int, int]
+    size: int = 0
+
+    def add(self, arrival: Arrival, lost: int) -> None:
+        """One more."""
+        self.arrivals.append(arrival)
+        self.size += arrival.size
+        if lost:
+            self.lost[arrival.sequence] = lost
+
+
+def alone(arrival: Arrival, lost: int) -> Together:
+    """One arrival, after some lost others."""
+    return Together(arrival.topic, [arrival], {arrival.sequence: lost} if lost else {}, arrival.size)
+
+
+class Urgency(enum.Enum):
+    """How soon a publisher should be told what is done.
+
+    ``NOW``: somebody waits for it, or half of a window is done, or memory was freed: of a topic without a
+    window any, of one with a window `FREED` bytes, or any while other memory is kept here. ``SOON``: nothing
+    is left to do here. ``LATER``: the reader is still busy with what it has.
+    """
+
+    NOW = 0
+    SOON = 1
+    LATER = 2
+
+
+_NOW, _SOON, _LATER = Urgency
+
+
+class Ledger:
+    """What of one link this process has and is not done with; safe from any thread.
+
+    Args:
+        on_news: called when the publisher should be told.
+        wake: makes some thread call `settle` soon; may be called by finalizers.
+
+    Attributes:
+        hurry: somebody waits for the end of numbers up to this.
+        acks: of the link's numbers; use it within ``lock`` only.
+        halves: of each topic with a window, how many done ones are worth a message of their own.
+    """
+
+    def __init__(self, on_news: Callable[[Urgency], object], wake: Callable[[], object]) -> None:
+        self.lock = threading.Lock()
+        self.acks = Acknowledger()
+        self.halves: dict[str, int] = {}
+        self._held: dict[int, str] = {}  # the topic of each number
+        self._leased: dict[int, int] = {}  # bytes of the numbers in blocks
+        self._kept: set[int] = set()  # those of which either subscriptions or view ended
+        self._freed = 0
+        self._ended: deque[int] = deque()  # filled by finalizers, which may take no lock
+        self._lent = 0  # number whose block is looked at, of a topic without a window
+        self.hurry = 0
+        self._since_report: dict[str, int] = {}
+        self._upto = 0
+        self._on_news = on_news
+        self._wake = wake
+        self._settling: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def arrived(self, number: int, topic: str, leased: int) -> bool:
+        """Enter the next number of the link, with its bytes in a block; False when it came before.
+
+        Raises:
+            ValueError: when one before it is missing.
+        """
+        with self.lock:
+            new = self.acks.arrived(number)
+            if new:
+                self._held[number] = topic
+                if leased:
+                    self._leased[number] = leased
+            return new
+
+    def entered(self, first: int, items: Sequence[Item]) -> int:
+        """Enter a bundle, as `arrived` each of its items; how many of its first ones came before."""
+        held = self._held
+        with self.lock:
+            repeated = self.acks.arrived_all(first, len(items))
+            for number, item in enumerate(items[repeated:] if repeated else items, first + repeated):
+                held[number] = item.topic
+                if item.block:
+                    self._leased[number] = item.size
+        return repeated
+
+    def consumed(self, arrival: Arrival) -> None:
+        """One subscription less needs an arrival."""
+        with self.lock:
+            left = arrival.left = arrival.left - 1
+            if left > 0:
+                return
+            urgency, content = None, None
+            slow = arrival.leased or self._ended
+            if not slow:
+                content = (
+                    arrival.notification,
+                    arrival.make,
+                    arrival.error,
+                )  # it goes without the lock: user code may run
+                arrival.make = arrival.notification = arrival.error = None
+                urgency = self._end(arrival.number)
+                if urgency is _LATER and not self._held:
+                    urgency = _SOON
+        del content
+        if slow:
+            self.unwanted(arrival)
+        elif urgency is not None:
+            self._on_news(urgency)
+
+    def unwanted(self, arrival: Arrival) -> None:
+        """No subscription needs an arrival."""
+        me = get_ident()
+        self._settling.add(me)
+        try:
+            arrival.forget()
+            self._ended.append(arrival.number)
+        finally:
+            self._settling.discard(me)
+        self.settle()
+
+    def lend(self, number: int, topic: str) -> bool:
+        """Whether a content may be looked at where it lies; False: copy it, because another one is kept.
+
+        Of topics without a window that is one at a time, so that whoever keeps it goes on getting others.
+        """
+        if topic in self.halves or ANY in self.halves:
+            return True
+        with self.lock:
+            if not self._lent:
+                self._lent = number
+            return self._lent == number
+
+    def view_ended(self, number: int) -> None:
+        """The last view of a number's block is gone; any thread at any moment, takes no lock."""
+        if number == self._lent:
+            self._lent = 0
+        self._ended.append(number)
+        if get_ident() not in self._settling:
+            self._wake()
+
+    def settle(self) -> None:
+        """Write down what has ended, and tell whether that is news."""
+        urgency: Urgency | None = None
+        with self.lock:
+            while self._ended:
+                try:
+                    number = self._ended.popleft()
+                except IndexError:
+                    break
+                ended = self._end(number)
+                if urgency is not _NOW and ended is not None:
+                    urgency = ended
+            if urgency is _LATER and not self._held:
+                urgency = _SOON
+        if urgency is not None:
+            self._on_news(urgency)
+
+    def _end(self, number: int) -> Urgency | None:
+        """One hold of a number less; with the lock."""
+        leased = self._leased.get(number, 0)
+        if leased and number not in self._kept:
+            self._kept.add(number)
+            return None
+        topic = self._held.pop(number, None)
+        if topic is None:
+            return None
+        self.acks.done(number)
+        since = self._since_report
+        count = since[topic] = since.get(topic, 0) + 1
+        half = self.halves.get(topic)
+        urgent = number <= self.hurry or (half is not None and count >= half)
+        if leased:
+            del self._leased[number]
+            self._kept.discard(number)
+            self._freed += leased
+            urgent = urgent or half is None or bool(self._kept) or self._freed >= FREED
+        return _NOW if urgent else _LATER
+
+    def report(self, *, always: bool) -> tuple[int, int, list[int]] | None:
+        """What the publisher is to be told: received, done up to, others done; None: nothing new.
+
+        Args:
+            always: tell something all the same.
+        """
+        with self.lock:
+            self._since_report.clear()
+            self._freed = 0
+            report = self.acks.report()
+            if report is not None:
+                self._upto = report[1]
+            elif always:
+                report = (self.acks.received, self._upto, list[int]())
+            return report
+
+    def repeat(self) -> None:
+        """What was told may be lost with its connection: tell it again."""
+        with self.lock:
+            self.acks.repeat()

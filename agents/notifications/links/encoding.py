@@ -1,0 +1,106 @@
+"""Encoding: a notification's content once for all its links, into shared memory when that helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ....protocol import serializers
+from ....protocol.codec import Codec
+from ....protocol.errors import LocalProtocolError
+from ....protocol.signing import Suite
+from ....shm.blocks import available
+from ....shm.ring import Ring, Slot
+from ....transport.counters import Counters
+from ....transport.transport import plain_memory
+from .published import Published
+from .ways import UNIX_LIMIT
+
+_SCALARS = frozenset({bytes, str, int, float, bool, type(None)})  # in which no array can be
+_FRAME = 1 << 16  # bytes of a bundle beside its largest content, far more than enough
+
+
+class Encoding:
+    """The serializer of one publisher and its ring.
+
+    Args:
+        codec: whose serializer, limits and suite count.
+        ring: blocks of the publisher.
+        counters: where refused memory is counted.
+        make_room: drops a message that a lossy reader could not take yet, for its block; False for none.
+
+    Attributes:
+        frames_all: every content becomes ``buffers``, whatever its readers read.
+        frames_arrays: large arrays become ``buffers``, when every reader reads that.
+    """
+
+    def __init__(self, codec: Codec, ring: Ring, counters: Counters, make_room: Callable[[], bool]) -> None:
+        self._codec = codec
+        self._ring = ring
+        self._counters = counters
+        self._make_room = make_room
+        # What is to be encrypted does not lie in memory in clear.
+        sealed = codec.keyring is not None and codec.suite is Suite.AES256_GCM
+        self._may_share = available() and not sealed
+        self.frames_all = codec.serializer == "buffers"
+        self.frames_arrays = self.frames_all or codec.serializer == "pickle"
+
+    def encode(self, published: Published, *, blocks: bool, arrays: bool) -> None:
+        """Give a notification its body.
+
+        Args:
+            published: that has none.
+            blocks: some reader can read blocks.
+            arrays: every reader reads ``buffers``.
+
+        Raises:
+            SerializeError: when the content cannot be expressed.
+            LocalProtocolError: when it is too large.
+        """
+        name = self._codec.serializer
+        if arrays and name == "pickle" and type(published.content) in _SCALARS:
+            body = serializers.encode_pickle(published.content)
+            if len(body) <= UNIX_LIMIT:
+                published.serializer, published.body = name, body
+                return
+        allocate = partial(self._allocate, published) if blocks and self._may_share else None
+        try:
+            if arrays and name == "pickle":
+                name, body = serializers.encode_arrays(published.content, allocate)
+            else:
+                body = serializers.encode(name, published.content, allocate)
+            if len(body) > self._codec.max_content - _FRAME:
+                limit = self._codec.max_content - _FRAME
+                raise LocalProtocolError(f"content has {len(body)} bytes, the limit is {limit}")
+            if name != "buffers" and allocate is not None and len(body) > UNIX_LIMIT:
+                memory = allocate(len(body))
+                memory[: len(body)] = body
+                body = memoryview(memory)[: len(body)]  # the slot takes its own view away
+        except BaseException:
+            self.give_back(published)
+            raise
+        published.serializer, published.body = name, body
+
+    def slot(self, size: int) -> Slot | None:
+        """Writable memory that readers will see; None, and counted, when there is none."""
+        if not self._may_share:
+            return None
+        slot = self._ring.allocate(size)
+        while slot is None and self._ring.full and self._make_room():
+            slot = self._ring.allocate(size)
+        if slot is None:
+            self._counters.add("shm_refused")
+        return slot
+
+    def give_back(self, published: Published) -> None:
+        """A notification is not published after all."""
+        if published.slot is not None:
+            self._ring.abandon(published.slot)
+            published.slot, published.body, published.serializer = None, b"", ""
+
+    def _allocate(self, published: Published, size: int) -> bytearray | memoryview:
+        slot = self.slot(size) if size > UNIX_LIMIT and published.slot is None else None
+        if slot is None:
+            return plain_memory(size)
+        published.slot = slot
+        return slot.buffer

@@ -1,0 +1,399 @@
+"""Inlet: the reader's end of a link, for all subscriptions of this process to one publisher.
+
+::
+
+    state      event                                          next
+    new        the publisher confirmed                        open
+    open       the way is lost, or silent for 4 s             broken
+    broken     the same publisher confirmed, over any way     open; nothing lost, nothing twice
+    broken     the same publisher had closed the link         open; what was missed is a gap. `Subscription` s
+                                                              with ``on_timeout="close"`` are lost instead
+    broken     another one confirmed, at its endpoint         open; one restart gap per subscription
+    broken     silent for 4 s                                 broken; told as lost, once; tried further
+    any        the last subscription left                     ended
+
+A thread of its own receives and hands on. It calls quick callbacks itself; when one is slow for once,
+another thread goes on in its place. Signs of life come from the timers of the I/O thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from ....delivery.liveness import Liveness
+from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, SubscriptionClosed
+from ....protocol.notification import Notification
+from ....protocol.peer import Peer
+from ....protocol.reply import Reply
+from ....transport.wire import Protocol
+from ...interfaces import NewClient
+from ..subscription import Subscription
+from .answers import Confirmed, read_confirmed
+from .arrivals import Urgency
+from .granting import Granting
+from .hands import Errand, Hands
+from .inside import Inside
+from .intake import Intake
+from .inward import Inward, LinkOver, Word
+from .leading import Leading
+from .led import Led
+from .places import Place
+from .roster import Roster
+from .station import ATTEMPT, RETRY, TICK, UNLINK_TIMEOUT, Station
+
+logger = logging.getLogger("pzc.links")
+
+_PASSING = (PeerLost, CallTimeout, AgentClosed)
+"""What the next attempt may overcome."""
+
+
+class Inlet(Led):
+    """One link at its reader; safe from any thread.
+
+    Args:
+        new_client: makes its client.
+        protocol: formats, checks and decodes.
+        peer: the publisher.
+        on_end: called once with the inlet when it has ended.
+
+    Attributes:
+        wanted: way by which it was opened first: ``inproc``, ``unix`` or ``tcp``.
+    """
+
+    def __init__(
+        self, new_client: NewClient, protocol: Protocol, peer: Peer, on_end: Callable[[Inlet], object]
+    ) -> None:
+        self.wanted = ""
+        self._on_end = on_end
+        self._protocol = protocol
+        self._station = Station(new_client, protocol, peer, self, self._poll)
+        self._loop = self._station.loop
+        self._mutex = threading.Lock()
+        self._asking = threading.Lock()
+        self._places = Roster()
+        self._over = threading.Event()
+        self._last_word: Future[Reply] | None = None
+        self._way: Inward | None = None
+        self._lost = False
+        self._liveness = Liveness(monotonic())
+        self._granting = Granting(self._loop, self._tell)
+        leading = Leading(self._over, partial(self._granting.news, Urgency.SOON), self._offer)
+        name = f"pzc-link {peer.name}".strip()
+        self._hands = Hands(name, self._receive, self._over, self._finish, leading)
+        self._begin_anew(peer)
+
+    def __repr__(self) -> str:
+        return f"<Inlet of {self.peer.endpoint}: {self.kind}>"
+
+    @property
+    def ended(self) -> bool:
+        """True from the moment on when its last subscription left."""
+        return self._over.is_set()
+
+    @property
+    def peer(self) -> Peer:
+        """The publisher as it was met last."""
+        return self._intake.peer
+
+    @property
+    def kind(self) -> str:
+        """``inproc``, ``unix`` or ``tcp``; ``none`` while it is broken."""
+        way = self._way
+        return "none" if way is None else way.kind
+
+    def _begin_anew(self, peer: Peer) -> None:
+        self._link = secrets.token_hex(16)
+        self._forgotten = False
+        self._asked: dict[str, list[list[Any]]] = {}
+        self._intake = Intake(self._protocol, peer, self._station.counters, self._on_news, self._wake)
+
+    # --- subscriptions -------------------------------------------------------------------------------
+
+    def start(self, subscription: Subscription, transport: str, deadline: float) -> None:
+        """Open the link with its first subscription.
+
+        Raises:
+            PolicyRefused: when the publisher does not offer what is asked for.
+            PeerLost: when there is no such way to it.
+            CallTimeout: when it did not answer by the deadline, in monotonic seconds.
+        """
+        self._places.add(Place(subscription))
+        self._lend_to(subscription)
+        try:
+            self._attach(self._station.way(self.peer, transport, deadline), deadline)
+        except BaseException:
+            self._over.set()
+            self._finish()
+            raise
+        self.wanted = self.kind
+        self._hands.start()
+        self._loop.call_later(TICK, self._tick)
+
+    def add(self, subscription: Subscription, deadline: float) -> None:
+        """One subscription more; errors as `start`.
+
+        Raises:
+            SubscriptionClosed: when the link has ended meanwhile; another one is needed.
+        """
+        place = Place(subscription)
+        with self._mutex:
+            if self._over.is_set():
+                raise SubscriptionClosed("the link has ended")
+            self._places.add(place)
+            self._lend_to(subscription)
+        try:
+            self._ask_again(subscription.topic)
+            place.confirmed.result(max(0.0, deadline - monotonic()))
+        except TimeoutError as exc:
+            self.remove(subscription)
+            if isinstance(exc, CallTimeout):
+                raise
+            raise CallTimeout(f"{self.peer.endpoint} did not confirm the subscription in time") from None
+        except BaseException:
+            self.remove(subscription)
+            raise
+        finally:
+            del place  # it holds the error, whose traceback holds this frame
+
+    def remove(self, subscription: Subscription) -> None:
+        """One subscription less; never waits for the publisher's answer."""
+        with self._mutex:
+            if self._over.is_set() or not self._places.remove(subscription):
+                return
+            if last := not self._places:
+                self._over.set()
+        if last:
+            self._hang_up()
+        else:
+            self._ask_again(subscription.topic)
+
+    def move(self, endpoint: str) -> None:
+        """Its publisher is at another endpoint from now on; any thread."""
+        if self._station.move(self.peer.endpoint, endpoint) and (way := self._way) is not None:
+            way.close()
+
+    def subscriptions(self) -> list[Subscription]:
+        """All of the link."""
+        return [place.subscription for place in self._places]
+
+    def _ask_again(self, topic: str) -> None:
+        """Ask for what is wanted of one topic now, unless that is what was asked for last."""
+        with self._asking:
+            way, wishes = self._way, self._places.wishes(topic)
+            places = tuple(place for place in self._places.at(topic) if place.held)
+            if way is None or (wishes == self._asked.get(topic, []) and not places):
+                return  # nothing new; or whoever opens the link anew asks for everything
+            try:
+                answer = way.ask({**self._wish(way.kind, wishes, 0), "topic": topic})
+            except PzcError as exc:
+                logger.debug("%r: %s", self, exc)
+                return
+            self._asked[topic] = wishes
+        answer.add_done_callback(partial(self._on_answer, topic, places))
+
+    def _on_answer(self, topic: str, places: tuple[Place, ...], answer: Future[Reply]) -> None:
+        try:
+            confirmed = read_confirmed(self.peer, answer.result(0))
+            for place in places:
+                place.subscription.transport = self.kind
+                place.begin(confirmed.epoch, confirmed.lasts)
+            self._intake.ledger.halves.update(self._places.halves(confirmed, (topic,)))
+        except _PASSING as exc:
+            logger.debug("%r: %s", self, exc)
+        except Exception as exc:
+            for place in places:
+                place.fail(exc)
+
+    def _wish(self, kind: str, wishes: list[list[Any]], resume: int) -> Word:
+        return {"pzc": "link", "link": self._link, "resume": resume, "way": kind, "topics": wishes}
+
+    def _confirm(self, places: tuple[Place, ...], confirmed: Confirmed) -> None:
+        for place in places:
+            place.subscription.transport = self.kind
+            (place.resume if self._forgotten else place.begin)(confirmed.epoch, confirmed.lasts)
+        self._intake.ledger.halves = dict(self._places.halves(confirmed, self._places.topics()))
+        self._forgotten = False
+
+    # --- ways ----------------------------------------------------------------------------------------
+
+    def _poll(self) -> Word:
+        return {"pzc": "grant", "link": self._link, **(self._intake.report(always=True) or {})}
+
+    def _attach(self, way: Inward, deadline: float) -> None:
+        """Open the link over a way, with what has arrived over others."""
+        intake = self._intake
+        with self._asking:
+            version, places = self._places.version, tuple(self._places)
+            self._asked, wishes = self._places.wished()
+            try:
+                answer = way.open(self._wish(way.kind, wishes, intake.ledger.acks.received), deadline)
+                confirmed = read_confirmed(self.peer, answer)
+            except BaseException:
+                way.close()
+                raise
+            intake.map_anew()
+            intake.ledger.repeat()
+            self._liveness = Liveness(monotonic())
+            self._way, self._lost = way, False
+        self._confirm(places, confirmed)
+        if version != self._places.version:
+            for topic in {*self._asked, *self._places.topics()}:
+                self._ask_again(topic)
+        self._granting.say()
+
+    def _broke(self, way: Inward, reason: BaseException) -> None:
+        way.close()
+        if self._over.is_set():
+            return
+        logger.info("%r was lost: %s", self, reason)
+        self._station.lost(reason)
+        if way.kind == "inproc":  # where nobody has to be heard
+            self._liveness = Liveness(monotonic())
+        self._way = None
+
+    def _try_again(self) -> None:
+        deadline = monotonic() + ATTEMPT
+        try:
+            peer = self._station.meet(self.peer.endpoint, deadline)
+            if peer.agent_id == self.peer.agent_id:
+                self._intake.peer = peer
+            else:
+                self._places.judge(peer, partial(self._station.ask, peer, deadline))
+                self._intake.close()
+                self._begin_anew(peer)
+                self._places.restart(peer.agent_id)
+            self._attach(self._station.way_again(peer, self.wanted, deadline), deadline)
+        except LinkOver as exc:
+            self._on_closed_there(str(exc))
+        except Exception as exc:  # of the system, too: the next attempt may succeed
+            logger.debug("%r cannot be opened again: %s", self, exc)
+            self._over.wait(RETRY)
+
+    def _on_closed_there(self, reason: str) -> None:
+        """The publisher, which lives, has closed the link."""
+        self._intake.close()
+        self._begin_anew(self.peer)
+        self._forgotten = True
+        for place in self._places:
+            if place.subscription.policy.on_timeout == "close":
+                place.subscription.report_lost(reason, ends=True)
+
+    # --- acknowledgements ----------------------------------------------------------------------------
+
+    def _on_news(self, intake: Intake, urgency: Urgency) -> None:
+        way = self._way
+        if intake is not self._intake or way is None:
+            return  # of a publisher that was replaced, or not to be reached
+        if way.kind == "tcp" and self._hands.in_thread():
+            return  # its next poll tells it
+        if urgency is Urgency.SOON and way.kind == "inproc":
+            urgency = Urgency.NOW  # it costs no message
+        if not (urgency is Urgency.SOON and self._hands.puts_off()):
+            self._granting.news(urgency)
+
+    def _wake(self, intake: Intake) -> None:
+        self._loop.call(intake.ledger.settle)
+
+    def _tell(self, always: bool) -> bool:
+        way, intake = self._way, self._intake
+        if way is None:
+            return True
+        try:
+            return way.tell(partial(self._news, intake, always))
+        except PzcError as exc:  # whoever receives finds out
+            logger.debug("%r cannot acknowledge: %s", self, exc)
+            return True
+
+    def _news(self, intake: Intake, always: bool) -> Word | None:
+        news = intake.report(always=always)
+        if news is not None:
+            self._liveness.spoke(monotonic())
+        return None if news is None else {"pzc": "grant", "link": self._link, **news}
+
+    def take_local(self, way: Inside, number: int, notification: Notification, lost: int) -> None:
+        """A notification of a publisher in this process; in its thread, which callbacks must not hold up."""
+        if way is self._way or self._way is None:
+            for errand in self._intake.take_local(number, notification, lost, self._places):
+                errand()
+
+    def tell_local(self, topic: str, number: int, lost: int) -> None:
+        """The last number of a topic of a publisher in this process."""
+        for place in self._places.wanting(topic):
+            place.tell(self.peer.epoch, topic, number, lost)
+
+    def _receive(self) -> deque[Errand]:
+        """Receive, or try to; what to do then."""
+        way = self._way
+        if way is None:
+            self._try_again()
+            return deque()
+        try:
+            received = way.receive()
+            self._liveness.heard(monotonic())
+            return deque() if received is None else self._intake.take(received, self._places)
+        except Exception as exc:
+            if not isinstance(exc, PzcError):
+                logger.exception("%r failed", self)
+            self._broke(way, exc)
+            return deque()
+
+    def _tick(self) -> None:
+        """Look after the link; I/O thread."""
+        if self._over.is_set():
+            return
+        self._loop.call_later(TICK, self._tick)
+        now, way = monotonic(), self._way
+        self._hands.look(now)
+        if way is not None and way.kind == "unix":
+            if self._liveness.state(now) == "lost":
+                way.close()
+            elif self._liveness.beat_due(now):
+                self._granting.say(always=True)
+        if self._liveness.state(now) == "lost" and not self._lost and self.kind != "inproc":
+            self._lost = True
+            reason = f"{self.peer.endpoint} has been unreachable for {self._liveness.silence(now):.0f} s"
+            for place in self._places:
+                place.subscription.report_lost(reason)
+
+    def statistics(self) -> dict[str, Any]:
+        """What it is, and what it saw."""
+        return {
+            "publisher": self.peer.agent_id, "endpoint": self.peer.endpoint, "transport": self.kind,
+            "state": self._liveness.state(monotonic()), "undone": len(self._intake.ledger),
+            "subscriptions": len(self._places), "counts": self._station.counters.as_dict(),
+        }  # fmt: skip
+
+    def _hang_up(self) -> None:
+        way = self._way
+        if way is not None:
+            try:
+                self._last_word = way.ask({"pzc": "unlink", "link": self._link})
+            except PzcError as exc:
+                logger.debug("%r: %s", self, exc)
+            way.close()
+        self._station.hang_up()
+
+    def _finish(self) -> None:
+        """Give back everything; the thread of the link, or the one that could not open it."""
+        if self._last_word is not None:
+            try:
+                self._last_word.exception(UNLINK_TIMEOUT)
+            except TimeoutError:
+                logger.debug("%r: its end was not confirmed", self)
+        if self._way is not None:  # it may have been opened again while the last subscription left
+            self._way.close()
+        self._intake.close()
+        self._station.close()
+        self._on_end(self)
+
+    def join(self, timeout: float) -> bool:
+        """Wait until an ended link has given back everything; False after ``timeout`` seconds."""
+        return self._hands.join(timeout)

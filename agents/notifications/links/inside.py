@@ -1,0 +1,109 @@
+"""The way of a link whose publisher is in the same process: it calls its reader, and is called by it."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import Protocol
+
+from ....protocol.errors import PeerLost, PzcError
+from ....protocol.notification import Notification
+from ....protocol.peer import Peer
+from ....protocol.reply import Reply
+from .inward import News, Received, Word, opened
+from .local import LocalLinks
+
+
+class Taker(Protocol):
+    """Gets what the publisher sends, in whatever thread that publishes."""
+
+    def take_local(self, way: Inside, number: int, notification: Notification, lost: int) -> None:
+        """A notification; arguments as `LocalInlet.take`."""
+        ...
+
+    def tell_local(self, topic: str, number: int, lost: int) -> None:
+        """The last number of a topic; arguments as `LocalInlet.tell`."""
+        ...
+
+
+class Inside:
+    """See `Inward`.
+
+    Args:
+        linking: of the publisher.
+        peer: the publisher.
+        reader: agent id.
+        taker: gets the notifications.
+    """
+
+    kind = "inproc"
+
+    def __init__(self, linking: LocalLinks, peer: Peer, reader: str, taker: Taker) -> None:
+        self._linking = linking
+        self._peer = peer
+        self._reader = reader
+        self._door = _Door(self, taker)
+        self._over = threading.Event()
+        self._link = ""
+        self._reason = "it was closed here"
+
+    def open(self, content: Word, deadline: float) -> Reply:
+        """See `Inward.open`."""
+        return opened(self._peer, self.ask(content))
+
+    def ask(self, content: Word) -> Future[Reply]:
+        """See `Inward.ask`."""
+        answer: Future[Reply] = Future()
+        try:
+            told = self._obey(content)
+        except PzcError as exc:
+            answer.set_exception(exc.with_traceback(None))  # which holds this frame, and with it the answer
+        else:
+            answer.set_result(Reply(told, "", True, self._peer.agent_id, self._peer.key_id))
+        return answer
+
+    def _obey(self, content: Word) -> Word:
+        self._link = content["link"]
+        if content["pzc"] == "link":
+            topics, only = content["topics"], content.get("topic")
+            return self._linking.attach(self._link, self._reader, self._door, topics, only)
+        self._linking.detach(self._link)
+        return content
+
+    def tell(self, news: News) -> bool:
+        """See `Inward.tell`."""
+        content = news()
+        if content is not None:
+            self._linking.acknowledge(self._link, content["received"], content["upto"], content["others"])
+        return True
+
+    def receive(self) -> Received | None:
+        """See `Inward.receive`: nothing but its end comes this way."""
+        self._over.wait()
+        raise PeerLost(f"{self._peer.endpoint} ended the link: {self._reason}")
+
+    def close(self) -> None:
+        """See `Inward.close`."""
+        self._over.set()
+
+    def end(self, reason: str) -> None:
+        """The publisher closed the link."""
+        self._reason = reason
+        self._over.set()
+
+
+class _Door:
+    """A `LocalInlet`."""
+
+    def __init__(self, way: Inside, taker: Taker) -> None:
+        self._way = way
+        self._taker = taker
+
+    def take(self, link_number: int, notification: Notification, lost: int) -> None:
+        self._taker.take_local(self._way, link_number, notification, lost)
+
+    def tell(self, topic: str, number: int, lost: int) -> None:
+        self._taker.tell_local(topic, number, lost)
+
+    def ended(self, reason: str) -> None:
+        self._way.end(reason)

@@ -1,0 +1,276 @@
+"""Intake: verified bundles become arrivals, and arrivals reach the subscriptions that want them.
+
+A content up to `DECODE_LATER` bytes is decoded in the thread that receives, a larger one by whoever takes
+it first. One that cannot be decoded is counted, and a gap for its subscriptions.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from ....protocol import serializers
+from ....protocol.bundle import MAX_ITEMS, Body, Item
+from ....protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
+from ....protocol.notification import Notification
+from ....protocol.peer import Peer
+from ....protocol.shown import printable
+from ....shm.views import INTRODUCED, Mapped
+from ....transport.counters import Counters
+from ....transport.descriptors import Starved
+from ....transport.endpoints import DECODE_LATER
+from ....transport.wire import Protocol
+from ..rounds import Round, rounds
+from ..subscription import Subscription
+from .arrivals import Arrival, Ledger, Together, Urgency, alone
+from .hands import Errand
+from .inward import Received
+from .places import Place
+from .roster import Roster
+
+logger = logging.getLogger("pzc.links")
+
+OnNews = Callable[["Intake", Urgency], object]
+
+
+class Intake:
+    """What has arrived from one publisher since it numbers from 1.
+
+    Args:
+        protocol: decodes.
+        peer: the publisher.
+        counters: where everything is counted.
+        on_news: as that of `Ledger`, with this intake before it.
+        wake: as that of `Ledger`, with this intake.
+
+    Attributes:
+        peer: the publisher; its handshake may be renewed.
+        ledger: what is not done.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        peer: Peer,
+        counters: Counters,
+        on_news: OnNews,
+        wake: Callable[[Intake], object],
+    ) -> None:
+        self.peer = peer
+        self.ledger = Ledger(partial(on_news, self), partial(wake, self))
+        self._protocol = protocol
+        self._counters = counters
+        self._mapped = Mapped()
+        self._complained: set[str] = set()
+        self._accepted: dict[str, bool] = {}
+        self._trusted = protocol.codec.trusted
+
+    def map_anew(self) -> None:
+        """Another connection: descriptors come anew, views of before stay true."""
+        self._mapped.close()
+        self._mapped = Mapped()
+
+    def close(self) -> None:
+        """Drop the mappings; views stay true."""
+        self._mapped.close()
+
+    def report(self, *, always: bool) -> Mapping[str, Any] | None:
+        """What to tell the publisher; None when nothing is new, unless ``always``."""
+        told = self.ledger.report(always=always)
+        if told is None:
+            return None
+        received, upto, others = told
+        return {"received": received, "upto": upto, "others": others}
+
+    def take(self, received: Received, roster: Roster) -> deque[Errand]:
+        """Enter a bundle's notifications; how they are handed on.
+
+        Raises:
+            RemoteProtocolError: when notifications are missing before it.
+            Starved: when no descriptor is left for a block.
+        """
+        bundle = received.bundle
+        if received.fd >= 0:
+            self._map(bundle.lent, received.fd)
+        if bundle.hurry:
+            self.ledger.hurry = bundle.first + len(bundle.items) - 1
+        ready: list[Subscription] = []
+        errands: deque[Errand] = deque()
+        if bundle.items:
+            entered = self._enter(bundle.first, bundle.items, received.key_id, roster)
+            if any(len(together.arrivals) > _room(wanted) for wanted, together in entered):
+                errands.extend(partial(_hand_on, *part) for each in entered for part in _parts(*each))
+            else:
+                for wanted, together in entered:
+                    ready += _admit(wanted, together)
+        if ready:
+            several = rounds(ready) if len(ready) > 1 else (Round(ready[0].executor, ready[0]),)
+            errands.extend([each.start_here for each in several])
+        for last in bundle.lasts:
+            told = (self.peer.epoch, last.topic, last.number, last.lost)
+            errands.extend(partial(place.tell, *told) for place in roster.wanting(last.topic))
+        if bundle.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
+            self._drop(self._mapped, bundle.dropped)
+        elif bundle.dropped:  # at last, because to unmap a large one takes milliseconds
+            errands.append(partial(self._drop, self._mapped, bundle.dropped))
+        return errands
+
+    @staticmethod
+    def _drop(mapped: Mapped, blocks: list[int]) -> None:
+        for block in blocks:
+            mapped.drop(block)
+
+    def _map(self, block: int, fd: int) -> None:
+        try:
+            self._mapped.add(block, fd)
+        except (ValueError, OSError) as exc:
+            self._counters.add("blocks_refused")
+            text = f"a block of {self.peer.endpoint} cannot be mapped here: {exc}"
+            if isinstance(exc, OSError) and exc.errno in (errno.EMFILE, errno.ENFILE):
+                raise Starved(text) from exc  # a way without blocks will do
+            logger.warning("%s", text)  # its contents are lost here, and counted when they come
+
+    def _enter(
+        self, first: int, items: list[Item], key_id: str, roster: Roster
+    ) -> list[tuple[tuple[Place, ...], Together]]:
+        """Enter notifications; those of a topic in succession together, and who wants them."""
+        ledger, now = self.ledger, time.time()
+        repeated = ledger.entered(first, items)
+        if repeated:
+            self._counters.add("notifications_repeated", repeated)
+        if repeated < len(items):
+            self._counters.add("notifications", len(items) - repeated)
+        entered: list[tuple[tuple[Place, ...], Together]] = []
+        wanted: tuple[Place, ...] = ()
+        topic, together, epoch = "", None, self.peer.epoch
+        for number, item in enumerate(items[repeated:] if repeated else items, first + repeated):
+            if item.topic != topic:
+                topic, wanted, together = item.topic, roster.wanting(item.topic), None
+            block, made, make = item.block > 0, None, None
+            try:
+                body = self._body(number, item) if block else item.body
+                if len(body) <= DECODE_LATER:
+                    made = self._make(item, body, key_id, now)
+                else:
+                    make = partial(self._make, item, body, key_id, now, number if block else 0)
+            except ProtocolError:  # counted there; whoever looks sees that it is not readable
+                pass
+            arrival = Arrival(
+                ledger, number, topic, item.key, epoch, item.number, block, made, len(wanted), make,
+                size=item.size or len(item.body), sent_ms=item.sent_ms,
+            )  # fmt: skip
+            if made is None and make is None:
+                for place in wanted:
+                    place.miss(arrival)
+                ledger.unwanted(arrival)
+            elif not wanted:
+                ledger.unwanted(arrival)
+            elif together is None:
+                together = alone(arrival, item.lost)
+                entered.append((wanted, together))
+            else:
+                together.add(arrival, item.lost)
+        return entered
+
+    def take_local(self, number: int, notification: Notification, lost: int, roster: Roster) -> list[Errand]:
+        """Enter a notification that was published in this process; how it is handed on.
+
+        Raises:
+            RemoteProtocolError: when notifications are missing before it.
+        """
+        topic = notification.topic
+        if not self.ledger.arrived(number, topic, leased=0):
+            return []
+        wanted = roster.wanting(topic)
+        arrival = Arrival(
+            self.ledger, number, topic, notification.key, notification.epoch, notification.sequence,
+            notification=notification, sent_ms=int(notification.sent_at * 1000),
+        )  # fmt: skip
+        if not wanted:
+            self.ledger.unwanted(arrival)
+        arrival.left = len(wanted)
+        return [each.start for each in rounds(_admit(wanted, alone(arrival, lost)))]
+
+    def _body(self, number: int, item: Item) -> Body:
+        ended = partial(self.ledger.view_ended, number)
+        try:
+            return self._mapped.view(item.block, item.size, ended)
+        except ValueError as exc:
+            ended()
+            raise self._complain(item.topic, RemoteProtocolError(str(exc))) from None
+
+    def _make(
+        self, item: Item, body: Body, key_id: str, received_at: float, block_of: int = 0
+    ) -> Notification:
+        name = item.serializer
+        if block_of and not self.ledger.lend(block_of, item.topic):
+            body = bytes(body)
+        try:
+            if not self._accepts(name):
+                raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
+            if len(body) <= DECODE_LATER:
+                content = serializers.decode_part(name, bytes(body), trusted=key_id in self._trusted)
+            else:
+                content = serializers.decode(name, body, trusted=key_id in self._trusted)
+        except ProtocolError as exc:
+            self._complain(item.topic, exc)
+            raise
+        return Notification(
+            self.peer.agent_id, self.peer.name, item.topic, item.key, item.number, self.peer.epoch,
+            item.sent_ms / 1000, received_at, content, key_id, size=len(body),
+        )  # fmt: skip
+
+    def _accepts(self, name: str) -> bool:
+        known = self._accepted.get(name)
+        if known is None:
+            accepted = self._protocol.codec.accept_serializers
+            known = name in accepted or serializers.family(name) in accepted
+            if known:  # others come in any number
+                self._accepted[name] = True
+        return known
+
+    def _complain(self, topic: str, error: ProtocolError) -> ProtocolError:
+        self._counters.add("notifications_refused")
+        self._counters.add(f"refused_{type(error).__name__}")
+        if topic not in self._complained:
+            self._complained.add(topic)
+            logger.warning("%s of %s is lost here: %s", printable(topic), self.peer.endpoint, error)
+        return error
+
+
+def _room(wanted: Iterable[Place]) -> int:
+    """How many arrivals the smallest inbox takes at once."""
+    policies = [place.subscription.policy for place in wanted]
+    return min([policy.bound for policy in policies if policy.lossy], default=MAX_ITEMS)
+
+
+def _parts(wanted: tuple[Place, ...], together: Together) -> Iterator[tuple[tuple[Place, ...], Together]]:
+    """Arrivals in parts that every inbox takes, so that quick callbacks get all of them."""
+    arrivals, room = together.arrivals, _room(wanted)
+    for first in range(0, len(arrivals), room):
+        part = arrivals[first : first + room]
+        yield wanted, Together(together.topic, part, together.lost, sum([each.size for each in part]))
+
+
+def _hand_on(wanted: tuple[Place, ...], part: Together) -> None:
+    for each in rounds(_admit(wanted, part)):
+        each.start_here()
+
+
+def _admit(wanted: Iterable[Place], together: Together) -> list[Subscription]:
+    """Hand arrivals to all who want them, before any callback; whose callbacks are to be called then."""
+    ready: list[Subscription] = []
+    for place in wanted:
+        try:
+            called = place.take(together)
+        except Exception:
+            logger.exception("%s could not be handed on to one subscription", together.topic)
+        else:
+            if called is not None:
+                ready.append(called)
+    return ready

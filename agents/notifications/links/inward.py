@@ -1,0 +1,299 @@
+"""Ways of a link at its reader: over a Unix connection, by long polls over tcp, or inside the process.
+
+==========  ====================================================================================
+call        what it does
+==========  ====================================================================================
+open        ask for the link and return the answer; once, before anything else. `LinkOver` when the
+            publisher says that it is over
+ask         ask for something more, in order, without waiting
+tell        send news that nobody answers, if there are any when it is this word's turn; never waits in
+            the I/O thread; False: not now
+receive     wait for what comes next; PzcError when the way is over
+close       end it, from any thread; a `receive` that waits ends
+==========  ====================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from ....protocol import bundle
+from ....protocol.bundle import Bundle
+from ....protocol.consignments import Consignment
+from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, Refused, RemoteProtocolError
+from ....protocol.peer import Peer
+from ....protocol.reply import Reply, accepted, reply_of
+from ....transport.descriptors import Starved
+from ....transport.executor import Executor
+from ....transport.loop import Loop
+from ...interfaces import Client
+
+SEND_TIMEOUT = 4.0
+"""Seconds in which a publisher that lives takes a few bytes."""
+
+ASK_TIMEOUT = 10.0
+"""Seconds until an answer that nobody waits for any longer is given up."""
+
+POLL_TIMEOUT = 4.0
+"""Seconds for the answer to a long poll, which a publisher that lives gives after 1."""
+
+Word = dict[str, Any]
+News = Callable[[], Word | None]
+
+
+class Received(NamedTuple):
+    """A verified bundle.
+
+    Attributes:
+        bundle: decoded.
+        key_id: key that signed it, empty when unsigned.
+        fd: descriptor that came with it, -1 without one.
+    """
+
+    bundle: Bundle
+    key_id: str
+    fd: int = -1
+
+
+class Inward(Protocol):
+    """See the module's docstring."""
+
+    kind: str
+
+    def open(self, content: Word, deadline: float) -> Reply:
+        """The answer to the request for the link; errors as `Client.request`."""
+        ...
+
+    def ask(self, content: Word) -> Future[Reply]:
+        """The answer to come."""
+        ...
+
+    def tell(self, news: News) -> bool:
+        """Send and forget; False when it is to be tried again soon."""
+        ...
+
+    def receive(self) -> Received | None:
+        """The next bundle; None for a sign of life without one."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+class LinkOver(PeerLost):
+    """The publisher closed the link: what it has not sent it never will."""
+
+
+def opened(peer: Peer, answer: Future[Reply], timeout: float | None = 0) -> Reply:
+    """The answer to the request for a link, with the errors of `Inward.open`."""
+    try:
+        return answer.result(timeout)
+    except (PeerLost, RemoteProtocolError) as exc:
+        raise LinkOver(str(exc)) from exc
+    except TimeoutError as exc:
+        raise CallTimeout(f"{peer.endpoint} did not open a link in time") from exc
+    finally:
+        del answer  # else its error, whose traceback holds this frame, would hold itself
+
+
+class OverUnix:
+    """The Unix connection on which the link was asked for.
+
+    Args:
+        loop: whose thread must not wait.
+        client: formats and verifies.
+        peer: the publisher.
+        deadline: in monotonic seconds.
+
+    Raises:
+        PeerLost: when it has no fast lane for this user on this host.
+
+    Attributes:
+        hopeless: one of both sides cannot have what it takes, so that to open another one would not help.
+    """
+
+    kind = "unix"
+
+    def __init__(self, loop: Loop, client: Client, peer: Peer, deadline: float) -> None:
+        self._loop = loop
+        self._peer = peer
+        self._connection, self._stream = client.dedicate(peer, deadline)
+        self._sending = threading.Lock()
+        self._never = threading.Event()
+        self._lock = threading.Lock()
+        self._asked: dict[str, Future[Reply]] = {}
+        self._opened = ""
+        self._closed = self.hopeless = False
+        self._early: deque[Received] = deque()
+        self._arriving: Consignment | None = None
+
+    def open(self, content: Word, deadline: float) -> Reply:
+        """See `Inward.open`."""
+        answer = self.ask(content)
+        try:
+            while not answer.done():
+                received = self._receive(deadline)
+                if received is not None:
+                    self._early.append(received)
+            reply = opened(self._peer, answer)
+        except (Refused, Starved):
+            self.hopeless = True
+            raise
+        finally:
+            del answer
+        self._arriving = self._connection.arriving(self._opened)
+        return reply
+
+    def ask(self, content: Word) -> Future[Reply]:
+        """See `Inward.ask`."""
+        answer: Future[Reply] = Future()
+        with self._sending:
+            self._transmit(content, time.monotonic() + SEND_TIMEOUT, answer)
+        return answer
+
+    def tell(self, news: News) -> bool:
+        """See `Inward.tell`."""
+        hurry = self._loop.in_thread()
+        if not self._sending.acquire(blocking=not hurry):
+            return False
+        try:
+            content = news()
+            if content is not None:
+                deadline = time.monotonic() + (0.0 if hurry else SEND_TIMEOUT)
+                self._transmit(content, deadline, None)
+        finally:
+            self._sending.release()
+        return True
+
+    def _transmit(self, content: Word, deadline: float, answer: Future[Reply] | None) -> None:
+        frames = self._connection.seal(content)
+        if answer is not None:
+            msgid = str(frames[3], "ascii")
+            with self._lock:
+                if self._closed:
+                    raise PeerLost(f"the link to {self._peer.endpoint} was closed")
+                self._asked[msgid] = answer
+                self._opened = self._opened or msgid
+        self._stream.send(frames, deadline)
+
+    def receive(self) -> Received | None:
+        """See `Inward.receive`."""
+        return self._early.popleft() if self._early else self._receive(math.inf)
+
+    def comes(self, deadline: float) -> bool:
+        """Wait until `receive` would not have to; False at the deadline, in monotonic seconds."""
+        return bool(self._early) or self._stream.comes(deadline)
+
+    def _receive(self, deadline: float) -> Received | None:
+        frames = self._stream.receive(deadline, self._never)
+        fd = self._stream.take_descriptor()
+        if self._arriving is not None:
+            body = self._arriving.open(frames)
+            if body is not None:
+                return Received(bundle.decode(body), self._peer.publishing, fd)
+        message = self._connection.open(frames, proved=self._stream.referred)
+        with self._lock:
+            answer = self._asked.pop(message.msgid, None)
+        if answer is None and message.msgid != self._opened:
+            raise RemoteProtocolError(f"{self._peer.endpoint} sent over a link what nobody asked for")
+        reply = reply_of(message, message.decode(writable=True))
+        if answer is None:
+            return _bundle_of(self._peer, reply, fd)
+        settle(answer, reply)
+        return None
+
+    def close(self) -> None:
+        """See `Inward.close`."""
+        self._stream.close()
+        with self._lock:
+            self._closed = True
+            asked = list(self._asked.values())
+            self._asked.clear()
+        for answer in asked:
+            answer.set_exception(PeerLost(f"the link to {self._peer.endpoint} was lost"))
+
+
+class OverTcp:
+    """Long polls, in the thread that receives; questions go through the I/O thread, news by a third one.
+
+    Args:
+        client: asks, polls, and sends news.
+        peer: the publisher.
+        poll: the next request for a bundle.
+    """
+
+    kind = "tcp"
+
+    def __init__(self, client: Client, peer: Peer, poll: Callable[[], Word]) -> None:
+        self._client = client
+        self._peer = peer
+        self._poll = poll
+        self._closed = False
+        self._teller = Executor("pzc-link news", bound=1)
+
+    def open(self, content: Word, deadline: float) -> Reply:
+        """See `Inward.open`."""
+        left = max(0.001, deadline - time.monotonic())
+        return self._checked(opened(self._peer, self._client.submit_to(self._peer, content, left), left))
+
+    def ask(self, content: Word) -> Future[Reply]:
+        """See `Inward.ask`."""
+        return self._client.submit_to(self._peer, content, ASK_TIMEOUT)
+
+    def tell(self, news: News) -> bool:
+        """See `Inward.tell`."""
+        with suppress(AgentClosed):
+            self._teller.submit(partial(self._send, news))  # one that waits already tells everything
+        return True
+
+    def _send(self, news: News) -> None:
+        content = news()
+        if content is not None:
+            with suppress(PzcError):  # whoever polls finds out
+                self._client.send(
+                    self._peer.endpoint, {**content, "oneway": True}, SEND_TIMEOUT, transport="tcp"
+                )
+
+    def receive(self) -> Received | None:
+        """See `Inward.receive`."""
+        if self._closed:
+            raise AgentClosed("the link was closed here")
+        try:
+            reply = self._client.request(self._peer.endpoint, self._poll(), POLL_TIMEOUT, "tcp")
+        except CallTimeout as exc:
+            raise PeerLost(f"{self._peer.endpoint} has been silent for {POLL_TIMEOUT:g} s") from exc
+        return _bundle_of(self._peer, self._checked(reply))
+
+    def _checked(self, reply: Reply) -> Reply:
+        if reply.sender != self._peer.agent_id:
+            raise PeerLost(f"{self._peer.endpoint} was restarted")
+        return reply
+
+    def close(self) -> None:
+        """See `Inward.close`; a poll that waits ends with its answer."""
+        self._closed = True
+        self._teller.abandon()
+
+
+def _bundle_of(peer: Peer, reply: Reply, fd: int = -1) -> Received:
+    content = accepted(reply).content
+    if not isinstance(content, Bundle):
+        raise RemoteProtocolError(f"{peer.endpoint} sent over a link something else than notifications")
+    return Received(content, peer.publishing, fd)
+
+
+def settle(answer: Future[Reply], reply: Reply) -> None:
+    """Finish what was asked for with its reply, or its refusal."""
+    try:
+        answer.set_result(accepted(reply))
+    except PzcError as exc:
+        answer.set_exception(exc.with_traceback(None))

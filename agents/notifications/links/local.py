@@ -1,0 +1,108 @@
+"""Local: the publishers of this process, found by readers of the same process.
+
+A reader that finds a publisher here opens its link by calling `Linking.attach`, gets notifications by
+`LocalInlet.take` in the thread that publishes, and tells what it is done with by `Linking.acknowledge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+from ....protocol.bundle import Bundle
+from ....protocol.notification import Notification
+from ....transport.tables import Table
+
+
+class LocalInlet(Protocol):
+    """The reader's end of a link inside one process."""
+
+    def take(self, link_number: int, notification: Notification, lost: int) -> None:
+        """Take the very object that was published; runs in some thread of the publisher, and never waits.
+
+        Args:
+            link_number: 1, 2, ... of the link, for `Linking.acknowledge`.
+            notification: shared by every subscription.
+            lost: notifications of its topic that were dropped since the one before.
+        """
+        ...
+
+    def tell(self, topic: str, number: int, lost: int) -> None:
+        """The topic's last number, and how many before it were dropped; as `take`."""
+        ...
+
+    def ended(self, reason: str) -> None:
+        """The publisher has closed the link; called once, not after `Linking.detach`."""
+        ...
+
+
+class Kept(Protocol):
+    """What a publisher keeps for readers to come: `Keeping`."""
+
+    def look(self, topic: str, key: str | None, way: str) -> Bundle:
+        """What it is now; arguments and errors as `Keeping.look`."""
+        ...
+
+
+class LocalLinks(Protocol):
+    """The publisher's end of links inside one process: `Linking`."""
+
+    @property
+    def keeping(self) -> Kept:
+        """Of its publisher."""
+        ...
+
+    def attach(
+        self, link: str, reader: str, inlet: LocalInlet, topics: list[Any], only: str | None = None
+    ) -> dict[str, Any]:
+        """Open a link, or change its topics; arguments and errors as `Linking.attach`."""
+        ...
+
+    def acknowledge(self, link: str, received: int, upto: int, others: list[int]) -> None:
+        """What the reader has, and is done with."""
+        ...
+
+    def detach(self, link: str) -> None:
+        """The reader closes its link."""
+        ...
+
+
+class _Here(Table):
+    """Publishers of this process by agent id, with the fingerprint of the agent's protocol."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.offered: dict[str, tuple[LocalLinks, Hashable]] = {}
+
+
+_here = _Here()
+
+
+def offer(agent_id: str, linking: LocalLinks, fingerprint: Hashable) -> None:
+    """An agent of this process takes local links from now on."""
+    with _here.lock:
+        _here.offered[agent_id] = linking, fingerprint
+
+
+def withdraw(agent_id: str) -> None:
+    """An agent takes no more local links."""
+    with _here.lock:
+        _here.offered.pop(agent_id, None)
+
+
+def find(agent_id: str, fingerprint: Hashable) -> LocalLinks | None:
+    """Where links to an agent of this process are opened; None when it is not here.
+
+    Args:
+        agent_id: of the publisher.
+        fingerprint: of the reader's protocol; whoever sends and accepts something else is a stranger, as
+            over the wire.
+    """
+    with _here.lock:
+        linking, theirs = _here.offered.get(agent_id, (None, None))
+    return linking if theirs == fingerprint else None
+
+
+def is_here(agent_id: str) -> bool:
+    """True for an agent of this process."""
+    return agent_id in _here.offered

@@ -1,0 +1,384 @@
+"""Outlets: the links of one publisher.
+
+A publication goes through them in these steps, of which only `wait` and `wait_until_done` wait, both without
+any lock::
+
+    admit      a place in the window of every reader that is waited for, or in none: then `wait`, and again
+    prepare    the content is encoded, once
+    commit     it gets its number and is queued, kept or dropped for each link, in one moment
+    flush      what is queued is sent, as far as each way takes it; that of a burst together
+
+The state of all links belongs to one lock. Nobody holds it while user code runs, a socket is written, or
+memory is copied.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ....delivery.flows import Verdict
+from ....delivery.liveness import Liveness
+from ....delivery.patience import Patience
+from ....protocol import limits
+from ....protocol.errors import AgentClosed, CallTimeout
+from ....shm.ring import BUFFERS, Ring
+from ....transport.counters import Counters
+from ....transport.loop import Loop
+from ....transport.wire import Protocol, now_ms
+from ..metering import Meters
+from .bursts import Bursts
+from .encoding import Encoding
+from .outlet import Outlet
+from .published import Leg
+from .routes import SPARE, Routes
+from .turns import Mailboxes, Turn
+from .ways import Way
+
+logger = logging.getLogger("pzc.links")
+
+
+class Outlets:
+    """The links of one agent; safe from any thread.
+
+    Args:
+        loop: for timers.
+        protocol: of the agent.
+        counters: where everything is counted.
+
+    Attributes:
+        lock: of all links, and of ``numbers``.
+        numbers: the last number of each topic.
+        meters: what was published of each topic; of a body that is broadcast only, its bytes come later.
+        ring: blocks of the agent.
+        links: those that are open, by id.
+        routes: which of them a topic goes to.
+        bursts: of all topics together.
+        on_end: told every link that has ended, and its way.
+        changed: on the lock, when there may be room.
+        mail: the mailboxes, which get what links get.
+    """
+
+    def __init__(self, loop: Loop, protocol: Protocol, counters: Counters) -> None:
+        self.lock = threading.RLock()
+        self.numbers: dict[str, int] = {}
+        self.meters = Meters()
+        self.ring = Ring(BUFFERS + SPARE)
+        self.links: dict[str, Outlet] = {}
+        self.encoding = Encoding(protocol.codec, self.ring, counters, self._make_room)
+        self.on_end: Callable[[Outlet, Way | None], object] = _nobody
+        self._loop = loop
+        self._counters = counters
+        self.changed = threading.Condition(self.lock)
+        self.mail: Mailboxes | None = None
+        self.routes = Routes(
+            self.lock, self.links, self.numbers, self.ring, counters, self.changed.notify_all
+        )
+        self._patience = Patience()
+        self._closed = False
+        self._armed = self._gathered = self._looking = False
+        self.bursts = Bursts()
+
+    # --- publishing ----------------------------------------------------------------------------------
+
+    def admit(self, turn: Turn) -> bool:
+        """Take a place with every reader that is waited for; False when one has none."""
+        mail = self.mail or None
+        if mail is not None:
+            mail.prepare_to_wait(turn)
+        with self.lock:
+            turn.full = mail is not None and mail.is_full(turn)
+            if turn.full:
+                return False
+            route = turn.route = self.routes.of(turn.published.topic)
+            if not route.blocking:
+                return True
+            legs = route.blocking
+            if turn.passed:
+                legs = tuple(leg for leg in legs if leg not in turn.passed)
+            verdicts = [leg.flow.verdict(True) for leg in legs]
+            if _WAIT in verdicts:
+                turn.blocked = tuple(leg for leg in legs if leg.outlet.blocked(leg))
+                return False
+            # With kept messages, which go first, it is kept as well.
+            turn.places = tuple(leg for leg, verdict in zip(legs, verdicts, strict=True) if verdict is _SEND)
+            for leg in turn.places:
+                leg.flow.send()
+            return True
+
+    def withdraw(self, turn: Turn) -> None:
+        """Give the places back: it is not published after all."""
+        with self.lock:
+            for leg in turn.places:
+                leg.flow.acknowledge()
+            turn.places = ()
+            if not turn.published.number:
+                self.encoding.give_back(turn.published)
+            self.changed.notify_all()
+
+    def wait(self, turn: Turn) -> None:
+        """Wait until no window is full, or the time of one is over; no lock may be held.
+
+        Raises:
+            CallTimeout: when that reader's policy says so; nothing was published.
+            AgentClosed: when the agent is stopped meanwhile.
+        """
+        if turn.full and self.mail is not None:
+            self.mail.wait(turn)
+            return
+        for leg in turn.blocked:
+            leg.outlet.flush()
+        since = -math.inf if self._loop.in_thread() else turn.since
+        with self.lock:
+            while not self._closed:
+                blocked = [leg for leg in turn.blocked if _is_open(leg) and leg.outlet.blocked(leg)]
+                now = time.monotonic()
+                due = [leg for leg in blocked if since + (leg.flow.policy.timeout or 0.0) <= now]
+                if due or not blocked:
+                    break
+                until = min(since + (leg.flow.policy.timeout or 0.0) for leg in blocked)
+                self.changed.wait(min(until - now, _LONGEST))
+            else:
+                raise AgentClosed("the agent was stopped while a publication waited for its readers")
+        self._give_up(turn, due)
+
+    def _give_up(self, turn: Turn, due: list[Leg]) -> None:
+        for leg in due:
+            promise, outlet = leg.flow.policy.on_timeout, leg.outlet
+            self._counters.add("publish_timeouts")
+            if promise == "raise":
+                raise CallTimeout(
+                    f"agent {outlet.owner.agent[:8]} is not done with {leg.flow.outstanding} messages of "
+                    f"{leg.topic!r} after {leg.flow.policy.timeout:g} s; nothing was published"
+                )
+            if promise == "close":
+                self.end(outlet, f"it was not done with {leg.topic!r} in time")
+            else:
+                turn.passed = (*turn.passed, leg)
+
+    def prepare(self, turn: Turn) -> None:
+        """Encode the content when somebody needs it encoded; errors as `Encoding.encode`."""
+        route, published = turn.route, turn.published
+        if published.serializer == "buffers" and not (route.arrays or self.encoding.frames_all):
+            self.encoding.give_back(published)
+        if route.remote and not published.serializer:
+            self.encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
+        if self.mail:
+            self.mail.prepare(turn)
+
+    def is_prepared(self, turn: Turn) -> bool:
+        """False when somebody came meanwhile who needs the content encoded; with the lock."""
+        turn.route = self.routes.of(turn.published.topic)
+        if self.mail and not self.mail.is_prepared(turn):
+            return False
+        return bool(turn.published.serializer) or not turn.route.remote
+
+    def commit(self, turn: Turn, number: int, ack_wait: float | None) -> None:
+        """Take the number and hand the notification to every link; with the lock."""
+        published = turn.published
+        if turn.mail is not None and self.mail:
+            self.mail.put(turn, number)
+        self.numbers[published.topic] = number
+        published.number, published.sent_ms = number, now_ms()
+        self.meters[published.topic].add(turn.since, 1, len(published.body))
+        took: list[Outlet] = []
+        for leg in turn.route.legs:
+            if leg in turn.passed:
+                leg.outlet.pass_over(leg, number)
+            elif leg.outlet.post(leg, published, reserved=leg in turn.places):
+                took.append(leg.outlet)
+        for leg in turn.places:
+            if leg not in turn.route.legs:
+                leg.flow.acknowledge()
+        turn.places = ()
+        if published.slot is not None:
+            self.ring.publish(published.slot, [outlet.link for outlet in took if outlet.takes_blocks])
+        if ack_wait is not None:
+            trusted = self._patience.begin(number, [outlet.link for outlet in took])
+            published.waited = {outlet for outlet in took if outlet.link in trusted}
+
+    def flush(self, turn: Turn) -> None:
+        """Send what a publication queued, that of a burst together."""
+        gathers, now = self.bursts.begin(turn.since), time.monotonic()
+        for outlet in turn.route.outlets:
+            if not gathers or outlet.is_due(now, limits.current.burst_gathering):
+                outlet.flush()
+            else:
+                self._gathered = True
+                if not self._armed:
+                    self._arm()
+        self.bursts.end()
+
+    def _arm(self) -> None:
+        self._armed = True
+        self._loop.call_later(limits.current.burst_gathering, self._flush_all)
+
+    def _flush_all(self) -> None:
+        """Send what was gathered, and look again while a burst goes on; I/O thread."""
+        for outlet in self._all():
+            outlet.flush()
+        # In this order: whoever gathers meanwhile is seen here, or sees that nobody will look.
+        self._armed = False
+        if self._gathered:
+            self._gathered = False
+            self._arm()
+
+    def wait_until_done(self, turn: Turn, timeout: float) -> None:
+        """Wait until the links that got it are done with it, or the time is over."""
+        published = turn.published
+        with self.lock:
+            if not self._loop.in_thread():
+                self.changed.wait_for(lambda: self._closed or not published.waited, timeout)
+            missed = published.waited or set()
+            published.waited = None
+            if missed:
+                self._counters.add("ack_waits_missed", len(missed))
+                self._patience.missed(outlet.link for outlet in missed)
+
+    # --- readers -------------------------------------------------------------------------------------
+
+    def acknowledged(self, outlet: Outlet, received: int, upto: int, others: Iterable[int]) -> None:
+        """The reader tells what it has, and what it is done with.
+
+        Raises:
+            RemoteProtocolError: for a number that was never sent.
+        """
+        with self.lock:
+            if outlet.ended:
+                return
+            outlet.liveness.heard(time.monotonic())
+            if outlet.acknowledged(received, upto, others):
+                self._patience.acknowledged(outlet.link)
+                self.changed.notify_all()
+        outlet.flush()
+
+    def add(self, outlet: Outlet) -> None:
+        """A link is opened; with the lock.
+
+        Raises:
+            AgentClosed: after `close`.
+        """
+        if self._closed:
+            raise AgentClosed("the agent was stopped; it takes no more links")
+        self.links[outlet.link] = outlet
+        self._counters.add("links_opened")
+
+    def attach(self, outlet: Outlet, way: Way, received: int, first: Callable[[], object]) -> None:
+        """Let a link send over a way, and again what came after number ``received``; no lock may be held.
+
+        Args:
+            outlet: the link.
+            way: new.
+            received: a number that was sent.
+            first: called before anything is sent over the way.
+        """
+        with outlet.sending:
+            with self.lock:
+                before = outlet.way
+                if outlet.ended:
+                    before = way
+                else:
+                    outlet.attach(way, received)
+                    outlet.liveness = Liveness(time.monotonic())
+                    self.routes.renew_ways()
+            first()
+        if before is not None:
+            before.close()
+        outlet.flush()
+
+    def lose_way(self, outlet: Outlet, way: Way) -> None:
+        """A connection has ended: its reader has a moment to come back."""
+        with self.lock:
+            outlet.lose_way(way, time.monotonic())
+        way.close()
+
+    def refill(self, outlet: Outlet) -> None:
+        """The way takes more."""
+        with self.lock:
+            outlet.pull()
+        outlet.flush()
+
+    def end(self, outlet: Outlet, reason: str) -> None:
+        """Close a link; no lock may be held."""
+        with self.lock:
+            if outlet.ended:
+                return
+            way = outlet.end(reason)
+            self.links.pop(outlet.link, None)
+            self._patience.forget(outlet.link)
+            self.routes.renew()
+        logger.info("%r", outlet)
+        self._counters.add("links_ended")
+        if way is not None:
+            way.close()
+        self.on_end(outlet, way)
+
+    def _make_room(self) -> bool:
+        with self.lock:
+            return any(outlet.give_block() for outlet in self.links.values())
+
+    def _all(self) -> list[Outlet]:
+        with self.lock:
+            return list(self.links.values())
+
+    def watch(self) -> None:
+        """Look at signs of life from now on, as long as there are links."""
+        if not self._looking:
+            self._looking = True
+            self._loop.call_later(limits.current.link_look, self._look)
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        for outlet in self._all():
+            try:
+                self._look_at(outlet, now)
+            except Exception:  # the others are looked at all the same, and this one again
+                logger.exception("%r could not be looked after", outlet)
+        self._looking = False
+        if self.links and not self._closed:
+            self.watch()
+
+    def _look_at(self, outlet: Outlet, now: float) -> None:
+        if outlet.is_local:
+            outlet.liveness.heard(now)
+        if outlet.liveness.state(now) == "lost":
+            self.end(outlet, f"it has been silent for {outlet.liveness.silence(now):.1f} s")
+        elif outlet.is_forsaken(now):
+            self.end(outlet, "its connection ended and it did not come back")
+        else:
+            outlet.beat(now)
+
+    def statistics(self) -> dict[str, Any]:
+        """Every link, and the shared memory."""
+        now = time.monotonic()
+        with self.lock:
+            links = [outlet.statistics(now) for outlet in self.links.values()]
+        leases = self.ring.leases()
+        for link in links:
+            link["leases"] = leases.get(link["link"], 0)
+        return {"links": links, "ring": self.ring.statistics()}
+
+    def close(self) -> None:
+        """End every link, and every wait of a publication."""
+        with self.lock:
+            self._closed = True
+            self.changed.notify_all()
+        for outlet in self._all():
+            self.end(outlet, "the publisher was stopped")
+        self.ring.close()
+
+
+def _nobody(outlet: Outlet, way: Way | None) -> None:
+    return None
+
+
+_SEND, _WAIT = Verdict.SEND, Verdict.WAIT
+_LONGEST = 1.0  # nothing but a lost wake-up would ever need it
+
+
+def _is_open(leg: Leg) -> bool:
+    return not leg.outlet.ended and leg.outlet.legs.get(leg.topic) is leg

@@ -1,0 +1,175 @@
+"""Routes: which links a topic goes to, and what its publisher says of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from ....delivery.policies import strongest
+from ....shm.ring import BUFFERS, Ring
+from ....transport.counters import Counters
+from ..filters import ANY
+from .outlet import Outlet
+from .published import LEASES
+from .topics import Advertised
+from .turns import Route, route_of
+
+SPARE = 2
+"""Blocks beside those that readers have: one that is written, one whose writer still looks at it."""
+
+_DEFAULT = Advertised()
+_MAX_ROUTES = 10_000
+
+
+class Routes:
+    """The topics of one publisher; safe from any thread.
+
+    Args:
+        lock: of all its links.
+        links: those that are open, by id.
+        numbers: the last number of each topic.
+        ring: blocks of the publisher.
+        counters: where everything is counted.
+        on_change: called with the lock after flows began, changed or ceased.
+
+    Attributes:
+        version: another one after each change.
+        changes: how often what readers want has changed.
+        usual: what is said of topics that nobody advertised; None for nothing of any.
+        mail_readers: who reads a topic out of a mailbox.
+    """
+
+    def __init__(
+        self,
+        lock: threading.RLock,
+        links: Mapping[str, Outlet],
+        numbers: Mapping[str, int],
+        ring: Ring,
+        counters: Counters,
+        on_change: Callable[[], object],
+    ) -> None:
+        self._lock = lock
+        self._links = links
+        self._numbers = numbers
+        self._ring = ring
+        self._counters = counters
+        self._on_change = on_change
+        self._advertised: dict[str, Advertised] = {}
+        self._buffers = 0  # of all of them
+        self._known: dict[str, Route] = {}
+        self.version = self.changes = 0
+        self.usual: Callable[[str], Advertised | None] | None = None
+        self.mail_readers: Callable[[str], set[str]] = _nobody
+
+    def advertise(self, topic: str, about: Advertised) -> None:
+        """Say how a topic differs from the defaults; links that are open follow."""
+        with self._lock:
+            before = self._advertised.get(topic)
+            self._buffers += about.buffers - (0 if before is None else before.buffers)
+            self._advertised[topic] = about
+            self._ring.buffers = SPARE + max(BUFFERS, self._buffers)
+            for outlet in self._links.values():
+                if topic in outlet.legs:
+                    self._begin(outlet, topic)
+            self._change()
+
+    def about(self, topic: str) -> Advertised:
+        """What is said of a topic."""
+        return self._advertised.get(topic) or (_DEFAULT if self.usual is None else self._begin_usual(topic))
+
+    def _begin_usual(self, topic: str) -> Advertised:
+        about = None if self.usual is None else self.usual(topic)
+        if about is None:
+            return _DEFAULT
+        with self._lock:
+            if topic not in self._advertised and len(self._advertised) < _MAX_ROUTES:
+                self.advertise(topic, about)
+            return self._advertised.get(topic) or about
+
+    def is_throttled(self, topic: str, now: float) -> bool:
+        """True when a topic is throttled and this publication is one too many; counted."""
+        throttle = self.about(topic).throttle
+        if throttle is None:
+            return False
+        with self._lock:
+            admitted = throttle.admit(now)
+        if not admitted:
+            self._counters.add("publish_throttled")
+        return not admitted
+
+    def is_wanted(self, topic: str) -> bool:
+        """True when a link wants a topic."""
+        return bool(self.of(topic).legs) or bool(self.mail_readers(topic))
+
+    def readers(self, topic: str) -> set[str]:
+        """Agents that want a topic by a link, as in their marks; a reader that does not say them is one."""
+        found = self.mail_readers(topic)
+        for leg in self.of(topic).legs:
+            wants = [leg.outlet.wants[name] for name in (topic, ANY) if name in leg.outlet.wants]
+            found |= set[str]().union(*(wanted.who for wanted in wants)) or {leg.outlet.owner.agent}
+        return found
+
+    def of(self, topic: str) -> Route:
+        """Where a topic goes."""
+        return self._known.get(topic) or self._find(topic)
+
+    def _find(self, topic: str) -> Route:
+        with self._lock:
+            for outlet in self._links.values():
+                if ANY in outlet.wants and topic not in outlet.legs:
+                    self._begin(outlet, topic)
+            legs = [outlet.legs[topic] for outlet in self._links.values() if topic in outlet.legs]
+            route = self._known[topic] = route_of(legs, self.about(topic).zero_copy)
+            if len(self._known) > _MAX_ROUTES:
+                self._known = {topic: route}
+            return route
+
+    def renew(self) -> None:
+        """What links or mailboxes want has changed; with the lock. Have the agent act upon it then."""
+        self.changes += 1
+        self.renew_ways()
+
+    def renew_ways(self) -> None:
+        """The way of a link has changed; with the lock."""
+        lossy = (o for o in self._links.values() if any(not leg.blocks for leg in o.legs.values()))
+        self._ring.lossy = LEASES * sum(outlet.takes_blocks for outlet in lossy)
+        self._change()
+
+    def _change(self) -> None:
+        self._known = {}
+        self.version += 1
+        self._on_change()
+
+    def _begin(self, outlet: Outlet, topic: str) -> None:
+        wants = outlet.wants
+        policy = strongest([*wants.get(topic, ()), *wants.get(ANY, ())])
+        window = None if policy.lossy else min(policy.bound, self.about(topic).buffers)
+        outlet.begin(topic, policy, window, self._numbers.get(topic, 0))
+
+    def follow(self, outlet: Outlet, only: str | None = None) -> dict[str, int]:
+        """Begin, change and cease flows as the reader wants it now; with the lock.
+
+        Args:
+            outlet: the link.
+            only: topic that has changed; None, and ``*``, for any.
+
+        Returns:
+            The last number of each of its topics until now.
+        """
+        wants = outlet.wants
+        topics = set(wants) | (set(self._numbers) if ANY in wants else set[str]())
+        topics.discard(ANY)
+        flowing = set(outlet.legs)
+        if only not in (None, ANY):
+            topics, flowing = topics & {only}, flowing & {only}
+        for topic in flowing - topics:
+            outlet.cease(topic)
+        for topic in topics:
+            self._begin(outlet, topic)
+        self.renew()
+        return {topic: self._numbers.get(topic, 0) for topic in topics}
+
+
+def _nobody(topic: str) -> set[str]:
+    del topic
+    return set()

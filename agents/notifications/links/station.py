@@ -1,0 +1,144 @@
+"""Station: what a link needs to speak with its publisher, under an agent id of its own.
+
+Links outlive the agents whose subscriptions they serve, so they borrow nothing of them but the protocol.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+
+from ....protocol.errors import PeerLost
+from ....protocol.peer import Peer
+from ....protocol.reply import Reply
+from ....transport import loop
+from ....transport.counters import Counters
+from ....transport.descriptors import Starved
+from ....transport.endpoints import is_direct
+from ....transport.wire import Protocol
+from ...interfaces import NewClient
+from . import local
+from .inside import Inside, Taker
+from .inward import Inward, OverTcp, OverUnix, Word
+
+logger = logging.getLogger("pzc.links")
+
+ATTEMPT = 2.0
+"""Seconds that one attempt to open a broken link may take."""
+
+TICK = 0.25
+"""Seconds between two looks of the I/O thread at a link."""
+
+UNLINK_TIMEOUT = 0.5
+"""Seconds that the last word to a publisher over tcp may take."""
+
+RETRY = 0.25
+"""Seconds between two attempts."""
+
+
+class Station:
+    """Sockets of one link; safe from any thread.
+
+    Args:
+        new_client: makes its client.
+        protocol: formats, checks and decodes.
+        peer: the publisher.
+        taker: gets what a publisher of this process sends.
+        poll: the next long poll.
+
+    Attributes:
+        loop: the I/O thread.
+        counters: where everything is counted.
+    """
+
+    def __init__(
+        self,
+        new_client: NewClient,
+        protocol: Protocol,
+        peer: Peer,
+        taker: Taker,
+        poll: Callable[[], Word],
+    ) -> None:
+        self.loop = loop.acquire()
+        self.counters = Counters()
+        self._protocol = protocol
+        self._agent_id = os.urandom(16).hex()
+        self._client = new_client(self.loop, protocol, self._agent_id, self.counters)
+        self._client.learn(peer)
+        self._elsewhere = ""
+        self._taker = taker
+        self._poll = poll
+        self._unix: OverUnix | None = None
+
+    def move(self, before: str, endpoint: str) -> bool:
+        """The publisher is at another endpoint from now on; False when that is known."""
+        known = self._elsewhere or before
+        self._elsewhere = endpoint
+        return endpoint != known
+
+    def meet(self, endpoint: str, deadline: float) -> Peer:
+        """Who is at an endpoint now, or where the publisher went; errors as `Client.peer`."""
+        endpoint = self._elsewhere or endpoint
+        self._client.forget(endpoint)
+        return self._client.peer(endpoint, deadline)
+
+    def ask(self, peer: Peer, deadline: float, question: Word) -> Reply:
+        """Ask a publisher something; errors as `Client.request`."""
+        return self._client.request(peer.endpoint, question, max(0.001, deadline - monotonic()))
+
+    def lost(self, reason: BaseException) -> None:
+        """The way broke for that reason."""
+        self.counters.add("links_lost")
+        if self._unix is not None and isinstance(reason, Starved):
+            self._unix.hopeless = True
+
+    def way_again(self, peer: Peer, before: str, deadline: float) -> Inward:
+        """As `way`, in place of one that broke: the same if it can be had and helps, else another."""
+        unix, self._unix = self._unix, None
+        if unix is not None and unix.hopeless:
+            return self.way(peer, "tcp", deadline)
+        try:
+            return self.way(peer, "auto" if before == "inproc" else before, deadline)
+        except PeerLost:
+            return self.way(peer, "tcp", deadline)
+
+    def way(self, peer: Peer, transport: str, deadline: float) -> Inward:
+        """A way to a publisher that `Inward.open` has not been called for.
+
+        Raises:
+            PeerLost: when there is no such way.
+        """
+        if transport in ("auto", "inproc"):
+            linking = local.find(peer.agent_id, self._protocol.fingerprint)
+            if linking is not None and is_direct(peer):
+                return Inside(linking, peer, self._agent_id, self._taker)
+            if transport == "inproc":
+                raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
+        if transport == "unix" or (transport == "auto" and peer.details.get("lane") and is_direct(peer)):
+            try:
+                self._unix = OverUnix(self.loop, self._client, peer, deadline)
+                return self._unix
+            except PeerLost as exc:
+                if transport == "unix":
+                    raise
+                logger.debug("the link to %s goes over tcp: %s", peer.endpoint, exc)
+        return OverTcp(self._client, peer, self._poll)
+
+    def hang_up(self) -> None:
+        """End every wait, also that of a poll; any thread."""
+        self._client.hang_up()
+
+    def close(self) -> None:
+        """Give back everything; not in the I/O thread."""
+        steps = (
+            self._client.close,
+            partial(loop.release, self.loop),
+        )
+        for step in steps:
+            try:
+                step()
+            except Exception:
+                logger.exception("a link could not let go of everything")

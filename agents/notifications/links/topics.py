@@ -1,0 +1,134 @@
+"""Topics: what a publisher says about its topics, and what a reader asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ....delivery.policies import NAMES, Policy
+from ....delivery.throttle import Throttle
+from ....protocol.errors import ConfigError, PolicyRefused, RemoteProtocolError
+from ....protocol.shown import shown
+from ....shm.ring import BUFFERS
+
+SCOPES = {"process": ("inproc",), "host": ("inproc", "unix"), "all": ("inproc", "unix", "tcp")}
+"""Ways that a topic of each scope may take."""
+
+MAX_TOPICS = 10_000
+"""Subscriptions of one link."""
+
+_LONGEST_WHO = 64
+
+
+@dataclass(slots=True)
+class Advertised:
+    """How a topic differs from the defaults; arguments as `Agent.advertise`."""
+
+    buffers: int = BUFFERS
+    policies: frozenset[str] | None = None
+    scope: str = "all"
+    throttle: Throttle | None = None
+    ack_wait: float | None = None
+    zero_copy: bool = True
+
+    def check(self, topic: str, policy: Policy, way: str) -> None:
+        """Judge a subscription.
+
+        Raises:
+            PolicyRefused: naming what the publisher offers instead.
+        """
+        if policy.name == "mailbox":
+            raise PolicyRefused(f"a mailbox for {topic!r} is polled by itself, and is no policy of a link")
+        self._check_policy(topic, policy.name)
+        self.check_way(topic, way)
+
+    def check_mailbox(self, topic: str) -> None:
+        """Judge a subscription with a mailbox; errors as `check`."""
+        self._check_policy(topic, "mailbox")
+        self.check_way(topic, "tcp")
+
+    def _check_policy(self, topic: str, name: str) -> None:
+        if self.policies is not None and name not in self.policies:
+            offered = ", ".join(sorted(self.policies))
+            raise PolicyRefused(f"policy {name} is not offered for topic {topic!r}, only {offered}")
+
+    def check_broadcast(self, topic: str) -> None:
+        """Judge a subscription to the broadcast plane; errors as `check`."""
+        if self.scope != "all":
+            way = "inproc" if self.scope == "process" else "unix"
+            raise PolicyRefused(
+                f"topic {topic!r} does not leave its {self.scope}: subscribe with transport={way!r}"
+            )
+
+    def check_way(self, topic: str, way: str) -> None:
+        """Judge a way; errors as `check`."""
+        if way not in SCOPES[self.scope]:
+            raise PolicyRefused(f"topic {topic!r} does not leave its {self.scope}; it cannot go over {way}")
+
+
+def advertised(
+    buffers: int,
+    policies: Iterable[Policy | str] | None,
+    scope: str,
+    throttle: float | None,
+    ack_wait: float | None,
+    zero_copy: bool = True,
+) -> Advertised:
+    """What a topic is, checked.
+
+    Raises:
+        ConfigError: for an argument that cannot be used.
+    """
+    if buffers < 1:
+        raise ConfigError(f"a topic has at least 1 buffer, not {buffers}")
+    if scope not in SCOPES:
+        raise ConfigError(f"scope is {scope!r}, expected one of {', '.join(SCOPES)}")
+    if ack_wait is not None and not ack_wait >= 0:
+        raise ConfigError(f"ack_wait is {ack_wait}, expected 0 seconds or more")
+    names = (
+        None if policies is None
+        else frozenset(each.name if isinstance(each, Policy) else str(each) for each in policies)
+    )  # fmt: skip
+    unknown = (names or frozenset()) - set(NAMES)
+    if unknown:
+        raise ConfigError(f"policies of a topic are {', '.join(NAMES)}, not {', '.join(sorted(unknown))}")
+    thinned = None if throttle is None else Throttle(throttle)
+    return Advertised(buffers, names, scope, thinned, ack_wait, zero_copy)
+
+
+class Wanted(list[Policy]):
+    """Policies of the subscriptions of one link to a topic.
+
+    Attributes:
+        who: the agents whose subscriptions they are, as in their marks; empty when the reader does not say.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.who: set[str] = set()
+
+
+def wishes(topics: object) -> dict[str, Wanted]:
+    """Policies by topic, out of the request of a reader.
+
+    Raises:
+        RemoteProtocolError: for a request of another form.
+    """
+    entries = cast("list[Any]", topics) if isinstance(topics, list | tuple) else None
+    if entries is None or len(entries) > MAX_TOPICS:
+        raise RemoteProtocolError(f"a link is opened with a list of at most {MAX_TOPICS} topics")
+    found: dict[str, Wanted] = {}
+    for entry in entries:
+        try:
+            topic, _, name, bound, timeout, on_timeout, who = entry
+            if type(topic) is not str or not topic or type(bound) is not int:
+                raise ValueError(f"topic {shown(topic, 100)}, bound {shown(bound, 100)}")
+            policy = Policy(name, bound, timeout=timeout, on_timeout=on_timeout)
+        except (TypeError, ValueError) as exc:
+            raise RemoteProtocolError(f"a link was asked for in an unknown form: {exc}") from None
+        wanted = found.setdefault(topic, Wanted())
+        wanted.append(policy)
+        if type(who) is str:
+            wanted.who.add(who[:_LONGEST_WHO])
+    return found

@@ -1,0 +1,258 @@
+"""Ways: how the bundles of a link get to its reader.
+
+==========  ============================================  ===================================
+way         `ready`                                       `send`
+==========  ============================================  ===================================
+UnixWay     everything sent before is in the socket       writes, without waiting
+PollWay     a long poll of the reader waits               answers it
+LocalWay    always                                        calls the reader in this thread
+==========  ============================================  ===================================
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ....protocol.bundle import Bundle, encode
+from ....protocol.consignments import Consignment
+from ....protocol.notification import Notification
+from ....protocol.signing import Suite
+from ....transport.loop import Loop
+from ....transport.wire import Protocol as Wire
+from ....transport.wire import now_ms
+from ...interfaces import Frames
+from ...words import Request
+from .local import LocalInlet
+from .pipe import Pipe
+from .published import Published
+
+UNIX_LIMIT = 1 << 16
+"""Bytes of contents that go together over a Unix socket; a larger one goes in a block, or alone."""
+
+TCP_LIMIT = 1 << 20
+"""Bytes of contents that go together as the answer to a poll; a larger one goes alone."""
+
+
+class Way(Protocol):
+    """Carries bundles in order; one thread at a time sends.
+
+    Attributes:
+        kind: ``unix``, ``tcp`` or ``inproc``.
+        limit: bytes of contents that go together.
+        blocks: contents may lie in blocks.
+    """
+
+    kind: str
+    limit: int
+    blocks: bool
+
+    @property
+    def ready(self) -> bool:
+        """Whether `send` would take a bundle now."""
+        ...
+
+    def send(self, bundle: Bundle, fd: int, contents: Sequence[Published]) -> bool:
+        """Take a bundle; False when it did not go and another way will have to send it again.
+
+        Args:
+            bundle: with the next link numbers.
+            fd: descriptor that goes with it, -1 for none; it stays the caller's.
+            contents: the notifications of the items.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the way; any thread."""
+        ...
+
+
+class Sealer:
+    """Makes the frames of bundles that answer a request.
+
+    Args:
+        protocol: of the publisher.
+        agent_id: of the publisher.
+    """
+
+    def __init__(self, protocol: Wire, agent_id: str) -> None:
+        self._protocol = protocol
+        self._agent_id = agent_id
+
+    def consignment(self, request: Request) -> Consignment | None:
+        """What seals small bundles for a request on their shortest way; None when something is unusual."""
+        protocol = self._protocol
+        codec = protocol.codec
+        ours = request.message.signer
+        if ours is None or (codec.suite or request.suite) != Suite.AES256_GMAC:
+            return None
+        msgid = request.message.msgid.encode()
+        return Consignment(self._agent_id, ours, protocol.epoch, request.receiver, msgid, protocol.counter())
+
+    def __call__(self, request: Request, bundle: Bundle) -> Frames:
+        """The bundle in the suite of the request, addressed to its sender."""
+        return request.seal(bundle, "bundle")
+
+
+class UnixWay:
+    """The Unix connection on which the link was opened.
+
+    Args:
+        loop: waits until the socket takes more.
+        request: that opened it; every bundle answers it.
+        pipe: writes to the connection.
+        seal: makes the frames.
+        on_ready: called in the I/O thread when it is ready again.
+
+    Attributes:
+        connection: on which the request came.
+    """
+
+    kind = "unix"
+    limit = UNIX_LIMIT
+    blocks = True
+
+    def __init__(
+        self, loop: Loop, request: Request, pipe: Pipe, seal: Sealer, on_ready: Callable[[], object]
+    ) -> None:
+        self.connection = request.connection
+        self._loop = loop
+        self._request = request
+        self._pipe = pipe
+        self._seal = seal
+        self._consignment = seal.consignment(request)
+        self._on_ready = on_ready
+        self._watched = -1
+        loop.call(self._watch)
+
+    @property
+    def ready(self) -> bool:
+        """See `Way.ready`."""
+        return self._pipe.ready
+
+    @property
+    def drained(self) -> bool:
+        """Whether the reader has received everything: what is left when it hears of the end may be lost."""
+        return self._pipe.drained
+
+    def send(self, bundle: Bundle, fd: int, contents: Sequence[Published]) -> bool:
+        """See `Way.send`."""
+        frames, items = None, bundle.items
+        # One that is larger surely is the only one: it would be encoded in vain.
+        if self._consignment is not None and not (items and len(items[0].body) > UNIX_LIMIT):
+            frames = self._consignment.seal(encode(bundle), now_ms())
+        return self._pipe.push(frames or self._seal(self._request, bundle), fd)
+
+    def _watch(self) -> None:
+        self._watched = self._pipe.fileno()
+        if self._watched >= 0:
+            self._loop.register(self._watched, self._on_writable)
+
+    def _on_writable(self) -> None:
+        if self._pipe.flush():
+            self._on_ready()
+        elif self._pipe.gone:
+            self._close()
+
+    def close(self) -> None:
+        """See `Way.close`."""
+        self._loop.call(self._close)
+
+    def _close(self) -> None:
+        if self._watched >= 0:
+            self._loop.unregister(self._watched)
+            self._watched = -1
+        self._pipe.close()
+
+
+class PollWay:
+    """Answers the long polls of a reader, one after the other.
+
+    Args:
+        seal: makes the frames.
+    """
+
+    kind = "tcp"
+    limit = TCP_LIMIT
+    blocks = False
+
+    def __init__(self, seal: Sealer) -> None:
+        self._seal = seal
+        self._lock = threading.Lock()
+        self._poll: Request | None = None
+        self._following = 1
+
+    @property
+    def ready(self) -> bool:
+        """See `Way.ready`."""
+        return self._poll is not None
+
+    def wait(self, poll: Request, following: int) -> None:
+        """A poll came; the one before, if it still waits, is answered with nothing.
+
+        Args:
+            poll: the request.
+            following: link number of the message to come.
+        """
+        with self._lock:
+            before, self._poll = self._poll, poll
+            self._following = following
+        if before is not None:
+            before.transmit(self._seal(before, Bundle(following)))
+
+    def send(self, bundle: Bundle, fd: int, contents: Sequence[Published]) -> bool:
+        """See `Way.send`."""
+        with self._lock:
+            poll, self._poll = self._poll, None
+        return poll is not None and poll.transmit(self._seal(poll, bundle))
+
+    def close(self) -> None:
+        """See `Way.close`; a poll that waits is answered with nothing, and the next one is refused."""
+        with self._lock:
+            poll, self._poll = self._poll, None
+        if poll is not None:
+            poll.transmit(self._seal(poll, Bundle(self._following)))
+
+
+class LocalWay:
+    """Calls a reader of the same process.
+
+    Args:
+        inlet: the reader.
+        publisher: agent id.
+        name: of the publisher.
+        epoch: of the publisher.
+        key_id: of the key that the publisher signs with, empty without keys.
+    """
+
+    kind = "inproc"
+    limit = 1 << 62
+    blocks = False
+    ready = True
+
+    def __init__(self, inlet: LocalInlet, publisher: str, name: str, epoch: int, key_id: str) -> None:
+        self.inlet = inlet
+        self._publisher = publisher
+        self._name = name
+        self._epoch = epoch
+        self._key_id = key_id
+
+    def send(self, bundle: Bundle, fd: int, contents: Sequence[Published]) -> bool:
+        """See `Way.send`."""
+        now = time.time()
+        for number, (item, published) in enumerate(zip(bundle.items, contents, strict=True), bundle.first):
+            self.inlet.take(number, self._notification(published, now), item.lost)
+        for last in bundle.lasts:
+            self.inlet.tell(last.topic, last.number, last.lost)
+        return True
+
+    def _notification(self, published: Published, now: float) -> Notification:
+        return Notification(
+            self._publisher, self._name, published.topic, published.key, published.number, self._epoch,
+            published.sent_ms / 1000, now, published.content, self._key_id,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """See `Way.close`."""

@@ -1,0 +1,278 @@
+"""Listening: what an agent offers to whoever gets the notifications of others with it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from ...delivery.policies import Policy
+from ...discovery.names import is_pattern, type_name
+from ...protocol.errors import ConfigError, LocalProtocolError, PolicyRefused
+from ...protocol.notification import Notification
+from ...protocol.peer import Peer
+from ...transport.executor import Executor
+from ...transport.loop import Loop
+from ..interfaces import Coroutines, Finder, Resolver, Watching
+from .awaited import Awaited, CoroutineFunction, is_awaited
+from .gathering import Gathering, Make
+from .judging import Judging
+from .keys import Keys, checked
+from .mail.bursts import Sink
+from .subscribing import Subscribing
+from .subscription import Callback, Subscription
+
+logger = logging.getLogger("pzc.subscriber")
+
+Slot = TypeVar("Slot", bound=Callable[[Notification], object])
+
+
+class Listening:
+    """All that one agent gets the notifications of others with; any thread.
+
+    Args:
+        name: of the agent.
+        loop: keeps the time.
+        subscribing: makes subscriptions at endpoints.
+        callbacks: runs callbacks.
+        finder: finds and asks publishers.
+        resolver: follows their names.
+        watching: keeps a subscription's sources equal to the names that fit a pattern.
+        coroutines: makes an event loop for callbacks that are awaited.
+        check_usable: AgentClosed when the agent was stopped.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loop: Loop,
+        subscribing: Subscribing,
+        callbacks: Executor,
+        finder: Finder,
+        resolver: Resolver,
+        watching: Callable[[str], Watching],
+        coroutines: Callable[[], Coroutines],
+        check_usable: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._loop = loop
+        self._subscribing = subscribing
+        self._callbacks = callbacks
+        self._finder = finder
+        self._resolver = resolver
+        self._watching = watching
+        self._coroutines = coroutines
+        self._check_usable = check_usable
+        self._awaiting = threading.Lock()
+        self._awaited: Awaited | None = None
+
+    def subscribe(
+        self,
+        publisher: str,
+        topic: str,
+        callback: Callback | None = None,
+        *,
+        policy: Policy | None = None,
+        key: str | Iterable[str] | None = None,
+        raw: bool = False,
+        timeout: float = 5.0,
+        executor: Executor | None = None,
+        transport: str | None = None,
+        throttle: float | None = None,
+        initial: bool = False,
+        type: str | type | None = None,
+        ignore_local: bool = False,
+        manual_ack: bool = False,
+        sink: Sink | None = None,
+        fallback: Policy | None = None,
+    ) -> Subscription:
+        """Get another agent's notifications; returns when it has confirmed the subscription.
+
+        Args:
+            publisher: REP endpoint, name, or pattern of names (``cam*``): all agents that have such a name,
+                also those that come later.
+            topic: one topic, or ``*`` for all.
+            callback: called with each Notification, one callback of the agent at a time; a coroutine function
+                is awaited, beside the others; None to use `recv` or iteration.
+            policy: ``drop(n)``, ``latest(k)``, ``block()`` or ``mailbox()``; default that of the settings
+                file, else ``drop(1000)``.
+            key: only notifications with this key, or with one of these: one subscription of thousands of keys
+                gets those of each in order, and `Notification.key` tells which it is. ``""`` are those
+                without a key. Default: all.
+            raw: do not decode; give the five frames.
+            timeout: seconds for the publisher's confirmation.
+            executor: thread for the callback, instead of the agent's.
+            transport: ``inproc``, ``unix`` or ``tcp`` for that way and no other; ``auto``: the first of
+                them that works. For ``drop(n)`` and ``latest(k)`` ``tcp`` is broadcast, as it is for raw
+                frames and original Pizcos. ``inproc`` hands a callback the object itself that was published:
+                do not change it. Default ``PZC_TRANSPORT``, else that of the settings file, else ``auto``.
+            throttle: at most so many notifications per second.
+            initial: begin with what the publisher keeps of the topic (see `advertise`), marked as
+                `Notification.initial`.
+            type: what the messages have to be, a class or its name; a publisher that says another type is
+                refused (`advertise`), one that says none is not.
+            ignore_local: leave out what agents of this process publish; counted as `Subscription.ignored`.
+            manual_ack: with ``mailbox()``: a message is done with, and its publisher may forget it, only when
+                `Notification.acknowledge` was called.
+            sink: with ``raw`` and ``manual_ack``: takes what comes, in the place of the callback.
+            fallback: the policy where a publisher refuses ``policy``, which is logged then; the callback gets
+                what comes, and nothing needs to be acknowledged.
+
+        Raises:
+            TypeMismatch: when the publisher says another type.
+            PolicyRefused: for a policy that this publisher, or this way, does not offer.
+            Refused: for ``initial`` at a publisher that keeps nothing for anybody, such as an original Pizco.
+            ConfigError: for an argument that cannot be used.
+            LocalProtocolError: for a topic or key that nothing can be published with.
+            PeerLost: also when a transport does not reach the publisher.
+            CallTimeout, SignatureError, UnknownName: as `request`.
+        """
+        self._check_usable()
+        _check(publisher, topic, callback, (policy, fallback))
+        keys = checked(key)
+        awaited = self._awaited_callbacks() if is_awaited(callback) else None
+        if awaited is not None and callback is not None:
+            callback, executor = awaited.wrap(cast("CoroutineFunction", callback))
+        if executor is None:  # an idle one is false
+            executor = self._callbacks
+        way: dict[str, Any] = {
+            "topic": topic, "policy": policy or self._subscribing.usual_policy(topic), "raw": raw,
+            "executor": executor, "transport": transport, "initial": initial, "type": type_name(type),
+            "ignore_local": ignore_local, "manual_ack": manual_ack,
+            "sink": sink, "fallback": fallback,
+        }  # fmt: skip
+        if manual_ack and way["policy"].name != "mailbox":
+            raise ConfigError(f"manual_ack needs policy=mailbox(), not {way['policy'].name}")
+        if "://" not in publisher and is_pattern(publisher):
+            made = self._watch(publisher, timeout, callback, keys, throttle, way)
+        else:
+            way |= {"callback": callback, "key": keys, "throttle": throttle}
+            made = self.join(publisher, timeout, way)
+        if awaited is not None:
+            awaited.adopt(executor, made)
+        return made
+
+    def on(self, publisher: str, topic: str, **options: Any) -> Callable[[Slot], Slot]:
+        """`subscribe` as a decorator: what it decorates is called with each notification.
+
+        It stays what it is; `unsubscribe` ends it. A function that is decorated several times is called for
+        each. An ``async def`` runs on an event loop of the agent.
+
+        Args:
+            publisher: as `subscribe`.
+            topic: as `subscribe`.
+            options: any other of `subscribe`, such as ``policy``.
+
+        Raises:
+            PzcError: as `subscribe`, when something is decorated.
+        """
+
+        def subscribed(callback: Slot) -> Slot:
+            self.subscribe(publisher, topic, callback, **options)
+            return callback
+
+        return subscribed
+
+    def _awaited_callbacks(self) -> Awaited:
+        with self._awaiting:
+            if self._awaited is None:
+                self._awaited = Awaited(self._name, self._coroutines())
+            return self._awaited
+
+    def close(self) -> None:
+        """Close every subscription."""
+        awaited = self._awaited
+        if awaited is not None:
+            awaited.cancel()
+        self._subscribing.close()
+        if awaited is not None:
+            awaited.close()
+
+    def join(self, publisher: str, timeout: float, way: dict[str, Any]) -> Subscription:
+        """Subscribe to one publisher; arguments and errors as `Subscribing.subscribe`, and ``fallback``."""
+        found, fallback, topic = self._finder.find(publisher, timeout), way.get("fallback"), way["topic"]
+        way = {name: value for name, value in way.items() if name != "fallback"}
+        join: Callable[..., Subscription] = partial(
+            self._subscribing.subscribe, found.place.endpoint, timeout=found.left
+        )
+        try:
+            subscription = join(**way)
+        except PolicyRefused as exc:
+            if fallback is None:
+                raise
+            logger.warning("%s of %s comes with %s: %s", topic, publisher, fallback.name, exc)
+            instead: dict[str, Any] = {**way, "policy": fallback, "manual_ack": False, "sink": None}
+            subscription = join(**instead)
+        judging = self._judge(subscription, found.peer) if way["type"] else None
+
+        def move(before: str, endpoint: str) -> None:
+            self._subscribing.move(subscription, before, endpoint)
+            if judging is not None:
+                judging.move(endpoint)
+
+        follower = self._resolver.follow(publisher, found.place, move)
+        if follower is not None:
+            self._subscribing.keep(subscription, follower)
+        return subscription
+
+    def _judge(self, subscription: Subscription, peer: Peer) -> Judging:
+        return Judging(subscription, peer, self._loop, self._finder.exchange_later, self._resolver.help)
+
+    def _watch(
+        self,
+        pattern: str,
+        timeout: float,
+        callback: Callback | None,
+        key: Keys,
+        throttle: float | None,
+        way: dict[str, Any],
+    ) -> Gathering:
+        watching = self._watching(pattern)
+
+        def join(source: str, make: Make) -> Subscription:
+            return self.join(source, timeout, {**way, "callback": None, "key": key, "make": make})
+
+        def on_close(gathering: Subscription) -> None:
+            self._subscribing.gatherings.pop(gathering, None)
+            watching.close()
+
+        gathering = Gathering(
+            pattern, way["topic"], callback, way["policy"], key, way["executor"], on_close, way["raw"],
+            throttle, join=join,
+        )  # fmt: skip
+        self._subscribing.gatherings[gathering] = None
+        try:
+            watching.begin(gathering, timeout)
+        except BaseException:
+            gathering.close()
+            raise
+        return gathering
+
+    def unsubscribe(self, publisher: str, topic: str) -> int:
+        """Close this agent's subscriptions to a topic; returns how many there were.
+
+        Args:
+            publisher: as `subscribe`.
+            topic: as `subscribe`.
+        """
+        if "://" not in publisher and is_pattern(publisher):
+            return self._subscribing.disperse(publisher, topic)
+        return self._subscribing.unsubscribe(self._finder.peer(publisher).agent_id, topic)
+
+
+def _check(publisher: object, topic: object, callback: object, policies: tuple[object, ...]) -> None:
+    """Whether arguments of `Listening.subscribe` are of the kinds that can be used."""
+    if not isinstance(publisher, str):
+        raise ConfigError(
+            f"publisher={publisher!r:.60} cannot be used: expected an endpoint, name or pattern"
+        )
+    if not isinstance(topic, str):
+        raise LocalProtocolError(f"nothing is ever published as topic {topic!r:.60}")
+    if callback is not None and not callable(callback):
+        raise ConfigError(f"callback={callback!r:.60} cannot be used: expected a function")
+    for policy in policies:
+        if policy is not None and not isinstance(policy, Policy):
+            known = "drop(n), latest(k), block() or mailbox()"
+            raise ConfigError(f"policy={policy!r:.60} cannot be used: expected {known}")

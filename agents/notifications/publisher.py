@@ -1,0 +1,399 @@
+"""Publisher: the PUB endpoint of an agent (an XPUB socket, so that it knows who listens), and its links.
+
+Publishing encodes, numbers, signs and sends in the caller's thread, which never waits for a broadcast: what a
+reader does not take is dropped for it at the high-water mark, and counted by it. A notification that nobody
+subscribed to is numbered and not encoded. Each dialect is emitted only while a filter asks for it. What could
+not be encoded has no number. Topics of one kind of readers go a prepared, shorter way: `Airing`, `Express`.
+
+Readers with a link get it from the caller's thread, with the same number. The caller waits first while one of
+them that is to be waited for has its window full; it holds nothing meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import Any, TypeVar, cast
+
+import zmq
+
+from ...protocol.errors import AgentClosed, LocalProtocolError
+from ...protocol.frames import PZC01, Buffer
+from ...transport.counters import Counters
+from ...transport.endpoints import bind, new_socket
+from ...transport.loop import Loop
+from ...transport.sending import Sending
+from ...transport.watch import Watch
+from ...transport.wire import Protocol
+from . import airing
+from .acting import Acting
+from .beats import BEAT_TOPIC, Beats, beat_filter
+from .filters import ANY, MARK_TOPIC, Filters
+from .keeping import Keeping
+from .links.express import Express, prepare
+from .links.outlets import Outlets
+from .links.published import Published
+from .links.turns import Turn
+from .statistics import topics_told
+from .voices import Voice, Voices
+
+logger = logging.getLogger("pzc.publisher")
+
+_BATCH = 256
+_MAX_EXPRESS = 10_000
+
+_Short = TypeVar("_Short", Express, airing.Airing)
+
+_Outgoing = tuple[str, int, list[Buffer]]
+"""Frames behind the topic and number that a beat is to tell; an empty topic for none."""
+
+
+class Publisher:
+    """One XPUB socket, its filters, and the sequence of every topic.
+
+    Args:
+        loop: owner of the socket.
+        endpoint: where to bind; empty for nowhere, so that there are links only.
+        protocol: encodes and signs.
+        agent_id: sender in PZC01 headers.
+        counters: where everything is counted.
+        outlets: its links; closed by their owner.
+        on_filters: called in the I/O thread after the set of filters, or of links, changed.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        endpoint: str,
+        protocol: Protocol,
+        agent_id: str,
+        counters: Counters,
+        outlets: Outlets,
+        on_filters: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._protocol = protocol
+        self._agent_id = agent_id
+        self._counters = counters
+        self._outlets = outlets
+        self._socket = new_socket(loop.context, zmq.XPUB)
+        self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        # Else a filter hidden behind the first part of a message would be set without being told.
+        self._socket.setsockopt(zmq.ONLY_FIRST_SUBSCRIBE, 1)
+        try:
+            self.endpoint = bind(self._socket, endpoint) if endpoint else ""
+        except BaseException:
+            self._socket.close(0)
+            raise
+        self._sending = Sending(loop, self._socket, self._on_readable, self._on_refused)
+        self._watch: Watch | None = None
+        self._filters = Filters(agent_id)
+        self.voices = Voices(agent_id, self._filters, protocol.speaks)
+        beats = beat_filter(agent_id)
+        self._beats = Beats(loop, protocol, agent_id, lambda: self._filters.matches(beats), self._tell)
+        self._state = threading.Condition()
+        self._version = 0
+        self._acting = Acting(self._state, self._changes, on_filters)
+        self._wanted: dict[str, tuple[int, tuple[Voice, ...]]] = {}
+        self._express: dict[str, Express] = {}  # both are new ones when filters or topics change
+        self._airings: dict[str, airing.Airing] = {}
+        self._sequences = outlets.numbers
+        self.keeping = Keeping(protocol, outlets, counters)
+        # Its holder may take it again: encoding can run a finalizer that publishes.
+        self._publishing = threading.RLock()
+        self._closed = False
+
+    def start(self) -> None:
+        """Watch the socket; I/O thread."""
+        self._watch = Watch(self._loop, self._socket, self.endpoint, self._counters, "pub_strangers")
+        self._sending.start()
+
+    def close(self) -> None:
+        """Tell how far each topic is, close the socket, end every wait; I/O thread."""
+        self._closed = True
+        self._beats.close()
+        self._sending.close()
+        if self._watch is None:
+            self._socket.close(0)
+        else:
+            self._watch.close()
+        self._acting.close()
+
+    def publish(
+        self,
+        topic: str,
+        content: object,
+        key: str = "",
+        dialects: tuple[str, ...] | None = None,
+        ack_wait: float | None = None,
+    ) -> int:
+        """Number and send one notification; any thread but the I/O thread may wait here.
+
+        Args:
+            topic: neither empty nor reserved.
+            content: anything the serializer can express.
+            key: what it is about.
+            dialects: broadcast in these, whoever listens.
+            ack_wait: seconds to wait for links that get it to be done with it.
+
+        Returns:
+            The sequence number within the topic, from 1; that of the one before when the topic is throttled.
+
+        Raises:
+            LocalProtocolError: for an empty or reserved topic.
+            SerializeError: when the content cannot be expressed.
+            CallTimeout: when a reader's window stayed full for the time of its policy.
+            AgentClosed: after `close`.
+        """
+        return self.publish_prepared(Published(topic, key, content), dialects, ack_wait)
+
+    def express(self, topic: str, content: object, key: str) -> int:
+        """As `publish`, when that can be done on the shortest way; else 0, and nothing was done."""
+        if self._closed:
+            return 0
+        airings = self._airings
+        aired = airings.get(topic)
+        if aired is not None and not key:
+            number = aired.publish(content)
+            if number:
+                self._counters.add("published")
+                if self._airings is not airings:
+                    voices = (self.voices.own,)
+                    self._send_late(Published(topic, key, content, number=number), voices)
+                return number
+        known = self._express
+        express = known.get(topic)
+        if express is None:
+            return 0
+        published = express.publish(content, key)
+        if published is None:
+            return 0
+        self._counters.add("published")
+        if self._express is not known:
+            self._send_late(published, ())
+        return published.number
+
+    def _send_late(self, published: Published, wanted: tuple[Voice, ...]) -> None:
+        """A filter may have come before the number was taken."""
+        with self._publishing:
+            self._send_all(self._encode_late(published, -1, wanted))
+
+    def _prepare(
+        self,
+        topic: str,
+        wanted: tuple[Voice, ...],
+        express: dict[str, Express],
+        airings: dict[str, airing.Airing],
+    ) -> None:
+        if not wanted:
+            _keep(express, topic, partial(prepare, self._outlets, topic))
+        elif wanted == (self.voices.own,):
+            how = self._outlets, self._protocol, self._agent_id, topic, self._publishing, self._emit
+            _keep(airings, topic, partial(airing.prepare, *how))
+
+    def publish_prepared(
+        self, published: Published, dialects: tuple[str, ...] | None = None, ack_wait: float | None = None
+    ) -> int:
+        """As `publish`, of what may have its body already; that is given back when it is not published."""
+        turn = Turn(published, monotonic())
+        try:
+            number = self._publish(turn, dialects, ack_wait)
+        except BaseException:
+            self._outlets.withdraw(turn)
+            raise
+        if turn.route.legs:
+            self._outlets.flush(turn)
+            if published.waited:
+                self._outlets.wait_until_done(turn, ack_wait or 0.0)
+        return number
+
+    def _publish(self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None) -> int:
+        outlets, topic = self._outlets, turn.published.topic
+        given = cast("object", topic)
+        if not isinstance(given, str) or topic in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
+            raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
+        if outlets.routes.is_throttled(topic, turn.since):
+            outlets.withdraw(turn)
+            return self._sequences.get(topic, 0)
+        while True:
+            with self._publishing:
+                if outlets.admit(turn):
+                    number, encoded = self._number(turn, dialects, ack_wait)
+                    self._counters.add("published")
+                    self._send_all(encoded)
+                    return number
+            outlets.wait(turn)
+
+    def _number(
+        self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None
+    ) -> tuple[int, list[_Outgoing]]:
+        """Encode for whoever listens, take the next number and hand it to the links, all at one moment.
+
+        The I/O thread is never waited for. A filter that came before the number was taken is served: it
+        changed the version first.
+        """
+        published, outlets = turn.published, self._outlets
+        topic, express, airings = published.topic, self._express, self._airings
+        while True:
+            outlets.prepare(turn)
+            kept = self.keeping.encode(published)
+            version, number = self._version, self._sequences.get(topic, 0) + 1
+            wanted = self._voices_of(topic) if dialects is None else self.voices.of(dialects, topic)
+            encoded = [self._encode(voice, published, number) for voice in wanted]
+            with outlets.lock:
+                if self._sequences.get(topic, 0) + 1 == number and outlets.is_prepared(turn):
+                    outlets.commit(turn, number, ack_wait)
+                    if kept is not None:
+                        self.keeping.keep(published, kept)
+                    if encoded and not published.serializer:
+                        outlets.meters[topic].add(turn.since, 0, len(encoded[0][2][2]))
+                    break
+        if dialects is None:
+            if kept is None:
+                self._prepare(topic, wanted, express, airings)
+            encoded += self._encode_late(published, version, wanted)
+        return number, encoded
+
+    def _encode_late(self, published: Published, version: int, wanted: tuple[Voice, ...]) -> list[_Outgoing]:
+        """What is wanted by filters that came after that version, in no voice that was wanted before."""
+        encoded: list[_Outgoing] = []
+        while version != self._version:
+            version = self._version
+            late = [voice for voice in self._voices_of(published.topic) if voice not in wanted]
+            encoded += [self._encode(voice, published, published.number) for voice in late]
+            wanted = (*wanted, *late)
+        return encoded
+
+    def _encode(self, voice: Voice, published: Published, number: int) -> _Outgoing:
+        dialect, sender = voice
+        frames = self._protocol.encode(
+            sender, published.topic, published.content, sequence=number, key=published.key, dialect=dialect
+        )
+        return published.topic if dialect == PZC01 else "", number, frames
+
+    def _send_all(self, encoded: list[_Outgoing]) -> None:
+        if self._closed:
+            raise _over()
+        now = monotonic()
+        for topic, number, frames in encoded:
+            self._emit(topic, number, frames, now)
+
+    def _tell(self, frames: list[Buffer]) -> None:
+        self._emit("", 0, frames, monotonic())
+
+    def _emit(self, topic: str, number: int, frames: list[Buffer], now: float) -> None:
+        """Send a message, whose topic and number are told by the next beat, unless the topic is empty."""
+        if not self._sending.send(frames, now):
+            raise _over()
+        if topic:
+            self._beats.sent(topic, number)
+
+    def _on_refused(self, error: zmq.ZMQError) -> None:
+        self._counters.add("publish_dropped")
+        logger.warning("a notification could not be sent: %s", error)
+
+    def _on_readable(self) -> None:
+        version = self._version
+        with self._state:
+            for _ in range(_BATCH):
+                parts = self._sending.receive()
+                if parts is None:
+                    break
+                if len(parts) != 1 or not self._filters.take(parts[0], self._turn):
+                    self._counters.add("pub_malformed")
+                else:
+                    self._beats.again(self._filters.marked(parts[0]), self._sequences)
+            else:
+                self._loop.call(self._on_readable)  # the descriptor does not tell of the others again
+        if version != self._version:
+            self._acting.act()
+
+    def _changes(self) -> int:
+        return self._version + self._outlets.routes.changes
+
+    def forget_wanted(self) -> None:
+        """What is said of topics has changed; any thread."""
+        self._wanted, self._express, self._airings = {}, {}, {}
+
+    def _turn(self) -> dict[str, int]:
+        """The filters are others now; the numbers that were taken until here."""
+        self._version += 1
+        self._express, self._airings = {}, {}
+        return self._sequences
+
+    def _voices_of(self, topic: str) -> tuple[Voice, ...]:
+        version = self._version
+        known, wanted = self._wanted.get(topic, (None, ()))
+        if known != version:
+            goes = self._outlets.routes.about(topic).scope == "all"
+            wanted = self.voices.all(topic) if goes else ()
+            self._wanted[topic] = version, wanted
+        return wanted
+
+    def dialects_of(self, topic: str) -> tuple[str, ...]:
+        """Dialects in which somebody listens to a topic."""
+        return tuple(dict.fromkeys(dialect for dialect, _ in self._voices_of(topic)))
+
+    def is_wanted(self, topic: str) -> bool:
+        """True when somebody listens to a topic, by a filter or by a link."""
+        return bool(self._voices_of(topic)) or self._outlets.routes.is_wanted(topic)
+
+    def check_broadcast(self, topic: str) -> None:
+        """Judge a subscription to the broadcast plane.
+
+        Raises:
+            PolicyRefused: when the topic does not go so far.
+        """
+        self._outlets.routes.about(topic).check_broadcast(topic)
+
+    def on_links(self, *, before_confirming: bool = False) -> None:
+        """What links want has changed; any thread. It was acted upon before a reader is told so."""
+        (self._loop.run if before_confirming else self._loop.call)(self._acting.act)
+
+    def subscribers(self, topic: str) -> int:
+        """Number of agents that listen to a topic; equal filters of original peers count as one."""
+        readers = self._outlets.routes.readers(topic)
+        with self._state:
+            return self._filters.listeners(topic, *self.voices.headers(topic), readers)
+
+    def wait_for_subscribers(self, topic: str, count: int, timeout: float) -> bool:
+        """Wait until it was acted upon ``count`` agents that listen; False after ``timeout`` seconds."""
+
+        def enough() -> tuple[bool, int]:
+            with self._outlets.lock:
+                return self.subscribers(topic) >= count, self._changes()
+
+        return self._acting.wait(enough, timeout)
+
+    def has_mark(self, mark: str) -> bool:
+        """True once the subscriber's mark, and so every filter it set before, has arrived."""
+        with self._state:
+            return self._filters.has_mark(mark)
+
+    def last_at(self, mark: str) -> int | dict[str, int]:
+        """The last number before a mark came that is held; for ``*`` that of each topic.
+
+        Whatever is numbered later was encoded for the mark's filter.
+        """
+        with self._state:
+            return self._filters.last_at(mark)
+
+    def statistics(self) -> dict[str, Any]:
+        """Last number and listeners of each topic, what was dropped for links, and how much it is."""
+        return topics_told(self._outlets, self.subscribers)
+
+
+def _over() -> AgentClosed:
+    return AgentClosed("the agent was stopped; it publishes no more")
+
+
+def _keep(known: dict[str, _Short], topic: str, make: Callable[[], _Short | None]) -> None:
+    """Prepare the short way of a topic, unless there is one that can be taken, or too many."""
+    before = known.get(topic)
+    if len(known) < _MAX_EXPRESS if before is None else before.is_stale:
+        known.pop(topic, None)
+        if (made := make()) is not None:
+            known[topic] = made

@@ -1,0 +1,265 @@
+"""Publishing: what an agent offers to whoever publishes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...delivery.policies import Policy
+from ...protocol.frames import check_key
+from ...shm.ring import BUFFERS
+from ...transport.counters import Counters
+from ...transport.loop import Loop
+from ...transport.topic_settings import TopicSettings
+from ...transport.wire import Protocol
+from ..words import Replies
+from .links import farewell, local
+from .links.linking import Linking
+from .links.loans import lend
+from .links.outlets import Outlets
+from .links.published import Published
+from .links.topics import Advertised, advertised
+from .mail.posting import Posting
+from .publisher import Publisher
+
+if TYPE_CHECKING:
+    from .links.loans import Array
+
+OnAdvertise = Callable[[str, str | type | None], object]
+"""Gets a topic, and what its messages are."""
+
+
+class Publishing:
+    """All that one agent publishes with: its PUB socket, links and mailboxes; any thread.
+
+    Args:
+        loop: owner of the sockets.
+        endpoint: where to publish; empty for no PUB socket.
+        protocol: encodes and signs.
+        agent_id: of the agent.
+        name: of the agent.
+        counters: where everything is counted.
+        replies: answers control words, and knows the REP endpoint.
+        topics: what the settings file says.
+        on_filters: called in the I/O thread after the set of filters, or of links, changed.
+        check_usable: AgentClosed when the agent was stopped.
+
+    Raises:
+        BindError: naming the endpoint and the reason.
+
+    Attributes:
+        publisher: numbers and sends.
+        outlets: its links.
+        mailboxes: what it keeps for their readers.
+        words: control words, with what answers them.
+        on_advertise: called when a topic was advertised.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        endpoint: str,
+        protocol: Protocol,
+        agent_id: str,
+        name: str,
+        counters: Counters,
+        replies: Replies,
+        topics: TopicSettings,
+        on_filters: Callable[[], None],
+        check_usable: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._agent_id = agent_id
+        self._fingerprint = protocol.fingerprint
+        self._topics = topics
+        self._check_usable = check_usable
+        self.on_advertise: OnAdvertise = _nothing
+        self.outlets = Outlets(loop, protocol, counters)
+        self.publisher = Publisher(loop, endpoint, protocol, agent_id, counters, self.outlets, on_filters)
+        self.publisher.voices.begin(replies.rep_endpoint)
+        self.linking = Linking(
+            self.outlets, loop, protocol, agent_id, name, replies, self.publisher.on_links,
+            self.publisher.keeping,
+        )  # fmt: skip
+        self.mailboxes = self.outlets.mail = Posting(
+            self.outlets, loop, protocol, agent_id, replies, counters, self.publisher.on_links
+        )
+        self.outlets.routes.mail_readers = self.mailboxes.readers
+        self.outlets.routes.usual = self._say_usual if topics else None
+        self.words = {**self.linking.words, **self.mailboxes.words}
+
+    def start(self) -> None:
+        """Take subscribers from now on."""
+        self._loop.run(self.publisher.start)
+        local.offer(self._agent_id, self.linking, self._fingerprint)
+
+    @property
+    def endpoint(self) -> str:
+        """Where it publishes, with the real port; empty with a single port."""
+        return self.publisher.endpoint
+
+    def publish(
+        self, topic: str, content: object, *, key: str | None = None, ack_wait: float | None = None
+    ) -> int:
+        """Send a notification to whoever subscribed; any thread.
+
+        It waits while a reader with the policy ``block`` is not done with as many messages of the topic as
+        its window holds, for the time and with the end that the policy says; in the I/O thread not at all.
+
+        Args:
+            topic: not empty.
+            content: anything the serializer can express. Readers of this process with a link get this very
+                object, so do not change it afterwards.
+            key: what it is about within the topic; at most 2048 characters.
+            ack_wait: seconds to wait, once and for all of them together, for the links that get it to be done
+                with it; a link that misses this is not waited for until it acknowledges something again.
+                Default: that of `advertise`, else not at all.
+
+        Returns:
+            The sequence number within the topic, from 1; the last one when a throttled topic sends nothing.
+
+        Raises:
+            SerializeError, LocalProtocolError: nothing was published.
+            CallTimeout: a reader did not make room in time; nothing was published.
+            AgentClosed: after `stop`, also while it waits.
+        """
+        self._check_usable()
+        about = "" if key is None else check_key(key)
+        number = 0 if ack_wait is not None else self.publisher.express(topic, content, about)
+        if number:
+            return number
+        return self.publisher.publish(topic, content, about, None, self._patience(topic, ack_wait))
+
+    def loan(
+        self,
+        topic: str,
+        shape: int | tuple[int, ...],
+        dtype: Any,
+        *,
+        key: str | None = None,
+        ack_wait: float | None = None,
+    ) -> AbstractContextManager[Array]:
+        """A writable array to be filled in a ``with`` block, whose end publishes it without a copy.
+
+        It lies in shared memory when it has more than 64 KiB and there is some, and holds anything at first.
+        After the block it cannot be written; keep no slice of it to write to either. When the block raises,
+        nothing is published.
+
+        Args:
+            topic: as `publish`.
+            shape: of the array.
+            dtype: of the array, without objects in it.
+            key: as `publish`.
+            ack_wait: as `publish`.
+
+        Raises:
+            LocalProtocolError: for a dtype with objects; at the end of the block what `publish` raises.
+            AgentClosed: after `stop`.
+        """
+        self._check_usable()
+        publish = partial(
+            self.publisher.publish_prepared, dialects=None, ack_wait=self._patience(topic, ack_wait)
+        )
+        shared = self.outlets.routes.about(topic).zero_copy
+        published = Published(topic, "" if key is None else check_key(key), None)
+        return lend(self.outlets.encoding, published, shape, dtype, publish, shared)
+
+    def advertise(
+        self,
+        topic: str,
+        *,
+        buffers: int | None = None,
+        policies: Iterable[Policy | str] | None = None,
+        scope: str | None = None,
+        throttle: float | None = None,
+        ack_wait: float | None = None,
+        zero_copy: bool | None = None,
+        keep_last: bool | None = None,
+        type: str | type | None = None,
+    ) -> None:
+        """Say how a topic differs from the defaults, best before anybody subscribes; the last word counts.
+
+        What is not said here is as the settings file says (`topic_settings`), else the default.
+
+        Args:
+            topic: one topic.
+            buffers: most messages that a reader with the policy ``block`` may not be done with; default 32.
+            policies: policies, or their names, that subscriptions over links may have; default ``drop``,
+                ``latest``, ``block`` and ``mailbox``.
+            scope: ``process``, ``host`` or ``all`` (default): how far it goes; other readers are refused.
+            throttle: most messages in a second; `publish` leaves the rest out, and counts it.
+            ack_wait: default of `publish`.
+            zero_copy: False: contents do not lie in shared memory, so that no reader can keep that.
+            keep_last: keep the last notification of each key, encoded, for ``subscribe(initial=True)``. One
+                of more than 64 KiB is not kept, and counted as ``keep_refused``.
+            type: what its messages are, a class or its name; subscribers that ask for another are refused.
+
+        Raises:
+            ConfigError: for an argument that cannot be used.
+            AgentClosed: after `stop`.
+        """
+        self._check_usable()
+        said = {
+            "buffers": buffers, "scope": scope, "throttle": throttle, "ack_wait": ack_wait,
+            "zero_copy": zero_copy, "keep_last": keep_last,
+        }  # fmt: skip
+        given = {name: value for name, value in said.items() if value is not None}
+        about, keep = _usual({**self._topics.of(topic), **given}, policies)
+        self.outlets.routes.advertise(topic, about)
+        self.publisher.keeping.advertise(topic, keep)
+        self.publisher.forget_wanted()
+        self.on_advertise(topic, type)
+
+    def wait_for_subscribers(self, topic: str, n: int = 1, timeout: float = 5.0) -> bool:
+        """Wait until ``n`` agents subscribe to a topic of this one; False after ``timeout`` seconds.
+
+        An agent counts once, whether it listens by broadcast, by a link, or both. True once `on_subscribers`
+        has run for them: a server is connected to its signal then, and what is emitted next reaches them.
+        """
+        return self.publisher.wait_for_subscribers(topic, n, timeout)
+
+    def _say_usual(self, topic: str) -> Advertised | None:
+        """What the settings file says of a topic; None for nothing. Called once for each topic."""
+        said = self._topics.of(topic)
+        if not said:
+            return None
+        about, keep = _usual(said, None)
+        self.publisher.keeping.advertise(topic, keep)
+        return about
+
+    def _patience(self, topic: str, ack_wait: float | None) -> float | None:
+        return self.outlets.routes.about(topic).ack_wait if ack_wait is None else ack_wait
+
+    def statistics(self) -> dict[str, Any]:
+        """What was published of each topic, and how it is with links and mailboxes."""
+        return {
+            "topics": self.publisher.statistics(),
+            "links": self.outlets.statistics(),
+            "mailboxes": self.mailboxes.statistics(),
+        }
+
+    def close_links(self) -> None:
+        """End links and mailboxes, with all that is under way to them as far as there is time."""
+        local.withdraw(self._agent_id)
+        self.mailboxes.close()
+        farewell.bid(self.outlets)
+        self.outlets.close()
+
+    def close(self) -> None:
+        """Close the PUB socket; not the I/O thread."""
+        self._loop.run(self.publisher.close)
+
+
+def _nothing(topic: str, type: str | type | None) -> None:
+    return None
+
+
+def _usual(said: Mapping[str, Any], policies: Iterable[Policy | str] | None) -> tuple[Advertised, bool]:
+    """What is said of a topic by key, checked, and whether its last notifications are kept."""
+    about = advertised(
+        said.get("buffers", BUFFERS), policies, said.get("scope", "all"), said.get("throttle"),
+        said.get("ack_wait"), said.get("zero_copy", True),
+    )  # fmt: skip
+    return about, said.get("keep_last", False)

@@ -1,0 +1,202 @@
+"""Reading: how user code takes notifications out of a subscription, in a thread or in an event loop."""
+
+from __future__ import annotations
+
+import copy
+import math
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+from ...delivery.policies import Inbox
+from ...protocol.errors import ReceiveTimeout, Refused, SubscriptionClosed
+from ...protocol.lazily import Lazily
+from ...protocol.notification import Notification, let_go
+from .entries import Entry, done, is_leased, notification_of, own_of
+from .metering import Arrivals
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = Lazily("asyncio")
+
+if TYPE_CHECKING:
+    from .mail.bursts import Sink
+
+
+class Reading(ABC):
+    """The reading side of a `Subscription`, which makes ``_inbox`` and ``_mutex``.
+
+    Attributes:
+        refusal: why it could not follow its publisher, and has ended.
+        sink: what takes in the place of its callback what comes out of a mailbox; None for nothing.
+    """
+
+    topic: str
+    refusal: Refused | None = None
+    sink: Sink | None = None
+    arrivals: Arrivals
+    lead: Callable[[Callable[[], bool], float], object] | None = None
+    """Receives in the calling thread while something is wanted, by a deadline, if it may."""
+    _offered = False
+    _inbox: Inbox[Entry]
+    _mutex: threading.RLock
+    _changed: threading.Condition | None
+    """Of `_mutex`; None until somebody waits."""
+    _wakers: tuple[Callable[[], object], ...]
+    _reading: bool
+    _closed: bool
+
+    @property
+    def received(self) -> int:
+        """Notifications handed to user code."""
+        return self._inbox.received
+
+    @property
+    def dropped(self) -> int:
+        """Notifications lost by the policy, on the way, or at `close`."""
+        return self._inbox.dropped
+
+    @property
+    def ignored(self) -> int:
+        """Notifications of this process that were left out because of ``ignore_local``."""
+        return self.arrivals.ignored
+
+    @property
+    def throttled(self) -> int:
+        """Notifications that its throttle left out."""
+        return self.arrivals.throttled
+
+    @property
+    def pending(self) -> int:
+        """Notifications waiting for user code."""
+        return len(self._inbox)
+
+    def passed(self, number: int, size: int) -> None:
+        """Its sink took notifications of so many bytes."""
+        with self._mutex:
+            self._inbox.received += number
+            self.arrivals.meter.add(time.monotonic(), number, size)
+
+    @abstractmethod
+    def _opened(self, entry: Entry) -> Notification | None:
+        """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
+
+    def recv(self, timeout: float | None = None) -> Notification:
+        """The next notification, with a content of its own that may be changed.
+
+        Args:
+            timeout: seconds; None waits until the subscription ends.
+
+        Raises:
+            ReceiveTimeout: when none came in time.
+            SubscriptionClosed: when the subscription has ended; its cause is `refusal`.
+        """
+        return own_of(self._take(timeout))
+
+    @contextmanager
+    def recv_zero_copy(self, timeout: float | None = None) -> Generator[Notification]:
+        """The next notification with the shared content, read-only by agreement; errors as `recv`.
+
+        A content in shared memory is let go of at the end: the notification has it no longer then. An
+        array, or a slice, that is kept by itself stays true and keeps the publisher's memory in use.
+        """
+        entry = self._take(timeout)
+        lent = copy.copy(notification_of(entry))
+        try:
+            yield lent
+        finally:
+            if is_leased(entry):
+                let_go(lent)
+            done(entry)
+
+    def _take(self, timeout: float | None) -> Entry:
+        """The next entry that could be opened."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            if self.lead is not None and timeout != 0 and self._wants():
+                self._offered = False
+                self.lead(self._wants, math.inf if deadline is None else deadline)
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            with self._mutex:
+                changed = self._changed = self._changed or threading.Condition(self._mutex)
+                self._reading = True  # from now on: it is asked with the lock
+                changed.wait_for(lambda: self._offered or not self._wants(), left)
+                if not len(self._inbox):
+                    if not self._closed:
+                        if self._offered and left != 0:
+                            continue
+                        raise ReceiveTimeout(f"no notification of {self.topic} within {timeout:g} s")
+                    why = "" if self.refusal is None else f": {self.refusal}"
+                    raise SubscriptionClosed(
+                        f"the subscription to {self.topic} has ended{why}"
+                    ) from self.refusal
+                entry = self._inbox.take()
+            if self._opened(entry) is not None:
+                return entry
+            done(entry)
+
+    def offer_lead(self) -> None:
+        """One of those who wait should ask to `lead`; any thread."""
+        with self._mutex:
+            self._offered = True
+            if self._changed is not None:
+                self._changed.notify()
+
+    def _wants(self) -> bool:
+        """Whether nothing has come yet."""
+        return not (self._inbox or self._closed)
+
+    def __iter__(self) -> Self:
+        """The subscription, an iterator over its notifications as `recv` gives them."""
+        return self
+
+    def __next__(self) -> Notification:
+        """The next notification; waits for it. Ends when the subscription ends."""
+        try:
+            return self.recv()
+        except SubscriptionClosed:
+            raise StopIteration from None
+
+    def __aiter__(self) -> Self:
+        """As `__iter__`, without blocking the event loop."""
+        return self
+
+    async def __anext__(self) -> Notification:
+        """The next notification; a cancelled wait loses none. Ends when the subscription ends."""
+        loop = asyncio.get_running_loop()
+        while True:
+            arrived = asyncio.Event()
+            waker = partial(_wake, loop, arrived)
+            with suppress(ReceiveTimeout, SubscriptionClosed):
+                return own_of(self._take(0))
+            with self._mutex:
+                if len(self._inbox):
+                    continue
+                if self._closed:
+                    raise StopAsyncIteration
+                self._wakers = (*self._wakers, waker)
+            try:
+                await arrived.wait()
+            finally:
+                with self._mutex:
+                    self._wakers = tuple(each for each in self._wakers if each is not waker)
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _wake(loop: asyncio.AbstractEventLoop, arrived: asyncio.Event) -> None:
+    with suppress(RuntimeError):  # the reader's event loop may be gone by now
+        loop.call_soon_threadsafe(arrived.set)

@@ -1,0 +1,26 @@
+"""Statistics: what is told of the topics of one publisher."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from .links.outlets import Outlets
+from .metering import told
+
+
+def topics_told(outlets: Outlets, subscribers: Callable[[str], int]) -> dict[str, Any]:
+    """Of each topic its last number, listeners, what was dropped for links, and what its meter says."""
+    now = monotonic()
+    with outlets.lock:
+        dropped = Counter[str]()
+        for outlet in outlets.links.values():
+            for leg in outlet.legs.values():
+                dropped[leg.topic] += leg.flow.dropped
+        topics = {
+            topic: {"published": last, "dropped": dropped[topic], **told(outlets.meters[topic], None, now)}
+            for topic, last in outlets.numbers.items()
+        }
+    return {topic: {**about, "subscribers": subscribers(topic)} for topic, about in topics.items()}

@@ -1,0 +1,302 @@
+"""Subscriber: the SUB socket of an agent, and who of this process gets what.
+
+::
+
+    source     event                                       next
+    absent     first subscription to an agent              connected (filter set, mark confirmed)
+    connected  another agent answers at its REP endpoint   moved: filters follow, one restart gap
+                                                           per subscription
+    connected  last subscription closed                    absent (filters removed)
+
+`subscribe` returns when the publisher has confirmed that it holds the filter: the first
+notification afterwards is not lost. A message is verified and decoded once, however many
+subscriptions it has. Whether the publisher is still there is watched by `presence`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import zmq
+
+from ...protocol import limits
+from ...protocol.errors import (
+    AgentClosed,
+    LocalProtocolError,
+    RemoteProtocolError,
+)
+from ...protocol.frames import PZC01, format_header, topic_filter
+from ...protocol.peer import Peer
+from ...protocol.shown import shown
+from ...transport import families
+from ...transport.counters import Counters
+from ...transport.endpoints import connect, disconnect, new_socket
+from ...transport.loop import Loop
+from ...transport.wire import Protocol
+from . import presence
+from .beats import BEAT_TOPIC, beat_filter
+from .filters import ANY, MARK_TOPIC, mark_filter
+from .hearing import Hearing
+from .sources import Source
+from .subscription import Subscription
+
+
+class Subscriber:
+    """One SUB socket, made with the first subscription. All its state belongs to the I/O thread.
+
+    Args:
+        loop: owner of the socket.
+        protocol: checks and decodes.
+        counters: where everything is counted.
+        meet: called in a helper thread with the REP endpoint of a publisher that may have been
+            replaced; shakes hands anew and calls `moved`.
+
+    Attributes:
+        who: what publishers know this agent by, to count it once.
+    """
+
+    def __init__(
+        self, loop: Loop, protocol: Protocol, counters: Counters, meet: Callable[[str], None]
+    ) -> None:
+        self._loop = loop
+        self._protocol = protocol
+        self._counters = counters
+        self._presence = presence.Presence(loop, counters, meet, self._rep_endpoints, self._lost)
+        self._sources: dict[str, Source] = {}
+        self._placed: dict[Subscription, tuple[Peer, str]] = {}
+        self._marked: dict[str, Subscription] = {}
+        self._uses: Counter[str] = Counter()
+        self._ipv6: dict[str, bool] = {}  # by which family each PUB endpoint is connected
+        self._socket: zmq.Socket[bytes] | None = None
+        self._closed = False
+        self.who = secrets.token_hex(8)
+        self._marks = itertools.count(1)
+        self._hearing = Hearing(loop, protocol, counters, self._sources, self._presence.ask)
+
+    def add(self, peer: Peer, subscription: Subscription) -> str:
+        """Route a publisher's topic to a subscription and set its filter; any thread.
+
+        Returns:
+            The mark that follows the filter: once the publisher has it, it has the filter.
+
+        Raises:
+            LocalProtocolError: for a topic that cannot be published.
+            RemoteProtocolError: when the publisher names a PUB endpoint that cannot be used.
+            AgentClosed: after `close`.
+        """
+        check_topic(peer, subscription.topic)
+        mark = f"{self.who}.{next(self._marks)}"
+        self._presence.learn(peer.pub_endpoint)
+        self._loop.run(partial(self._add, peer, subscription, mark))
+        return mark
+
+    def _add(self, peer: Peer, subscription: Subscription, mark: str) -> None:
+        if self._closed:
+            raise AgentClosed("the agent was stopped; it subscribes to nothing more")
+        if peer.dialect == PZC01:
+            subscription.hold()
+        source = self._sources.get(peer.agent_id) or Source(peer)
+        self._set_filters(source.peer, subscription.topic, mark)
+        self._route(source, subscription, mark)
+
+    def _route(self, source: Source, subscription: Subscription, mark: str) -> None:
+        self._hearing.forget()
+        self._sources[source.peer.agent_id] = source
+        source.subscriptions[subscription.topic].append(subscription)
+        self._placed[subscription] = (source.peer, mark)
+        self._marked[mark] = subscription
+
+    def _unroute(self, subscription: Subscription, peer: Peer) -> None:
+        self._hearing.forget()
+        source = self._sources[peer.agent_id]
+        entries = source.subscriptions[subscription.topic]
+        entries.remove(subscription)
+        if not entries:
+            del source.subscriptions[subscription.topic]
+        if not source.subscriptions:
+            del self._sources[peer.agent_id]
+
+    def confirmed(self, peer: Peer, topic: str, mark: str, epoch: Any, last: Any) -> None:
+        """The publisher holds the filter, and ``last`` was the topic's last number until then.
+
+        Args:
+            peer: the publisher.
+            topic: of the subscription.
+            mark: of the subscription.
+            epoch: of the publisher.
+            last: number, or for ``*`` a number for each topic that it has published.
+
+        Raises:
+            RemoteProtocolError: for an answer of another form.
+        """
+        lasts = cast("dict[str, Any]", last) if isinstance(last, dict) else {topic: last}
+        if not isinstance(epoch, int) or not all(isinstance(number, int) for number in lasts.values()):
+            raise RemoteProtocolError(
+                f"{peer.endpoint} confirmed {topic!r} with {shown(epoch)}, {shown(cast('object', last), 200)}"
+            )
+        self._loop.run(partial(self._begin, mark, epoch, lasts))
+
+    def _begin(self, mark: str, epoch: int, lasts: dict[str, int]) -> None:
+        subscription = self._marked.get(mark)
+        if subscription is not None and subscription.held:
+            subscription.begin(epoch, lasts)
+
+    def _set_filters(self, peer: Peer, topic: str, mark: str) -> None:
+        socket = self._open()
+        if not self._uses[peer.pub_endpoint]:
+            self._presence.watch(peer.pub_endpoint)
+            try:
+                self._connect(socket, peer.pub_endpoint)
+            except zmq.ZMQError as exc:
+                self._presence.unwatch(peer.pub_endpoint)
+                raise RemoteProtocolError(
+                    f"{peer.endpoint} publishes at {shown(peer.pub_endpoint)}, which cannot be used: {exc}"
+                ) from exc
+        self._uses[peer.pub_endpoint] += 1
+        for prefix in _filters(peer, topic, mark):
+            socket.setsockopt(zmq.SUBSCRIBE, prefix)
+
+    def _connect(self, socket: zmq.Socket[bytes], pub_endpoint: str) -> None:
+        self._ipv6[pub_endpoint] = families.is_ipv6(pub_endpoint)
+        connect(socket, pub_endpoint)
+
+    def _disconnect(self, socket: zmq.Socket[bytes], pub_endpoint: str) -> None:
+        # Polling makes libzmq begin a message; if its connection is taken away now, libzmq aborts.
+        self._hearing.take(socket)
+        disconnect(socket, pub_endpoint)
+        self._ipv6.pop(pub_endpoint, None)
+
+    def _reconnect(self, pub_endpoint: str) -> None:
+        """If its host name leads there by the other family now, which libzmq never looks at."""
+        if self._socket is not None and self._ipv6.get(pub_endpoint) is (not families.is_ipv6(pub_endpoint)):
+            self._disconnect(self._socket, pub_endpoint)
+            self._connect(self._socket, pub_endpoint)
+
+    def _open(self) -> zmq.Socket[bytes]:
+        if self._socket is None:
+            socket = new_socket(self._loop.context, zmq.SUB)
+            self._presence.open(socket)
+            self._loop.register(socket, self._on_readable, looks=True)
+            self._socket = socket
+        return self._socket
+
+    def _remove_filters(self, peer: Peer, topic: str, mark: str) -> None:
+        if self._socket is None:
+            return
+        for prefix in _filters(peer, topic, mark):
+            self._socket.setsockopt(zmq.UNSUBSCRIBE, prefix)
+        self._uses[peer.pub_endpoint] -= 1
+        if not self._uses[peer.pub_endpoint]:
+            self._presence.unwatch(peer.pub_endpoint)
+            self._disconnect(self._socket, peer.pub_endpoint)
+
+    def remove(self, subscription: Subscription) -> None:
+        """Forget a closed subscription; any thread."""
+        self._loop.call(partial(self._remove, subscription))
+
+    def _remove(self, subscription: Subscription) -> None:
+        place = self._placed.pop(subscription, None)
+        if place is not None:
+            peer, mark = place
+            del self._marked[mark]
+            self._unroute(subscription, peer)
+            self._remove_filters(peer, subscription.topic, mark)
+
+    def _on_readable(self) -> bool:
+        return self._socket is not None and self._hearing.on_readable(self._socket)
+
+    def _rep_endpoints(self, pub_endpoint: str) -> set[str]:
+        return {s.peer.endpoint for s in self._sources.values() if s.peer.pub_endpoint == pub_endpoint}
+
+    def _lost(self, pub_endpoint: str) -> None:
+        for source in [s for s in self._sources.values() if s.peer.pub_endpoint == pub_endpoint]:
+            reason = f"{source.peer.endpoint} has been unreachable for {limits.current.silence:g} s"
+            for subscription in source.everyone():
+                subscription.report_lost(reason)
+
+    def followers(self, endpoint: str) -> list[Subscription]:
+        """The subscriptions to whoever is known at a REP endpoint; any thread."""
+        sources = self._sources
+        return self._loop.run(
+            lambda: [s for at in sources.values() if at.peer.endpoint == endpoint for s in at.everyone()]
+        )
+
+    def moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
+        """The agent behind a REP endpoint answered a new handshake as ``peer``; any thread but I/O.
+
+        Returns:
+            Topic and mark of each of its subscriptions that is to be confirmed now.
+        """
+        self._presence.learn(peer.pub_endpoint)
+        return self._loop.run(partial(self._moved, endpoint, peer))
+
+    def _moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
+        self._hearing.forget()
+        self._reconnect(peer.pub_endpoint)
+        for source in [s for s in self._sources.values() if s.peer.endpoint == endpoint]:
+            known = source.peer
+            if (known.agent_id, known.pub_endpoint) == (peer.agent_id, peer.pub_endpoint):
+                source.peer = peer
+                continue
+            target = self._sources.get(peer.agent_id) if known.agent_id != peer.agent_id else None
+            self._move(source, target or Source(peer))
+        now = self._sources.get(peer.agent_id)
+        held = [s for s in now.everyone() if s.held] if now is not None else []
+        return [(subscription.topic, self._placed[subscription][1]) for subscription in held]
+
+    def _move(self, source: Source, target: Source) -> None:
+        everyone = source.everyone()
+        for subscription in everyone:
+            self._set_filters(target.peer, subscription.topic, self._placed[subscription][1])
+        del self._sources[source.peer.agent_id]
+        for subscription in everyone:
+            before, mark = self._placed[subscription]
+            self._remove_filters(before, subscription.topic, mark)
+            self._route(target, subscription, mark)
+            subscription.restart(target.peer.agent_id, target.peer.epoch)
+            if target.peer.dialect != PZC01:
+                subscription.begin(target.peer.epoch, {})  # an original confirms nothing
+
+    def close(self) -> None:
+        """End every subscription and close the socket; I/O thread."""
+        self._closed = True
+        for subscription in list(self._placed):
+            subscription.end()
+        self._sources.clear()
+        self._placed.clear()
+        self._marked.clear()
+        if self._socket is not None:
+            self._presence.close()
+            self._loop.unregister(self._socket)
+            self._socket.close(0)
+            self._socket = None
+
+    def subscriptions(self) -> list[Subscription]:
+        """All open subscriptions."""
+        return [subscription for subscription in list(self._placed) if not subscription.closed]
+
+
+def check_topic(peer: Peer, topic: str) -> None:
+    """Judge a topic.
+
+    Raises:
+        LocalProtocolError: when it cannot be published.
+    """
+    if topic in ("", MARK_TOPIC, BEAT_TOPIC):
+        raise LocalProtocolError(f"nothing is ever published as topic {topic!r}")
+    format_header(peer.dialect, peer.agent_id, topic)
+
+
+def _filters(peer: Peer, topic: str, mark: str) -> list[bytes]:
+    if topic == ANY:
+        first = f"{peer.dialect}+{peer.agent_id}+".encode()
+    else:
+        first = topic_filter(peer.dialect, peer.agent_id, topic)
+    if peer.dialect != PZC01:
+        return [first]
+    return [first, beat_filter(peer.agent_id), mark_filter(peer.agent_id, mark, topic)]

@@ -1,0 +1,382 @@
+"""Subscribing: from a publisher's endpoint to a confirmed subscription, and again after its restart.
+
+A lossy subscription takes a link inside the process or the host, else the broadcast plane; one whose filter
+never reaches the publisher's PUB port takes a link over tcp in the end. With ``transport="tcp"`` it is
+broadcast, or nothing::
+
+    state       event                                           next
+    -           a link may be near (`_near`)                    near
+    -           none may                                        broadcast
+    near        confirmed                                       open
+    near        it cannot be opened, or is refused, or is       broadcast
+                silent until `LINK_TIME` before the end
+    broadcast   confirmed                                       open
+    broadcast   unconfirmed, `LINK_TIME` before the end         link, with what is left of the time
+    broadcast   the publisher has no PUB port any more          link
+    link        confirmed                                       open
+    link        refused                                         CallTimeout, which tells of the PUB port
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+from ...delivery.policies import Policy, drop
+from ...protocol.errors import CallTimeout, ConfigError, PeerLost, Refused, RemoteProtocolError
+from ...protocol.frames import PZC01
+from ...protocol.peer import Peer
+from ...protocol.shown import shown
+from ...transport.counters import Counters
+from ...transport.endpoints import is_direct
+from ...transport.executor import Executor
+from ...transport.loop import Loop
+from ...transport.settings import TRANSPORTS, Settings
+from ...transport.wire import Protocol
+from ..interfaces import Client, Follower, NewClient
+from . import typed
+from .gathering import Make
+from .initial import Initial
+from .keys import Keys
+from .links import inlets, local
+from .mail import readers
+from .mail.bursts import Sink
+from .subscriber import Subscriber, check_topic
+from .subscription import Callback, Subscription
+
+logger = logging.getLogger("pzc.subscriber")
+
+OnClose = Callable[[Subscription], None]
+_Made = Callable[[Peer, OnClose], Subscription]
+
+BROADCAST = ("auto", "tcp")
+"""Transports by which lossy subscriptions may take the broadcast plane; all others take a link."""
+
+LINK_TIME = 2.0
+"""Seconds, at most half of those given, that are kept for a link in the place of broadcast notifications."""
+
+MEET_TIMEOUT = 5.0
+"""Seconds that a restarted publisher has to answer and confirm."""
+
+
+class Subscribing:
+    """The subscriptions of one agent.
+
+    Args:
+        loop: owner of the socket.
+        protocol: checks and decodes.
+        counters: where everything is counted.
+        client: asks publishers.
+        new_client: makes the clients of links and mailboxes.
+        settings: what holds where no argument says otherwise.
+
+    Attributes:
+        gatherings: open subscriptions that are made of others.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        protocol: Protocol,
+        counters: Counters,
+        client: Client,
+        new_client: NewClient,
+        settings: Settings,
+    ) -> None:
+        self._settings = settings
+        self._protocol = protocol
+        self._client = client
+        self._new_client = new_client
+        self._counters = counters
+        self._loop = loop
+        self._linked: dict[Subscription, None] = {}
+        self._forced: weakref.WeakSet[Subscription] = weakref.WeakSet()  # to tcp
+        self._followers: dict[Subscription, Follower] = {}
+        self.gatherings: dict[Subscription, None] = {}
+        self._initial = Initial(protocol, counters, client)
+        self.subscriber = Subscriber(loop, protocol, counters, self._meet_again)
+        self._on_close = self._remove  # one for all subscriptions
+
+    def subscribe(
+        self,
+        endpoint: str,
+        topic: str,
+        callback: Callback | None,
+        policy: Policy,
+        key: Keys,
+        raw: bool,
+        timeout: float,
+        executor: Executor,
+        transport: str | None = None,
+        throttle: float | None = None,
+        initial: bool = False,
+        type: str = "",
+        make: Make = Subscription,
+        ignore_local: bool = False,
+        manual_ack: bool = False,
+        sink: Sink | None = None,
+    ) -> Subscription:
+        """See `Agent.subscribe`; ``make`` makes the subscription."""
+        if transport not in (None, *TRANSPORTS):
+            raise ConfigError(
+                f"transport={transport!r} cannot be used: expected one of {', '.join(TRANSPORTS)}"
+            )
+        deadline = time.monotonic() + timeout
+        peer = self._client.peer(endpoint, deadline)
+        check_topic(peer, topic)
+        kept, forced = policy.name == "mailbox", transport == "tcp"
+        if transport is None and not kept:
+            linkable = peer.dialect == PZC01 and not raw
+            transport = self.usual_transport(topic) if linkable else "auto"
+        initial = initial and not (ignore_local and local.is_here(peer.agent_id))
+        if initial:
+            self._initial.check(peer, raw)
+        if type and peer.dialect == PZC01:
+            answer = self._ask(peer, deadline)(typed.question(topic, type))
+            typed.check(peer.endpoint, topic, type, answer.content)
+        linked = not (policy.lossy and transport in BROADCAST and peer.pub_endpoint)
+
+        def made(peer: Peer, on_close: OnClose) -> Subscription:
+            one = make(peer.agent_id, topic, callback, policy, key, executor, on_close, raw, throttle)
+            one.ignores_local, one.manual_ack, one.type = ignore_local, manual_ack, type
+            one.sink = sink
+            if forced:
+                self._forced.add(one)
+            return one
+
+        if linked:
+            try:
+                return self._begin(peer, made, transport or "auto", initial, deadline)
+            except PeerLost:
+                self._client.forget(endpoint)
+                now = self._client.peer(endpoint, deadline)
+                if now.agent_id == peer.agent_id:
+                    raise
+            return self._begin(now, made, transport or "auto", initial, deadline)  # it was restarted
+        if forced or raw or peer.dialect != PZC01:
+            return self._begin(peer, made, "", initial, deadline)
+        return self._begin_lossy(peer, made, topic, transport == "auto", initial, deadline)
+
+    def _begin_lossy(
+        self, peer: Peer, made: _Made, topic: str, may_be_near: bool, initial: bool, deadline: float
+    ) -> Subscription:
+        """See the module's docstring."""
+        endpoint, near = peer.endpoint, self._near(peer) if may_be_near else ""
+        reserve = min(LINK_TIME, (deadline - time.monotonic()) / 2)
+        if near:
+            try:
+                return self._begin(peer, made, near, initial, deadline, reserve, apart=True)
+            except (PeerLost, Refused, CallTimeout) as exc:
+                logger.info("%r of %s comes by broadcast: %s", topic, endpoint, exc)
+        try:
+            return self._begin(peer, made, "", initial, deadline, reserve)
+        except CallTimeout as unplaced:  # kept no longer: its traceback holds this frame
+            try:
+                now = self._client.peer(endpoint, deadline)
+                subscription = self._begin(now, made, "tcp", initial, deadline, apart=True)
+            except Refused as exc:
+                raise unplaced from exc
+            self._counters.add("broadcast_replaced")
+            logger.warning("%r of %s comes over a link: %s", topic, endpoint, unplaced)
+            return subscription
+
+    def _near(self, peer: Peer) -> str:
+        """How a link to a publisher may go inside this process or host; empty when it cannot."""
+        if not is_direct(peer):
+            return ""
+        if local.find(peer.agent_id, self._protocol.fingerprint) is not None:
+            return "inproc"
+        return "unix" if peer.details.get("lane") else ""
+
+    def _begin(
+        self,
+        peer: Peer,
+        make: _Made,
+        way: str,
+        initial: bool,
+        deadline: float,
+        reserve: float = 0.0,
+        apart: bool = False,
+    ) -> Subscription:
+        """A confirmed subscription by a way of links, or with none by broadcast, in time for a reserve.
+
+        With ``apart`` a link is for lossy subscriptions only.
+        """
+        subscription = make(peer, self._on_close)
+        subscription.arrivals.offset_ms = peer.offset_ms
+        subscription.who = self.subscriber.who
+        if initial:
+            subscription.await_kept()
+        try:
+            if way:
+                self._linked[subscription] = None
+                link = partial(inlets.subscribe, apart=apart)
+                join = readers.subscribe if subscription.policy.name == "mailbox" else link
+                join(self._new_client, self._protocol, peer, subscription, way, deadline - reserve)
+            else:
+                self._broadcast(peer, subscription, deadline - reserve)
+            if initial:
+                self._initial.fill(peer, subscription, deadline)
+        except BaseException:
+            subscription.close()
+            raise
+        return subscription
+
+    def usual_policy(self, topic: str) -> Policy:
+        """The policy of a topic when no argument says one."""
+        return self._settings.topics.of(topic).get("policy") or drop()
+
+    def usual_transport(self, topic: str) -> str:
+        """The transport of a topic when no argument says one: that of the environment before the file's."""
+        settings = self._settings
+        if settings.origin["PZC_TRANSPORT"].startswith("environment"):
+            return settings["PZC_TRANSPORT"]
+        return settings.topics.of(topic).get("transport") or settings["PZC_TRANSPORT"]
+
+    def _broadcast(self, peer: Peer, subscription: Subscription, deadline: float) -> None:
+        mark = self.subscriber.add(peer, subscription)
+        if peer.dialect == PZC01:
+            self._confirm(peer, subscription.topic, mark, deadline)
+
+    def _ask(self, peer: Peer, deadline: float) -> typed.Ask:
+        return lambda question: self._client.request(
+            peer.endpoint, question, max(0.001, deadline - time.monotonic())
+        )
+
+    def keep(self, subscription: Subscription, follower: Follower) -> None:
+        """Follow a publisher for as long as a subscription is open."""
+        self._followers[subscription] = follower
+        if subscription.closed:
+            self._leave(subscription)
+
+    def _leave(self, subscription: Subscription) -> None:
+        follower = self._followers.pop(subscription, None)
+        if follower is not None:
+            follower.close()
+
+    def _remove(self, subscription: Subscription) -> None:
+        self._leave(subscription)
+        if subscription in self._linked:
+            self._linked.pop(subscription, None)
+            readers.remove(subscription)
+            inlets.remove(subscription)
+        else:
+            self.subscriber.remove(subscription)
+
+    def move(self, subscription: Subscription, before: str, endpoint: str) -> None:
+        """A publisher is at another endpoint than before, perhaps as another agent; not the I/O thread.
+
+        Raises:
+            PzcError: when it could not be reached, or did not confirm; to be called again then.
+        """
+        if subscription in self._linked:
+            if not readers.move(subscription, endpoint):
+                inlets.move(subscription, endpoint)
+        elif not subscription.closed:
+            self._meet_again(endpoint, before)
+
+    def subscriptions(self) -> list[Subscription]:
+        """All open subscriptions."""
+        return list(dict.fromkeys((*self.subscriber.subscriptions(), *self._linked.copy())))
+
+    def _confirm(self, peer: Peer, topic: str, mark: str, deadline: float) -> None:
+        content = {"pzc": "placed", "mark": mark, "topic": topic}
+        while True:
+            left = max(deadline - time.monotonic(), 0.001)
+            try:
+                answer: object = self._client.request(peer.endpoint, content, left).content
+            except CallTimeout as exc:
+                raise CallTimeout(
+                    f"{peer.endpoint} never saw the subscription at {peer.pub_endpoint}: is that port open? "
+                    "An agent with single_port=True needs no other port than its REP endpoint's"
+                ) from exc
+            if not isinstance(answer, dict):
+                raise RemoteProtocolError(
+                    f"{peer.endpoint} did not confirm a subscription: {shown(answer, 100)}"
+                )
+            told = cast("dict[str, Any]", answer)
+            if told.get("placed"):
+                self.subscriber.confirmed(peer, topic, mark, told["epoch"], told["last"])
+                return
+            now = self._client.peer(peer.endpoint, deadline)
+            if not now.pub_endpoint:
+                raise CallTimeout(f"{peer.endpoint} has been restarted without a PUB port: subscribe again")
+            if now.agent_id != peer.agent_id:  # restarted meanwhile, perhaps with another PUB endpoint
+                self.subscriber.moved(peer.endpoint, now)
+                peer = now
+
+    def unsubscribe(self, publisher: str, topic: str) -> int:
+        """Close the subscriptions to a topic of an agent; returns how many there were."""
+        found = [each for each in self.subscriptions() if each.publisher == publisher and each.topic == topic]
+        for subscription in found:
+            subscription.close()
+        return len(found)
+
+    def disperse(self, pattern: str, topic: str) -> int:
+        """Close the subscriptions to a topic that were made with a pattern; returns how many there were."""
+        found = [each for each in list(self.gatherings) if (each.publisher, each.topic) == (pattern, topic)]
+        for subscription in found:
+            subscription.close()
+        return len(found)
+
+    def _meet_again(self, endpoint: str, before: str = "") -> None:
+        self._client.forget(endpoint)
+        deadline = time.monotonic() + MEET_TIMEOUT
+        peer = self._client.peer(endpoint, deadline)
+        ours, followers = peer.dialect == PZC01, self.subscriber.followers(before or endpoint)
+        for subscription in followers:
+            if ours and subscription.publisher != peer.agent_id:
+                typed.still_fits(subscription, endpoint, self._ask(peer, deadline))
+        if ours and not peer.pub_endpoint:
+            for subscription in followers:
+                self._take_a_link(peer, subscription, deadline)
+            return
+        for topic, mark in self.subscriber.moved(before or endpoint, peer):
+            self._confirm(peer, topic, mark, deadline)
+
+    def _take_a_link(self, peer: Peer, subscription: Subscription, deadline: float) -> None:
+        """The publisher was restarted without broadcasts: a subscription goes on over a link, or ends.
+
+        Raises:
+            PzcError: when there is none now; to be called again then.
+        """
+        self._loop.run(partial(subscription.restart, peer.agent_id, peer.epoch))
+        if subscription.closed:
+            return
+        try:
+            way = "tcp" if subscription in self._forced else "auto"
+            inlets.subscribe(self._new_client, self._protocol, peer, subscription, way, deadline, apart=True)
+        except Refused as exc:
+            typed.end(subscription, exc)
+            return
+        self.subscriber.remove(subscription)
+        self._linked[subscription] = None
+        if subscription.closed:  # meanwhile
+            self._remove(subscription)
+
+    def statistics(self) -> list[dict[str, Any]]:
+        """What each subscription has received and lost, and how fast, large and old it was."""
+        now = time.monotonic()
+        return [
+            {"topic": s.topic, "publisher": s.publisher, "transport": s.transport, "policy": s.policy.name,
+             "received": s.received, "dropped": s.dropped, "throttled": s.throttled, "ignored": s.ignored,
+             "pending": s.pending,
+             "gaps": len(s.gaps), **s.arrivals.statistics(now), "link": inlets.statistics(s)}
+            for s in self.subscriptions()
+        ]  # fmt: skip
+
+    def close(self) -> None:
+        """Close every subscription."""
+        readers.park(self.subscriptions())
+        for subscription in [*self.gatherings, *self.subscriptions()]:
+            subscription.close()
+        inlets.settle()
+        readers.settle()
+
+    def close_socket(self) -> None:
+        """Close the SUB socket; I/O thread."""
+        self.subscriber.close()

@@ -1,0 +1,391 @@
+"""Subscription: what user code holds.
+
+What arrived over a link waits as an `Arrival`: it is decoded by whoever is the first of the process to
+take it, and each subscription says when it is done with it, so that the publisher may go on::
+
+    taken by                done when
+    a callback              it returned, or raised
+    recv, iteration         the copy was made
+    recv_zero_copy          its context ended
+    nobody                  dropped by the policy, or at `close`
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from ...delivery.policies import Inbox, Policy
+from ...delivery.sequences import Gap
+from ...delivery.throttle import Throttle
+from ...protocol import limits
+from ...protocol.errors import AgentClosed, ProtocolError
+from ...protocol.notification import Callback, Notification
+from ...transport.executor import Executor
+from .entries import Entry, done, notification_of, wanted
+from .following import Followed, Following
+from .keys import Keys
+from .links import local
+from .links.arrivals import Arrival
+from .metering import Arrivals
+from .opening import Opening
+from .reading import Reading
+from .rounds import Round
+
+logger = logging.getLogger("pzc.subscription")
+
+CALLBACK_TIMEOUT = 5.0
+"""Seconds that `Subscription.close` waits for a callback that is running."""
+
+
+class Subscription(Followed, Reading):
+    """Notifications of one topic, by callback or by `recv` and iteration.
+
+    Always: ``received + dropped + throttled + ignored + pending = published since it began``. A loss on
+    the way (``gaps``) and a loss by the policy are both in ``dropped``. Notifications of other keys do not
+    count; those that the publisher kept for an ``initial`` one do.
+
+    Attributes:
+        topic: the topic, or ``*`` for all of the publisher.
+        key: the key, or the set of keys, that it wants; None for all.
+        policy: as given to `Agent.subscribe`.
+        on_gap: called with each Gap; set it before notifications flow.
+        on_lost: called once with the reason when the publisher is gone.
+        transport: ``tcp``, which the broadcast plane is too, ``unix`` or ``inproc``.
+        throttle: most notifications per second; None for all.
+        arrivals: what has reached it.
+        who: what publishers know its agent by.
+        type: that messages must have, as `advertise` says it; empty for any.
+        reader: the `Reader` of the mailbox that it comes out of; None for one that comes another way.
+        ignores_local: whether what a publisher of this process publishes is left out.
+        manual_ack: whether a message is done with only when `Notification.acknowledge` was called.
+    """
+
+    __slots__ = (  # a process may have 100 000
+        "_callback", "_changed", "_closed", "_following", "_gaps", "_inbox", "_mutex", "_on_close",
+        "_opening", "_proofs", "_pumping", "_reading", "_running", "_throttle", "_wakers", "arrivals",
+        "callback_errors", "executor", "ignores_local", "key", "manual_ack", "on_gap", "on_lost",
+        "publisher", "raw", "reader", "sink", "throttle", "topic", "transport", "type", "who",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        publisher: str,
+        topic: str,
+        callback: Callback | None,
+        policy: Policy,
+        key: Keys,
+        executor: Executor,
+        on_close: Callable[[Subscription], None],
+        raw: bool = False,
+        throttle: float | None = None,
+    ) -> None:
+        self.publisher = publisher
+        self.topic = topic
+        self.key = key
+        self.raw = raw
+        self.transport = "tcp"
+        self.who = self.type = ""
+        self.reader: Any = None
+        self.sink = None
+        self.ignores_local = self.manual_ack = False
+        self._gaps: list[Gap] | None = None
+        self.on_gap: Callable[[Gap], object] | None = None
+        self.on_lost: Callable[[str], object] | None = None
+        self.callback_errors = 0
+        self.throttle = throttle
+        self._throttle = None if throttle is None else Throttle(throttle)
+        self._inbox: Inbox[Entry] = Inbox(policy)  # what it refuses is done with once no lock is held
+        self.arrivals = Arrivals()
+        self._proofs = 0
+        self._callback = callback
+        self.executor = executor
+        self._on_close = on_close
+        self._following: Following | None = None
+        self._mutex = threading.RLock()
+        self._changed: threading.Condition | None = None
+        self._running: threading.RLock | None = None
+        self._wakers: tuple[Callable[[], object], ...] = ()
+        self._opening: Opening | None = None
+        self._pumping = self._reading = self._closed = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{self.received} received, {self.dropped} dropped"
+        return f"<Subscription {self.topic} of {self.publisher}: {state}>"
+
+    @property
+    def policy(self) -> Policy:
+        """The policy and its bound."""
+        return self._inbox.policy
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """The last 1000 `Gap` s, oldest first."""
+        return [] if self._gaps is None else self._gaps
+
+    def _keep_gap(self, gap: Gap) -> None:
+        gaps = self._gaps = self.gaps
+        gaps.append(gap)
+        del gaps[:-1000]
+
+    @property
+    def closed(self) -> bool:
+        """True after `close` or the agent's stop."""
+        return self._closed
+
+    def deliver(self, entry: Entry) -> None:
+        """Take a notification; never blocks."""
+        following = self._following
+        if following is None or not (isinstance(entry, Notification) and following.keep(entry)):
+            _start(self.admit((entry,)))
+
+    def admit(self, entries: Sequence[Entry], size: int | None = None) -> Subscription | None:
+        """Take several at once; never blocks, and calls nobody.
+
+        Args:
+            entries: of one topic.
+            size: bytes of their contents, when that is known.
+
+        Returns:
+            Whose callback is to be called now, in a `Round`; None when that need not be seen to.
+        """
+        if self.ignores_local and local.is_here(self.publisher):
+            return self.ignore(entries)
+        if self._opening is None:
+            return self._admit(entries, size)
+        with self._mutex:
+            entries = self._sift(entries)
+        self._end_refused()
+        return self._admit(entries, None) if entries else None
+
+    def ignore(self, entries: Sequence[Entry]) -> None:
+        """Count, and be done with them."""
+        with self._mutex:
+            self.arrivals.ignored += len(entries)
+        for entry in entries:
+            done(entry)
+
+    def _sift(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        opening = self._opening
+        if opening is None:
+            return entries
+        found, refused = opening.sift(entries)
+        self._inbox.refuse(refused)
+        if opening.over:
+            self._opening = None
+        return found
+
+    def _admit(self, entries: Sequence[Entry], size: int | None) -> Subscription | None:
+        throttled: Sequence[Entry] = ()
+        if self.key is not None or self._throttle is not None:
+            (entries, throttled), size = wanted(entries, self.key, self._throttle), None
+            if not (entries or throttled):
+                return None
+        with self._mutex:
+            if throttled:
+                self._inbox.refuse(throttled)
+                self.arrivals.throttled += 0 if self._closed else len(throttled)
+            if entries:
+                self.arrivals.add(entries, size)
+            (self._inbox.refuse if self._closed else self._inbox.offer_all)(entries)
+            if self._reading and self._changed is not None:
+                self._changed.notify(len(entries))
+            wakers = self._wakers
+            if wakers:
+                self._wakers = ()
+            start = self._callback is not None and not self._pumping and not self._closed
+            self._pumping = self._pumping or start
+        if self._inbox.refused:
+            self._end_refused()
+        for wake in wakers:
+            wake()
+        return self if start else None
+
+    def _end_refused(self) -> None:
+        refused = self._inbox.refused
+        while refused:
+            with suppress(IndexError):  # another thread was quicker
+                done(refused.pop())
+
+    def report_gap(self, gap: Gap) -> None:
+        """Count a loss and tell the user; called from the I/O thread."""
+        with self._mutex:
+            counted = gap if self._opening is None else self._opening.sift_gap(gap)
+        if counted is not None:
+            self._count_gap(counted)
+
+    def _count_gap(self, gap: Gap) -> None:
+        with self._mutex:
+            if self._closed or self.held:
+                return
+            self._inbox.lose(gap.count)
+            self._keep_gap(gap)
+        if self.on_gap is not None:
+            self._submit(partial(self._tell, self.on_gap, gap))
+
+    def report_lost(self, reason: str, *, ends: bool = False) -> None:
+        """Tell the user, once, that the publisher is gone; any thread.
+
+        Args:
+            reason: for the user.
+            ends: the subscription ends with it.
+        """
+        on_lost, self.on_lost = self.on_lost, None
+        if on_lost is not None:
+            self._submit(partial(self._tell, on_lost, reason, last=ends))
+        if ends:
+            self.end()
+            self._on_close(self)
+
+    def await_kept(self) -> None:
+        """Keep back what arrives until `begin_kept` has told what the publisher kept."""
+        self._opening = Opening(self.topic)
+
+    def begin_kept(self, epoch: int, lasts: Mapping[str, int], initial: Iterable[Notification | Gap]) -> None:
+        """Begin with what the publisher kept, and go on with what it numbered later.
+
+        Args:
+            epoch: of the publisher.
+            lasts: last number of each topic at the moment when it told what it kept.
+            initial: that, in order; a gap for each that cannot be read here.
+        """
+        opening, held = self._opening, list[Entry | Gap](initial)
+        if opening is None:  # it was closed
+            return
+        opening.tell(epoch, lasts)
+        while opening.waiting:
+            for each in held:
+                if isinstance(each, Gap):
+                    self._count_gap(each)
+                else:
+                    _start(self._admit((each,), None))
+            with self._mutex:
+                held, refused = opening.take()
+                self._inbox.refuse(refused)
+            self._end_refused()
+
+    def _submit(self, function: Callable[[], None]) -> bool:
+        try:
+            return self.executor.submit(function)
+        except AgentClosed:
+            return False
+
+    def _tell(self, function: Callable[[Any], object], argument: object, last: bool = False) -> None:
+        with self._running or self._make_running():
+            if last or not self._closed:
+                self._call(function, argument)
+
+    def _make_running(self) -> threading.RLock:
+        with self._mutex:
+            running = self._running = self._running or threading.RLock()
+            return running
+
+    @property
+    def is_quick(self) -> bool:
+        """True when the callback has been quick of late."""
+        return self._proofs >= limits.current.quick_proofs
+
+    def rest(self) -> None:
+        """Nobody will call for what is pending: the next arrival asks for it anew."""
+        self._pumping = False
+
+    def call_pending(self, until: float) -> bool:
+        """Call for the next one; while the callback is quick, for all that are pending.
+
+        Args:
+            until: monotonic seconds after which no other call begins.
+
+        Returns:
+            Whether some are left; when not, the next arrival asks for a round anew.
+        """
+        take, mutex, callback, clock = self._inbox.take_if_any, self._mutex, self._callback, time.monotonic
+        with self._running or self._make_running():
+            while True:
+                with mutex:
+                    entry = None if self._closed else take()
+                    if entry is None:
+                        self._pumping = False
+                        return False
+                linked = type(entry) is Arrival
+                notification = entry.notification if linked else None
+                if notification is None:
+                    notification = self._opened(entry)
+                now = started = clock()
+                if notification is not None and callback is not None:
+                    try:
+                        callback(notification)
+                    except BaseException as error:  # even SystemExit may end one callback only
+                        self._failed(error)
+                    now = clock()
+                    self._proofs = self._proofs + 1 if now - started < limits.current.quick_call else 0
+                notification = None  # else it would be kept beyond its end
+                if linked:
+                    entry.ledger.consumed(entry)
+                if self._proofs < limits.current.quick_proofs or now >= until:
+                    with mutex:
+                        self._pumping = len(self._inbox) > 0
+                        return self._pumping
+
+    def _call(self, function: Callable[[Any], object], argument: object) -> None:
+        try:
+            function(argument)
+        except BaseException as error:  # even SystemExit may end one callback only
+            self._failed(error)
+        del argument
+
+    def _failed(self, error: BaseException) -> None:
+        self.callback_errors += 1
+        logger.error("callback of topic %s failed", self.topic, exc_info=error)
+        # Whoever keeps the log record would keep the content, and with it the publisher's memory.
+        traceback.clear_frames(error.__traceback__)
+
+    def _opened(self, entry: Entry) -> Notification | None:
+        """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
+        try:
+            return notification_of(entry)
+        except ProtocolError as exc:
+            logger.warning("%s number %s is lost here: %s", entry.topic, entry.sequence, exc)
+        with self._mutex:
+            self._inbox.spoil()
+        self.report_gap(Gap(entry.epoch, entry.sequence, entry.sequence))
+        return None
+
+    def end(self) -> None:
+        """Take nothing more and wake whoever waits; does not wait for a running callback."""
+        with self._mutex:
+            self._closed = True
+            opening, self._opening = self._opening, None
+            if opening is not None:
+                self._inbox.refuse(opening.end())
+            self._inbox.clear()
+            if self._changed is not None:
+                self._changed.notify_all()
+            wakers, self._wakers = self._wakers, ()
+        self._end_refused()
+        for wake in wakers:
+            wake()
+
+    def close(self) -> None:
+        """End the subscription; once this returned, no callback starts. Unread ones are dropped.
+
+        Waits for a callback that is running, at most `CALLBACK_TIMEOUT`, unless it is called there.
+        """
+        if not self._closed:
+            self.end()
+            self._on_close(self)
+        running = self._running
+        if running is None or self.executor.in_thread():
+            return
+        if running.acquire(timeout=CALLBACK_TIMEOUT):
+            running.release()
+
+
+def _start(ready: Subscription | None) -> None:
+    if ready is not None:
+        Round(ready.executor, ready).start()

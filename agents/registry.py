@@ -1,0 +1,272 @@
+"""Registry: an agent that tells processes of each other, where multicast does not reach; and the topic graph.
+
+A process asks again and again, and the answer waits until there is something to tell::
+
+    request                                              answer
+    {"pzc": "relay", "process": hex, "host": token,      {"pzc": "relay", "cursor": [incarnation, n],
+     "cursor": [incarnation, n], "edges": revision,       "datagrams": [base64, ...], "alive": [hex, ...],
+     "wait": s, "beats": views, "whole": views}           "gone": [hex, ...], "more": bool, "known": bool,
+                                                          "edges": [revision, [[source, target], ...]]}
+    {"pzc": "relay", "process": hex, "bye": true}        {"pzc": "relay"}
+
+Views are ``{"local": [base64, ...], "others": [base64, ...]}`` of the datagrams that multicast would carry:
+they are verified here, handed out as they are, and verified by whoever gets them. To ask takes the role
+observer, to tell of oneself operator. ``beats``, ``whole`` and the answer's ``edges`` are there when needed.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..discovery.datagrams import Reader, Refusal
+from ..discovery.ledger import Ledger, News, Views
+from ..discovery.records import Advertise, Heartbeat
+from ..protocol.errors import PzcError, RemoteProtocolError
+from ..protocol.keyring import Role
+from ..transport.endpoints import RANDOM_TCP
+from ..transport.loop import Timer
+from ..transport.wire import Protocol
+from .naming.connections import Connections
+from .naming.registering import decode, encode
+from .server.replies import authorize
+from .server.request import Request
+from .serving import Server
+
+logger = logging.getLogger("pzc.registry")
+
+MAX_WAIT = 5.0
+"""Seconds that an answer may wait for news."""
+
+MAX_WAITING = 20_000
+"""Questions that wait; more are answered at once."""
+
+GATHER = 0.02
+"""Seconds in which changes gather before those who wait are told."""
+
+
+@dataclass(eq=False, slots=True)
+class _Question:
+    """One that waits."""
+
+    request: Request
+    process: bytes
+    host: str
+    cursor: int
+    edges: object
+    known: bool
+    timer: Timer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A request as read and verified."""
+
+    process: bytes
+    host: str
+    cursor: int
+    current: bool
+    edges: object
+    wait: float
+    owner: str
+    beats: Views | None
+    whole: Views | None
+    bye: bool
+
+
+class Registry(Server):
+    """A server of `Connections`, which also answers the word ``relay``; see the module's docstring.
+
+    Args:
+        rep_endpoint: where processes ask; other machines reach it when it is bound to an interface of theirs.
+        pub_endpoint: as `Agent`.
+        name: as `Agent`.
+        protocol: as `Agent`.
+        state: file that keeps the connections of topics; None forgets them at the end.
+
+    Raises:
+        BindError, ConfigError: as `Agent`; also for a file that cannot be written.
+    """
+
+    def __init__(
+        self,
+        rep_endpoint: str = RANDOM_TCP,
+        pub_endpoint: str = "",
+        *,
+        name: str | None = "registry",
+        protocol: Protocol | None = None,
+        state: str | Path | None = None,
+    ) -> None:
+        self.ledger = Ledger()
+        self.incarnation = secrets.token_hex(8)
+        self.topics = Connections(state, self._status)
+        self._waiting: dict[_Question, None] = {}
+        self._flushing = self._ended = False
+        self._looking: Timer | None = None
+        super().__init__(
+            self.topics, rep_endpoint, pub_endpoint, name=name, protocol=protocol,
+            expose=("connect", "disconnect", "connections", "status", "changed"),
+        )  # fmt: skip
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._reader = Reader(self.protocol.codec.keyring)
+        self._control.words["relay"] = self._on_relay
+        self.topics.listen(self._on_connections)
+
+    def _on_connections(self) -> None:
+        self.loop.call(self._soon)
+
+    def describe(self) -> dict[str, Any]:
+        """As `Agent.describe`, with what proves that this is a registry."""
+        return {**super().describe(), "registry": self.incarnation}
+
+    def statistics(self) -> dict[str, Any]:
+        """As `Agent.statistics`, with what the registry knows."""
+        return {**super().statistics(), "registry": self.topics.status}
+
+    def _status(self) -> dict[str, Any]:
+        return {
+            "processes": len(self.ledger),
+            "bytes": self.ledger.size,
+            "waiting": len(self._waiting),
+            "refused": dict(self._reader.refused),
+        }
+
+    def _on_relay(self, request: Request, content: dict[str, Any]) -> None:
+        envelope = request.message
+        tells = any(content.get(part) is not None for part in ("beats", "whole", "bye"))
+        authorize(envelope.signer, Role.OPERATOR if tells else Role.OBSERVER)
+        told = self._read(f"{envelope.sender} {envelope.key_id}", content)
+        # What came in a large request is read in a thread of the lane.
+        self.loop.call(partial(self._answer, request, told))
+
+    def _read(self, owner: str, content: dict[str, Any]) -> _Told:
+        try:
+            process = bytes.fromhex(content.get("process") or "")
+            incarnation, cursor = content.get("cursor") or ("", 0)
+            wait = min(max(0.0, float(content.get("wait") or 0)), MAX_WAIT)
+            host = str(content.get("host") or "")[:128]
+            beats, whole = (
+                _views(content[part]) if content.get(part) else None for part in ("beats", "whole")
+            )
+            current = incarnation == self.incarnation
+            last = int(cursor) if current else 0
+        except (TypeError, ValueError, KeyError) as exc:
+            raise RemoteProtocolError(f"a question to the registry cannot be read: {exc}") from None
+        if len(process) not in (0, 16) or (not process and (beats or whole)):
+            raise RemoteProtocolError(f"a process id has 16 bytes, not {len(process)}")
+        for views in (beats, whole):
+            if views is not None:
+                self._verify(process, views)
+        bye, edges = content.get("bye") is True, content.get("edges")
+        return _Told(process, host, last, current, edges if current else None, wait, owner, beats, whole, bye)
+
+    def _verify(self, process: bytes, views: Views) -> None:
+        for datagram in (*views.local, *views.others):
+            said = self._reader.read(datagram)
+            if isinstance(said, Refusal):
+                raise RemoteProtocolError(f"what the process tells is refused ({said.reason}): {said.detail}")
+            if said.process != process or not isinstance(said, Heartbeat | Advertise):
+                raise RemoteProtocolError("a process tells of itself and of nobody else")
+
+    def _answer(self, request: Request, told: _Told) -> None:
+        try:
+            known = self._take(told)
+        except PzcError as exc:
+            self._answering.replies.refuse(request, exc)
+            return
+        question = _Question(request, told.process, told.host, told.cursor, told.edges, known)
+        if told.bye:
+            self._answering.replies.reply(request, {"pzc": "relay"})
+        elif not told.wait or not (known and told.current) or len(self._waiting) >= MAX_WAITING:
+            self._tell(question)
+        elif not self._tell(question, if_any=True):
+            self._waiting[question] = None
+            question.timer = self.loop.call_later(told.wait, partial(self._tell, question))
+
+    def _take(self, told: _Told) -> bool:
+        """Write down what a process told; False when it is to tell its whole."""
+        now, before = time.monotonic(), self.ledger.cursor
+        known = True
+        if told.bye:
+            self.ledger.bye(told.process, told.owner)
+        elif told.whole is not None:
+            beats = told.beats or Views()
+            self.ledger.whole(told.process, told.owner, told.host, beats, told.whole, now)
+        elif told.beats is not None:
+            known = self.ledger.hear(told.process, told.owner, told.beats, now)
+        if self.ledger.cursor != before:
+            self._soon()
+        self._look_later()
+        return known
+
+    def _tell(self, question: _Question, if_any: bool = False) -> bool:
+        """Answer a question; ``if_any``: when there is something to tell, and it is not gathering."""
+        news = self.ledger.news(question.cursor, question.process, question.host)
+        revision, connections = self.topics.snapshot()
+        if if_any and not news and question.edges == revision:
+            return False
+        self._waiting.pop(question, None)
+        if question.timer is not None:
+            question.timer.cancel()
+        answer = _answer(news, self.incarnation, question.known)
+        if question.edges != revision:
+            answer["edges"] = [revision, [list(pair) for pair in connections]]
+        self._answering.replies.reply(question.request, answer)
+        return True
+
+    def _soon(self) -> None:
+        if not self._flushing and not self._ended:
+            self._flushing = True
+            self.loop.call_later(GATHER, self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        for question in list(self._waiting):
+            self._tell(question, if_any=True)
+
+    def _look_later(self) -> None:
+        """Look for silent processes when the first of them can be."""
+        due = self.ledger.next_deadline
+        if self._looking is None and due is not None and not self._ended:
+            self._looking = self.loop.call_later(max(0.0, due - time.monotonic()), self._look)
+
+    def _look(self) -> None:
+        self._looking = None
+        for process in self.ledger.tick(time.monotonic()):
+            logger.info("process %s is gone: it was silent", process.hex()[:8])
+            self._soon()
+        self._look_later()
+
+    def _let_go(self) -> None:
+        self.loop.run(self._end_waiting)
+        super()._let_go()
+
+    def _end_waiting(self) -> None:
+        self._ended = True
+        if self._looking is not None:
+            self._looking.cancel()
+        for question in list(self._waiting):
+            self._tell(question)
+
+
+def _views(told: Any) -> Views:
+    return Views(decode(told["local"]), decode(told["others"]))
+
+
+def _answer(news: News, incarnation: str, known: bool) -> dict[str, Any]:
+    return {
+        "pzc": "relay",
+        "cursor": [incarnation, news.cursor],
+        "datagrams": encode(news.datagrams),
+        "alive": [process.hex() for process in news.alive],
+        "gone": [process.hex() for process in news.gone],
+        "more": news.more,
+        "known": known,
+    }

@@ -1,0 +1,162 @@
+"""Answering: all of an agent that takes requests, from the two sockets to the answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ...delivery.locks import Changed
+from ...protocol.keyring import Role
+from ...protocol.message import Identity
+from ...transport.counters import Counters
+from ...transport.loop import Loop
+from ...transport.wire import Protocol
+from ..current import current
+from ..here import offer, withdraw
+from ..interfaces import Publisher
+from .calls import Call, Calls
+from .control import Control
+from .dispatcher import Dispatcher
+from .lane import Lane
+from .local import way_to
+from .presence import Presence
+from .replies import Replies
+from .reply_cache import ReplyCache
+from .request import Request
+from .unix_listener import UnixListener
+from .zmq_listener import ZmqListener
+
+logger = logging.getLogger("pzc.answering")
+
+CLOSE_TIMEOUT = 2.0
+"""Seconds that `Answering.finish_calls` waits for what runs."""
+
+
+class Answering:
+    """The listeners, the dispatcher, and what it decides by.
+
+    Args:
+        loop: owner of the sockets.
+        endpoint: where to answer.
+        protocol: formats and checks.
+        agent_id: of the agent.
+        name: of the agent, for threads.
+        counters: where everything is counted.
+        concurrency: calls at a time.
+        affine: all calls in one thread.
+        lanes: orders of execution.
+        reads_while_locked: others may read while somebody holds the lock.
+        role_needed: role that a content takes.
+        on_request: answers; sender, topic, content, message id.
+        on_lock_change: told every change of the lock's owner.
+
+    Raises:
+        BindError, ConfigError: for the endpoint.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        endpoint: str,
+        protocol: Protocol,
+        agent_id: str,
+        name: str,
+        counters: Counters,
+        *,
+        concurrency: int,
+        affine: bool,
+        lanes: int,
+        reads_while_locked: bool,
+        role_needed: Callable[[Any], Role],
+        on_request: Callable[[str, str, Any, str], Any],
+        on_lock_change: Callable[[Changed], None],
+    ) -> None:
+        self._loop = loop
+        self._agent_id = agent_id
+        self._protocol = protocol
+        self.lanes = [Lane(name, concurrency, affine) for _ in range(lanes)]
+        self.calls = Calls()
+        self.cache = ReplyCache(loop)
+        self.replies = Replies(protocol, agent_id, counters)
+        self.presence = Presence(
+            loop, self.replies, self.calls, reads_while_locked, self._forget, on_lock_change
+        )
+        self.dispatcher = Dispatcher(
+            loop, self.replies, self.lanes, self.cache, self.presence, self.calls, role_needed, on_request
+        )
+        self.dispatcher.control = self._answer
+        self.zmq = ZmqListener(loop, endpoint, protocol, agent_id, self.replies, counters, self.dispatcher)
+        self.unix = UnixListener(
+            loop, protocol, agent_id, self.replies, counters, self.dispatcher, self.presence
+        )
+        self.control: Control | None = None
+
+    def attach_control(
+        self, publisher: Publisher, describe: Callable[[], dict[str, Any]], stop: Callable[[], None]
+    ) -> Control:
+        """Make the control words, which need the rest of the agent.
+
+        Args:
+            publisher: whose marks are waited for.
+            describe: what the handshake tells.
+            stop: called after a 'stop' request.
+        """
+        control = self.control = Control(
+            self._loop, self.zmq.nonces, self.replies, self.calls, self.cache, publisher, describe, stop
+        )
+        control.words.update(self.presence.words())
+        return control
+
+    def _answer(self, request: Request, content: Any) -> bool:
+        return self.control is not None and self.control.answer(request, content)
+
+    def _forget(self, sender: Identity) -> None:
+        cancelled = self.calls.cancel_of(sender)
+        self.cache.forget_agent(sender)
+        if cancelled:
+            logger.warning("%d calls of agent %s, which is gone, were cancelled", cancelled, sender.agent)
+
+    def in_call(self) -> bool:
+        """True when the calling thread or task works for a call of this agent."""
+        call = current()
+        ours = isinstance(call, Call) and (call.lane in self.lanes or self.calls.has(call))
+        return ours or any(lane.in_thread() for lane in self.lanes)
+
+    def start(self) -> None:
+        """Take requests; I/O thread."""
+        self.zmq.start()
+        self.unix.start()
+        offer(self._agent_id, partial(way_to, self.dispatcher, self._protocol))
+
+    def finish_calls(self, cancel: Callable[[], None]) -> None:
+        """Refuse what waits and let end what runs, in at most 2 s; the answers are still sent.
+
+        Args:
+            cancel: ends what could not end by itself, as far as that is possible.
+        """
+        withdraw(self._agent_id)
+        self._loop.run(self.unix.stop_listening)
+        self.dispatcher.close(CLOSE_TIMEOUT)
+        cancel()
+        self.unix.close()
+        self.presence.close()
+
+    def close(self) -> None:
+        """Close the endpoint; I/O thread."""
+        self.zmq.close()
+
+    def abandon(self) -> None:
+        """Give back what the constructor took, of an agent that cannot start."""
+        self.unix.stop_listening()
+        self.zmq.close()
+
+    def statistics(self) -> dict[str, Any]:
+        """What runs, waits and is held now."""
+        return {
+            "running": sum(len(lane.running) for lane in self.lanes),
+            "waiting": sum(map(len, self.lanes)), "connections": len(self.unix),
+            "results_kept": len(self.cache), "held": self.presence.holders(),
+            "lock": self.presence.describe(),
+        }  # fmt: skip

@@ -1,0 +1,109 @@
+"""Answers: how what a call gave is told: as a copy, a reference, a stream, or a future."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import Any, cast
+
+from ...protocol.contents import PS, raised
+from ...protocol.errors import PzcError
+from ...protocol.paths import Handle, Path
+from ...protocol.values import PLAIN, first_reference
+from .calls import Call
+from .coroutines import Coroutines
+from .descriptions import about
+from .handles import Handles
+from .member import Member
+from .presence import Presence
+from .references import by_value
+from .streams import Streams, is_stream
+from .tree import Tree
+
+Message = tuple[str, str, Any]
+Register = Callable[[Call, Future[Any], Callable[[Future[Any]], object]], str]
+TellOriginal = Callable[[str, Future[Any]], object]
+
+
+class Answers:
+    """Tells results, and keeps what stays here of them.
+
+    Args:
+        tree: what is served.
+        coroutines: runs coroutines that methods gave.
+        presence: says which clients are dead.
+        run: runs a function in its turn, in a worker.
+        register: keeps the future that a call gave; gets the call, the future, and what makes an answer of
+            that when it is done; gives the id under which it is kept.
+        tell_original: likewise of a call of an original; gets id of the call, and future.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        coroutines: Coroutines,
+        presence: Presence,
+        run: Callable[[Callable[[], object]], object],
+        register: Register,
+        tell_original: TellOriginal,
+    ) -> None:
+        self._tree = tree
+        self._coroutines = coroutines
+        self._register = register
+        self._tell_original = tell_original
+        self.handles = Handles(presence, run)
+        self.streams = Streams(run, coroutines, presence, self.item)
+
+    def of(self, call: Call, result: Any, member: Member, here: Path | None = None) -> Message:
+        """The answer to a call.
+
+        Args:
+            call: the call.
+            result: what it gave.
+            member: what was called.
+            here: path under which the result can be found, if it has one.
+        """
+        if type(result) in PLAIN:
+            return PS, "return", result
+        if inspect.iscoroutine(result):
+            return self.of(call, self._coroutines.run(result), member, here)
+        if call.original:
+            if isinstance(result, Future):
+                self._tell_original(call.id, cast("Future[Any]", result))
+                return PS, "future_register", call.id
+            return PS, "return", result
+        if is_stream(result):
+            return PS, "stream", {"id": self.streams.open(result, call, member)}
+        if isinstance(result, Future):
+            future = cast("Future[Any]", result)
+            return PS, "future_register", self._register(call, future, partial(self._outcome, call, member))
+        if first_reference(result) is None:
+            return PS, "return", result
+        if not call.can_refer:
+            return PS, "return", by_value(result, member.text)
+        return PS, "reference", self._referred(call, result, here)
+
+    def _outcome(self, call: Call, member: Member, future: Future[Any]) -> Message:
+        """The answer that a finished future is."""
+        try:
+            error = future.exception()
+            return raised(error) if error is not None else self.of(call, future.result(), member)
+        except (CancelledError, PzcError) as exc:
+            return raised(exc)
+
+    def _referred(self, call: Call, thing: object, here: Path | None = None) -> dict[str, Any]:
+        """What is told of an object that stays here, by its path or a handle."""
+        if here is not None or thing is self._tree.root:
+            return about(thing, here or ())
+        handle = self.handles.keep(thing, call.caller.identity)
+        return {**about(thing, (Handle(handle),)), "handles": [handle]}
+
+    def item(self, call: Call, item: Any, member: Member, here: Path | None = None) -> tuple[Any, Any]:
+        """An item of a list or stream: its value and None, or None and what is told of it."""
+        if type(item) in PLAIN or first_reference(item) is None:
+            return item, None
+        if not call.can_refer:
+            return by_value(item, member.text), None
+        return None, self._referred(call, item, here)

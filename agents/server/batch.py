@@ -1,0 +1,83 @@
+"""Batch: several actions in one turn, each judged as if it came by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...protocol import limits
+from ...protocol.contents import ps_message, raised, read_ps_message, shown
+from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError
+from .calls import Call, Exposed
+
+_SHARED = ("lock", "as")
+_RESULTS = ("return", "remote", "reference")
+
+
+def calls_of(options: Any) -> list[tuple[str, Any]]:
+    """Action and options of each call of a batch.
+
+    Raises:
+        RemoteProtocolError: when it is no batch.
+    """
+    calls = options.get("calls") if isinstance(options, dict) else None
+    if not isinstance(calls, list | tuple) or len(calls) > limits.current.batch_calls:
+        raise RemoteProtocolError(f"a batch has a list of at most {limits.current.batch_calls} calls")
+    found: list[tuple[str, Any]] = []
+    for call in calls:
+        if not isinstance(call, list | tuple) or len(call) != 2 or not isinstance(call[0], str):
+            raise RemoteProtocolError(f"a call of a batch is an action and its options, not {shown(call)}")
+        if call[0] == "batch":
+            raise RemoteProtocolError("a batch has no batches inside")
+        found.append((call[0], call[1]))
+    return found
+
+
+def run_batch(
+    call: Call,
+    options: Any,
+    check: Callable[[Call, str, Any], object],
+    exposed: Exposed,
+    log: Callable[[Call, str, BaseException], object],
+) -> Any:
+    """Run the calls of a batch up to the first that raises; in its turn.
+
+    Args:
+        call: that carried the batch.
+        options: of the batch.
+        check: judges an action by the lock.
+        exposed: does it.
+        log: told what one raised.
+    """
+    results: list[Any] = []
+    refs: list[Any] = []
+    for action, inner in calls_of(options):
+        try:
+            given = {**_table(inner), **{key: options[key] for key in _SHARED if key in options}}
+            if exposed.member(action, given).lane != call.member.lane:
+                raise Refused("the calls of a batch are of one object, where each has a lane of its own")
+            check(call, action, given)
+            message = read_ps_message(exposed.act(call, action, given))
+            if message is not None and message[0] == "stream":
+                exposed.drop(message[1]["id"], call.caller)
+            if message is None or message[0] not in _RESULTS:
+                raise Refused("a batch cannot hold futures and streams: call that method by itself")
+        except BaseException as exc:
+            log(call, action, exc)
+            return _told(results, refs, raised(exc)[2])
+        results.append(None if message[0] == "reference" else message[1])
+        if message[0] == "reference":
+            refs.append([len(results) - 1, message[1]])
+    return _told(results, refs, None)
+
+
+def _told(results: list[Any], refs: list[Any], error: Any) -> Any:
+    """The answer: references apart, by their places, where None stands."""
+    told = {"results": results, "raised": error}
+    return ps_message("batch", {**told, "refs": refs} if refs else told)
+
+
+def _table(options: object) -> dict[str, Any]:
+    if not isinstance(options, dict):
+        raise MemberRefused(f"options must be a mapping, not {type(options).__name__}")
+    return options

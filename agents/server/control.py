@@ -1,0 +1,204 @@
+"""Control: requests that are answered at once, whatever the lane is doing, in the thread that got them.
+
+::
+
+    content                  answer                              without the receiver's id
+    'info'                   both endpoints, lock, fast lane     allowed
+    'ping'                   'pong'                              allowed
+    'stop'                   'stopping', then the agent stops    refused
+    {"pzc": "hello", ...}    who this agent is, and its time     allowed
+    {"pzc": "placed", ...}   once the PUB socket holds the mark  refused
+    {"pzc": "statistics"}    what this agent saw                 refused
+    {"pzc": "future", ...}   what a call was answered            refused
+    {"pzc": "running"}       what runs and waits                 refused
+    {"pzc": "pipeline"}      the same; its connection reads   refused
+                             on while its calls run
+    {"pzc": "cancel", ...}   whether a call was still there      refused
+    {"pzc": word, ...}       by whoever added the word           refused
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ...protocol.contents import as_text, control, is_word
+from ...protocol.errors import Refused, RemoteProtocolError
+from ...protocol.keyring import Role
+from ...transport import endpoints
+from ...transport.loop import Loop
+from ...transport.wire import now_ms
+from ..interfaces import Publisher
+from .calls import Call, Calls
+from .clocks import Nonces
+from .replies import Replies, authorize
+from .reply_cache import ReplyCache
+from .request import Request
+
+logger = logging.getLogger("pzc.control")
+
+Word = Callable[[Request, dict[str, Any]], object]
+
+PLACED_TIMEOUT = 2.0
+"""Seconds that a publisher waits for a subscriber's filter before it answers 'not yet'."""
+
+STOP_DELAY = 0.1
+"""Seconds between the answer to a 'stop' request and the stop, as the original's."""
+
+
+class Control:
+    """Answers control requests of one agent; any thread.
+
+    Args:
+        loop: for timers, and for what only the I/O thread may touch.
+        nonces: of the handshake.
+        replies: sends the answers.
+        calls: that run or wait.
+        cache: results that are kept.
+        publisher: whose marks are waited for.
+        describe: what the handshake tells.
+        stop: called `STOP_DELAY` seconds after a 'stop' request.
+
+    Attributes:
+        words: what answers a control word; others add theirs.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        nonces: Nonces,
+        replies: Replies,
+        calls: Calls,
+        cache: ReplyCache,
+        publisher: Publisher,
+        describe: Callable[[], dict[str, Any]],
+        stop: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._nonces = nonces
+        self._replies = replies
+        self._calls = calls
+        self._cache = cache
+        self._publisher = publisher
+        self._describe = describe
+        self._stop = stop
+        self._unplaced: list[tuple[Request, str, str]] = []
+        self.words: dict[str, Word] = {
+            "placed": self._on_placed,
+            "future": self._future,
+            "cancel": self._cancel,
+            "running": self._running,
+            "pipeline": self._pipeline,
+        }
+
+    def answer(self, request: Request, content: Any) -> bool:
+        """Answer a control request; False for any other content.
+
+        Raises:
+            RoleRefused: when the key may not stop this agent.
+        """
+        word = control(content) if request.caller.session is not None else None
+        if word == "hello":
+            self._loop.call(partial(self._hello, request, content))
+        elif is_word(content, "info"):
+            self._replies.reply(request, self._info(request))
+        elif is_word(content, "ping"):
+            self._replies.reply(request, "pong")
+        elif is_word(content, "stop") and not request.handshake:
+            authorize(request.caller.key, Role.ADMIN)
+            self._replies.reply(request, "stopping")
+            self._loop.call_later(STOP_DELAY, self._stop)
+        elif word in self.words and not request.handshake:
+            self.words[word](request, content)
+        else:
+            return False
+        return True
+
+    def _info(self, request: Request) -> dict[str, Any]:
+        about = self._describe()
+        if request.caller.session is not None:
+            return {key: about[key] for key in ("rep_endpoint", "pub_endpoint", "name", "lane", "lock")}
+        pub = about["pub_endpoint"]
+        if request.reached and endpoints.is_wildcard(pub):
+            pub = f"tcp://{request.reached}:{endpoints.split(pub)[1]}"
+        return {"rep_endpoint": self._replies.rep_endpoint, "pub_endpoint": pub}
+
+    def _future(self, request: Request, content: dict[str, Any]) -> None:
+        call_id = as_text(content.get("id"))
+        running = self._calls.find(call_id, request.caller.key_id) is not None
+        reply = partial(self._replies.reply, request)
+        self._cache.ask(call_id, request.caller, running, reply)
+
+    def _running(self, request: Request, content: dict[str, Any]) -> None:
+        self._replies.reply(request, {"pzc": "running", "running": self._calls.running()})
+
+    def _pipeline(self, request: Request, content: dict[str, Any]) -> None:
+        connection = request.connection
+        if connection is None:
+            raise Refused("only a Unix connection can be told to read on")
+        connection.go_on()
+        self._replies.reply(request, {"pzc": "pipeline"})
+
+    def _cancel(self, request: Request, content: dict[str, Any]) -> None:
+        caller = request.caller
+        if content.get("everybody"):
+            authorize(caller.key, Role.ADMIN)
+            self._cancel_all(request, self._calls.all())
+        elif content.get("mine"):
+            theirs = [call for call in self._calls.all() if call.caller.identity == caller.identity]
+            self._cancel_all(request, theirs)
+        else:
+            self._cancel_one(request, as_text(content.get("id")))
+
+    def _cancel_all(self, request: Request, calls: list[Call]) -> None:
+        states = [self._calls.cancel(call) for call in calls]
+        told = {"pzc": "cancel", "removed": states.count("removed"), "told": states.count("told")}
+        logger.info("agent %s cancelled %d calls", request.caller.agent, len(states))
+        self._replies.reply(request, told)
+
+    def _cancel_one(self, request: Request, call_id: str) -> None:
+        caller = request.caller
+        call = self._calls.find(call_id, caller.key_id) or self._calls.find_any(call_id)
+        if call is None:
+            state = "unknown"
+        else:
+            if call.caller.key_id != caller.key_id:
+                authorize(caller.key, Role.ADMIN)
+            state = self._calls.cancel(call)
+            logger.info("call %s was cancelled by agent %s: %s", call.id, caller.agent, state)
+        self._replies.reply(request, {"pzc": "cancel", "state": state})
+
+    def _hello(self, request: Request, content: dict[str, Any]) -> None:
+        caller, stamp = request.caller, request.message.stamp
+        if stamp is None:
+            raise RemoteProtocolError("a handshake says when it was made")
+        self._nonces.take(content.get("answer"), caller.key_id, caller.agent, stamp.ms)
+        challenge = as_text(content.get("challenge", ""))[:64]
+        nonce = self._nonces.give(caller.key_id)
+        answer = {"pzc": "hello", "challenge": challenge, "nonce": nonce, "time_ms": now_ms()}
+        self._replies.reply(request, {**self._describe(), **answer})
+
+    def _on_placed(self, request: Request, content: dict[str, Any]) -> None:
+        self._publisher.check_broadcast(as_text(content.get("topic")))
+        self._loop.call(partial(self._placed, request, content))
+
+    def _placed(self, request: Request, content: dict[str, Any]) -> None:
+        entry = (request, as_text(content.get("mark")), as_text(content.get("topic")))
+        self._unplaced.append(entry)
+        self.on_filters()
+        if entry in self._unplaced:
+            self._loop.call_later(PLACED_TIMEOUT, partial(self._give_up, entry))
+
+    def _give_up(self, entry: tuple[Request, str, str]) -> None:
+        if entry in self._unplaced:
+            self._unplaced.remove(entry)
+            self._replies.reply(entry[0], {"pzc": "placed", "placed": False})
+
+    def on_filters(self) -> None:
+        """Answer whoever waits for a mark that has arrived."""
+        for entry in [e for e in self._unplaced if self._publisher.has_mark(e[1])]:
+            self._unplaced.remove(entry)
+            answer = {"epoch": self._describe()["epoch"], "last": self._publisher.last_at(entry[1])}
+            self._replies.reply(entry[0], {"pzc": "placed", "placed": True, **answer})

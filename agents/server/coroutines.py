@@ -1,0 +1,152 @@
+"""Coroutines: the event loop on which a server runs its ``async def`` methods.
+
+The loop has a thread of its own, started by the first coroutine. The thread that executes the call
+waits for the coroutine, so a lane means the same for both kinds of method.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import CallCancelled, PeerLost
+from ...protocol.lazily import Lazily
+from ..current import current
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = Lazily("asyncio")
+
+CLOSE_TIMEOUT = 2.0
+"""Seconds that `Coroutines.close` waits for the last coroutine."""
+
+
+class Coroutines:
+    """One event loop, made when it is needed; safe from any thread.
+
+    Args:
+        name: of the agent, for the thread's name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = f"pzc-async {name}".strip()
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Result of a coroutine; cancelling the call cancels it.
+
+        Raises:
+            CallCancelled: when the call was cancelled.
+            PeerLost: when the server is being stopped.
+        """
+        done: Future[Any] = Future()
+        cancel = self._begin(coroutine, done)
+        call = current()
+        if call is not None:
+            call.watch(cancel)
+        try:
+            return self._wait(done)
+        finally:
+            del done, cancel  # they hold the error, whose traceback holds this frame
+
+    def _wait(self, future: Future[Any]) -> Any:
+        try:
+            return future.result()
+        except CancelledError:
+            if self._closed:
+                raise PeerLost("the server was stopped while the coroutine ran") from None
+            raise CallCancelled("the call was cancelled while it ran") from None
+        finally:
+            del future
+
+    def _begin(self, coroutine: Coroutine[Any, Any, Any], done: Future[Any]) -> Callable[[], None]:
+        """Start a coroutine; what is returned cancels it, and its end is waited for all the same."""
+        tasks: list[asyncio.Task[Any]] = []
+
+        def begin() -> None:
+            task = asyncio.get_running_loop().create_task(_caught(coroutine))
+            task.add_done_callback(partial(_pass_on, coroutine, done))
+            # Its context holds the call, and the call what cancels it.
+            task.add_done_callback(lambda _: tasks.clear())
+            tasks.append(task)
+
+        def stop() -> None:
+            for task in tasks:
+                task.cancel()
+
+        def cancel() -> None:
+            with contextlib.suppress(RuntimeError):  # the event loop has ended, and so has the coroutine
+                loop.call_soon_threadsafe(stop)
+
+        with self._lock:
+            if self._closed:
+                coroutine.close()
+                raise PeerLost("the server is being stopped")
+            loop = self._loop or self._start()
+            loop.call_soon_threadsafe(begin)
+        return cancel
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        loop = self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_serve, args=(loop,), name=self._name, daemon=True)
+        self._thread.start()
+        return loop
+
+    def close(self) -> None:
+        """Cancel what runs and end the thread, in at most `CLOSE_TIMEOUT` seconds."""
+        with self._lock:
+            self._closed = True
+            loop, thread, self._loop = self._loop, self._thread, None
+        if loop is None or thread is None:
+            return
+        loop.call_soon_threadsafe(_cancel_all, loop.stop)
+        if thread is not threading.current_thread():
+            thread.join(CLOSE_TIMEOUT)
+
+
+async def _caught(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return await coroutine, None
+    except (SystemExit, KeyboardInterrupt) as exc:  # they would end the event loop
+        return None, exc
+
+
+def _pass_on(coroutine: Coroutine[Any, Any, Any], done: Future[Any], task: asyncio.Task[Any]) -> None:
+    coroutine.close()  # it may have been cancelled before it began
+    if task.cancelled():
+        done.cancel()
+        return
+    error = task.exception()
+    value, caught = (None, error) if error is not None else task.result()
+    if caught is not None:
+        done.set_exception(caught)
+    else:
+        done.set_result(value)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+def _cancel_all(then: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        ending = asyncio.gather(*tasks, return_exceptions=True)
+        ending.add_done_callback(lambda _: then())
+    else:
+        then()

@@ -1,0 +1,110 @@
+"""Declared: what whoever starts a server says of the members of an object that knows nothing of us."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ...protocol import limits, paths
+from ...protocol.errors import ConfigError, PzcError
+from ...protocol.paths import Path
+from ...protocol.shown import shown
+from . import members
+from .members import MISSING
+from .tree import Tree
+
+Names = tuple[str, ...]
+
+
+class Declared(NamedTuple):
+    """Members by their paths; see `Server`."""
+
+    urgent: frozenset[str]
+    reading: frozenset[str]
+    on_cancel: Mapping[str, str]
+    poll: Mapping[str, float]
+
+
+NOTHING = Declared(frozenset(), frozenset(), {}, {})
+
+
+def declared(
+    urgent: Iterable[str], reading: Iterable[str], on_cancel: Mapping[str, str], poll: Mapping[str, float]
+) -> Declared:
+    """What was said, when it can be meant.
+
+    Raises:
+        ConfigError: for what is no list of texts, no table, or a period that cannot be kept.
+    """
+    for what, given in (("urgent", urgent), ("reading", reading)):
+        if isinstance(given, str):
+            raise ConfigError(f"{what} takes a list of members, such as [{given!r}], not a text")
+    for path, period in poll.items():
+        if not isinstance(period, int | float) or not limits.current.poll_shortest <= period <= _LONGEST:
+            raise ConfigError(
+                f"poll={{{path!r}: {shown(period, 40)}}}: a period is a number of seconds, "
+                f"{limits.current.poll_shortest:g} to {_LONGEST:g}"
+            )
+    return Declared(frozenset(urgent), frozenset(reading), dict(on_cancel), dict(poll))
+
+
+_LONGEST = 86_400.0
+
+
+def apply(said: Declared, tree: Tree) -> None:
+    """Let what was said hold for what is served.
+
+    Raises:
+        ConfigError: for a member that is not there, naming the nearest.
+    """
+    given: dict[Names, dict[str, Any]] = {}
+    for written in said.urgent:
+        given.setdefault(_names(tree, "urgent", written), {})["urgent"] = True
+    for written in said.reading:
+        given.setdefault(_names(tree, "reading", written), {})["reading"] = True
+    for written, method in said.on_cancel.items():
+        names = _names(tree, "on_cancel", written)
+        _names(tree, "on_cancel", ".".join((*names[:-1], method)))
+        given.setdefault(names, {})["on_cancel"] = method
+    for written in said.poll:
+        _names(tree, "poll", written)
+    tree.mark({names: tree.marks_of(names)._replace(**marks) for names, marks in given.items()})
+
+
+def path_of(what: str, written: str) -> Path:
+    """The path of a member that was named.
+
+    Raises:
+        ConfigError: when it is none.
+    """
+    try:
+        path = paths.parse(written)
+    except PzcError as exc:
+        raise ConfigError(f"{what} names {shown(written)}: {exc}") from None
+    if not path or not isinstance(path[0], str):
+        raise ConfigError(f"{what} names {shown(written)}, which is no member")
+    return path
+
+
+def _names(tree: Tree, what: str, written: str) -> Names:
+    names = paths.names(path_of(what, written))
+    target: Any = tree.root
+    for name in names:
+        target = _first(target)
+        if target is MISSING:
+            break  # only found when it is used
+        there = members.names(target)
+        if name not in there and not members.is_dynamic(type(target)):
+            near = members.nearest(name, there)
+            raise ConfigError(
+                f"{what} names {shown(written)}: {type(target).__name__} has no {name!r}; {near}"
+            )
+        target = members.still(target, name)
+    return names
+
+
+def _first(things: Any) -> Any:
+    """What stands for all in a list or dict: what is said of their members names them without items."""
+    if type(things) in (list, tuple):
+        return things[0] if things else MISSING
+    return next(iter(things.values()), MISSING) if type(things) is dict else things

@@ -1,0 +1,399 @@
+"""Dispatcher: everything that is decided about a request, in one order, once.
+
+::
+
+    control word -> role -> lock -> lane -> object -> reply, which is kept and audited
+
+    request                                     what happens
+    control word ('info', 'ping', hello, ...)   answered at once
+    handshake with any other content            refused: it is not addressed to this agent
+    role of its key too low                     refused
+    of an urgent member                         runs at once, beside whatever runs, lock or not
+    'inspect', 'describe' of the whole object   likewise while something runs: they only look
+    somebody else holds the lock                raised, when its turn has come
+    from a carrier whose threads wait           runs in that thread, in its turn
+    else, proved quick and its turn is now      runs where it arrived
+    else                                        runs in a worker of the lane, in its turn
+    ... and its content is above 64 KiB         is decoded there
+    any, while the agent is being stopped       refused, and not executed
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from ...protocol.contents import PS, raised, text_of
+from ...protocol.errors import (
+    FrameError,
+    PzcError,
+    Refused,
+    RemoteProtocolError,
+    RoleRefused,
+    SignatureError,
+)
+from ...protocol.keyring import Role
+from ...protocol.message import Message
+from ...protocol.shown import printable
+from ...transport.endpoints import DECODE_LATER
+from ...transport.executor import Executor
+from ...transport.loop import Loop
+from ..current import reset_current, set_current
+from ..here import NOT_NOW
+from .batch import calls_of, run_batch
+from .calls import UNREAD, Call, Calls, Exposed, Member
+from .lane import Lane
+from .presence import Presence
+from .replies import Replies, authorize
+from .reply_cache import ReplyCache
+from .request import NO_ROUTE, Asker, Frames, Packed, Request
+
+logger = logging.getLogger("pzc.dispatcher")
+
+URGENT_THREADS = 8
+"""Urgent calls that run at a time, of those that came without a thread of their own."""
+
+_LARGE = Member("a large content")
+_BESIDE = frozenset({"describe", "inspect"})
+_UNLOCKED = frozenset({"inspect", "describe", "next", "batch"})
+
+
+class Dispatcher:
+    """Decides about the requests of one agent; safe from any thread.
+
+    Args:
+        loop: whose thread may run quick requests.
+        replies: formats and sends the answers.
+        lanes: orders of execution, by the numbers that members have.
+        cache: keeps the answers for callers that lost their connection.
+        presence: knows who is there, and who holds the lock.
+        calls: that run or wait.
+        role_needed: role that a content takes.
+        on_request: answers any content; sender, topic, content, message id.
+
+    Attributes:
+        control: answers a control word; False for any other content.
+        exposed: what is served; None for an agent that serves nothing.
+        passes_on: messages of proxies are for ``on_request``, too, which may come back with `answer`.
+        always_asks: ``role_needed`` is a user's: it is asked about every signed call, of admins as well.
+        audit: told every call: its answer, or why it was refused, and the seconds that it ran.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        replies: Replies,
+        lanes: list[Lane],
+        cache: ReplyCache,
+        presence: Presence,
+        calls: Calls,
+        role_needed: Callable[[Any], Role],
+        on_request: Callable[[str, str, Any, str], Any],
+    ) -> None:
+        self._loop = loop
+        self._replies = replies
+        self.lanes = lanes
+        self._cache = cache
+        self._presence = presence
+        self._table = calls.table
+        self._role_needed = role_needed
+        self._on_request = on_request
+        self.control: Callable[[Request, Any], bool] = _no_control
+        self.exposed: Exposed | None = None
+        self.always_asks = False
+        self.passes_on = True
+        self.audit: Callable[[Call, Any, float], object] | None = None
+        self._urgent = Executor("pzc-urgent", bound=64, threads=URGENT_THREADS)
+
+    def handle(
+        self,
+        asker: Asker,
+        message: Message,
+        route: Frames = NO_ROUTE,
+        handshake: bool = False,
+        reached: str = "",
+    ) -> Packed | None:
+        """Decide about a verified request.
+
+        Args:
+            asker: who sent it.
+            message: the request.
+            route: which its answer takes.
+            handshake: it was not addressed to this agent.
+            reached: host of this machine by which an original came to a wildcard address.
+
+        Returns:
+            What is to be sent back now; None when it was sent, will be, or is not wanted.
+        """
+        call = Call(asker, message, route)
+        try:
+            if self._presence.missing:
+                self._presence.heard(asker.identity)
+            if handshake or reached:
+                call.handshake, call.reached = handshake, reached
+            if handshake and len(message.content) > DECODE_LATER:
+                raise FrameError(f"a handshake of {len(message.content)} bytes is too large")
+            if len(message.content) > DECODE_LATER and not asker.carrier.waits:
+                call.member = _LARGE
+            else:
+                content = message.decode(writable=True)
+                if type(content) is not tuple and self.control(call, content):
+                    return None
+                self._judge(call, content)
+            call.began = monotonic()
+            if self._table.setdefault((asker.key_id, message.msgid), call) is not call:
+                raise RemoteProtocolError(f"a call {call.id} runs here already; it is not executed again")
+        except Exception as exc:
+            return self._refused(call, exc)
+        return self._place(call)
+
+    def local(self, asker: Asker, message: Message, content: Any) -> Any:
+        """As `handle`, of a request of this process; the content of the answer.
+
+        `NOT_NOW`, and nothing was done, when it may not run in the caller's thread.
+
+        Raises:
+            PzcError: why it was not taken.
+        """
+        call = Call(asker, message)
+        self._judge(call, content)
+        call.kind = call.action, call.member.text
+        lane = call.lane = self.lanes[call.member.lane]
+        if call.member.urgent or not lane.enter_quick(call):
+            return NOT_NOW
+        try:
+            answer = self._perform(call)
+        finally:
+            lane.leave(call)
+        if self.audit is not None:
+            self.audit(call, answer, monotonic() - call.since)
+        return answer
+
+    def _judge(self, call: Call, content: Any) -> None:
+        """Say what a request is about, and whether its key may do that.
+
+        Raises:
+            SignatureError: when it is not addressed to this agent.
+            RemoteProtocolError: for a batch that is none.
+            RoleRefused: when it may not.
+        """
+        if call.handshake:
+            raise SignatureError("the request is not addressed to this agent, which may have been restarted")
+        call.content = content
+        exposed = self.exposed
+        if (
+            exposed is not None
+            and (type(content) is tuple or type(content) is list)
+            and len(content) == 3
+            and type(content[0]) is str
+            and content[0] == PS
+            and type(content[1]) is str
+        ):
+            _, action, options = content
+            call.action, call.options = action, options
+            call.member = exposed.member(action, options)
+            if action == "batch":
+                calls_of(options)
+            if type(options) is dict:
+                if options.get("oneway"):
+                    call.oneway = call.detached = True
+                elif "detached" in options:
+                    call.detached = options["detached"] is True
+        key = call.caller.key
+        if key is not None and (key.role < Role.ADMIN or self.always_asks):
+            if call.action and not self.always_asks and exposed is not None:
+                needed = exposed.role(call.action, call.options)
+            else:
+                needed = self._role_needed(content)
+            if key.role >= needed:
+                return
+            try:
+                authorize(key, needed)
+            except RoleRefused as exc:
+                if self.audit is not None:
+                    self.audit(call, exc, 0.0)
+                raise
+
+    def _place(self, call: Call) -> Packed | None:
+        """Run a call where and when it may."""
+        member, action = call.member, call.action
+        lane = self.lanes[member.lane]
+        call.kind = action, member.text
+        if member.urgent or (action in _BESIDE and not _has_path(call.options) and lane.running):
+            return self._beside(call)
+        call.lane = lane
+        try:
+            if call.caller.carrier.waits and not lane.affine:
+                lane.enter(call)
+            elif call.content is UNREAD or not lane.enter_quick(call):
+                self._queue(call, lane)
+                return None
+            elif not self._loop.in_thread():  # of a connection that reads on: its own thread
+                return self._run(call, lane)
+            else:
+                self._loop.step_aside()
+                try:
+                    return self._run(call, lane)
+                finally:
+                    self._loop.step_back()
+        except Exception as exc:
+            self._end(call)
+            return self._refused(call, exc)
+        return self._run(call, lane)
+
+    def _beside(self, call: Call) -> Packed | None:
+        """Run a call at once, whatever else runs."""
+        call.begin()
+        if call.caller.carrier.waits or call.action in _BESIDE:
+            return self._run(call, None)
+        call.run, call.give_up = self._run_beside, self._give_up
+        if not self._urgent.submit(call.work):
+            self._give_up(call, Refused("too many urgent calls are waiting for a thread"))
+        return None
+
+    def _run_beside(self, call: Call) -> None:
+        self._send(call, self._run(call, None))
+
+    def _queue(self, call: Call, lane: Lane) -> None:
+        """Let a worker of the lane run a call, which is refused shortly before its caller gives up."""
+        call.run, call.give_up = self._run_queued, self._give_up
+        if not lane.submit(call) and (patience := call.patience) is not None:
+            self._loop.call_later(patience, partial(_expire, weakref.ref(call), lane, patience))
+
+    def _run_queued(self, call: Call) -> None:
+        if call.content is UNREAD:
+            try:
+                content = call.message.decode(writable=True)
+                if type(content) is not tuple and self.control(call, content):
+                    self._end(call)
+                    return
+                self._judge(call, content)
+            except Exception as exc:
+                self._give_up(call, exc)
+                return
+        self._send(call, self._run(call, None))
+
+    def _give_up(self, call: Call, error: Exception) -> None:
+        self._end(call)
+        self._send(call, self._refused(call, error))
+
+    def _end(self, call: Call) -> None:
+        self._table.pop((call.caller.key_id, call.message.msgid), None)
+
+    def _send(self, call: Call, packed: Packed | None) -> None:
+        if packed is not None:
+            call.caller.carrier.send(call, packed)
+
+    def _refused(self, call: Call, error: Exception) -> Packed | None:
+        """Why a call was not executed."""
+        packed = self._replies.encode_refusal(call, error)
+        return None if call.oneway else packed
+
+    def _run(self, call: Call, lane: Lane | None) -> Packed | None:
+        """Run a call, whose turn it is, and leave the lane; its answer."""
+        if not self._presence.looking:
+            self._presence.look()
+        answer: Any = None
+        try:
+            answer = self._perform(call)
+            packed = self._replies.encode(call, answer)
+        except BaseException as exc:  # such as SystemExit, by a result that is being encoded
+            logger.warning("the answer to %s could not be written", call.label, exc_info=exc)
+            lost = RemoteProtocolError("the answer could not be written")
+            packed = self._replies.encode_refusal(call, lost)
+        finally:
+            ran = monotonic() - call.since
+            if lane is not None:
+                lane.leave(call)
+        if call.caller.session is not None:
+            self._cache.keep(call, packed)
+        self._table.pop((call.caller.key_id, call.message.msgid), None)
+        if self.audit is not None:
+            self.audit(call, answer, ran)
+        return None if call.oneway else packed
+
+    def _perform(self, call: Call) -> Any:
+        """Run a call in the calling thread; the content of its answer."""
+        token = set_current(call)
+        try:
+            action, options = call.action, call.options
+            if type(options) is dict and (self._presence.lock.owner is not None or "lock" in options):
+                self.check_lock(call, action, options)
+            if not action or self.passes_on or self.exposed is None:
+                message = call.message
+                return self._on_request(message.sender, message.topic, call.content, message.msgid)
+            if action == "batch":
+                return self.answer(call, action, options)
+            return self.exposed.act(call, action, options)
+        except BaseException as exc:  # a driver may call sys.exit or cancel an asyncio task
+            self._log(call, call.action, exc)
+            return raised(exc)
+        finally:
+            if call.cancelled and call.member.on_cancel is not None:
+                self._after_cancel(call)
+            reset_current(token)
+
+    def answer(self, call: Call, action: str, options: Any) -> Any:
+        """The answer to a message of a proxy, whose turn it is.
+
+        Raises:
+            BaseException: whatever the served object raises.
+        """
+        exposed = self.exposed
+        if exposed is None:
+            raise RemoteProtocolError("this agent serves no object")
+        if action == "batch":
+            return run_batch(call, options, self.check_lock, exposed, self._log)
+        return exposed.act(call, action, options)
+
+    def check_lock(self, call: Call, action: str, options: Any) -> None:
+        """Judge an action of a call by the lock.
+
+        Raises:
+            LockedBy: somebody else holds it.
+            LockLost: the caller relies on a lock that it does not hold (any more).
+        """
+        if action not in _UNLOCKED and not call.member.urgent and self.exposed is not None:
+            reads = self.exposed.only_reads(action, options)
+            self._presence.check(call.caller, options.get("lock"), reads, options.get("as"))
+
+    def _after_cancel(self, call: Call) -> None:
+        if self.exposed is None:
+            return
+        try:
+            self.exposed.cancelled(call, call.action, call.options)
+        except BaseException as exc:
+            logger.warning("what is to follow a cancelled %s raised", call.label, exc_info=exc)
+
+    def _log(self, call: Call, action: str, error: BaseException) -> None:
+        ours = isinstance(error, PzcError | AttributeError)
+        logger.log(
+            logging.INFO if ours else logging.WARNING,
+            "%s %s of %s raised %s: %s",
+            action, call.member.text, printable(call.caller.agent), type(error).__name__,
+            printable(text_of(error)),
+            exc_info=None if ours else error,
+        )  # fmt: skip
+
+    def close(self, timeout: float) -> None:
+        """Refuse what waits and let end what runs, in at most so many seconds."""
+        for lane in self.lanes:
+            lane.close(timeout)
+        self._urgent.close(0.0)
+
+
+def _has_path(options: Any) -> bool:
+    return type(options) is dict and "on" in options
+
+
+def _no_control(request: Request, content: Any) -> bool:
+    return False
+
+
+def _expire(waiting: weakref.ref[Call], lane: Lane, patience: float) -> None:
+    if (call := waiting()) is not None:  # held weakly: what is over must not live until then
+        lane.remove(call, lane.late(call, patience))

@@ -1,0 +1,365 @@
+"""Exposed object: what a server serves, and all that messages of proxies do with it.
+
+::
+
+    action        reply                                      role       done with
+    get           return | reference                         observer   what a path leads to; a list or dict
+                                                                        that is kept there is a reference
+    getattr       return | reference                         observer   likewise; values are always copied
+    setattr       return                                     operator   a member or item
+    exec          return | reference | items | stream |      operator   a method, or an operation
+                  future_register
+    next          items                                      observer   a stream, by whoever opened it
+    inspect       return                                     observer   names, for the original's proxies
+    describe      return                                     observer   what there is, in text
+    instantiate   return                                     admin      a class that the server allows
+
+Values (`pzc.protocol.values`) are copied, everything else is answered as a reference: a path where there is
+one, else a handle. Whoever cannot read references gets the copy of a value, or a refusal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, cast
+
+from ...protocol import operations, paths
+from ...protocol.contents import PS, shown
+from ...protocol.errors import MemberRefused, PzcError, Refused, RemoteProtocolError, RoleRefused
+from ...protocol.keyring import Role
+from ...protocol.operations import CALL, EMIT, OPERATIONS
+from ...protocol.paths import Handle, Path
+from ...protocol.references import Reference, replaced
+from ...protocol.values import PLAIN, first_reference
+from . import members
+from .answers import Answers, Message
+from .batch import calls_of
+from .calls import Call
+from .coroutines import Coroutines
+from .descriptions import about, description, table
+from .marks import marks_of
+from .member import NOTHING, Member, marked
+from .references import by_value
+from .streams import each_of, listed
+from .tree import Tree, path_of, put_item
+
+_NEEDS = {"setattr": Role.OPERATOR, "instantiate": Role.ADMIN}
+_ARGS = frozenset({tuple, list})
+_NO_KWARGS: dict[str, Any] = {}
+_NONE = PS, "return", None
+
+
+class ExposedObject:
+    """Does what messages of proxies ask for, in the turn of each.
+
+    Args:
+        tree: what is served.
+        agent_id: of the server, whose own references are replaced by what they stand for.
+        coroutines: runs ``async def`` methods.
+        answers: tells what calls gave.
+        instantiate: makes the served object out of the options of a message.
+        return_as_remote: whether a member is held remotely instead of being sent by value; None for the rule.
+        foreign: gives what stands for an object of another server.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        agent_id: str,
+        coroutines: Coroutines,
+        answers: Answers,
+        instantiate: Callable[[dict[str, Any]], object],
+        return_as_remote: Callable[[object], bool] | None = None,
+        foreign: Callable[[Reference], object] | None = None,
+    ) -> None:
+        self.tree = tree
+        self.member = tree.member if tree.lanes == 1 else self._member
+        self._agent_id = agent_id
+        self._coroutines = coroutines
+        self._answers = answers
+        self._instantiate = instantiate
+        self._is_remote = return_as_remote
+        self._foreign = foreign
+        self._actions: Mapping[str, Callable[[Call, dict[str, Any]], Message]] = {
+            "exec": self._execute,
+            "get": self._get,
+            "getattr": self._copy,
+            "setattr": self._set,
+            "next": self._next,
+            "inspect": lambda call, options: (PS, "return", self.inspect()),
+            "describe": self._describe,
+            "instantiate": self._make,
+        }
+
+    def _member(self, action: str, options: Any) -> Member:
+        """What a message is about, where each object has a lane of its own."""
+        if action == "next" and isinstance(options, dict):
+            return self._answers.streams.member(options.get("id"))
+        if action == "batch":
+            with contextlib.suppress(PzcError):
+                for inner, given in calls_of(options)[:1]:
+                    return NOTHING._replace(lane=self.tree.member(inner, given).lane)
+        return self.tree.member(action, options)
+
+    def role(self, action: str, options: Any) -> Role:
+        """The role that a message takes, of a batch the highest of its calls; see the table.
+
+        What is not known before the turn of a call is judged then, by `act`.
+        """
+        if action == "exec":
+            return Role.OBSERVER if self._may_read(options) else Role.OPERATOR
+        if action == "batch":
+            return max((self.role(*each) for each in calls_of(options)), default=Role.OBSERVER)
+        return _NEEDS.get(action, Role.OBSERVER)
+
+    def _may_read(self, options: Any) -> bool:
+        method = options.get("method", CALL) if isinstance(options, dict) else None
+        if method == CALL:
+            member = self.member("exec", options)
+            return member.reading or not member.sure
+        operation = OPERATIONS.get(method) if isinstance(method, str) else None
+        return operation is not None and operation.reads
+
+    def only_reads(self, action: str, options: Any) -> bool:
+        """True for what others may do while somebody holds the lock, where the server says so."""
+        if action != "exec":
+            return action in ("get", "getattr", "describe", "inspect")
+        return self.member(action, options).reading or (
+            isinstance(options, dict) and options.get("method", CALL) != CALL and self._may_read(options)
+        )
+
+    def act(self, call: Call, action: str, options: Any) -> Message:
+        """Do what a message asks for; the content of its answer.
+
+        Raises:
+            MemberRefused: for what is not there, or not served.
+            BaseException: whatever the object raised.
+        """
+        if type(options) is not dict:
+            raise MemberRefused(f"options must be a mapping, not {type(options).__name__}")
+        do = self._actions.get(action)
+        if do is None:
+            raise RemoteProtocolError(f"unknown action {shown(action, 60)}")
+        try:
+            return do(call, options)
+        except MemberRefused as exc:
+            if call.original and type(exc.__cause__) is AttributeError:  # what the object itself said
+                raise exc.__cause__ from None
+            raise
+
+    def _whole(self, options: dict[str, Any]) -> tuple[Member, Path]:
+        member, path = self._seen(options)
+        if member.narrowed:
+            raise MemberRefused(f"{member.text or 'the whole object'!r} is not exposed by this server")
+        return member, path
+
+    def _seen(self, options: dict[str, Any]) -> tuple[Member, Path]:
+        member = self.member("", options)
+        if member.path is None:  # say why
+            member = self.tree.look(path_of(options))
+        return member, member.path or ()
+
+    def _find(self, call: Call, path: Path) -> Any:
+        return self.tree.find(path, self._held, call)
+
+    def _held(self, call: Call, handle: Handle) -> Any:
+        return self._answers.handles.find(handle.id, call.caller.identity)
+
+    def _given(self, call: Call, content: Any) -> Any:
+        def find(reference: Reference) -> object:
+            if reference.agent_id != self._agent_id:
+                if self._foreign is None:
+                    raise Refused("this server takes no references to objects of others")
+                return self._foreign(reference)
+            self._whole({"on": paths.to_wire(reference.path)})
+            return self._find(call, reference.path)
+
+        return replaced(content, find)
+
+    def _execute(self, call: Call, options: dict[str, Any]) -> Message:
+        args, kwargs = options.get("args", ()), options.get("kwargs", _NO_KWARGS)
+        if type(args) not in _ARGS or type(kwargs) is not dict:  # a range would be unfolded
+            raise TypeError(f"a call has a list and a table of arguments, not {shown((args, kwargs))}")
+        if "refs" in options:
+            args, kwargs = self._given(call, args), self._given(call, kwargs)
+        member = self.member("exec", options)
+        method = options.get("method", CALL)
+        if method == CALL:
+            if member.narrowed or member.path is None:
+                self._whole(options)
+            thing: Any = self.tree.find(member.path or (), self._held, call)
+            if not callable(thing):
+                raise MemberRefused(
+                    f"{member.text!r} is a {members.kind_told(thing)} and does not allow '__call__'"
+                )
+            if not member.sure or (member.reading and not self.tree.given(member)):
+                self._judge(call, options, member, thing)
+            result = thing(*args, **kwargs)
+            if type(result) in PLAIN:
+                return PS, "return", result
+            return self._answers.of(call, result, member)
+        return self._operate(call, options, method, args, kwargs)
+
+    def _judge(self, call: Call, options: dict[str, Any], member: Member, thing: object) -> None:
+        """Learn the marks of what was found in its turn, and judge by them who may call it."""
+        marks = marks_of(thing)
+        if not member.sure and (marks.urgent or marks.on_cancel):
+            self.tree.remember(options, marked(member, marks)._replace(reading=False, sure=False))
+        if not marks.reading:
+            self._need(call, Role.OPERATOR, member)
+
+    def _need(self, call: Call, role: Role, member: Member) -> None:
+        key = call.caller.key
+        if key is not None and key.role < role:
+            raise RoleRefused(
+                f"key {key.name} is {key.role.name.lower()}; {member.text} needs {role.name.lower()}"
+            )
+
+    def _operate(
+        self, call: Call, options: dict[str, Any], method: object, args: Any, kwargs: Any
+    ) -> Message:
+        member, path = self._whole(options)
+        thing = self._find(call, path)
+        if method == EMIT and members.is_signal(thing):
+            thing.emit(*args, **kwargs)
+            return _NONE
+        operation = OPERATIONS.get(method) if isinstance(method, str) else None
+        if operation is None or not operations.fits(operation, thing):
+            raise members.not_allowed(member.text, thing, method)
+        known = not operation.of or isinstance(thing, operation.of)
+        if not known or (method == operations.ITER and hasattr(type(thing), "__next__")):
+            self._need(call, Role.OPERATOR, member)
+        if method == "__dir__":
+            return PS, "return", self.tree.names(thing, path)
+        if method == operations.ITER and not hasattr(type(thing), "__len__") and call.can_refer:
+            return self._answers.of(call, each_of(thing), member)
+        result = (
+            operation.do(thing, *args, **kwargs) if known else getattr(thing, str(method))(*args, **kwargs)
+        )
+        if inspect.iscoroutine(result):
+            result = self._coroutines.run(result)
+        if type(result) in PLAIN:
+            return PS, "return", result
+        if not call.can_refer:
+            return self._answers.of(call, result, member)
+        return self._operated(call, method, thing, result, member, args)
+
+    def _operated(
+        self, call: Call, method: object, thing: object, result: Any, member: Member, args: Any
+    ) -> Message:
+        path = cast(Path, member.path)
+        if result is thing and method == operations.ENTER:
+            return PS, "reference", about(result, path)
+        if method == operations.GET and (step := paths.step_of(args[0])) is not None:
+            return self._answers.of(call, result, member, (*path, step))
+        if method in _LISTING and type(result) is list and first_reference(result) is not None:
+            here = path if members.items_of(thing) == "sequence" and method == operations.ITER else None
+            items = [
+                self._answers.item(call, each, member, None if here is None else (*here, (n,)))
+                for n, each in enumerate(result)
+            ]
+            return PS, "items", listed(items, done=True)
+        return self._answers.of(call, result, member)
+
+    def _copy(self, call: Call, options: dict[str, Any]) -> Message:
+        return self._get(call, options, copied=True)
+
+    def _get(self, call: Call, options: dict[str, Any], copied: bool = False) -> Message:
+        copied = copied or "force_as_object" in options
+        member, path = self._seen(options)
+        value = self._find(call, path)
+        if type(value) in PLAIN and not member.narrowed:
+            return PS, "return", value
+        if call.can_refer:
+            if member.narrowed and first_reference(value) is None:
+                self._whole(options)
+            if self._stays(call, path, value, copied):
+                return PS, "reference", about(value, path)
+            return PS, "return", by_value(value, member.text, read=True)
+        if member.narrowed:
+            self._whole(options)
+        kind = members.kind_of(value)
+        if not copied and (kind != "value" if self._is_remote is None else self._is_remote(value)):
+            return PS, "remote", None
+        if kind in (
+            "method",
+            "signal",
+        ):  # a pickled method carries the whole object, private attributes included
+            raise MemberRefused(f"{member.text!r} is a {kind} and is not sent by value")
+        return PS, "return", value if call.original else by_value(value, member.text, read=True)
+
+    def _stays(self, call: Call, path: Path, value: Any, copied: bool) -> bool:
+        """Whether a member is a reference for whoever can read one."""
+        if self._is_remote is not None and members.kind_of(value) not in ("method", "signal"):
+            return not copied and self._is_remote(value)
+        if first_reference(value) is not None:
+            return True
+        if copied or not path or not isinstance(path[-1], str) or members.kind_of(value) != "items":
+            return False
+        return not members.is_computed(self._find(call, path[:-1]), path[-1])
+
+    def _set(self, call: Call, options: dict[str, Any]) -> Message:
+        _, path = self._whole(options)
+        value = options.get("value")
+        if "refs" in options:
+            value = self._given(call, value)
+        if not path or isinstance(path[-1], Handle):
+            raise MemberRefused("what is served cannot be replaced")
+        owner, step = self._find(call, path[:-1]), path[-1]
+        if isinstance(step, str):
+            members.put(owner, step, value)
+        else:
+            put_item(owner, step, value)
+        return _NONE
+
+    def _next(self, call: Call, options: dict[str, Any]) -> Message:
+        items, done, error = self._answers.streams.advance(options.get("id"), options.get("credit"), call)
+        return PS, "items", listed(items, done, error)
+
+    def inspect(self) -> tuple[set[str], set[str]]:
+        """Names to be held remotely, and names always sent by value, as the original's."""
+        told = table(self.tree.root, self.tree.names(self.tree.root, ()), self._is_remote)
+        return {name for name, entry in told.items() if entry["kind"] not in ("property", "value")}, set()
+
+    def _describe(self, call: Call, options: dict[str, Any]) -> Message:
+        _, path = self._seen(options)
+        thing = self._find(call, path)
+        among = self.tree.names(thing, path)
+        if options.get("about") is True:
+            return PS, "return", description(thing, path, among, self._is_remote)
+        return PS, "return", table(thing, among, self._is_remote)
+
+    def _make(self, call: Call, options: dict[str, Any]) -> Message:
+        self._instantiate(options)
+        return _NONE
+
+    def cancelled(self, call: Call, action: str, options: Any) -> None:
+        """A call was cancelled while it ran: do what is said of that; in the same turn.
+
+        Raises:
+            BaseException: whatever the object raised.
+        """
+        member = self.member(action, options)
+        if member.on_cancel is None or not member.path:
+            return
+        result = members.get(self._find(call, member.path[:-1]), member.on_cancel)()
+        if inspect.iscoroutine(result):
+            self._coroutines.run(result)
+
+    def drop(self, stream_id: object, caller: Any) -> None:
+        """A client closes a stream early; one that is not open is closed already."""
+        self._answers.streams.drop(stream_id, caller)
+
+    def release(self, handles: object, caller: Any) -> None:
+        """A client lets go of handles; errors as `Handles.release`."""
+        self._answers.handles.release(handles, caller.identity)
+
+    def close(self) -> None:
+        """Close every stream, let go of every handle."""
+        self._answers.streams.close()
+        self._answers.handles.close()
+
+
+_LISTING: Collection[str] = frozenset({operations.ITER, "values", "items"})

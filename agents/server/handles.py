@@ -1,0 +1,155 @@
+"""Handles: objects that methods returned, which a client uses as long as it holds them.
+
+::
+
+    object     event                                              next
+    -          a method returns it to a client                    kept, under an id of its own for that client
+    kept       returned to the same client again                  kept; to be released once more
+    kept       released as often as it was returned               free
+    kept       the client died, or the server ends                free
+
+A client is a key and an agent. No other client can use its handles, nor learn that there are any.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ...protocol import limits
+from ...protocol.errors import Refused
+from ...protocol.message import Identity
+from ...protocol.shown import shown
+from .presence import Presence
+
+
+@dataclass(eq=False, slots=True)
+class _Kept:
+    id: str
+    thing: object
+    times: int = 1
+
+
+@dataclass(eq=False, slots=True)
+class _Client:
+    ticket: int = 0
+    by_id: dict[str, _Kept] = field(default_factory=dict)
+    by_object: dict[int, _Kept] = field(default_factory=dict)
+
+
+class Handles:
+    """What one server keeps for its clients; safe from any thread.
+
+    Args:
+        presence: says when a client is dead.
+        run: runs a function in its turn: the last reference to an object may be the one here.
+    """
+
+    def __init__(self, presence: Presence, run: Callable[[Callable[[], object]], object]) -> None:
+        self._presence = presence
+        self._run = run
+        self._lock = threading.Lock()
+        self._clients: dict[Identity, _Client] = {}
+        self._counts: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return sum(self._counts.values())
+
+    def keep(self, thing: object, identity: Identity) -> str:
+        """The id of the handle that a client has of an object from now on.
+
+        Raises:
+            Refused: when the holders of its key have `limits.handles`.
+        """
+        with self._lock:
+            client = self._clients.get(identity)
+            if client is not None and (kept := client.by_object.get(id(thing))) is not None:
+                kept.times += 1
+                return kept.id
+            if self._counts.get(identity.key_id, 0) >= limits.current.handles:
+                raise Refused(
+                    f"this key holds {limits.current.handles} objects that methods of this server returned: "
+                    "let go of some"
+                )
+            if client is None:
+                client = _Client(self._presence.hold(identity, "handle", partial(self.forget, identity)))
+                self._clients[identity] = client
+            kept = _Kept(secrets.token_hex(8), thing)
+            client.by_id[kept.id] = client.by_object[id(thing)] = kept
+            self._counts[identity.key_id] = self._counts.get(identity.key_id, 0) + 1
+            return kept.id
+
+    def find(self, handle: str, identity: Identity) -> Any:
+        """What a client has a handle of.
+
+        Raises:
+            Refused: when it has none of that id.
+        """
+        client = self._clients.get(identity)
+        kept = None if client is None else client.by_id.get(handle)
+        if kept is None:
+            raise Refused("this object is kept no more: its handle was released, or the server restarted")
+        return kept.thing
+
+    def release(self, handles: object, identity: Identity) -> None:
+        """A client lets go of some, once for each time that an id is told; unknown ones are free already.
+
+        Raises:
+            Refused: for what is no list of ids.
+        """
+        ids: Collection[object] = handles if isinstance(handles, list | tuple) else ()  # pyright: ignore[reportUnknownVariableType]
+        if not ids or len(ids) > limits.current.handles or not all(isinstance(each, str) for each in ids):
+            raise Refused(f"handles are released by their ids, not by {shown(handles)}")
+        free: list[object] = []
+        with self._lock:
+            client = self._clients.get(identity)
+            if client is None:
+                return
+            for each in ids:
+                self._let_go(client, str(each), identity, free)
+            empty = not client.by_id
+            if empty:
+                del self._clients[identity]
+        if empty:
+            self._presence.drop(client.ticket)
+        self._drop(free)
+
+    def _let_go(self, client: _Client, handle: str, identity: Identity, free: list[object]) -> None:
+        kept = client.by_id.get(handle)
+        if kept is None:
+            return
+        kept.times -= 1
+        if not kept.times:
+            del client.by_id[handle], client.by_object[id(kept.thing)]
+            self._uncount(identity, 1)
+            free.append(kept.thing)
+
+    def _uncount(self, identity: Identity, number: int) -> None:
+        left = self._counts[identity.key_id] - number
+        if left:
+            self._counts[identity.key_id] = left
+        else:
+            del self._counts[identity.key_id]
+
+    def forget(self, identity: Identity) -> None:
+        """A client is dead."""
+        with self._lock:
+            client = self._clients.pop(identity, None)
+            if client is None:
+                return
+            self._uncount(identity, len(client.by_id))
+        self._presence.drop(client.ticket)
+        self._drop([kept.thing for kept in client.by_id.values()])
+
+    def _drop(self, free: list[object]) -> None:
+        if free:
+            self._run(free.clear)
+
+    def close(self) -> None:
+        """Nothing is kept any more."""
+        for identity in list(self._clients):
+            self.forget(identity)

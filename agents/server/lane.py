@@ -1,0 +1,293 @@
+"""Lane: who may work with the served object now, in arrival order.
+
+::
+
+    turn       event                                 next
+    -          slot free, nobody waits               running
+    -          all slots taken                       waiting, behind the others
+    waiting    a slot is left                        running (its thread goes on, or a worker starts it)
+    waiting    removed, its time is over, closed     over, without having run
+    running    left                                  over; the first that waits gets the slot
+
+A thread that may wait does so, and works by itself, without a thread hop. What came without a thread of its
+own runs where it arrived when its kind has proved quick (it ended within `quick_call` seconds the last
+`quick_proofs` times) and its turn is now; else in a worker of the lane. With ``affine`` everything is run by
+one worker, for drivers that insist on their thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+
+from ...protocol import limits
+from ...protocol.errors import AgentClosed, CallCancelled, CallTimeout, ConfigError, PeerLost, Refused
+from ...transport.executor import CLOSE_TIMEOUT, Executor
+
+STOPPING = "this agent is being stopped; the request was not executed"
+
+_MAX_KINDS = 4096
+_NEW, _WAITING, _RUNNING, _OVER = range(4)
+
+
+class Turn(ABC):
+    """One piece of work in a lane.
+
+    Attributes:
+        kind: what it is, to tell quick work from slow.
+        since: when it came, and from its turn on when that began, in monotonic seconds.
+        label: what it is and for whom, for people.
+    """
+
+    # What most turns keep stands here once, instead of being set in each.
+    kind: tuple[str, str] = ("", "")
+    since = 0.0
+    _state = _NEW
+    _gate: threading.Lock | None = None
+    _reason: Exception | None = None
+
+    @property
+    def label(self) -> str:
+        """What it is and for whom, for people."""
+        return "another piece of work"
+
+    @property
+    def runs(self) -> bool:
+        """True while it is its turn."""
+        return self._state == _RUNNING
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds for which it may wait; None for ever."""
+        return None
+
+    def begin(self) -> None:
+        """Run beside the lanes, from now on."""
+        self._state, self.since = _RUNNING, monotonic()
+
+    @abstractmethod
+    def work(self) -> None:
+        """Do it; in a worker of the lane."""
+
+    @abstractmethod
+    def refuse(self, error: Exception) -> None:
+        """Its turn will not come; for one without a thread that waits."""
+
+    def is_unwanted(self) -> bool:
+        """True when nobody waits for it any more; asked now and then while its thread waits."""
+        return False
+
+
+class Work(Turn):
+    """A function as a turn."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function: Callable[[], object] | None = function
+
+    def work(self) -> None:
+        """Run it."""
+        function, self._function = self._function, None
+        if function is not None:
+            function()
+
+    def refuse(self, error: Exception) -> None:
+        """Nobody wants to know."""
+
+
+class Lane:
+    """Slots and a queue; safe from any thread.
+
+    Args:
+        name: of the agent, for the threads' names.
+        concurrency: turns that may run at the same time.
+        affine: run everything in one and the same thread.
+
+    Raises:
+        ConfigError: for a concurrency below 1, or above 1 together with ``affine``.
+    """
+
+    def __init__(self, name: str, concurrency: int = 1, affine: bool = False) -> None:
+        if concurrency < 1 or (affine and concurrency > 1):
+            raise ConfigError(
+                f"concurrency={concurrency} is not possible"
+                + (" with thread_affine: one thread runs one call at a time" if concurrency > 1 else "")
+            )
+        self.affine = affine
+        self._free = concurrency
+        self._lock = threading.Lock()
+        self._waiting: deque[Turn] = deque()
+        self._count = 0
+        self._running: dict[Turn, int] = {}  # and the thread that works
+        self._proofs: dict[tuple[str, str], int] = {}
+        self._idle = threading.Condition(self._lock)
+        self._closed = False
+        self._workers = Executor(f"pzc-lane {name}".strip(), threads=concurrency)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def running(self) -> list[Turn]:
+        """What runs now."""
+        return list(self._running)
+
+    def enter(self, turn: Turn) -> None:
+        """Wait for a turn of the calling thread, as long as it has patience; `leave` ends it.
+
+        Args:
+            turn: new.
+
+        Raises:
+            CallCancelled: when it was removed.
+            CallTimeout: when it did not come in time; it says what runs.
+            PeerLost: when the lane is being closed, or nobody wants the turn any more.
+            Refused: when `lane_waiting` others wait.
+        """
+        with self._lock:
+            if self._free and not self._waiting and not self._closed:
+                self._free -= 1
+                turn._state, turn.since = _RUNNING, monotonic()
+                self._running[turn] = threading.get_ident()
+                return
+            if self._take_or_queue(turn):
+                self._running[turn] = threading.get_ident()
+                return
+            gate = turn._gate = threading.Lock()
+            gate.acquire()
+        wait = turn.patience
+        until = None if wait is None else monotonic() + wait
+        look = limits.current.lane_look
+        while not gate.acquire(timeout=look if until is None else max(0.0, min(look, until - monotonic()))):
+            if until is not None and monotonic() >= until:
+                self.remove(turn, self.late(turn, wait))
+            elif turn.is_unwanted():
+                self.remove(turn, PeerLost("its sender left before its turn; it was not executed"))
+        if turn._reason is not None:
+            raise turn._reason
+        self._running[turn] = threading.get_ident()
+
+    def enter_quick(self, turn: Turn) -> bool:
+        """As `enter`, when the kind of work has proved quick and its turn is now; False otherwise."""
+        if self._proofs.get(turn.kind, 0) < limits.current.quick_proofs or self.affine:
+            return False
+        with self._lock:
+            if self._closed or not self._free or self._waiting:
+                return False
+            self._free -= 1
+        turn._state, turn.since = _RUNNING, monotonic()
+        self._running[turn] = threading.get_ident()
+        return True
+
+    def submit(self, turn: Turn) -> bool:
+        """Run a turn in a worker when its time comes; True when that is now. Errors as `enter`."""
+        with self._lock:
+            now = self._take_or_queue(turn)
+        if now:
+            self._start(turn)
+        return now
+
+    def run(self, function: Callable[[], object]) -> None:
+        """Run a function in its turn, in a worker; errors as `submit`."""
+        self.submit(Work(function))
+
+    def _take_or_queue(self, turn: Turn) -> bool:
+        if self._closed:
+            raise PeerLost(STOPPING)
+        turn.since = monotonic()
+        if self._free and not self._waiting:
+            self._free -= 1
+            turn._state = _RUNNING
+            return True
+        if self._count >= limits.current.lane_waiting:
+            raise Refused("the lane of this agent is full: too many requests are waiting")
+        turn._state = _WAITING
+        self._waiting.append(turn)
+        self._count += 1
+        return False
+
+    def _start(self, turn: Turn) -> None:
+        turn.since = monotonic()
+        self._running[turn] = 0
+        if turn._gate is not None:
+            turn._gate.release()
+            return
+        try:
+            self._workers.submit(partial(self._work, turn))
+        except AgentClosed:
+            turn.refuse(PeerLost(STOPPING))
+            self.leave(turn)
+
+    def _work(self, turn: Turn) -> None:
+        self._running[turn] = threading.get_ident()
+        try:
+            turn.work()
+        finally:
+            self.leave(turn)
+
+    def in_thread(self) -> bool:
+        """True when the calling thread runs a turn of this lane."""
+        return threading.get_ident() in list(self._running.values())
+
+    def leave(self, turn: Turn) -> None:
+        """End a turn: give the slot to whoever waits longest."""
+        proofs, kind = self._proofs, turn.kind
+        if monotonic() - turn.since >= limits.current.quick_call:
+            proofs[kind] = 0
+        elif (proved := proofs.get(kind, 0)) < limits.current.quick_proofs:
+            proofs[kind] = proved + 1
+            if len(proofs) > _MAX_KINDS:
+                proofs.clear()
+        turn._state = _OVER
+        with self._lock:
+            del self._running[turn]
+            while self._waiting:
+                following = self._waiting.popleft()
+                if following._state == _WAITING:
+                    self._count -= 1
+                    following._state = _RUNNING
+                    break
+            else:
+                self._free += 1
+                if self._closed:
+                    self._idle.notify_all()
+                return
+        self._start(following)
+
+    def late(self, turn: Turn, wait: float | None) -> CallTimeout:
+        """The error of a turn that did not come within so many seconds; it says what runs."""
+        now = monotonic()
+        running = [f"{each.label} has been running for {now - each.since:.1f} s" for each in self.running]
+        told = f": {', '.join(running)}" if running else ""
+        return CallTimeout(f"{turn.label} did not get its turn within {wait or 0:g} s{told}")
+
+    def remove(self, turn: Turn, reason: Exception | None = None) -> bool:
+        """End a turn that waits; False when it has not been entered yet, runs or is over."""
+        with self._lock:
+            if turn._state != _WAITING:
+                return False
+            turn._state = _OVER
+            turn._reason = reason or CallCancelled("the call was cancelled before it started")
+            self._count -= 1
+            if self._count * 2 < len(self._waiting):  # what was removed leaves the queue by and by
+                self._waiting = deque(other for other in self._waiting if other._state == _WAITING)
+        if turn._gate is not None:
+            turn._gate.release()
+        else:
+            turn.refuse(turn._reason)
+        return True
+
+    def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
+        """Refuse what waits, and wait for what runs, at most ``timeout`` seconds."""
+        with self._lock:
+            self._closed = True
+            waiting = [turn for turn in self._waiting if turn._state == _WAITING]
+        for turn in waiting:
+            self.remove(turn, PeerLost(STOPPING))
+        if not self.in_thread():
+            with self._lock:
+                self._idle.wait_for(lambda: not self._running, timeout)
+        self._workers.close(timeout if not self._running else 0.0)

@@ -1,0 +1,145 @@
+"""Local: calls of a server of the same process, which its dispatcher runs in the caller's thread.
+
+Only a call that has proved quick and whose turn is now runs so (see `lane`); every other takes the way of
+another process, where it can be waited for with a timeout. Plain values are passed as they are; whatever
+could be changed by either side is copied through the serializer, as the wire would.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...protocol import serializers
+from ...protocol.contents import portable, raised
+from ...protocol.errors import LocalProtocolError, SerializeError
+from ...protocol.frames import PZC01, Kind
+from ...protocol.keyring import Key
+from ...protocol.message import Facts, Message
+from ...protocol.session import REFERENCES
+from ...transport.inherited import forked_since, forks
+from ...transport.wire import Protocol
+from ..here import NOT_NOW
+from .dispatcher import Dispatcher
+from .request import Asker, Frames, Packed, Request
+
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_SIZED = frozenset({str, bytes})
+
+
+class _Carrier:
+    """What local calls come by; nothing is ever sent back."""
+
+    kind = "local"
+    waits = False
+    allocate = None
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.protocol = protocol
+
+    def send(self, request: Request, packed: Packed) -> bool:
+        """Nobody takes it."""
+        return False
+
+    def transmit(self, frames: Frames, route: Frames) -> bool:
+        """Nobody takes frames."""
+        return False
+
+    def is_gone(self) -> bool:
+        """Whoever asks is in the call."""
+        return False
+
+
+class Local:
+    """The local way to one agent of this process, for callers with one protocol.
+
+    Args:
+        dispatcher: of the agent.
+        theirs: protocol of the agent.
+        agent_id: of the caller.
+        key: of the caller; None without keys.
+        serializer: of what is copied.
+        max_content: bytes of the largest value.
+        trusted: True when pickles of the agent are unpickled in full, over the wire as well.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        theirs: Protocol,
+        agent_id: str,
+        key: Key | None,
+        serializer: str,
+        max_content: int,
+        trusted: bool,
+    ) -> None:
+        self._max_content = max_content
+        self._caller = Asker(agent_id, key, "inproc", _Carrier(theirs))
+        facts = Facts.of(PZC01, Kind.REQUEST, agent_id, "", key)
+        self._message = Message(facts, "", None, serializer, b"", sequence=REFERENCES)
+        self.serializer = serializer
+        self.trusted = trusted
+        self._run = dispatcher.local
+        self._forks = forks()
+
+    def call(self, content: tuple[str, str, dict[str, Any]]) -> Any:
+        """Content of the answer, or `NOT_NOW` when the call is to take another way.
+
+        In a forked child it is always the other way, which refuses: the object here is only a copy.
+
+        Raises:
+            RoleRefused: as over the wire.
+        """
+        if forked_since(self._forks):
+            return NOT_NOW
+        for value in content[2].values():
+            kind = type(value)
+            if kind is tuple:
+                for each in value:
+                    kind = type(each)
+                    if kind not in _PLAIN or (kind in _SIZED and len(each) > self._max_content):
+                        return NOT_NOW
+            elif kind not in _PLAIN or (kind in _SIZED and len(value) > self._max_content):
+                return NOT_NOW  # the other way refuses what is too large
+        answer = self._run(self._caller, self._message, content)
+        if answer is NOT_NOW:
+            return answer
+        plain = type(answer) is tuple and len(answer) == 3
+        kind = type(answer[2]) if plain else None
+        if plain and kind in _PLAIN and not (kind in _SIZED and len(answer[2]) > self._max_content):
+            return answer
+        return self._copied(answer)
+
+    def _copied(self, answer: Any) -> Any:
+        name = self.serializer
+        try:
+            encoded = serializers.encode(name, portable(answer, PZC01, name))
+            if len(encoded) > self._max_content:
+                raise LocalProtocolError(
+                    f"content has {len(encoded)} bytes, the limit is {self._max_content}"
+                )
+        except (SerializeError, LocalProtocolError) as exc:
+            encoded = serializers.encode(name, portable(raised(exc), PZC01, name))
+        return serializers.decode(name, encoded, trusted=self.trusted)
+
+
+def way_to(
+    dispatcher: Dispatcher, theirs: Protocol, peer_key: str, caller: str, protocol: Protocol
+) -> Local | None:
+    """The local way to an agent of this process; None when there is none.
+
+    Args:
+        dispatcher: of the agent.
+        theirs: protocol of the agent.
+        peer_key: id of the key of its handshake.
+        caller: agent id of the caller.
+        protocol: of the caller; its key must be one of the agent's.
+    """
+    ours = protocol.codec.keyring
+    key = None
+    if theirs.codec.keyring is not None:
+        key = None if ours is None else theirs.codec.keyring.find(ours.active.key_id)
+        if key is None:
+            return None
+    limit = min(protocol.codec.max_content, theirs.codec.max_content)
+    codec = protocol.codec
+    return Local(dispatcher, theirs, caller, key, codec.serializer, limit, peer_key in codec.trusted)

@@ -1,0 +1,81 @@
+"""Marks: what is said of the methods of a served class, by its author or by whoever serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from ...protocol.errors import ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Marks(NamedTuple):
+    """What is said of one method.
+
+    Attributes:
+        urgent: it runs beside whatever runs, at once, for anybody who may call it.
+        reading: observers may call it, as it changes nothing.
+        on_cancel: method of the same object that is called when a call of this one was cancelled.
+        idempotent: it may run twice without harm.
+    """
+
+    urgent: bool = False
+    reading: bool = False
+    on_cancel: str | None = None
+    idempotent: bool = False
+
+
+NONE = Marks()
+_MARKS = "_pzc_marks"
+
+
+def marks_of(function: object) -> Marks:
+    """What the author of a method said of it."""
+    found = getattr(function, _MARKS, NONE)
+    return found if type(found) is Marks else NONE
+
+
+def _mark(function: F, **said: Any) -> F:
+    setattr(function, _MARKS, marks_of(function)._replace(**said))
+    return function
+
+
+def idempotent(function: F) -> F:
+    """Mark a served method that may run twice without harm, such as one that only reads.
+
+    A call of it whose reply was lost is sent again, with growing pauses, until its timeout; calls of
+    other methods are sent at most once.
+    """
+    return _mark(function, idempotent=True)
+
+
+def urgent(function: F) -> F:
+    """Mark a served method that stops something, such as ``off``: it never waits for its turn.
+
+    It runs at once, in a thread of its own, beside whatever runs, and whoever holds the lock. So it must be
+    safe beside every other method: set a flag, or use an interface that the driver does not use meanwhile.
+    """
+    return _mark(function, urgent=True)
+
+
+def reading(function: F) -> F:
+    """Mark a served method that changes nothing: keys of role observer may call it, too."""
+    return _mark(function, reading=True)
+
+
+def on_cancel(method: str) -> Callable[[F], F]:
+    """Mark a served method that must not just be left: when a call was cancelled, another method is called.
+
+    A call is cancelled when its caller gives it up by Ctrl-C, by a timeout or by `Future.cancel`, closes its
+    proxy or dies.
+
+    Args:
+        method: name of a method of the same object, which takes no arguments, such as ``"off"``.
+
+    Raises:
+        ConfigError: for what is no public name.
+    """
+    if not isinstance(method, str) or not method.isidentifier() or method.startswith("_"):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"on_cancel takes the name of a public method, such as 'off', not {method!r}")
+    return lambda function: _mark(function, on_cancel=method)

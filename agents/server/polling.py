@@ -1,0 +1,164 @@
+"""Polling: members that are read regularly, and published as topics of their paths.
+
+::
+
+    read                                   published
+    another value than the last one        at once
+    the same                               every ten periods
+    raised                                 likewise, as a `RemoteError`: its class and text
+
+A read takes its turn like a call. Whatever is read, no read begins before as much time has passed as the last
+one took: a slow driver is polled at most half of the time.
+"""
+
+from __future__ import annotations
+
+import copy
+import heapq
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+from ...protocol import paths
+from ...protocol.contents import text_of
+from ...protocol.errors import PzcError, RemoteError
+from ...protocol.exceptions import qualified
+from ...protocol.paths import Path
+from ...protocol.shown import printable
+from ...protocol.values import PLAIN
+from ..interfaces import Publisher
+from .lane import Lane
+from .references import by_value
+from .tree import Tree
+
+logger = logging.getLogger("pzc.polling")
+
+STALE = 10
+"""Periods after which a value is published that has not changed."""
+
+_NEVER = object()
+
+
+@dataclass(order=True, slots=True)
+class _Polled:
+    due: float
+    path: Path = field(compare=False)
+    topic: str = field(compare=False)
+    period: float = field(compare=False)
+    last: Any = field(compare=False, default=_NEVER)
+    at: float = field(compare=False, default=0.0)
+    told: bool = field(compare=False, default=False)
+
+
+class Poller:
+    """Reads and publishes until it is closed, in a thread of its own.
+
+    Args:
+        name: of the agent, for the thread's name.
+        tree: what is served.
+        lanes: in which its objects are used.
+        publisher: publishes.
+        periods: seconds between two reads, by path.
+    """
+
+    def __init__(
+        self, name: str, tree: Tree, lanes: list[Lane], publisher: Publisher, periods: Mapping[Path, float]
+    ) -> None:
+        self._tree = tree
+        self._lanes = lanes
+        self._publisher = publisher
+        now = monotonic()
+        self._queue = [_Polled(now, path, paths.text(path), period) for path, period in periods.items()]
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"pzc-poll {name}".strip(), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Read nothing more; what is being read ends in its turn."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        free = 0.0
+        while not self._stopped.is_set():
+            polled = self._queue[0]
+            left = max(polled.due, free) - monotonic()
+            if left > 0:
+                self._stopped.wait(left)
+                continue
+            asked = monotonic()
+            value, took = self._read(polled)
+            if self._stopped.is_set():
+                return
+            now = monotonic()
+            free = now + took
+            polled.due = max(asked + polled.period, free)
+            self._warn(polled, took)
+            heapq.heapreplace(self._queue, polled)
+            self._publish(polled, value, now)
+
+    def _warn(self, polled: _Polled, took: float) -> None:
+        if 2 * took > polled.period and not polled.told:
+            polled.told = True
+            logger.warning(
+                "reading %s takes %.3g s: it is polled every %.3g s at best, not every %.3g s",
+                polled.topic, took, 2 * took, polled.period,
+            )  # fmt: skip
+
+    def _read(self, polled: _Polled) -> tuple[Any, float]:
+        """What is there or was raised, and the seconds that reading it took."""
+        done = threading.Event()
+        found: list[Any] = [RemoteError("PeerLost", "the server is being stopped"), 0.0]
+
+        def read() -> None:
+            began = monotonic()
+            try:
+                value = by_value(self._tree.find(polled.path, _no_handle), polled.topic, read=True)
+                found[0] = value if type(value) in PLAIN else copy.deepcopy(value)
+            except BaseException as exc:  # a driver may call sys.exit
+                found[0] = RemoteError(qualified(type(exc)), printable(text_of(exc), 1000))
+            found[1] = monotonic() - began
+            done.set()
+
+        try:
+            self._lanes[self._tree.look(polled.path).lane].run(read)
+        except PzcError as exc:
+            return RemoteError(qualified(type(exc)), str(exc)), 0.0
+        while not (done.wait(_LOOK) or self._stopped.is_set()):
+            pass
+        return found[0], found[1]
+
+    def _publish(self, polled: _Polled, value: Any, now: float) -> None:
+        if _same(polled.last, value) and now - polled.at < STALE * polled.period:
+            return
+        polled.last, polled.at = value, now
+        try:
+            self._publisher.publish(polled.topic, value)
+        except PzcError as exc:
+            if not self._stopped.is_set():
+                logger.warning("the value of %s cannot be published: %s", polled.topic, exc)
+
+
+_LOOK = 0.1
+"""Seconds between two looks whether the server is being stopped while a read waits for its turn."""
+
+
+def _no_handle(_call: Any, _handle: Any) -> object:
+    raise LookupError("nothing that a method returned can be polled")
+
+
+def _same(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, RemoteError):
+        return str(one) == str(other)
+    try:
+        if getattr(one, "shape", None) != getattr(other, "shape", None):
+            return False
+        equal = one == other
+        equal = equal.all() if hasattr(equal, "all") else equal
+        return bool(equal) or bool(one != one and other != other)  # not a number is the same again
+    except Exception:  # a value that cannot be compared has changed
+        return False

@@ -1,0 +1,167 @@
+"""Request: one verified message that wants an answer, who asks, and the way back.
+
+What is the same for all requests of one session stands in an `Asker`, which is made once.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.frames import Buffer
+from ...protocol.keyring import Key
+from ...protocol.message import Identity, Message
+from ...protocol.session import Session
+from ...transport.wire import Protocol, now_ms
+from ..words import Connection
+
+Frames = list[Buffer]
+
+Packed = tuple[str, Buffer]
+"""Serializer, and what it made of a content."""
+
+
+class Carrier(typing.Protocol):
+    """What brought requests and takes their answers back.
+
+    Attributes:
+        kind: ``unix``, ``tcp`` or ``local``.
+        protocol: of the agent that is asked.
+        waits: each of its requests has a thread of its own, which may wait for a turn.
+    """
+
+    kind: str
+    protocol: Protocol
+    waits: bool
+
+    @property
+    def allocate(self) -> Callable[[int], bytearray | memoryview] | None:
+        """Gives memory for a large content; None for plain memory."""
+        ...
+
+    def send(self, request: Request, packed: Packed) -> bool:
+        """Send an answer; False when there is no way any more. Any thread."""
+        ...
+
+    def transmit(self, frames: Frames, route: Frames) -> bool:
+        """Send frames that somebody else has made; as `send`.
+
+        Args:
+            frames: of an answer.
+            route: which came with the request.
+        """
+        ...
+
+    def is_gone(self) -> bool:
+        """True when whoever asks is known to have left."""
+        ...
+
+
+class Asker:
+    """Whoever asks over one session: the proven key, the agent, where it is, and the way back.
+
+    Args:
+        agent: agent id, or REP endpoint of an original.
+        key: with which it signs; None without keys.
+        address: where it is, for people, such as ``unix pid 4711 uid 0``.
+        carrier: of its requests.
+        session: seals the answers; None for a handshake and an original.
+        binding: what stands behind both agent ids under the signatures.
+        user: user id on this host; None elsewhere.
+
+    Attributes:
+        identity: what is kept for it stands under this.
+        key_name: proven name, empty when unsigned.
+        key_id: of the proven key, empty when unsigned.
+    """
+
+    __slots__ = (
+        "address", "agent", "carrier", "identity", "key", "key_id", "key_name", "protocol", "receiver",
+        "session", "user",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        agent: str,
+        key: Key | None,
+        address: str,
+        carrier: Carrier,
+        session: Session | None = None,
+        binding: str = "",
+        user: int | None = None,
+    ) -> None:
+        self.agent = agent
+        self.key = key
+        self.key_name = "" if key is None else key.name
+        self.key_id = "" if key is None else key.key_id
+        self.address = address
+        self.carrier = carrier
+        self.session = session
+        self.user = user
+        self.protocol = carrier.protocol
+        self.receiver = agent + binding
+        self.identity = Identity(self.key_id, agent)
+
+
+NO_ROUTE: Frames = []
+
+
+class Request:
+    """One verified request.
+
+    Args:
+        caller: who asks.
+        message: verified, not decoded.
+        route: which the answer takes.
+
+    Attributes:
+        handshake: the receiver's agent id was not under the signature.
+        oneway: its sender wants no answer.
+        reached: host of this machine by which an original came to a wildcard address; empty otherwise.
+    """
+
+    # What most requests keep stands here once, instead of being set in each.
+    handshake = False
+    oneway = False
+    reached = ""
+
+    def __init__(self, caller: Asker, message: Message, route: Frames = NO_ROUTE) -> None:
+        self.caller = caller
+        self.message = message
+        self.route = route
+
+    @property
+    def receiver(self) -> str:
+        """What the answer is addressed to under its signature."""
+        return self.caller.receiver
+
+    @property
+    def suite(self) -> int:
+        """With which it was signed; the answer is, too."""
+        return self.message.suite
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection of this host, which may become a link; None when it came another way."""
+        carrier: Any = self.caller.carrier
+        return carrier if carrier.kind == "unix" else None
+
+    def seal(self, content: object, serializer: str) -> Frames:
+        """Five frames of an answer, signed with the key of whoever asked.
+
+        Raises:
+            SerializeError, LocalProtocolError: as `Session.seal`.
+            RemoteProtocolError: to an original Pizco.
+        """
+        session, protocol = self.caller.session, self.caller.protocol
+        if session is None:
+            raise RemoteProtocolError(f"an original Pizco reads no {serializer}")
+        return session.seal(
+            content, now_ms(), protocol.counter()(), answers=self.message, serializer=serializer
+        )
+
+    def transmit(self, frames: Frames) -> bool:
+        """Send frames back; False when there is no way any more. Any thread."""
+        return self.caller.carrier.transmit(frames, self.route)

@@ -1,0 +1,232 @@
+"""Streams: what generators give, sent item by item, and run only as far as their readers have credit.
+
+::
+
+    stream     event                               next
+    -          a method returned a generator       open
+    open       asked for items                     open: runs in its turn until the credit is used, or
+                                                   `SLICE` has passed and an item is there
+    open       generator ended or raised           over: told behind its last items
+    open       dropped, its reader is dead, or     over: the generator is closed in its turn; whoever
+               the server is stopped               asks for items meanwhile is refused behind them
+"""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ...protocol import limits
+from ...protocol.contents import raised, shown
+from ...protocol.errors import LocalProtocolError, Refused
+from ...protocol.message import Identity
+from .calls import Call
+from .coroutines import Coroutines
+from .member import NOTHING, Member
+from .presence import Presence
+from .request import Asker
+
+MAX_CREDIT = 1000
+"""Items of one answer."""
+
+MAX_BYTES = 4 << 20
+"""Bytes of arrays and texts after which an answer is sent, however much credit is left."""
+
+SLICE = 0.05
+"""Seconds after which the items that are there are sent."""
+
+_CLOSED = "this stream was closed before its end; its server may be about to stop"
+
+_END = object()
+
+Item = tuple[Any, Any]
+"""Its value and None, or None and what is told of it."""
+
+
+@dataclass(eq=False)
+class _Stream:
+    identity: Identity
+    generator: Generator[Any, Any, Any] | AsyncGenerator[Any, Any]
+    member: Member
+    running: threading.Lock = field(default_factory=threading.Lock)
+    call: Call | None = None
+    dropped: bool = False
+    ticket: int = 0
+
+
+class Streams:
+    """Open streams of one server; safe from any thread.
+
+    Args:
+        run: runs a function in its turn: generators are closed so.
+        coroutines: runs asynchronous generators.
+        presence: says which readers are dead.
+        item: makes of what a generator gave what is sent; gets call, item and member.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Callable[[], object]], object],
+        coroutines: Coroutines,
+        presence: Presence,
+        item: Callable[[Call, Any, Member], Item],
+    ) -> None:
+        self._run = run
+        self._coroutines = coroutines
+        self._presence = presence
+        self._item = item
+        self._lock = threading.Lock()
+        self._streams: dict[str, _Stream] = {}
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def open(
+        self, generator: Generator[Any, Any, Any] | AsyncGenerator[Any, Any], call: Call, member: Member
+    ) -> str:
+        """The id of a new stream, for whoever made the call.
+
+        Raises:
+            Refused: when `streams` are open.
+        """
+        stream_id, identity = secrets.token_hex(8), call.caller.identity
+        with self._lock:
+            if len(self._streams) >= limits.current.streams:
+                raise Refused(f"{limits.current.streams} streams of this server are open: close some")
+            stream = self._streams[stream_id] = _Stream(identity, generator, member)
+        try:
+            stream.ticket = self._presence.hold(identity, "stream", partial(self._close, stream_id))
+        except Refused:
+            del self._streams[stream_id]
+            raise
+        return stream_id
+
+    def _find(self, stream_id: object, identity: Identity) -> _Stream:
+        stream = self._streams.get(stream_id) if isinstance(stream_id, str) else None
+        if stream is None or stream.identity != identity:
+            raise Refused("no such stream: it ended, was closed, or its server was restarted; call again")
+        return stream
+
+    def member(self, stream_id: object) -> Member:
+        """What gave a stream; nothing for one that is not open."""
+        stream = self._streams.get(stream_id) if isinstance(stream_id, str) else None
+        return NOTHING if stream is None else stream.member
+
+    def advance(self, stream_id: object, credit: object, call: Call) -> tuple[list[Item], bool, Any]:
+        """The next items of a stream, whether they are the last ones, and the error behind them.
+
+        Runs the generator in the calling thread.
+
+        Raises:
+            Refused: for a stream that is not open, or not the caller's.
+            LocalProtocolError: for a credit that is no number between 1 and `MAX_CREDIT`.
+        """
+        if not isinstance(credit, int) or not 1 <= credit <= MAX_CREDIT:
+            raise LocalProtocolError(f"credit is {shown(credit, 40)}, expected 1 to {MAX_CREDIT}")
+        stream = self._find(stream_id, call.caller.identity)
+        with stream.running:
+            stream.call = call
+            items, done, error = self._collect(stream, credit, call)
+            stream.call = None
+        if done:
+            with self._lock:
+                self._streams.pop(str(stream_id), None)
+            self._presence.drop(stream.ticket)
+        return items, done, error
+
+    def _collect(self, stream: _Stream, credit: int, call: Call) -> tuple[list[Item], bool, Any]:
+        items: list[Item] = []
+        size, started = 0, time.monotonic()
+        while len(items) < credit and size < MAX_BYTES and not stream.dropped:
+            try:
+                given = self._next(stream.generator)
+                if given is not _END:
+                    items.append(self._item(call, given, stream.member))
+            except BaseException as exc:
+                return items, True, raised(exc)[2]
+            if given is _END:
+                return items, True, None
+            size += _size(given)
+            if time.monotonic() - started > SLICE:
+                break
+        return items, stream.dropped, raised(Refused(_CLOSED))[2] if stream.dropped else None
+
+    def _next(self, generator: Generator[Any, Any, Any] | AsyncGenerator[Any, Any]) -> Any:
+        if isinstance(generator, AsyncGenerator):
+            return self._coroutines.run(_anext(generator))
+        return next(generator, _END)
+
+    def drop(self, stream_id: object, caller: Asker) -> None:
+        """Close a stream early; one that is not open is closed already."""
+        try:
+            self._find(stream_id, caller.identity)
+        except Refused:
+            return
+        self._close(str(stream_id))
+
+    def _close(self, stream_id: str) -> None:
+        with self._lock:
+            stream = self._streams.pop(stream_id, None)
+        if stream is None:
+            return
+        self._presence.drop(stream.ticket)
+        stream.dropped = True
+        call = stream.call
+        if call is not None:
+            call.cancelled = True
+        self._run(lambda: self._end(stream))
+
+    def _end(self, stream: _Stream) -> None:
+        with stream.running:
+            if isinstance(stream.generator, AsyncGenerator):
+                self._coroutines.run(stream.generator.aclose())
+            else:
+                stream.generator.close()
+
+    def close(self) -> None:
+        """Close every stream; the lane still runs."""
+        for stream_id in list(self._streams):
+            self._close(stream_id)
+
+
+def is_stream(value: object) -> bool:
+    """True for what is sent item by item."""
+    return inspect.isgenerator(value) or inspect.isasyncgen(value)
+
+
+async def _anext(generator: AsyncGenerator[Any, Any]) -> Any:
+    return await anext(generator, _END)
+
+
+def _size(item: object) -> int:
+    size = getattr(item, "nbytes", None)
+    if isinstance(size, int):
+        return size
+    return len(item) if isinstance(item, str | bytes | bytearray) else 64
+
+
+def listed(items: list[Item], done: bool, error: Any = None) -> dict[str, Any]:
+    """Items as they are sent: references apart, by their places."""
+    told: dict[str, Any] = {"items": [value for value, _ in items], "done": done, "raised": error}
+    refs = [[place, refers] for place, (_, refers) in enumerate(items) if refers is not None]
+    return {**told, "refs": refs} if refs else told
+
+
+def each_of(things: Any) -> Any:
+    """A generator of what is in something that can be iterated, also asynchronously."""
+    return _later(things) if hasattr(type(things), "__aiter__") else _now(things)
+
+
+def _now(things: Any) -> Iterator[Any]:
+    yield from things
+
+
+async def _later(things: Any) -> AsyncIterator[Any]:
+    async for each in things:
+        yield each

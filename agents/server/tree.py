@@ -1,0 +1,299 @@
+"""Tree: the objects that a server serves, and which paths into them a peer may use.
+
+A path is followed anew for each call, in its turn. What is said of members beforehand (``expose``, marks)
+names them without items: ``channels.off`` is that of every channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from ...protocol import operations, paths
+from ...protocol.errors import ConfigError, MemberRefused
+from ...protocol.paths import Handle, Path, Step
+from ...protocol.values import PLAIN, TRAVELLING, first_reference
+from . import members
+from .marks import NONE, Marks, marks_of
+from .member import NOTHING, Member
+from .members import MISSING
+
+Find = Callable[[Any, Any], object]
+
+_MOST_KNOWN = 4096
+"""Paths of which is remembered what is said of them."""
+
+MOST_SEARCHED = 1000
+"""Objects that are searched for signals."""
+
+MOST_DEEP = 6
+"""Steps to the objects that are searched for signals."""
+
+
+class Objects:
+    """Several objects of one server, as members of what it serves."""
+
+    def __init__(self, objects: Mapping[str, object]) -> None:
+        self.__dict__.update(objects)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise MemberRefused(f"{name!r} cannot be set: it is one of the objects of a server")
+
+
+def objects_of(served: object) -> dict[str, object]:
+    """The objects by name when several are served; empty for one.
+
+    Raises:
+        ConfigError: for names that are none.
+    """
+    if (
+        type(served) is not dict
+        or not served
+        or any(first_reference(each) is None for each in served.values())
+    ):
+        return {}
+    for name in served:
+        if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+            raise ConfigError(f"{name!r} cannot be the name of a served object: use letters, digits and _")
+    return served
+
+
+class Tree:
+    """What is served, by path; safe from any thread.
+
+    Args:
+        served: object, or dict of objects by name.
+        expose: names and dotted paths that are served, with all that is in them; None for every public one.
+        lanes: ``one`` for all objects, or one for ``each``.
+
+    Raises:
+        ConfigError: for names that cannot be those of objects, or of members.
+    """
+
+    def __init__(self, served: object, expose: Collection[str] | None = None, lanes: str = "one") -> None:
+        if lanes not in ("one", "each"):
+            raise ConfigError(f"lanes={lanes!r} is neither 'one' nor 'each'")
+        self.objects = objects_of(served)
+        self.root: object = Objects(self.objects) if self.objects else served
+        self.lanes = len(self.objects) if lanes == "each" and self.objects else 1
+        self._numbers = {name: number for number, name in enumerate(self.objects)} if self.lanes > 1 else {}
+        self._exposed = None if expose is None else _exposed(expose)
+        self._given: dict[tuple[str, ...], Marks] = {}
+        self._known: dict[tuple[Any, Any], Member] = {}
+
+    def replaced(self, served: object) -> None:
+        """Serve something else."""
+        self.objects = objects_of(served)
+        self.root = Objects(self.objects) if self.objects else served
+        self._known = {}
+
+    def mark(self, given: Mapping[tuple[str, ...], Marks]) -> None:
+        """Take marks that stand for those of the members themselves."""
+        self._given = dict(given)
+        self._known = {}
+
+    def member(self, action: str, options: Any) -> Member:
+        """What a message is about; never fails, and runs nothing of the objects. Any thread."""
+        try:
+            return self._known[options.get("on", ()), options.get("name")]
+        except (KeyError, TypeError, AttributeError):
+            return self._learn(options)
+
+    def _learn(self, options: Any) -> Member:
+        try:
+            path = path_of(options)
+            member = self.look(path)
+        except Exception:  # the same is found, and told, in its turn
+            name = options.get("name", "") if isinstance(options, dict) else ""
+            return NOTHING._replace(text=name[:100] if isinstance(name, str) else "", path=None)
+        if not path or not isinstance(path[0], Handle):
+            self.remember(options, member)
+        return member
+
+    def remember(self, options: Any, member: Member) -> None:
+        """Take a member for what a message is about from now on."""
+        on, name = options.get("on", ()), options.get("name")
+        if (type(on) is tuple and type(name) is str) or name is None:
+            try:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known = {}
+                self._known[on, name] = member
+            except TypeError:  # lists, by a serializer that has no tuples
+                pass
+
+    def look(self, path: Path) -> Member:
+        """What a path is about.
+
+        Raises:
+            MemberRefused: when it is not exposed.
+        """
+        names = paths.names(path)
+        lane = self._numbers.get(names[0], 0) if names else 0
+        narrowed = self._is_narrowed(path, names)
+        given = self._given.get(names)
+        if given is not None:
+            found, sure = given, True
+        else:
+            found, sure = self._still(path)
+        return Member(
+            paths.text(path), found.urgent, found.reading, found.on_cancel, lane, path, narrowed, sure
+        )
+
+    def _is_narrowed(self, path: Path, names: tuple[str, ...]) -> bool:
+        """True on the way to what is exposed.
+
+        Raises:
+            MemberRefused: beside that way.
+        """
+        within = self._exposed
+        if within is None or (path and isinstance(path[0], Handle)):
+            return False
+        for name in names:
+            if name not in within:
+                raise MemberRefused(f"{paths.text(names)!r} is not exposed by this server")
+            within = within[name]
+            if within is None:
+                return False
+        return True
+
+    def _still(self, path: Path) -> tuple[Marks, bool]:
+        """Marks of what can be reached without running anything, and whether it can."""
+        target: Any = self.root
+        for step in path:
+            if type(target) in TRAVELLING:
+                return NONE, True
+            if isinstance(step, str):
+                target = members.still(target, step)
+            elif isinstance(step, tuple) and type(target) in (list, tuple, dict):
+                try:
+                    target = target[paths.key_of(step)]
+                except (LookupError, TypeError):
+                    target = MISSING
+            else:
+                target = MISSING
+            if target is MISSING:
+                return NONE, False
+        return marks_of(members.bare(target)), True
+
+    def marks_of(self, path: Path) -> Marks:
+        """What the author of a member said of it, as far as that is known without running anything."""
+        return self._still(path)[0]
+
+    def given(self, member: Member) -> bool:
+        """True when the marks of a member stand for those of whatever is there."""
+        return member.path is not None and paths.names(member.path) in self._given
+
+    def find(self, path: Path, held: Find, call: Any = None) -> Any:
+        """What a path leads to now.
+
+        Args:
+            path: a usable one.
+            held: gives what a handle is for; gets the call and the handle.
+            call: that asks.
+
+        Raises:
+            MemberRefused: for what is not there.
+            Exception: what an object raised on the way.
+        """
+        target = self.root
+        for step in path:
+            if type(step) is str:
+                target = members.get(target, step)
+            elif type(step) is tuple:
+                target = item_of(target, step)
+            else:
+                target = held(call, step)
+        return target
+
+    def names(self, target: object, path: Path) -> list[str]:
+        """Names of the members of what a path has led to that are served."""
+        found = members.names(target)
+        within = self._exposed
+        if within is None or (path and isinstance(path[0], Handle)):
+            return found
+        for name in paths.names(path):
+            within = within.get(name)
+            if within is None:
+                return found
+        return [name for name in found if name in within]
+
+    def signals(self) -> dict[str, Any]:
+        """Served signals by their topics, as far as they can be reached without running anything."""
+        found: dict[str, Any] = {}
+        waiting: list[tuple[Path, object]] = [((), self.root)]
+        seen: set[int] = set()
+        while waiting and len(seen) < MOST_SEARCHED:
+            path, target = waiting.pop(0)
+            if id(target) in seen:
+                continue
+            seen.add(id(target))
+            for step, thing in self._inside(target, path):
+                if type(thing) in PLAIN or type(thing) in TRAVELLING or isinstance(thing, type):
+                    continue
+                if members.is_signal(thing):
+                    found[paths.text((*path, step))] = thing
+                elif first_reference(thing) is not None and len(path) < MOST_DEEP:
+                    waiting.append(((*path, step), thing))
+        return found
+
+    def _inside(self, target: Any, path: Path) -> Iterator[tuple[Step, object]]:
+        if type(target) in (list, tuple):
+            yield from (((number,), thing) for number, thing in enumerate(target))
+        elif type(target) is dict:
+            yield from (((key,), thing) for key, thing in target.items() if paths.is_key(key))
+        elif not isinstance(target, members.CLOSED):
+            for name in self.names(target, path):
+                thing = members.still(target, name)
+                if thing is not MISSING and not isinstance(thing, members.METHOD_MAKERS):
+                    yield name, thing
+
+
+def item_of(target: Any, step: tuple[Any, ...]) -> Any:
+    """The item that a step leads to.
+
+    Raises:
+        MemberRefused: for what has no items.
+        Exception: what the object raised, such as KeyError.
+    """
+    if not members.items_of(target) or type(target) in PLAIN:
+        raise MemberRefused(f"a {type(target).__name__} has no items such as {paths.text([step])}")
+    return operations.item(target, paths.key_of(step))
+
+
+def put_item(target: Any, step: tuple[Any, ...], value: object) -> None:
+    """Set the item that a step leads to; errors as `item_of`."""
+    if not members.items_of(target) or not hasattr(type(target), "__setitem__"):
+        raise MemberRefused(
+            f"a {type(target).__name__} has no items that can be set, such as {paths.text([step])}"
+        )
+    target[paths.key_of(step)] = value
+
+
+def path_of(options: dict[str, Any]) -> Path:
+    """The path in the options of a message.
+
+    Raises:
+        RemoteProtocolError: when it is none.
+        MemberRefused: for a name in it that is private, or no name.
+    """
+    on = paths.from_wire(options.get("on", ()))
+    name = options.get("name")
+    return on if name is None else (*on, paths.check_name(name))
+
+
+def _exposed(expose: Iterable[str]) -> dict[str, Any]:
+    """What is exposed, as dicts in dicts by name; None at the end of each path, for all that is in it."""
+    table: dict[str, Any] = {}
+    for written in expose:
+        try:
+            names = paths.names(paths.parse(written))
+        except MemberRefused:  # a private name is not served, exposed or not
+            continue
+        within: dict[str, Any] | None = table
+        for name in names[:-1]:
+            within = within.setdefault(name, {})
+            if within is None:
+                break
+        if within is not None and names:
+            within[names[-1]] = None
+    return table

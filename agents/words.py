@@ -1,0 +1,105 @@
+"""Words: control requests (`{"pzc": word, ...}`) as the parts of an agent that answer them see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from ..protocol.frames import Buffer
+from ..protocol.message import Message
+from ..transport.stream import Stream
+from .interfaces import Frames
+
+T = TypeVar("T")
+
+
+class Connection(Protocol):
+    """A connection of this host over which a request came.
+
+    Attributes:
+        pid: of the process at its other end.
+    """
+
+    pid: int
+
+    @property
+    def is_link(self) -> bool:
+        """It carries a link, and no calls."""
+        ...
+
+    def go_on(self) -> None:
+        """Receive while calls run, from now on, and answer in any order."""
+        ...
+
+    def allocate(self, size: int) -> bytearray | memoryview:
+        """Memory for a large content that is sent over it."""
+        ...
+
+    def proves(self, content: Buffer) -> bool:
+        """Whether the connection itself proves a content."""
+        ...
+
+    def become_link(self, pipe: Callable[[Stream], T], on_end: Callable[[], object]) -> T:
+        """Have everything written by what ``pipe`` makes of the stream; ``on_end`` is called at its end."""
+        ...
+
+
+class Request(Protocol):
+    """One verified request, as the control words of notifications and naming see it.
+
+    Attributes:
+        message: who sent it, with which key, in which dialect and serializer.
+        oneway: its sender wants no answer.
+    """
+
+    message: Message
+    oneway: bool
+
+    @property
+    def connection(self) -> Connection | None:
+        """That of this host which it came over; None when it came another way."""
+        ...
+
+    @property
+    def receiver(self) -> str:
+        """What the answer is addressed to under its signature."""
+        ...
+
+    @property
+    def suite(self) -> int:
+        """With which it was signed; the answer is, too."""
+        ...
+
+    def seal(self, content: object, serializer: str) -> Frames:
+        """Five frames of an answer, signed with the key of whoever asked."""
+        ...
+
+    def transmit(self, frames: Frames) -> bool:
+        """Send frames back; False when there is no way any more. Any thread."""
+        ...
+
+
+Word = Callable[[Request, dict[str, Any]], object]
+"""Answers a control word: gets the request and its content. Errors are told to whoever asked."""
+
+
+class Replies(Protocol):
+    """Answers requests (`Request`); any thread.
+
+    Attributes:
+        rep_endpoint: of the agent.
+    """
+
+    rep_endpoint: str
+
+    def reply(self, request: Any, content: object) -> bool:
+        """Answer with a content; False when its sender is known to be gone."""
+        ...
+
+    def send(self, request: Any, frames: Frames) -> bool:
+        """Answer with frames."""
+        ...
+
+    def refuse(self, request: Any, error: Exception) -> None:
+        """Tell its sender why it was not done."""
+        ...

@@ -1,0 +1,47 @@
+"""Two ends of the lane in C with nothing around them but pickle: what the rules of a call cost on top."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from pzc.transport.compiled import LANE, Lane
+
+from benchmarks.jobs import WrongResult
+from benchmarks.sample import Bench, add_request
+
+_KEY = b"thirty-two bytes of a signing key"[:32]
+_CLIENT, _SERVER = (b"PZC01+client++3+", b"client/nonce", 1), (b"PZC01+server++", b"server/nonce", 2)
+_TIMEOUT = 30.0
+
+
+def _lane(connection: socket.socket, asks: bool) -> Lane:
+    if LANE is None:
+        raise WrongResult("the lane in C is not built here")
+    own, peer = (_CLIENT, _SERVER) if asks else (_SERVER, _CLIENT)
+    with connection:
+        count = itertools.count(1).__next__
+        return LANE(connection.fileno(), asks, _KEY, b"01234567", b"pickle", own, peer, count)
+
+
+def asking(connection: socket.socket) -> Callable[[], Any]:
+    """A function that calls `add` once."""
+    lane, content = _lane(connection, asks=True), add_request()
+
+    def call() -> Any:
+        return pickle.loads(lane.ask(pickle.dumps(content), _TIMEOUT) or b"")[2]
+
+    return call
+
+
+def answering(connection: socket.socket, bench: Bench) -> None:
+    """Answer until the client hangs up."""
+    lane = _lane(connection, asks=False)
+    while True:
+        for body, msgid, _, _ in lane.take(-1.0) or ():
+            request = pickle.loads(body)[2]
+            result = getattr(bench, request["name"])(*request["args"])
+            lane.post(((pickle.dumps(("PSMessage", "return", result)), msgid),), _TIMEOUT)

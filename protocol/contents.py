@@ -1,0 +1,231 @@
+"""Contents with a meaning of their own: handshake, refusals, and the Proxy-Server protocol.
+
+::
+
+    request                                          reply
+    {"pzc": "hello", "challenge": hex, "answer": hex}  {"pzc": "hello", "challenge": same, "nonce": hex, ...}
+    {"pzc": "placed", "mark": hex, "topic": topic}   {"pzc": "placed", "epoch": n, "last": n}
+    {"pzc": "future", "id": call id}                 the call's answer, or ("PSMessage", "pending", ...)
+    {"pzc": "cancel", "id": call id}                 {"pzc": "cancel", "state": removed | told | unknown}
+    {"pzc": "drop", "id": stream id}                 {"pzc": "drop"}
+    {"pzc": "lock", "token": text, "ttl": s, ...}    {"pzc": "lock", "owner": label}, or refused after "wait"
+    {"pzc": "unlock", "token": text}                 {"pzc": "unlock", "held": bool}
+    {"pzc": "alive"}                                 {"pzc": "alive"}, late: a sign of life in both directions
+    anything                                         ("PZCError", {"code": class name, "text": text})
+    ("PSMessage", action, options)                   ("PSMessage", action, options)
+
+Calls, beside the original's actions::
+
+    action, options                                  reply
+    "batch", {"calls": [[action, options], ...]}     "batch", {"results": [...], "raised": error or None}
+    "exec" of a generator method                     "stream", {"id": stream id}
+    "next", {"id": stream id, "credit": n}           "items", {"items": [...], "done": bool, "raised": ...}
+    any, with "lock": token                          as without; the call relies on that lock
+    any, with "as": token                            as without; sent by the proxy of that token
+    any, with "oneway": True                         none
+
+The first two are the only ones allowed without the receiver's agent id under the signature: they
+change nothing at the receiver. Handshake and refusals are JSON, so that every peer can read them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import traceback
+from typing import Any, cast
+
+from . import errors, exceptions, serializers
+from .errors import LockedBy, PzcError, RemoteError, SerializeError
+from .frames import PZC00
+from .shown import shown
+
+logger = logging.getLogger("pzc.messages")
+
+PS = "PSMessage"
+ERROR = "PZCError"
+
+_CARRY_ERRORS = frozenset({"raise", "batch", "items"})
+
+_BY_CODE: dict[str, type[PzcError]] = {
+    cls.__name__: cls
+    for cls in vars(errors).values()
+    if isinstance(cls, type) and issubclass(cls, PzcError) and cls is not RemoteError
+}
+
+
+def control(content: object) -> str | None:
+    """The word of a control request such as ``hello``, or None for any other content."""
+    if isinstance(content, dict):
+        word = cast("dict[str, Any]", content).get("pzc")
+        return word if isinstance(word, str) else None
+    return None
+
+
+def is_word(content: object, word: str) -> bool:
+    """True for exactly that text; comparing an array with a text would give an array."""
+    return isinstance(content, str) and content == word
+
+
+def refusal(error: Exception) -> list[Any]:
+    """Content that tells a peer why its request was not executed."""
+    code = type(error).__name__ if isinstance(error, PzcError) else "RemoteProtocolError"
+    fields: dict[str, Any] = {"code": code, "text": text_of(error)}
+    if isinstance(error, LockedBy):
+        fields["locked"] = [error.owner, error.since, error.reason]
+    return [ERROR, fields]
+
+
+def read_refusal(content: object) -> PzcError | None:
+    """The error inside a refusal, or None for any other content; unknown codes become RemoteError."""
+    parts = cast("list[Any]", content) if isinstance(content, list | tuple) else []
+    if len(parts) != 2 or not is_word(parts[0], ERROR) or not isinstance(parts[1], dict):
+        return None
+    fields = cast("dict[str, Any]", parts[1])
+    code, text = str(fields.get("code")), str(fields.get("text"))
+    if code == LockedBy.__name__:
+        owner, since, reason = fields.get("locked") or ("somebody", 0.0, text)
+        return LockedBy(str(owner), float(since), str(reason))
+    cls = _BY_CODE.get(code)
+    return cls(text) if cls is not None else RemoteError(code, text)
+
+
+def ps_message(action: str, options: object) -> tuple[str, str, object]:
+    """A message of the Proxy-Server protocol."""
+    return PS, action, options
+
+
+def read_ps_message(content: Any) -> tuple[str, Any] | None:
+    """Action and options of a Proxy-Server message, or None for any other content."""
+    if isinstance(content, list | tuple) and len(parts := cast("list[Any]", content)) == 3:
+        word, action, options = parts
+        if isinstance(word, str) and word == PS and isinstance(action, str):
+            return action, options
+    return None
+
+
+def text_of(error: BaseException) -> str:
+    """``str(error)``, also for an exception that cannot say what it is."""
+    try:
+        return str(error)
+    except Exception as exc:
+        return f"<no text: {type(exc).__name__}>"
+
+
+def as_text(value: object) -> str:
+    """A text of a peer's as it is; of anything else what it looks like."""
+    return value if isinstance(value, str) else shown(value)
+
+
+def raised(error: BaseException) -> tuple[str, str, object]:
+    """``raise`` reply: the exception and its traceback lines, as the original's."""
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    if lines[0].startswith("Traceback "):
+        del lines[0]
+    # Its frames, and those that called them, would hold the reply and what the call was about.
+    return ps_message("raise", (error.with_traceback(None), lines))
+
+
+def is_raised(content: object) -> BaseException | None:
+    """The exception in a ``raise`` reply that this side has made, also behind the last items or results."""
+    message = read_ps_message(content)
+    options = message[1] if message is not None and message[0] in _CARRY_ERRORS else None
+    if isinstance(options, dict):
+        options = cast("dict[str, Any]", options).get("raised")
+    return cast("tuple[Any, Any]", options)[0] if isinstance(options, tuple) else None
+
+
+def portable(content: object, dialect: str, serializer: str) -> object:
+    """Content with the exception of a ``raise`` reply in a form that every receiver can read.
+
+    PZC01 carries it as a separately encoded part beside its name and text, so that a receiver
+    without its class still learns what happened. An original Pizco gets an exception, a builtin
+    one where ours would need this package.
+    """
+    message = read_ps_message(content)
+    if message is None or message[0] not in _CARRY_ERRORS:
+        return content
+    action, options = message
+    if action == "raise":
+        return ps_message(
+            action, _portable_error(cast("tuple[Any, list[str]]", options), dialect, serializer)
+        )
+    fields = cast("dict[str, Any]", options) if isinstance(options, dict) else {}
+    inside = fields.get("raised")
+    if inside is None:
+        return content
+    return ps_message(action, {**fields, "raised": _portable_error(inside, dialect, serializer)})
+
+
+def _portable_error(options: tuple[Any, list[str]], dialect: str, serializer: str) -> tuple[Any, list[str]]:
+    error, lines = options
+    if not isinstance(error, BaseException):
+        return options
+    if dialect == PZC00:
+        return as_original(error, serializer), lines
+    detail = {"type": exceptions.qualified(type(error)), "text": text_of(error), **exceptions.parts_of(error)}
+    try:
+        return {**detail, "encoded": bytes(serializers.encode(serializer, error))}, lines
+    except SerializeError:
+        return detail, lines
+
+
+def as_original(error: BaseException, serializer: str) -> BaseException:
+    """An exception that an original Pizco can read: itself, or a builtin one that says what it was."""
+    if isinstance(error, PzcError):
+        base = next(cls for cls in type(error).__mro__ if cls.__module__ == "builtins")
+        return base(text_of(error))
+    if not isinstance(error, Exception):  # SystemExit would end the original's process
+        return RuntimeError(f"{type(error).__qualname__}: {text_of(error)}")
+    try:
+        serializers.decode(serializer, serializers.encode(serializer, error), trusted=True)
+    except PzcError:
+        return RuntimeError(f"{type(error).__qualname__}: {text_of(error)}")
+    return error
+
+
+def read_raised(
+    options: object, peer: str, serializer: str, trusted: bool, hide_traceback: bool
+) -> BaseException:
+    """The exception of a ``raise`` reply, with the remote traceback as a note.
+
+    Args:
+        options: of the reply.
+        peer: whose reply it is, for the note.
+        serializer: of the reply.
+        trusted: True when a known key signed the reply.
+        hide_traceback: leave the note out.
+    """
+    untold: tuple[object, list[str]] = options, []  # Pizco 0.1 sends no traceback
+    try:
+        detail, lines = untold if isinstance(options, BaseException) else cast("tuple[Any, Any]", options)
+        trace = "".join(map(str, lines))
+    except (TypeError, ValueError):
+        return RemoteError("unknown", f"malformed raise reply from {peer}: {shown(options, 200)}")
+    error = _rebuild(detail, trace, serializer, trusted)
+    error.__dict__["_pzc_traceback"] = lines
+    if trace and not hide_traceback:
+        error.add_note(f"Remote traceback ({peer}):\n{trace.rstrip()}")
+    return error
+
+
+def _rebuild(detail: object, trace: str, serializer: str, trusted: bool) -> BaseException:
+    if isinstance(detail, Exception):
+        return detail
+    if not isinstance(detail, dict):
+        return RemoteError(type(detail).__name__, str(detail), trace)
+    fields = cast("dict[str, Any]", detail)
+    encoded = fields.get("encoded")
+    if isinstance(encoded, bytes | bytearray | memoryview):
+        try:
+            error = serializers.decode(serializer, cast("bytes", encoded), trusted=trusted)
+        except PzcError as exc:
+            logger.debug("remote %s cannot be rebuilt: %s", fields.get("type"), exc)
+        else:
+            if isinstance(error, Exception):
+                return error
+    with contextlib.suppress(Exception):  # what a stranger says of a class that is here
+        error = exceptions.rebuilt(str(fields.get("type")), fields)
+        if error is not None:
+            return error
+    return RemoteError(str(fields.get("type")), str(fields.get("text")), trace)

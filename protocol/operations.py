@@ -1,0 +1,141 @@
+"""Operations: what can be done with a thing beside reading, setting and calling its members.
+
+The method of an ``exec`` message names one; only those of this table are done, whatever else the thing has.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, NamedTuple
+
+CALL = "__call__"
+EMIT = "emit"
+GET = "__getitem__"
+ITER = "__iter__"
+ENTER, EXIT = "__enter__", "__exit__"
+
+
+class Operation(NamedTuple):
+    """One that a peer may ask for.
+
+    Attributes:
+        do: gets the thing and the arguments.
+        reads: observers may ask for it.
+        needs: special method that the class of the thing has; any of them.
+        of: classes of things for which it is known to look and do nothing; empty for any.
+    """
+
+    do: Callable[..., Any]
+    reads: bool
+    needs: tuple[str, ...]
+    of: tuple[type, ...] = ()
+
+
+def item(things: Any, key: Any) -> Any:
+    """``things[key]``; reading makes no item in a `defaultdict`."""
+    if defaultdict in type(things).__mro__ and key not in things:
+        raise KeyError(key)
+    return things[key]
+
+
+def _set(things: Any, key: Any, value: Any) -> None:
+    things[key] = value
+
+
+def _delete(things: Any, key: Any) -> None:
+    del things[key]
+
+
+def _contains(things: Any, key: Any) -> bool:
+    return key in things
+
+
+def _keys(things: Any) -> list[Any]:
+    return list(things.keys())
+
+
+def _values(things: Any) -> list[Any]:
+    return list(things.values())
+
+
+def _items(things: Any) -> list[Any]:
+    return list(things.items())
+
+
+def _get(things: Any, key: Any, default: Any = None) -> Any:
+    return things.get(key, default)
+
+
+def _copy(things: Any) -> Any:
+    return things.copy()
+
+
+def _names(thing: Any) -> list[str]:
+    return [name for name in dir(thing) if not name.startswith("_")]
+
+
+def _equals(thing: Any, other: Any) -> bool:
+    return bool(thing == other)
+
+
+def _enter(thing: Any) -> Any:
+    return thing.__enter__() if hasattr(thing, "__enter__") else thing.__aenter__()
+
+
+def _leave(thing: Any, kind: object = None, text: object = None, _trace: object = None) -> Any:
+    """End a ``with`` block whose error, if there was one, is told by its class name and text."""
+    error = None if kind is None else RuntimeError(f"{kind}: {text}")
+    leave = thing.__exit__ if hasattr(thing, "__exit__") else thing.__aexit__
+    return leave(None if error is None else type(error), error, None)
+
+
+_MAPPINGS = (Mapping,)
+_CONTAINERS = (Mapping, Sequence, Set)
+
+OPERATIONS: Mapping[str, Operation] = {
+    GET: Operation(item, True, ("__getitem__",)),
+    "__setitem__": Operation(_set, False, ("__setitem__",)),
+    "__delitem__": Operation(_delete, False, ("__delitem__",)),
+    "__len__": Operation(len, True, ("__len__",)),
+    "__contains__": Operation(_contains, True, ("__contains__", "__iter__", "__getitem__")),
+    ITER: Operation(list, True, ("__iter__", "__getitem__", "__aiter__")),
+    "__dir__": Operation(_names, True, ()),
+    "__bool__": Operation(bool, True, ()),
+    "__str__": Operation(str, True, ()),
+    "__repr__": Operation(repr, True, ()),
+    "__int__": Operation(int, True, ("__int__", "__index__")),
+    "__float__": Operation(float, True, ("__float__", "__index__")),
+    "__eq__": Operation(_equals, True, ()),
+    "__next__": Operation(next, False, ("__next__",)),
+    ENTER: Operation(_enter, False, ("__enter__", "__aenter__")),
+    EXIT: Operation(_leave, False, ("__exit__", "__aexit__")),
+    "keys": Operation(_keys, True, ("keys",), _MAPPINGS),
+    "values": Operation(_values, True, ("values",), _MAPPINGS),
+    "items": Operation(_items, True, ("items",), _MAPPINGS),
+    "get": Operation(_get, True, ("get",), _MAPPINGS),
+    "copy": Operation(_copy, True, ("copy",), _CONTAINERS),
+}
+
+ITEM_METHODS = frozenset(
+    {
+        GET,
+        "__setitem__",
+        "__delitem__",
+        "__len__",
+        "__contains__",
+        ITER,
+        "keys",
+        "values",
+        "items",
+        "get",
+        "copy",
+    }
+)
+"""Operations on a mapping or sequence."""
+
+
+def fits(operation: Operation, thing: object) -> bool:
+    """Whether an operation can be done with a thing."""
+    needs = operation.needs
+    return not needs or (not isinstance(thing, type) and any(hasattr(type(thing), name) for name in needs))

@@ -1,0 +1,115 @@
+"""What stays at its server, awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import pzc
+from pzc import Protocol, Server, aio
+
+from tests.contract.rigs.benches import run
+from tests.contract.rigs.racks import Rack
+
+KEY = "a key that both sides know"
+
+
+@pytest.fixture
+def rack() -> Rack:
+    return Rack()
+
+
+@pytest.fixture
+def endpoint(rack: Rack) -> Iterator[str]:
+    with Server(rack, protocol=Protocol(KEY), discovery=False) as server:
+        yield server.rep_endpoint
+
+
+def proxy_of(endpoint: str) -> Any:
+    return aio.Proxy(endpoint, protocol=Protocol(KEY), timeout=10.0)
+
+
+def test_paths_are_awaited_at_their_end(rack: Rack, endpoint: str) -> None:
+    async def main() -> list[Any]:
+        async with proxy_of(endpoint) as proxy:
+            await proxy.ch1.voltage.set(3.5)
+            await proxy.channels[1].voltage.set(2.5)
+            return [
+                await proxy.ch1.voltage,
+                await proxy.by_name["two"].off(),
+                await proxy.channels[0].number,
+                await proxy.channels.length(),
+                await proxy.ch1.off.options(timeout=5)(slowly=True),
+            ]
+
+    assert run(main()) == [3.5, 2, 1, 2, 1]
+    assert rack.ch2.voltage == 0.0
+
+
+def test_a_member_goes_before_an_operation_of_its_name(rack: Rack, endpoint: str) -> None:
+    async def main() -> list[Any]:
+        async with proxy_of(endpoint) as proxy:
+            await proxy.ch1.level.set(1.5)
+            await proxy.channels[1].level.set(2.5)
+            return [await proxy.ch1.level.get(), await proxy.ch1.level(), await proxy.channels[1].level.unit]
+
+    assert run(main()) == [1.5, 1.5, "V"]
+    assert rack.ch2.level.value == 2.5
+
+
+def test_what_a_method_returns_is_used_there(rack: Rack, endpoint: str) -> None:
+    async def main() -> list[Any]:
+        async with proxy_of(endpoint) as proxy:
+            made = await proxy.make(7)
+            await made.voltage.set(2.0)
+            held = await proxy.ch1
+            assert isinstance(held, aio.RemoteReference)
+            assert held == proxy.ch1
+            return [
+                await made.number,
+                await made.voltage,
+                await proxy.which(made, [held]),
+                await proxy.choose(proxy.ch2),
+                [await channel.number async for channel in proxy.each()],
+            ]
+
+    assert run(main()) == [7, 2.0, [7, [1]], True, [1, 2]]
+    assert rack.given == [rack.ch2]
+
+
+def test_a_context_manager_is_entered_and_left(rack: Rack, endpoint: str) -> None:
+    async def main() -> bool:
+        async with proxy_of(endpoint) as proxy, await proxy.session() as session:
+            return await session.open
+
+    assert run(main()) is True
+    assert rack.left == ["nothing"]
+
+
+def test_members_are_completed_below(endpoint: str) -> None:
+    proxy = proxy_of(endpoint)
+    assert {"voltage", "off", "level"} <= set(dir(proxy.ch1))
+    assert "set" in dir(proxy.ch1.voltage)
+    run(aio.close(proxy))
+
+
+def test_a_signal_below_is_awaited(rack: Rack, endpoint: str) -> None:
+    async def main() -> Any:
+        async with proxy_of(endpoint) as proxy:
+            with await proxy.ch1.changed.subscribe() as subscription:
+                rack.ch1.voltage = 5.0
+                return (await anext(subscription)).content[0]
+
+    assert run(main()) == 5.0
+
+
+@pytest.mark.parametrize("wrong", [None, "rack", 5])
+def test_what_is_no_awaitable_proxy_is_refused(wrong: Any) -> None:
+    with pytest.raises(pzc.ConfigError):
+        aio.lock(wrong)
+    with pytest.raises(pzc.ConfigError):
+        aio.batch(wrong)
+    with pytest.raises(pzc.ConfigError):
+        aio.Proxy(wrong if not isinstance(wrong, str) else b"rack")  # type: ignore[arg-type]

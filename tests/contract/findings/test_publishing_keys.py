@@ -1,0 +1,99 @@
+"""Notifications are signed with a key that every reader may hold, because it lets nobody call: line 4.5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pzc import Agent, ConfigError, Key, Keyring, Protocol, Role, block, drop, mailbox
+
+from tests.contract.findings.marks import finding
+from tests.contract.rigs.strangers import strangers
+
+TIMEOUT = 10.0
+
+
+PUBLISHING = """
+active = "admin"
+publish = "everybody"
+[keys.admin]
+secret = "the secret of the administrators"
+role = "admin"
+[keys.alice]
+secret = "the secret of the operator Alice"
+[keys.everybody]
+secret = "the secret of everybody who looks"
+role = "observer"
+"""
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Path:
+    """A keyring whose notifications are signed with an observer's key."""
+    path = tmp_path / "keys.toml"
+    path.write_text(PUBLISHING, encoding="utf-8")
+    path.chmod(0o600)
+    return path
+
+
+@finding("4.5")
+def test_notifications_are_signed_with_the_publishing_key(ring: Path) -> None:
+    everybody = Key("the secret of everybody who looks", role=Role.OBSERVER)
+    protocol = Protocol(keyring=Keyring.load(ring))
+    with Agent(protocol=protocol, discovery=False) as agent, strangers(agent) as heard:
+        agent.publish("v", 1)
+        frames = heard()
+        agent.publish("v", {"a": 2}, key="k")
+        more = heard()
+    for each in (frames, more):
+        assert each[4].endswith(everybody.key_id.encode())
+        assert Protocol(keyring=Keyring([everybody])).parse(each)[1] == "v"
+
+
+@finding("4.5")
+@pytest.mark.parametrize(
+    ("policy", "transport"),
+    [("drop", "tcp"), ("drop", "unix"), ("block", "tcp"), ("block", "unix"), ("mailbox", "tcp")],
+)
+def test_readers_verify_what_is_signed_with_the_publishing_key(
+    ring: Path, policy: str, transport: str
+) -> None:
+    policies = {"drop": drop, "block": block, "mailbox": mailbox}
+    keyring = Keyring.load(ring)
+    with (
+        Agent(protocol=Protocol(keyring=keyring), discovery=False) as agent,
+        Agent(protocol=Protocol(keyring=Keyring(keyring, list(keyring)[1])), discovery=False) as reader,
+    ):
+        inbox = reader.subscribe(
+            agent.rep_endpoint, "v", policy=policies[policy](), transport=cast("Any", transport)
+        )
+        assert agent.wait_for_subscribers("v", 1, TIMEOUT)
+        agent.publish("v", {"volts": 1.5})
+        assert inbox.recv(TIMEOUT).content == {"volts": 1.5}
+
+
+@finding("4.5")
+def test_who_holds_the_publishing_key_alone_can_read(ring: Path) -> None:
+    everybody = Key("the secret of everybody who looks", "everybody", Role.OBSERVER)
+    with (
+        Agent(protocol=Protocol(keyring=Keyring.load(ring)), discovery=False) as agent,
+        Agent(protocol=Protocol(keyring=Keyring([everybody])), discovery=False) as reader,
+    ):
+        inbox = reader.subscribe(agent.rep_endpoint, "v")
+        assert agent.wait_for_subscribers("v", 1, TIMEOUT)
+        agent.publish("v", 1)
+        assert inbox.recv(TIMEOUT).content == 1
+
+
+@finding("4.5")
+def test_a_publishing_key_that_lets_readers_call_is_refused() -> None:
+    alice, bob = (
+        Key("the secret of the operator Alice", "alice", Role.OPERATOR),
+        Key("the secret of the admin Bob"),
+    )
+    with pytest.raises(ConfigError, match=r"alice for publishing has the role operator.*observer's only"):
+        Keyring([alice, bob], bob, alice)
+    with pytest.raises(ConfigError, match=r"publish = 'eve' is none of its keys: alice"):
+        Keyring.parse('publish = "eve"\n[keys.alice]\nsecret = "the secret of the operator Alice"\n')

@@ -1,0 +1,75 @@
+"""Two ends of a Unix connection that know each other, for tests."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pzc.protocol.codec import Codec
+from pzc.protocol.errors import ProtocolError
+from pzc.protocol.frames import Buffer, Kind
+from pzc.protocol.keyring import Key, Keyring
+from pzc.protocol.message import Message
+from pzc.protocol.session import ARRAYS, Party, Session
+from pzc.protocol.signing import Suite
+from pzc.transport.exchange import UnixExchange
+from pzc.transport.stream import Stream
+
+from tests.contract.rigs.calling import TIMEOUT
+
+CLIENT, SERVER, NONCE = "ab" * 16, "cd" * 16, "/" + "ef" * 16
+EPOCHS = 7, 0xFFFFFFFF
+KEY = Key("a secret of the lab")
+CALL = ("PSMessage", "exec", {"name": "add", "args": (1, 2)})
+
+Make = Callable[[Stream, Session, Callable[[], int]], UnixExchange]
+
+
+@dataclass
+class Ends:
+    """Both ends, and what they refused."""
+
+    asking: UnixExchange
+    answering: UnixExchange
+    refused: list[ProtocolError] = field(default_factory=list)
+
+    def note(self, _frames: list[Buffer], error: ProtocolError) -> Message | None:
+        self.refused.append(error)
+        return None
+
+    def close(self) -> None:
+        self.asking.close()
+        self.answering.close()
+
+
+def soon(seconds: float = TIMEOUT) -> float:
+    return time.monotonic() + seconds
+
+
+def pair(
+    makes: Sequence[Make] = (UnixExchange, UnixExchange),
+    *,
+    suite: Suite | None = Suite.HMAC_SHA256,
+    blocks: bool = True,
+    serializer: str = "pickle",
+) -> Ends:
+    """An end that asks and one that answers, each made by its own function."""
+    key = None if suite is None else KEY
+    codec = Codec(None if key is None else Keyring([key]), serializer=serializer, accept_serializers=None)
+    near, far = (Stream(each, blocks=blocks) for each in socket.socketpair())
+    client, server = Party(CLIENT, EPOCHS[0], key), Party(SERVER, EPOCHS[1], key)
+    asks = Session(
+        codec, client, server, asks=True, binding=NONCE, suite=suite, abilities=ARRAYS, arrays=True,
+        allocate=near.allocate, proves=near.proves,
+    )  # fmt: skip
+    counts = itertools.count(5).__next__, itertools.count(5).__next__
+    first = codec.open(asks.seal("first", 1, counts[0]()), kind=Kind.REQUEST, receiver=SERVER + NONCE)
+    answers = Session.answering(
+        codec, SERVER, EPOCHS[1], first, binding=NONCE, allocate=far.allocate, proves=far.proves
+    )
+    ends = Ends(makes[0](near, asks, counts[0]), makes[1](far, answers, counts[1]))
+    ends.asking.otherwise = ends.answering.otherwise = ends.note
+    return ends

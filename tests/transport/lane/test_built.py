@@ -1,0 +1,96 @@
+"""The lane in C is small, builds without a warning, and stands what sanitizers and a fuzzer look at."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pzc.transport import compiled as chosen
+
+from tests.transport.lane.building import ROOT, SANITIZED, SOURCE, compiled, compilers, environment, runtime
+
+COMPILERS = compilers()
+needs_gcc = pytest.mark.skipif("gcc" not in COMPILERS, reason="gcc is not installed")
+FUZZING = 20
+"""Seconds of a bounded run; before a change of the lane is published it takes ten million inputs."""
+
+
+def test_the_lane_has_at_most_700_lines() -> None:
+    assert len(SOURCE.read_text(encoding="utf-8").splitlines()) <= 700
+
+
+@pytest.mark.skipif(not COMPILERS, reason="no compiler is installed")
+def test_where_a_compiler_is_the_lane_was_built_with_the_package() -> None:
+    assert chosen.WHICH.startswith("compiled, with libcrypto") or os.environ.get("TESTS_LANES")
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_it_builds_without_a_warning(compiler: str, tmp_path: Path) -> None:
+    compiled(compiler, SOURCE, tmp_path / "_lane.so", "-O2", "-fPIC", "-shared")
+
+
+def python(code: str, **variables: str) -> str:
+    command = [sys.executable, "-P", "-c", code]
+    result = subprocess.run(
+        command, env=environment(**variables), capture_output=True, text=True, check=True, timeout=30
+    )
+    return result.stdout.strip()
+
+
+@pytest.mark.parametrize("value", ["0", "off"])
+def test_it_can_be_turned_off(value: str) -> None:
+    code = "from pzc.transport.compiled import LANE, WHICH; print(LANE, WHICH)"
+    told = "None plain Python: PZC_COMPILED turned the compiled lane off"
+    assert python(code, PZC_COMPILED=value) == told
+
+
+def test_without_it_the_package_says_so() -> None:
+    code = (
+        "import sys; sys.modules['pzc.transport._lane'] = None\n"
+        "from pzc.transport.compiled import LANE, WHICH; print(LANE, WHICH)"
+    )
+    assert python(code).startswith("None plain Python: the compiled lane")
+
+
+@needs_gcc
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_address_and_undefined_behaviour_sanitizers_find_nothing(tmp_path: Path) -> None:
+    lane = compiled("gcc", SOURCE, tmp_path / "_lane.so", "-fPIC", "-shared", *SANITIZED)
+    tests = [f"tests/transport/lane/test_{name}.py" for name in ("conformance", "forgeries", "endings")]
+    libraries = [runtime("gcc", "libasan.so"), runtime("gcc", "libubsan.so")]
+    result = subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *tests],
+        cwd=ROOT,
+        env=environment(
+            LANE_UNDER_TEST=str(lane),
+            LD_PRELOAD=" ".join(libraries),
+            ASAN_OPTIONS="detect_leaks=0",
+            PYTHONMALLOC="malloc",
+        ),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-8000:]
+
+
+@needs_gcc
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_random_input_finds_nothing(tmp_path: Path) -> None:
+    fuzz = compiled("gcc", Path(__file__).with_name("fuzz.c"), tmp_path / "fuzz", *SANITIZED)
+    result = subprocess.run(
+        [fuzz, "1000000000", str(FUZZING), str(os.getpid())],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=FUZZING + 60,
+    )
+    assert result.returncode == 0, f"seed {os.getpid()}: {result.stderr}"
+    assert int(result.stdout.split()[0]) > 10_000

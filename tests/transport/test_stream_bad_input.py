@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pzc import PeerLost
+from pzc.protocol import limits
+from pzc.protocol.errors import RemoteProtocolError
+from pzc.protocol.frames import MAX_CONTENT
+from pzc.shm.blocks import Block, available
+from pzc.transport.stream import INLINE, Stream
+
+from tests.transport.streaming import HEAD, IN_BLOCK, LARGE, NEVER, WITH_FD, attached, in_block, packed, soon
+
+pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
+
+
+@pytest.fixture
+def block() -> Iterator[Block]:
+    made = Block.create(LARGE)
+    yield made
+    made.close()
+
+
+def memfds() -> list[int]:
+    """Descriptors of blocks that are open in this process."""
+    found: list[int] = []
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the one that listed the directory
+            if os.readlink(f"/proc/self/fd/{number}").startswith("/memfd:pzc"):
+                found.append(int(number))
+    return found
+
+
+def refused(raw: tuple[Stream, socket.socket], text: str) -> None:
+    """The next message is an error that says so, and nothing is left of it."""
+    stream, peer = raw
+    with pytest.raises(RemoteProtocolError, match=text):
+        stream.receive(soon(), NEVER)
+    assert not stream.idle()
+    with contextlib.suppress(ConnectionResetError):  # something was left unread
+        assert peer.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    ("head", "text"),
+    [
+        ((0, 0, 1, 1, 1, 1, 1, 0, 0), "version 0"),
+        ((2, 0, 1, 1, 1, 1, 1, 0, 0), "version 2"),
+        ((1, 2, 1, 1, 1, 1, 1, 1, 0), "flags 0x2"),
+        ((1, 4, 1, 1, 1, 1, 1, 0, 0), "flags 0x4"),
+        ((1, 0, 2049, 1, 1, 1, 1, 0, 0), "impossible lengths"),
+        ((1, 0, 1, 33, 1, 1, 1, 0, 0), "impossible lengths"),
+        ((1, 0, 1, 1, 129, 1, 1, 0, 0), "impossible lengths"),
+        ((1, 0, 1, 1, 1, 513, 1, 0, 0), "impossible lengths"),
+        ((1, 0, 1, 1, 1, 1, MAX_CONTENT + 1, 0, 0), "impossible lengths"),
+        ((1, 0, 1, 1, 1, 1, 1, 0, 2 * limits.current.shared_blocks + 1), "17 notes"),
+        ((1, 0, 1, 1, 1, 1, 1, 5, 0), "block 5 does not go with the flags"),
+        ((1, 1, 1, 1, 1, 1, 1, 0, 0), "block 0 does not go with the flags"),
+    ],
+)
+def test_a_head_that_cannot_be_is_refused(
+    raw: tuple[Stream, socket.socket], head: tuple[int, ...], text: str
+) -> None:
+    raw[1].sendall(HEAD.pack(*head))
+    refused(raw, text)
+
+
+@pytest.mark.parametrize("note", [1, -1, 0])
+def test_a_note_about_an_unknown_block_is_refused(raw: tuple[Stream, socket.socket], note: int) -> None:
+    raw[1].sendall(packed(notes=(note,)))
+    refused(raw, "was not lent" if note >= 0 else "unknown")
+
+
+def test_an_unknown_block_is_refused(raw: tuple[Stream, socket.socket]) -> None:
+    raw[1].sendall(in_block(LARGE, 7, IN_BLOCK))
+    refused(raw, "block 7 is unknown")
+
+
+def test_a_descriptor_that_did_not_come_is_refused(raw: tuple[Stream, socket.socket]) -> None:
+    raw[1].sendall(in_block(LARGE, 7))
+    refused(raw, "did not come")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10])
+def test_descriptors_that_nobody_announced_are_refused(
+    raw: tuple[Stream, socket.socket], block: Block, count: int
+) -> None:
+    raw[1].sendmsg([packed()], attached(*[block.fd] * count))
+    refused(raw, "came with a message that has none" if count == 1 else "too many descriptors")
+
+
+def test_a_descriptor_with_every_byte_is_refused(raw: tuple[Stream, socket.socket], block: Block) -> None:
+    for byte in packed()[:10]:
+        raw[1].sendmsg([bytes([byte])], attached(block.fd))
+    refused(raw, "too many descriptors")
+
+
+def test_a_block_that_comes_twice_is_refused(raw: tuple[Stream, socket.socket], block: Block) -> None:
+    stream, peer = raw
+    for _ in range(2):
+        peer.sendmsg([in_block(LARGE, 7)], attached(block.fd))
+    assert stream.receive(soon(), NEVER)[2] == bytes(LARGE)
+    refused(raw, "came twice")
+
+
+def test_a_block_that_was_not_given_back_is_refused(raw: tuple[Stream, socket.socket], block: Block) -> None:
+    stream, peer = raw
+    peer.sendmsg([in_block(LARGE, 7)], attached(block.fd))
+    held = stream.receive(soon(), NEVER)[2]
+    peer.sendall(in_block(LARGE, 7, IN_BLOCK))
+    refused(raw, "before it was given back")
+    assert held == bytes(LARGE)
+
+
+def test_a_ninth_block_is_refused(raw: tuple[Stream, socket.socket], block: Block) -> None:
+    stream, peer = raw
+    for number in range(1, limits.current.shared_blocks + 2):
+        peer.sendmsg([in_block(LARGE, number)], attached(block.fd))
+    for _ in range(limits.current.shared_blocks):
+        stream.receive(soon(), NEVER)
+    refused(raw, "over 8 are kept")
+
+
+def test_a_block_that_is_smaller_than_its_content_is_refused(
+    raw: tuple[Stream, socket.socket], block: Block
+) -> None:
+    raw[1].sendmsg([in_block(LARGE + 1, 7)], attached(block.fd))
+    refused(raw, "are not in a block")
+
+
+def test_memory_that_could_shrink_is_refused(raw: tuple[Stream, socket.socket]) -> None:
+    fd = os.memfd_create("test", os.MFD_ALLOW_SEALING)
+    os.posix_fallocate(fd, 0, LARGE)
+    raw[1].sendmsg([in_block(LARGE, 7)], attached(fd))
+    os.close(fd)
+    refused(raw, "could shrink")
+
+
+def test_a_received_descriptor_does_not_pass_to_programs_that_are_started(
+    raw: tuple[Stream, socket.socket], block: Block
+) -> None:
+    stream, peer = raw
+    peer.sendmsg([in_block(LARGE, 7)], attached(block.fd))
+    held = stream.receive(soon(), NEVER)
+    assert held[2] == bytes(LARGE)
+    assert len(memfds()) > 1
+    assert not any(map(os.get_inheritable, memfds()))
+
+
+HEADS = st.builds(
+    HEAD.pack,
+    st.sampled_from([1, 1, 1, 1, 0, 2]),
+    st.sampled_from([0, 0, IN_BLOCK, IN_BLOCK | WITH_FD, IN_BLOCK | WITH_FD, WITH_FD, 255]),
+    st.sampled_from([0, 6, 2048, 2049, 65_535]),
+    st.sampled_from([0, 4, 32, 33, 255]),
+    st.sampled_from([0, 3, 128, 129]),
+    st.sampled_from([0, 3, 512, 513]),
+    st.sampled_from([0, 7, INLINE, INLINE + 1, LARGE, 200_000, MAX_CONTENT, MAX_CONTENT + 1, 2**32 - 1]),
+    st.sampled_from([0, 1, 2, 2**32 - 1]),
+    st.sampled_from([0, 0, 1, 16, 17, 2**32 - 1]),
+)
+PIECES = st.lists(
+    st.tuples(st.one_of(HEADS, st.binary(max_size=60), st.just(packed()), st.just(in_block(LARGE, 1))), st.integers(0, 3)),
+    max_size=6,
+)  # fmt: skip
+
+
+def drain(stream: Stream) -> None:
+    while True:
+        stream.receive(soon(), NEVER)
+
+
+@given(PIECES)
+def test_whatever_a_peer_sends_ends_with_a_message_or_an_error_and_leaves_nothing(
+    pieces: list[tuple[bytes, int]],
+) -> None:
+    block = Block.create(LARGE)
+    one, two = socket.socketpair()
+    stream = Stream(one)
+    with two:
+        for data, count in pieces:
+            two.sendmsg([data], attached(*[block.fd] * count))
+    block.close()
+    with pytest.raises((RemoteProtocolError, PeerLost)):
+        drain(stream)
+    stream.close()
+    assert memfds() == []

@@ -1,0 +1,113 @@
+"""Which lane this process uses: the compiled one, unless it is off, was not built, or finds no libcrypto."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, cast
+
+LIMIT = 1 << 16
+"""Bytes of the largest body that a lane carries."""
+
+
+class Lane(Protocol):
+    """One end of a connected Unix stream socket, whose number it duplicates; ``lane.c`` says how.
+
+    One thread may send while another receives. Timeouts are in seconds, for ever when negative, and with 0
+    nothing is waited for.
+
+    =======================  ==================================================================
+    raises                   when
+    =======================  ==================================================================
+    TimeoutError             "late": no message came in time; "unsent": nothing went out in time
+    BrokenPipeError          the peer did not get the messages whole
+    ConnectionResetError     the peer hung up; all that came before was handed out
+    ConnectionAbortedError   "closed" here, or "forked" since
+    ValueError               "descriptor": one came with a message that has none; it is over
+    RuntimeError             another thread sends, or receives, at the same time
+    =======================  ==================================================================
+
+    Attributes:
+        last: counter of the last request; later ones must be above it.
+        spin: microseconds to look for a message, giving way to others, before sleeping.
+        late: replies to other requests that `ask` skipped.
+        msgid: id of the request that `ask` made last.
+    """
+
+    last: int
+    spin: int
+    late: int
+    msgid: str
+
+    def ask(self, body: bytes | None, timeout: float, /) -> bytes | None:
+        """Send a request and wait for its reply, whose verified body is returned.
+
+        Args:
+            body: of the request; None waits on for a reply to the one before.
+            timeout: of all of it.
+
+        Returns:
+            None in front of a message that is not for a lane: `unread` gives it.
+        """
+        ...
+
+    def post(self, messages: Sequence[bytes | tuple[bytes, str]], timeout: float, /) -> list[str]:
+        """Send bodies of requests, or replies as body and message id, in few writes; their ids."""
+        ...
+
+    def take(self, timeout: float, limit: int = 64, /) -> list[tuple[bytes, str, int, int]] | None:
+        """Messages that are there, one at least: verified body, id, and the sender's ms and counter.
+
+        Returns:
+            None in front of a message that is not for a lane: `unread` gives it.
+        """
+        ...
+
+    def unread(self) -> tuple[bytes, list[int]]:
+        """What was received and not verified, and the descriptors that came: the caller's from now on."""
+        ...
+
+    def feed(self, data: bytes, /) -> None:
+        """Take back what the caller of `unread` received too far."""
+        ...
+
+    def close(self) -> None:
+        """End the connection, from any thread."""
+        ...
+
+
+NewLane = Callable[..., Lane]
+"""Makes a lane.
+
+Args:
+    fd: number of the socket.
+    asks: this end sends requests and receives replies.
+    key: 32 bytes for HMAC-SHA256; empty: nothing is signed.
+    key_id: that of the key, 8 hex digits; empty without one.
+    serializer: name in frame 1 of all that is for a lane.
+    own, peer: header of that end's messages (of a request all, of a reply what stands before its own id),
+        what messages to it are addressed to, and its epoch.
+    count: gives the next counter of this end's epoch.
+    last: counter of the last request, default -1.
+
+Raises:
+    ValueError: for a key, a name or an address that a lane cannot have.
+"""
+
+
+def _choose() -> tuple[NewLane | None, str]:
+    if os.environ.get("PZC_COMPILED", "1").lower() in ("0", "false", "no", "off"):
+        return None, "plain Python: PZC_COMPILED turned the compiled lane off"
+    try:
+        module: Any = importlib.import_module(f"{__package__}._lane")
+    except ImportError as exc:
+        built = "cannot be loaded" if exc.path else "was not built when pzc was installed"
+        return None, f"plain Python: the compiled lane {built}"
+    if not module.CRYPTO:
+        return None, "plain Python: the compiled lane found no libcrypto"
+    return cast("NewLane", module.Lane), f"compiled, with {module.CRYPTO}"
+
+
+LANE, WHICH = _choose()
+"""What makes compiled lanes, or None; and what `pzc version` says about that."""

@@ -1,0 +1,209 @@
+"""Exchange: messages over a connection whose ends know each other: its transport and its session, together.
+
+A request must not be sent behind one of a higher counter, and two messages must not mix: whatever is sent is
+counted, sealed and written under one lock. One thread may receive meanwhile::
+
+    message that came                 what happens
+    holds                             handed out
+    refused by the session            `otherwise` is asked: it gives a message to hand out, or None, or raises
+    the connection is over            PeerLost, AgentClosed; what had come whole was handed out before
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from time import time_ns
+from typing import Any, Protocol, TypeVar
+
+from ..protocol.errors import ProtocolError
+from ..protocol.frames import Buffer
+from ..protocol.message import Message
+from ..protocol.session import Session
+from .stream import Stream
+from .transport import Transport
+
+T = TypeVar("T")
+
+
+class Sealing(Protocol):
+    """What makes and judges the messages of a connection, as a `Session` does."""
+
+    def seal(  # noqa: D102
+        self,
+        content: object,
+        ms: int,
+        counter: int,
+        *,
+        answers: Message | None = None,
+        serializer: str | None = None,
+        packed: tuple[str, Buffer] | None = None,
+    ) -> list[Buffer]: ...
+
+    def open(self, frames: list[Buffer], *, proved: bool = False) -> Message: ...  # noqa: D102
+
+
+Otherwise = Callable[[list[Buffer], ProtocolError], Message | None]
+"""Gets frames that the session refused, and why."""
+
+
+def refuse(frames: list[Buffer], error: ProtocolError) -> Message | None:
+    """Raise it: nobody knows better."""
+    raise error
+
+
+class Exchange:
+    """One end of such a connection.
+
+    Args:
+        transport: taken over.
+        session: of the connection.
+        count: gives the next counter of this end's epoch.
+        otherwise: asked about what the session refuses, in the thread that receives.
+    """
+
+    __slots__ = ("_count", "_sending", "otherwise", "session", "transport")
+
+    def __init__(
+        self, transport: Transport, session: Sealing, count: Callable[[], int], otherwise: Otherwise = refuse
+    ) -> None:
+        self.transport = transport
+        self.session = session
+        self.otherwise = otherwise
+        self._count = count
+        self._sending = threading.Lock()
+
+    def send(
+        self,
+        content: object,
+        deadline: float,
+        *,
+        answers: Message | None = None,
+        serializer: str | None = None,
+        packed: tuple[str, Buffer] | None = None,
+    ) -> str:
+        """Send a request, or the answer to one; any thread.
+
+        Args:
+            content: see `Session.seal`, as the other options.
+            deadline: in monotonic seconds.
+            answers: the request that is answered.
+            serializer: of the content.
+            packed: serializer and bytes of a content that was expressed before.
+
+        Returns:
+            The message id.
+
+        Raises:
+            SerializeError, LocalProtocolError: as `Session.seal`; nothing was sent.
+            PeerLost, CallTimeout, AgentClosed: see `Transport`.
+        """
+        with self._sending:
+            frames = self.session.seal(
+                content, time_ns() // 1_000_000, self._count(), answers=answers, serializer=serializer,
+                packed=packed,
+            )  # fmt: skip
+            self.transport.send(frames, deadline)
+        return str(frames[3], "ascii")
+
+    def transmit(self, frames: Sequence[Buffer], deadline: float) -> None:
+        """Send frames that somebody else has made; errors as `send`."""
+        with self._sending:
+            self.transport.send(frames, deadline)
+
+    def receive(self, deadline: float, closed: threading.Event) -> Message:
+        """The next message, verified.
+
+        Args:
+            deadline: in monotonic seconds.
+            closed: ends the wait when it is set.
+
+        Raises:
+            PeerLost, CallTimeout, AgentClosed, RemoteProtocolError: see `Transport`.
+            ProtocolError: what `otherwise` raises.
+        """
+        transport = self.transport
+        while True:
+            frames = transport.receive(deadline, closed)
+            try:
+                return self.session.open(frames, proved=transport.referred)
+            except ProtocolError as error:
+                message = self.otherwise(frames, error)
+            if message is not None:
+                return message
+
+    def close(self) -> None:
+        """End the connection; any thread."""
+        self.transport.close()
+
+
+class UnixExchange(Exchange):
+    """One end of a Unix connection.
+
+    Args:
+        stream: the transport; taken over.
+        session: of the connection.
+        count: as for `Exchange`.
+        otherwise: as for `Exchange`.
+    """
+
+    __slots__ = ("session", "stream")
+
+    def __init__(
+        self, stream: Stream, session: Session, count: Callable[[], int], otherwise: Otherwise = refuse
+    ) -> None:
+        super().__init__(stream, session, count, otherwise)
+        self.stream = stream
+        self.session: Session = session
+
+    def send_many(
+        self, messages: Sequence[tuple[Any, Message | None]], deadline: float, *, packed: bool = False
+    ) -> list[str]:
+        """Send contents, each with the request that it answers, in as few writes as possible; as `send`.
+
+        With ``packed`` each content is a serializer and its bytes.
+        """
+        seal, ms, count = self.session.seal, time_ns() // 1_000_000, self._count
+        with self._sending:
+            if packed:
+                sealed = [seal(None, ms, count(), answers=asked, packed=each) for each, asked in messages]
+            else:
+                sealed = [seal(content, ms, count(), answers=asked) for content, asked in messages]
+            self.stream.send_many(sealed, deadline)
+        return [str(frames[3], "ascii") for frames in sealed]
+
+    def divert(self, pipe: Callable[[Stream], T]) -> T:
+        """Let something else write to the stream from now on; what ``pipe`` made of it."""
+        with self._sending:
+            return pipe(self.stream)
+
+    def ready(self) -> list[Message]:
+        """All messages that have come whole, verified; it never waits.
+
+        Raises:
+            PeerLost, AgentClosed: when nothing has come and nothing can come any more.
+            ProtocolError: as `receive`.
+        """
+        found: list[Message] = []
+        while (frames := self._now(bool(found))) is not None:
+            message: Message | None
+            try:
+                message = self.session.open(frames, proved=self.stream.referred)
+            except ProtocolError as error:
+                message = self.otherwise(frames, error)
+            if message is not None:
+                found.append(message)
+        return found
+
+    def _now(self, some: bool) -> list[Buffer] | None:
+        """Frames that have come; the end of the connection is told when there are none, and only then."""
+        try:
+            return self.stream.receive_now()
+        except ConnectionError:
+            if some:
+                return None
+            raise
+
+    def fileno(self) -> int:
+        """The socket's number; -1 when it is closed."""
+        return self.stream.fileno()

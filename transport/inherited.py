@@ -1,0 +1,107 @@
+"""Inherited: what a forked child has of its parent's connections, and must not keep.
+
+A peer learns at once that a process has died, because the kernel closes its sockets; but only with the last
+copy of each, and a child that was forked has copies. So it closes them before it does anything else:
+
+- connections and listening sockets of the fast lane, which are known here, or have its name
+- listening sockets and connections of libzmq at an endpoint of the parent, which would also keep its port
+
+The parent's stay as they are: to close a copy ends nothing. Without ``/proc`` only the former are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket as sockets
+import weakref
+from collections.abc import Callable
+
+import zmq
+
+from .tables import Table
+
+LANE = b"\0pzc/"
+"""How the names of the sockets of the fast lane begin, in the abstract space."""
+
+_DESCRIPTORS = "/proc/self/fd"
+
+
+class _Inherited(Table):
+    """Sockets of this process, and how often it is a fork of a fork of the first one."""
+
+    forks = -1
+
+    def begin(self) -> None:
+        super().begin()
+        self.forks += 1
+        self.known: weakref.WeakSet[sockets.socket] = weakref.WeakSet()
+        self.bound: weakref.WeakKeyDictionary[zmq.Socket[bytes], str] = weakref.WeakKeyDictionary()
+
+    def forget(self) -> None:
+        for socket in list(self.known):
+            with contextlib.suppress(OSError):
+                socket.close()
+        ports = {_port(endpoint) for socket, endpoint in list(self.bound.items()) if not socket.closed} - {0}
+        try:
+            numbers = [int(name) for name in os.listdir(_DESCRIPTORS)]
+        except OSError:  # another system, or no descriptor is left to read it with
+            return
+        for number in numbers:
+            with contextlib.suppress(OSError):  # that one was closed by now
+                name = os.readlink(f"{_DESCRIPTORS}/{number}")
+                if name.startswith("socket:") and _is_mine(number, ports):
+                    os.close(number)
+
+
+_inherited = _Inherited()
+
+
+def forks() -> int:
+    """How often this process is a fork of a fork of the first one, for `forked_since`."""
+    return _inherited.forks
+
+
+def forked_since(before: int) -> bool:
+    """True in a child that was forked since `forks` gave that; cheaper than the process's number."""
+    return _inherited.forks != before
+
+
+def mine(socket: sockets.socket) -> sockets.socket:
+    """Have a socket closed in forked children; returns it."""
+    _inherited.known.add(socket)
+    return socket
+
+
+def bound(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    """Have what libzmq opened for a socket at its endpoint closed in forked children."""
+    _inherited.bound[socket] = endpoint
+
+
+def _is_mine(number: int, ports: set[int]) -> bool:
+    socket = sockets.socket(fileno=number)
+    try:
+        if socket.family == sockets.AF_UNIX:
+            return any(_is_of_lane(name) for name in (_name(socket.getsockname), _name(socket.getpeername)))
+        if socket.family in (sockets.AF_INET, sockets.AF_INET6):
+            name = _name(socket.getsockname)
+            return isinstance(name, tuple) and name[1] in ports
+        return False
+    finally:
+        socket.detach()
+
+
+def _name(of: Callable[[], object]) -> object:
+    try:
+        return of()
+    except OSError:  # nobody is at the other end
+        return None
+
+
+def _is_of_lane(name: object) -> bool:
+    return isinstance(name, bytes) and name.startswith(LANE)
+
+
+def _port(endpoint: str) -> int:
+    port = endpoint.rpartition(":")[2]
+    return int(port) if endpoint.startswith("tcp://") and port.isdecimal() else 0

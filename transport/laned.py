@@ -1,0 +1,261 @@
+"""Laned: an exchange whose plain messages a compiled lane makes and judges; Python has all others.
+
+Both use one socket::
+
+    reading   next message                          then
+    lane      one for the lane, which holds         lane
+    lane      any other, whole or in part           stream: has what was read, and the descriptors
+    stream    taken and judged by the session       lane, unless much or descriptors were read ahead
+    either    the connection is over                PeerLost, AgentClosed
+
+What is sent goes through the lane when it is small, in the lane's serializer, and the stream has neither
+notes to take along nor somebody else who writes; through the stream otherwise.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any, NoReturn
+
+from ..protocol import serializers
+from ..protocol.buffers import Outside
+from ..protocol.errors import (
+    AgentClosed,
+    CallTimeout,
+    PeerLost,
+    ProtocolError,
+    RemoteProtocolError,
+)
+from ..protocol.frames import Buffer
+from ..protocol.message import Message
+from ..protocol.session import ARRAYS, Session
+from .compiled import LANE, LIMIT, Lane
+from .exchange import Otherwise, UnixExchange, refuse
+from .stream import Stream
+from .unix import SLICE
+
+_FOREVER = float("inf")
+
+
+class Laned(UnixExchange):
+    """One end of a connection; arguments as `Exchange`.
+
+    Args:
+        stream: taken over.
+        session: of the connection.
+        count: gives the next counter of this end's epoch.
+        lane: over the same socket; taken over.
+        otherwise: see `Exchange`.
+    """
+
+    __slots__ = ("_in_stream", "_lane", "_name", "_suite", "_taken")
+
+    def __init__(
+        self,
+        stream: Stream,
+        session: Session,
+        count: Callable[[], int],
+        lane: Lane,
+        otherwise: Otherwise = refuse,
+    ) -> None:
+        super().__init__(stream, session, count, otherwise)
+        self._lane = lane
+        self._name, self._suite = session.serializer, session.suite
+        self._taken: deque[Message] = deque()
+        self._in_stream = False
+
+    def send(
+        self,
+        content: object,
+        deadline: float,
+        *,
+        answers: Message | None = None,
+        serializer: str | None = None,
+        packed: tuple[str, Buffer] | None = None,
+    ) -> str:
+        """See `Exchange.send`."""
+        if packed is None and answers is None and serializer is None and self._name == "pickle":
+            body = self._pickled(content, self.session.arrays)
+        else:
+            body = self._body(content, answers, serializer, packed)
+        stream = self.stream
+        if body is not None and stream.is_free():
+            left = deadline - monotonic()
+            with self._sending:
+                try:
+                    message = body if answers is None else (body, answers.msgid)
+                    return self._lane.post((message,), left if left > 0 else 0.0)[0]
+                except OSError as exc:
+                    self._fail(exc, sending=True)
+        return super().send(content, deadline, answers=answers, serializer=serializer, packed=packed)
+
+    def send_many(
+        self, messages: Sequence[tuple[Any, Message | None]], deadline: float, *, packed: bool = False
+    ) -> list[str]:
+        """See `UnixExchange.send_many`."""
+        if packed:
+            bodies = [self._body(None, answers, None, done) for done, answers in messages]
+        else:
+            bodies = [self._body(content, answers, None, None) for content, answers in messages]
+        if None in bodies or not self.stream.is_free():
+            return super().send_many(messages, deadline, packed=packed)
+        given: list[bytes | tuple[bytes, str]] = [
+            body if answers is None else (body, answers.msgid)
+            for body, (_, answers) in zip(bodies, messages, strict=True)
+            if body is not None
+        ]
+        with self._sending:
+            try:
+                return self._lane.post(given, max(0.0, deadline - monotonic()))
+            except OSError as exc:
+                self._fail(exc, sending=True)
+
+    def _pickled(self, content: object, arrays: bool) -> bytes | None:
+        """A content that is small enough for the lane."""
+        outside = Outside() if arrays else None
+        try:
+            body = pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
+        except Exception as error:
+            raise serializers.inexpressible("pickle", error) from error
+        return body if not outside and len(body) <= LIMIT else None
+
+    def _body(
+        self,
+        content: object,
+        answers: Message | None,
+        serializer: str | None,
+        packed: tuple[str, Buffer] | None,
+    ) -> bytes | None:
+        """What the lane would send for a message; None when it is none for the lane."""
+        name = self._name
+        if answers is not None and answers.suite != self._suite:
+            return None
+        if packed is not None:
+            done, body = packed
+            return body if done == name and type(body) is bytes and len(body) <= LIMIT else None
+        if (serializer or (name if answers is None else answers.serializer)) != name:
+            return None
+        if name == "pickle":
+            arrays = self.session.arrays if answers is None else bool(answers.sequence & ARRAYS)
+            return self._pickled(content, arrays)
+        expressed = serializers.encode(name, content)
+        return expressed if type(expressed) is bytes and len(expressed) <= LIMIT else None
+
+    def receive(self, deadline: float, closed: threading.Event) -> Message:
+        """See `Exchange.receive`."""
+        taken = self._taken
+        while not taken:
+            if self._in_stream:
+                self._read_on(deadline, closed)
+                continue
+            if closed.is_set():
+                raise AgentClosed("the agent was stopped while a call was waiting")
+            left = deadline - monotonic()
+            try:
+                wait = left if left < SLICE or left == _FOREVER else SLICE
+                found = self._lane.take(wait if wait > 0 else 0.0)
+            except TimeoutError:
+                if left > SLICE:
+                    continue
+                text = f"no reply from {self.stream.peer} in time; the call may or may not have run"
+                raise CallTimeout(text) from None
+            except (OSError, ValueError) as exc:
+                self._fail(exc)
+            self._keep(found)
+        return taken.popleft()
+
+    def ready(self) -> list[Message]:
+        """See `UnixExchange.ready`."""
+        found, taken = self._taken, self._taken
+        try:
+            while (self._in_stream and self._read_now()) or (not self._in_stream and self._take_now()):
+                pass
+        except ConnectionError:
+            if not taken:
+                raise
+        self._taken = deque()
+        return [*found]
+
+    def _take_now(self) -> bool:
+        try:
+            self._keep(self._lane.take(0.0))
+        except TimeoutError:
+            return False
+        except (OSError, ValueError) as exc:
+            self._fail(exc)
+        return True
+
+    def _read_now(self) -> bool:
+        frames = self.stream.receive_now()
+        if frames is not None:
+            self._judge(frames)
+        return frames is not None
+
+    def _read_on(self, deadline: float, closed: threading.Event) -> None:
+        """Take one message from the stream."""
+        self._judge(self.stream.receive(deadline, closed))
+
+    def _judge(self, frames: list[Buffer]) -> None:
+        """Judge what came over the stream, and go back to the lane with what was read too far."""
+        session, stream = self.session, self.stream
+        message: Message | None
+        try:
+            message = session.open(frames, proved=stream.referred)
+        except ProtocolError as error:
+            message = self.otherwise(frames, error)
+        self._lane.last = session.last
+        ahead = stream.take_ahead()
+        if ahead is not None:
+            self._lane.feed(ahead)
+            self._in_stream = False
+        if message is not None:
+            self._taken.append(message)
+
+    def _keep(self, found: list[tuple[bytes, str, int, int]] | None) -> None:
+        if found is None:
+            self.stream.go_on(*self._lane.unread())
+            self._in_stream = True
+            return
+        taken = self.session.taken
+        self._taken.extend([taken(*each) for each in found])
+
+    def _fail(self, error: OSError | ValueError, *, sending: bool = False) -> NoReturn:
+        """Close the stream as well, and say what happened to the lane."""
+        peer = self.stream.peer
+        self.stream.lose()
+        if isinstance(error, ConnectionAbortedError):
+            raise AgentClosed(f"the connection to {peer} was closed here") from None
+        if isinstance(error, ValueError):
+            raise RemoteProtocolError(f"{peer} sent a {error.args[0]} that cannot be") from None
+        if isinstance(error, TimeoutError):
+            raise CallTimeout(f"{peer} did not take the message in time; it did not get it whole") from None
+        if sending:
+            raise PeerLost(f"{peer} was lost before it got the message whole") from None
+        raise PeerLost(f"{peer} was lost during the call, which may or may not have run") from None
+
+    def close(self) -> None:
+        """See `Exchange.close`."""
+        self._lane.close()
+        self.stream.close()
+
+
+def exchange_of(
+    stream: Stream, session: Session, count: Callable[[], int], otherwise: Otherwise = refuse
+) -> UnixExchange:
+    """An exchange over the compiled lane where there is one and the session can use it, else a plain one.
+
+    Args:
+        stream: over which both ends know each other; taken over.
+        session: of the connection.
+        count: gives the next counter of this end's epoch.
+        otherwise: see `Exchange`.
+    """
+    terms = session.terms() if LANE is not None else None
+    if LANE is None or terms is None:
+        return UnixExchange(stream, session, count, otherwise)
+    lane = LANE(stream.fileno(), session.asks, *terms, count, session.last)
+    return Laned(stream, session, count, lane, otherwise)

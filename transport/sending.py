@@ -1,0 +1,185 @@
+"""Sending: a PUB or XPUB socket on which any thread sends, and from which the I/O thread receives.
+
+libzmq lets any thread use a socket, but one at a time. Nobody waits long for another one here, since a
+finalizer may run in the middle of anything, and publish, or wait for something::
+
+    event                                what happens
+    send, nobody uses the socket         it is sent
+    send, somebody does                  whoever that is sends it next, but at most `TURN` in one go
+    `TURN` sent, more waits              the next one who sends, or the I/O thread, sends that
+    send, `send_waiting` wait already    waits for the socket, at most `send_patience` s, and sends them
+    the descriptor becomes readable      the I/O thread is told of news
+    send, last look `send_look` s ago    looked: when there is news, the I/O thread is told
+    send, else                           `send_tail` s later the I/O thread is told, once for all
+    receive, somebody uses the socket    whoever that is receives, and tells the I/O thread
+
+To ask the socket whether something has come would be to use it as well, so the I/O thread waits for its
+descriptor, which tells of news only until somebody uses the socket. Hence the looks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import zmq
+
+from ..protocol import limits
+from ..protocol.frames import Buffer
+from .loop import STOP_TIMEOUT, Loop
+from .parts import NOW, is_readable, send_part, send_parts
+
+TURN = 64
+"""Messages that somebody sends in one go, so that nobody is kept by what others publish."""
+
+_MOST = 256  # messages that wait for the I/O thread; more stay in the socket
+
+
+class Sending:
+    """The one owner of such a socket, but for closing it.
+
+    Args:
+        loop: whose context the socket is of.
+        socket: XPUB or PUB.
+        on_news: called in the I/O thread when something may have come; it has to `receive` until nothing is
+            left.
+        on_refused: called for each message that libzmq did not take, in whatever thread sent it.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        socket: zmq.Socket[bytes],
+        on_news: Callable[[], object],
+        on_refused: Callable[[zmq.ZMQError], object],
+    ) -> None:
+        self._loop = loop
+        self._socket = socket
+        self._on_news = on_news
+        self._on_refused = on_refused
+        self._using = threading.Lock()  # of the socket
+        self._user = 0  # the thread that had it last, which never waits for itself
+        self._waiting: deque[Sequence[Buffer]] = deque()
+        self._descriptor = -1
+        self._received: deque[list[bytes]] = deque()  # for the I/O thread
+        self._looked = 0.0
+        self._armed = self._asked = self._closed = False
+
+    def start(self) -> None:
+        """Tell of news from now on; I/O thread."""
+        self._descriptor = self._socket.fileno()
+        self._loop.register(self._descriptor, self._on_news)
+        self._loop.call(self._on_news)
+
+    def close(self) -> None:
+        """Send what waits, and nothing more; the socket can be closed then. I/O thread."""
+        if not self._closed and self._using.acquire(timeout=STOP_TIMEOUT):  # which nobody gets again
+            self._closed = True  # first: nobody is told that it was sent of what comes behind the last one
+            while self._waiting:
+                self._send(self._waiting.popleft())
+        self._closed = True
+        if self._descriptor >= 0:
+            self._loop.unregister(self._descriptor)
+            self._descriptor = -1
+
+    def send(self, frames: Sequence[Buffer], now: float) -> bool:
+        """Send five frames behind all that were given here before; any thread.
+
+        Args:
+            frames: a large content must not be changed until it went.
+            now: monotonic seconds.
+
+        Returns:
+            False after `close`: it may not have been sent.
+        """
+        self._waiting.append(frames)
+        self._send_waiting(now, len(self._waiting) > limits.current.send_waiting)
+        return not self._closed
+
+    def _send_waiting(self, now: float, patient: bool = False) -> None:
+        waiting, left = self._waiting, TURN
+        # In this order: what comes while it is used is seen here, or its sender sees that it is free.
+        while waiting and left > 0 and self._use(patient):
+            try:
+                while waiting and left > 0:
+                    left -= 1
+                    self._send(waiting.popleft())
+                self._look(now)
+            except (
+                BaseException
+            ):  # such as KeyboardInterrupt: what others gave does not wait for the next one
+                self._loop.call(self._send_rest)
+                raise
+            finally:
+                self._using.release()
+        if waiting and left <= 0:
+            self._loop.call(self._send_rest)
+        if self._asked:
+            self._asked = False
+            self._loop.call(self._on_news)
+
+    def _use(self, patient: bool) -> bool:
+        """Get the socket, which is to be released; False when somebody else uses it."""
+        me = threading.get_ident()
+        wait = patient and not self._closed and self._user != me
+        if not (
+            self._using.acquire(timeout=limits.current.send_patience)
+            if wait
+            else self._using.acquire(blocking=False)
+        ):
+            return False
+        self._user = me
+        return True
+
+    def _send_rest(self) -> None:
+        self._send_waiting(self._looked)
+
+    def _send(self, frames: Sequence[Buffer]) -> None:
+        try:
+            send_parts(self._socket, (), frames)
+        except zmq.ZMQError as exc:  # it may be of another thread than this one
+            self._on_refused(exc)
+        except BaseException:  # what was not sent must not join the next message
+            send_part(self._socket, b"", NOW)
+            raise
+
+    def _look(self, now: float) -> None:
+        if self._asked or now - self._looked >= limits.current.send_look:
+            self._looked, self._asked = now, False
+            if is_readable(self._socket):
+                self._fetch()
+                self._loop.call(self._on_news)
+        elif not self._armed:
+            self._armed = True
+            self._loop.call_later(limits.current.send_tail, self._look_late)
+
+    def _fetch(self) -> None:
+        """Receive for the I/O thread, which might not find the socket unused for long."""
+        for _ in range(_MOST - len(self._received)):
+            try:
+                self._received.append(self._socket.recv_multipart(zmq.NOBLOCK))
+            except zmq.Again:
+                return
+
+    def _look_late(self) -> None:
+        self._armed = False
+        self._on_news()
+
+    def receive(self) -> list[bytes] | None:
+        """What has come, or None when there is nothing more now; I/O thread."""
+        if self._received:
+            return self._received.popleft()
+        self._asked = True  # before the attempt: whoever uses the socket looks afterwards
+        if not self._use(False):
+            return None
+        self._asked = False
+        try:
+            if not self._received:
+                self._received.append(self._socket.recv_multipart(zmq.NOBLOCK))
+            return self._received.popleft()
+        except zmq.Again:
+            return None
+        finally:
+            self._using.release()
+            self._send_waiting(self._looked)

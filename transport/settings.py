@@ -1,0 +1,307 @@
+"""Settings: argument > environment > file > default, and where each value came from.
+
+The file is ``pzc.toml``: the one named by ``PZC_CONFIG``, else the first found in the working
+directory, ``$XDG_CONFIG_HOME/pzc`` (default ``~/.config/pzc``) and ``/etc/pzc``. Its keys are the
+variables' names in lower case without the prefix (``ser = "json"``); its tables ``topics`` are told by
+`topic_settings`, its table ``limits`` by `Limits`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ..discovery import names, site
+from ..protocol import limits, serializers
+from ..protocol.errors import ConfigError, PzcError
+from ..protocol.frames import DIALECTS
+from ..protocol.keyring import Key, Keyring, read_private
+from ..protocol.signing import SUITES
+from .topic_settings import TopicSettings
+
+logger = logging.getLogger("pzc.settings")
+
+TRANSPORTS = ("auto", "inproc", "unix", "tcp")
+"""How a call, or a notification, may travel; ``auto`` takes the first of the others that works."""
+
+SEALED = "aes256-gcm"
+"""The suite that encrypts contents."""
+
+
+def _flag(value: str) -> bool:
+    if value.lower() in ("1", "true", "yes", "on"):
+        return True
+    if value.lower() in ("0", "false", "no", "off", ""):
+        return False
+    raise ValueError("expected 1 or 0")
+
+
+def _seconds(value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e7:
+        raise ValueError("expected a positive number of seconds below 10 000 000")
+    return seconds
+
+
+def _path(value: str) -> Path:
+    if not value:
+        raise ValueError("expected the path of a file")
+    return Path(value)
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"expected one of {', '.join(allowed)}")
+        return value
+
+    return parse
+
+
+def _list_of(*allowed: str) -> Callable[[str], tuple[str, ...]]:
+    def parse(value: str) -> tuple[str, ...]:
+        items = tuple(item.strip() for item in value.split(",") if item.strip())
+        if not items or any(item not in allowed for item in items):
+            raise ValueError(f"expected a comma-separated list out of {', '.join(allowed)}")
+        return items
+
+    return parse
+
+
+def _serializer(value: str) -> str:
+    serializers.validate(value)
+    return value
+
+
+def _namespace(value: str) -> str:
+    return names.check_name(value) if value else ""
+
+
+@dataclass(frozen=True)
+class _Setting:
+    parse: Callable[[str], Any]
+    default: Any
+    meaning: str
+
+
+KNOWN: dict[str, _Setting] = {
+    "PZC_KEY": _Setting(str, "", "signing key shared by the machines of a lab"),
+    "PZC_KEY_FILE": _Setting(_path, None, "file that holds the signing key"),
+    "PZC_KEYRING": _Setting(_path, None, "keyring file with named keys and roles"),
+    "PZC_SER": _Setting(_serializer, "pickle", "serializer of what this side sends"),
+    "PZC_ACCEPT": _Setting(
+        _list_of(*DIALECTS), DIALECTS, "dialects that are accepted; with a key PZC01 alone unless said"
+    ),
+    "PZC_SUITE": _Setting(_one_of(*SUITES), None, "signature suite of what this side sends"),
+    "PZC_SEAL": _Setting(_flag, False, "1 encrypts contents as well (AES-256-GCM)"),
+    "PZC_TIMEOUT": _Setting(_seconds, 30.0, "timeout of a call in seconds"),
+    "PZC_TRANSPORT": _Setting(_one_of(*TRANSPORTS), "auto", "how calls and notifications travel"),
+    "PZC_SINGLE_PORT": _Setting(_flag, False, "1 publishes through the REP endpoint only"),
+    "PZC_PEERS": _Setting(str, "", "static peers: name=endpoint, separated by commas"),
+    "PZC_PARTITION": _Setting(names.check_partition, "", "agents of other partitions are not found by name"),
+    "PZC_NAMESPACE": _Setting(_namespace, "", "what stands before every name here"),
+    "PZC_IP": _Setting(site.address, None, "address of the one interface that discovery uses"),
+    "PZC_DISCOVERY_IP": _Setting(site.group, site.GROUP, "multicast group of discovery, or off"),
+    "PZC_DISCOVERY_PORT": _Setting(site.port, site.PORT, "UDP port of discovery"),
+    "PZC_RELAY": _Setting(site.relays, (), "hosts that are told of this one by unicast"),
+    "PZC_REGISTRY": _Setting(site.registry, "", "endpoint of a registry"),
+    "PZC_HIDE_TRACEBACK": _Setting(_flag, False, "1 leaves remote tracebacks out of error notes"),
+    "PZC_CONFIG": _Setting(_path, None, "settings file"),
+}
+"""Every variable that is read, its default and its meaning."""
+
+RESERVED = frozenset({"PZC_COMPILED"})
+"""Names that the process as a whole or other parts of a deployment read; they are no misspellings."""
+
+_WITHOUT_EFFECT = {"PZC_CURVE_DIR": "CURVE is not used: set PZC_SEAL=1 and a key to encrypt"}
+
+
+TOPICS = "topics"
+"""Table of the file with the defaults of topics."""
+
+LIMITS = "limits"
+"""Table of the file with times and limits, by the names of `Limits`."""
+
+
+class Settings:
+    """Values with their origin.
+
+    Args:
+        environ: environment variables.
+        table: contents of the settings file, keys as in the file.
+        table_name: how the file is called in messages.
+
+    Attributes:
+        origin: where each value comes from.
+        topics: defaults of topics.
+        limits: times and limits that the file changes, by name.
+
+    Raises:
+        ConfigError: for a value that cannot be used; says where it stands and what was expected.
+    """
+
+    def __init__(
+        self, environ: Mapping[str, str], table: Mapping[str, Any], table_name: str = "pzc.toml"
+    ) -> None:
+        self._values: dict[str, Any] = {}
+        self.origin: dict[str, str] = {}
+        for name, setting in KNOWN.items():
+            in_file = name.removeprefix("PZC_").lower()
+            if name in environ:
+                self._take(name, setting, environ[name], f"environment variable {name}")
+            elif in_file in table:
+                self._take(name, setting, table[in_file], f"{table_name}: {in_file}")
+            else:
+                self._values[name], self.origin[name] = setting.default, "default"
+        known = KNOWN.keys() | RESERVED
+        self._unknown = {
+            name: f"environment variable {name}"
+            for name in environ
+            if name.startswith("PZC_") and name not in known
+        }
+        for key in table:
+            name = f"PZC_{key.upper()}"
+            if key not in (TOPICS, LIMITS) and name not in known:
+                self._unknown[name] = f"{table_name}: {key}"
+        self.topics = TopicSettings(table.get(TOPICS), table_name)
+        self._set_limits(table.get(LIMITS, {}), f"{table_name}: [{LIMITS}]")
+
+    def _set_limits(self, table: object, where: str) -> None:
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"{where} is no table; expected lines such as silence = 4.0 below it")
+        self.limits: Mapping[str, float] = cast("Mapping[str, float]", table)
+        limits.changed(limits.Limits(), self.limits, where)
+
+    def _take(self, name: str, setting: _Setting, raw: object, where: str) -> None:
+        try:
+            self._values[name] = setting.parse(_as_text(raw))
+        except (ValueError, PzcError) as exc:
+            shown = "" if "KEY" in name else f" = {raw!r}"
+            raise ConfigError(f"{where}{shown} cannot be used: {exc} ({setting.meaning})") from exc
+        self.origin[name] = where
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def complaints(self) -> list[str]:
+        """One sentence per unknown variable or key of the file, with the name that was probably meant."""
+        lines: list[str] = []
+        for name, where in self._unknown.items():
+            if name in _WITHOUT_EFFECT:
+                lines.append(f"{where} has no effect: {_WITHOUT_EFFECT[name]}")
+                continue
+            near = difflib.get_close_matches(name, KNOWN.keys() | RESERVED, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(KNOWN))}"
+            lines.append(f"{where} is not known and has no effect: {hint}")
+        lines += [
+            f"{where} is not known and has no effect: {hint}" for where, hint in self.topics.unknown.items()
+        ]
+        return lines
+
+    def keyring(self) -> Keyring | None:
+        """The keys that the settings name, or None.
+
+        Raises:
+            ConfigError: when a file cannot be read, or others can read it.
+        """
+        ring = Keyring.load(self["PZC_KEYRING"]) if self["PZC_KEYRING"] else None
+        secret = self._secret()
+        if not secret:
+            return ring
+        key = Key(secret)
+        if ring is None:
+            return Keyring([key])
+        publishing = None if ring.publishing is ring.active else ring.publishing
+        return Keyring(ring if ring.find(key.key_id) else [*ring, key], key, publishing)
+
+    def _secret(self) -> str:
+        in_environment = [
+            name for name in ("PZC_KEY", "PZC_KEY_FILE") if self.origin[name].startswith("environment")
+        ]
+        if in_environment == ["PZC_KEY_FILE"]:
+            return _read_secret(self["PZC_KEY_FILE"])
+        return self["PZC_KEY"] or _read_secret(self["PZC_KEY_FILE"])
+
+    def suite(self) -> str | None:
+        """The suite that ``PZC_SUITE`` and ``PZC_SEAL`` name together, or None.
+
+        Raises:
+            ConfigError: when one asks for encryption and the other for a suite without.
+        """
+        suite = self["PZC_SUITE"]
+        if self["PZC_SEAL"] and suite not in (None, SEALED):
+            raise ConfigError(
+                f"PZC_SEAL=1 asks for {SEALED} and {self.origin['PZC_SUITE']} for {suite}: leave one out"
+            )
+        return SEALED if self["PZC_SEAL"] else suite
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, list) and all(isinstance(item, str) for item in cast("list[object]", value)):
+        return ",".join(cast("list[str]", value))
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise ValueError("expected text, a number, true, false or a list of texts")
+
+
+def _read_secret(path: Path | None) -> str:
+    if path is None:
+        return ""
+    secret = read_private(path, f"PZC_KEY_FILE {path}").strip()
+    if not secret:
+        raise ConfigError(f"PZC_KEY_FILE {path} is empty")
+    return secret
+
+
+def config_files(environ: Mapping[str, str]) -> list[Path]:
+    """Where the settings file is looked for, first hit wins."""
+    if environ.get("PZC_CONFIG"):
+        return [Path(environ["PZC_CONFIG"])]
+    user = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "/")) / ".config")
+    return [Path("pzc.toml"), user / "pzc" / "pzc.toml", Path("/etc/pzc/pzc.toml")]
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings of this process; logs a warning for each unknown ``PZC_`` variable.
+
+    Times and limits that the file names hold in this process from now on.
+
+    Raises:
+        ConfigError: for a value or file that cannot be used.
+    """
+    environ = os.environ if environ is None else environ
+    table: Mapping[str, Any] = {}
+    name = "pzc.toml"
+    for path in config_files(environ):
+        if os.path.isfile(path) or environ.get("PZC_CONFIG"):
+            table, name = _read_toml(path), str(path)
+            break
+    settings = Settings(environ, table, name)
+    if settings.limits:
+        limits.use(limits.changed(limits.current, settings.limits, name))
+    for complaint in settings.complaints():
+        logger.warning("%s", complaint)
+    return settings
+
+
+def _read_toml(path: Path) -> Mapping[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise ConfigError(f"settings file {path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError:
+        raise ConfigError(f"settings file {path} is not UTF-8") from None
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError(f"settings file {path} is not TOML: {exc}") from exc

@@ -1,0 +1,163 @@
+"""One end of a Unix socket whose operations end by a deadline, and which any thread may close."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import select
+import socket as sockets
+import struct
+import termios
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import TypeVar
+
+from ..protocol.errors import AgentClosed, CallTimeout, PeerLost
+from ..protocol.frames import Buffer
+
+SLICE = 0.2
+"""A waiting call looks at most this many seconds later whether its agent was stopped."""
+
+FOREVER = math.inf
+RECEIVING, SENDING = sockets.SO_RCVTIMEO, sockets.SO_SNDTIMEO
+# Plain numbers: to combine the members of the enumeration takes longer than to send.
+NO_SIGNAL = int(getattr(sockets, "MSG_NOSIGNAL", 0))
+NO_WAIT = int(getattr(sockets, "MSG_DONTWAIT", 0)) | NO_SIGNAL
+
+_NEVER = threading.Event()
+
+T = TypeVar("T")
+
+
+class UnixEnd:
+    """A connected, blocking socket; what waits on it is counted by deadline, not by operation.
+
+    The kernel does the waiting: its own timeout of the socket is set once, to `SLICE`, and changed only
+    when less than that is left. Python's timeouts would cost a poll for each operation.
+
+    Whoever uses the socket sets ``_sending`` or ``_receiving`` first, then looks at ``_ended``, and calls
+    `_release` behind it when that is set; so its number is never closed, and then another's, during the use.
+
+    Args:
+        socket: connected, SOCK_STREAM; taken over.
+        peer: whom error messages name.
+    """
+
+    def __init__(self, socket: sockets.socket, peer: str) -> None:
+        socket.setblocking(True)
+        self.peer = peer
+        self._socket = socket
+        self._waits = {RECEIVING: FOREVER, SENDING: FOREVER}
+        self._sending = self._receiving = False
+        self._stopped = self._ended = False
+
+    def close(self) -> None:
+        """End the connection, from any thread; what waits in another thread ends with AgentClosed."""
+        self._stopped = True
+        self._end()
+        self._release()
+
+    def fileno(self) -> int:
+        """The socket's number; -1 when it is closed."""
+        return self._socket.fileno()
+
+    def write_now(self, parts: Sequence[Buffer], fd: int = -1) -> int:
+        """Write what the kernel takes without waiting; a descriptor goes with the first byte.
+
+        Returns:
+            Bytes that were taken.
+
+        Raises:
+            PeerLost, AgentClosed: when the connection is over.
+        """
+        rights = [(sockets.SOL_SOCKET, sockets.SCM_RIGHTS, struct.pack("i", fd))] if fd >= 0 else ()
+        self._sending = True
+        try:
+            if not self._ended:
+                if len(parts) == 1 and not rights:
+                    return self._socket.send(parts[0], NO_WAIT)
+                return self._socket.sendmsg(parts, rights, NO_WAIT)
+        except BlockingIOError:
+            return 0
+        except OSError as exc:
+            self._end()
+            raise self._gone(SENDING) from exc
+        finally:
+            self._sending = False
+            if self._ended:
+                self._release()
+        raise self._gone(SENDING)
+
+    def untaken(self) -> bool:
+        """Whether the other side has bytes to receive; False where the kernel does not tell."""
+        try:
+            return any(fcntl.ioctl(self._socket, termios.TIOCOUTQ, bytes(4)))
+        except (OSError, ValueError):  # it is closed
+            return False
+
+    def comes(self, deadline: float) -> bool:
+        """Wait until something can be received, or the connection is over; False at the deadline."""
+        self._receiving = True
+        try:
+            if self._ended:
+                return True
+            poll = select.poll()
+            poll.register(self._socket, select.POLLIN)
+            left = deadline - monotonic()
+            return bool(poll.poll(None if left == FOREVER else max(0, math.ceil(left * 1000))))
+        finally:
+            self._receiving = False
+            if self._ended:
+                self._release()
+
+    def _end(self) -> None:
+        self._ended = True
+        with contextlib.suppress(OSError):  # the other side was faster
+            self._socket.shutdown(sockets.SHUT_RDWR)
+
+    def _release(self) -> None:
+        if not (self._sending or self._receiving):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._socket.close()
+
+    def _wait(
+        self, direction: int, attempt: Callable[[], T], deadline: float, closed: threading.Event = _NEVER
+    ) -> T:
+        """What ``attempt`` returns once it need not wait."""
+        while not (self._ended or closed.is_set()):
+            left = deadline - monotonic()
+            try:
+                self._limit(direction, left if left < SLICE or left == FOREVER else SLICE)
+                return attempt()
+            except BlockingIOError:
+                if left <= 0:
+                    raise self._late(direction) from None
+            except OSError as exc:
+                raise self._gone(direction) from exc
+        if self._ended:
+            raise self._gone(direction)
+        raise AgentClosed("the agent was stopped while a call was waiting")
+
+    def _limit(self, direction: int, seconds: float) -> None:
+        """Let the socket wait so long; zero would mean for ever to the kernel."""
+        if self._waits[direction] != seconds:
+            micro = 0 if seconds == FOREVER else max(1, int(seconds * 1e6))
+            value = struct.pack("ll", *divmod(micro, 1_000_000))
+            self._socket.setsockopt(sockets.SOL_SOCKET, direction, value)
+            self._waits[direction] = seconds
+
+    def _late(self, direction: int) -> CallTimeout:
+        if direction == SENDING:
+            return CallTimeout(f"{self.peer} did not take the message in time; it did not get it whole")
+        return CallTimeout(f"no reply from {self.peer} in time; the call may or may not have run")
+
+    def _gone(self, direction: int) -> AgentClosed | PeerLost:
+        if self._stopped:
+            return AgentClosed(f"the connection to {self.peer} was closed here")
+        if direction == SENDING:
+            return PeerLost(f"{self.peer} was lost before it got the message whole")
+        return PeerLost(f"{self.peer} was lost during the call, which may or may not have run")
