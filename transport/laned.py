@@ -66,7 +66,15 @@ class Laned(UnixExchange):
         self._lane = lane
         self._name, self._suite = session.serializer, session.suite
         self._taken: deque[Message] = deque()
-        self._in_stream = False
+        self._in_stream = True
+        self._turn_to_lane()
+
+    def _turn_to_lane(self) -> None:
+        """Let the lane read on from what the stream has read too far, or the stream when that is much."""
+        ahead = self.stream.take_ahead()
+        if ahead is not None:
+            self._lane.feed(ahead)
+            self._in_stream = False
 
     def send(
         self,
@@ -208,10 +216,7 @@ class Laned(UnixExchange):
         except ProtocolError as error:
             message = self.otherwise(frames, error)
         self._lane.last = session.last
-        ahead = stream.take_ahead()
-        if ahead is not None:
-            self._lane.feed(ahead)
-            self._in_stream = False
+        self._turn_to_lane()
         if message is not None:
             self._taken.append(message)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -55,8 +56,18 @@ def pair(
     suite: Suite | None = Suite.HMAC_SHA256,
     blocks: bool = True,
     serializer: str = "pickle",
+    behind: Sequence[object] = (),
 ) -> Ends:
-    """An end that asks and one that answers, each made by its own function."""
+    """An end that asks and one that answers, each made by its own function.
+
+    Args:
+        makes: those functions.
+        suite: of the signatures; None without a key.
+        blocks: shared memory is used for what is large.
+        serializer: of both ends.
+        behind: what the asking end has sent at once behind the first message, from which the other end
+            has come to know it.
+    """
     key = None if suite is None else KEY
     codec = Codec(None if key is None else Keyring([key]), serializer=serializer, accept_serializers=None)
     near, far = (Stream(each, blocks=blocks) for each in socket.socketpair())
@@ -66,7 +77,10 @@ def pair(
         allocate=near.allocate, proves=near.proves,
     )  # fmt: skip
     counts = itertools.count(5).__next__, itertools.count(5).__next__
-    first = codec.open(asks.seal("first", 1, counts[0]()), kind=Kind.REQUEST, receiver=SERVER + NONCE)
+    for each in ("first", *behind):
+        near.send(asks.seal(each, 1, counts[0]()), soon())
+    frames = far.receive(soon(), threading.Event())
+    first = codec.open(frames, kind=Kind.REQUEST, receiver=SERVER + NONCE)
     answers = Session.answering(
         codec, SERVER, EPOCHS[1], first, binding=NONCE, allocate=far.allocate, proves=far.proves
     )

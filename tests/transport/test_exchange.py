@@ -56,6 +56,13 @@ def test_a_request_comes_as_it_was_sent_and_its_answer_comes_back(ends: Ends) ->
         call(ends, number, [number])
 
 
+def test_what_came_at_once_behind_the_first_message_is_received(makes: tuple[Make, Make]) -> None:
+    ends = pair(makes, behind=["second", "x" * 100_000, "fourth"])
+    received = [ends.answering.receive(soon(), NEVER).decode() for _ in range(3)]
+    ends.close()
+    assert received == ["second", "x" * 100_000, "fourth"]
+
+
 @pytest.mark.parametrize("suite", [None, *list(Suite)[1:]], ids=str)
 @pytest.mark.parametrize("serializer", ["pickle", "json", "msgpack"])
 def test_every_suite_and_serializer_goes_both_ways(
