@@ -20,11 +20,25 @@ import traceback
 from collections.abc import Sequence
 
 from .. import __version__
-from . import doctor, keys, ls, members, pipeline, rates, recording, registry, serve, stubs, top, watch
+from . import (
+    doctor,
+    keys,
+    ls,
+    members,
+    pipeline,
+    rates,
+    recording,
+    registry,
+    serve,
+    stopping,
+    stubs,
+    top,
+    watch,
+)
 from .output import OutputClosed, describe, say
 from .targets import UsageError, is_negative_literal, shield
 
-GROUPS = (serve, ls, members, watch, rates, top, recording, pipeline, registry, doctor, stubs, keys)
+GROUPS = (serve, ls, members, stopping, watch, rates, top, recording, pipeline, registry, doctor, stubs, keys)
 
 FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 

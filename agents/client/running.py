@@ -58,12 +58,19 @@ def _read(told: dict[str, Any]) -> Running:
     return Running(since=float(since) if isinstance(since, int | float) else 0.0, **texts)
 
 
-def cancel(proxy: RemoteReference | Remote, everybody: bool = False, *, timeout: float | None = None) -> int:
+def cancel(
+    proxy: RemoteReference | Remote,
+    everybody: bool = False,
+    *,
+    call: Running | str = "",
+    timeout: float | None = None,
+) -> int:
     """Call off what this process has asked a server for: what waits never runs, what runs is told so.
 
     Args:
         proxy: of the server, or anything reached through it.
         everybody: the calls of all others as well; needs an admin key.
+        call: only this one, as `running` tells it, or its id; of another key it needs an admin key.
         timeout: in seconds; default the proxy's.
 
     Returns:
@@ -71,10 +78,21 @@ def cancel(proxy: RemoteReference | Remote, everybody: bool = False, *, timeout:
 
     Raises:
         ConfigError: for anything but a proxy.
-        RoleRefused: for ``everybody`` without an admin key.
+        RoleRefused: for the calls of others without an admin key.
         CallTimeout, PeerLost: as a call.
     """
-    told = _asked(proxy, {"pzc": "cancel", "everybody" if everybody else "mine": True}, timeout)
+    if call:
+        told = _asked(proxy, {"pzc": "cancel", "id": call if isinstance(call, str) else call.id}, timeout)
+        return int(told.get("state") in ("removed", "told"))
+    return _counted(_asked(proxy, {"pzc": "cancel", "everybody" if everybody else "mine": True}, timeout))
+
+
+def cancel_of_key(proxy: RemoteReference | Remote) -> int:
+    """As `cancel`, of all that was asked for with the key of this process, by whichever process."""
+    return _counted(_asked(proxy, {"pzc": "cancel", "key": True}, None))
+
+
+def _counted(told: dict[str, Any]) -> int:
     return sum(count for count in (told.get("removed"), told.get("told")) if isinstance(count, int))
 
 

@@ -149,6 +149,9 @@ class Control:
         elif content.get("mine"):
             theirs = [call for call in self._calls.all() if call.caller.identity == caller.identity]
             self._cancel_all(request, theirs)
+        elif content.get("key"):
+            theirs = [call for call in self._calls.all() if call.caller.key_id == caller.key_id]
+            self._cancel_all(request, theirs)
         else:
             self._cancel_one(request, as_text(content.get("id")))
 

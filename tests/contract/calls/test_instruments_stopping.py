@@ -215,7 +215,7 @@ def test_a_detached_call_outlives_its_caller(supply: Supply) -> None:
         assert future.done() or not future.cancelled()
 
 
-@finding("5.2", open=True)
+@finding("5.2")
 def test_commands_tell_what_runs_and_stop_it(supply: Supply) -> None:
     with Server(supply, discovery=False) as server, Proxy(server.rep_endpoint) as psu:
         try:

@@ -1,0 +1,94 @@
+"""``pzc running`` and ``pzc cancel``: what runs at a server, for whom, since when, and its end."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..agents.client.proxy import Proxy, close
+from ..agents.client.running import cancel, cancel_of_key, running
+from .options import Commands, add_agent, add_command, add_json, add_timeout
+from .output import say, write, write_json
+from .targets import UsageError
+from .values import plain
+
+HEADINGS = ("MEMBER", "STATE", "SINCE", "CALLER", "AGENT", "ID")
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of this module."""
+    listing = add_command(
+        commands, "running", run_running, "list what runs and waits at a server", "pzc running psu"
+    )
+    ending = add_command(
+        commands, "cancel", run_cancel, "call off what was asked for with this key",
+        "pzc cancel psu\n  pzc cancel psu b69c   (one call, by a part of its id)\n"
+        "  pzc cancel psu --everybody",
+    )  # fmt: skip
+    for parser in (listing, ending):
+        add_agent(parser)
+        add_timeout(parser)
+        add_json(parser)
+    ending.add_argument(
+        "id", nargs="?", default="", metavar="ID", help="of a call, as pzc running tells it, or a part of it"
+    )
+    ending.add_argument(
+        "--everybody", action="store_true", help="the calls of all others, too; takes an admin key"
+    )
+
+
+def run_running(args: argparse.Namespace) -> int:
+    """``pzc running``."""
+    proxy = Proxy(args.agent, timeout=args.timeout)
+    try:
+        calls = running(proxy)
+    finally:
+        close(proxy)
+    if args.json:
+        for call in calls:
+            write_json(call._asdict())
+        return 0
+    if not calls:
+        say(f"nothing runs at {args.agent}")
+        return 0
+    rows = [
+        (c.member, c.state, f"{c.since:.1f} s", c.caller or "-", c.agent[:8], c.id.removeprefix("urn:uuid:"))
+        for c in calls
+    ]
+    widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
+    for row in (HEADINGS, *rows):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        write(plain(line.rstrip(), keep=""))
+    return 0
+
+
+def run_cancel(args: argparse.Namespace) -> int:
+    """``pzc cancel``; status 1 when there was no such call."""
+    if args.id and args.everybody:
+        raise UsageError("either an ID or --everybody")
+    proxy = Proxy(args.agent, timeout=args.timeout)
+    try:
+        if args.id:
+            count = cancel(proxy, call=_whole(proxy, args.id))
+        else:
+            count = cancel(proxy, everybody=True) if args.everybody else cancel_of_key(proxy)
+    finally:
+        close(proxy)
+    if args.json:
+        write_json({"cancelled": count})
+    else:
+        write(f"{count} call{'' if count == 1 else 's'} cancelled")
+    if args.id and not count:
+        say(f"no call {args.id} runs or waits at {args.agent}: pzc running {args.agent}")
+    return 1 if args.id and not count else 0
+
+
+def _whole(proxy: Proxy, part: str) -> str:
+    """The id with this part; as it is when none has it.
+
+    Raises:
+        UsageError: when several have it.
+    """
+    found = [call.id for call in running(proxy) if part in call.id]
+    if len(found) > 1 and part not in found:
+        raise UsageError(f"{len(found)} calls have {part} in their ids: {', '.join(found)}")
+    return found[0] if len(found) == 1 else part
