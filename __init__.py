@@ -54,17 +54,16 @@ if TYPE_CHECKING:
     from .agents.client.locking import lock
     from .agents.client.member import Member
     from .agents.client.pending import PendingCall
-    from .agents.client.proxy import Proxy, close, path, refresh
     from .agents.client.reference import RemoteReference
     from .agents.client.running import Running, cancel, running
     from .agents.client.streams import RemoteStream
     from .agents.current import Caller, caller, cancelled
     from .agents.discover import discover
     from .agents.notifications.subscription import Notification, Subscription
+    from .agents.proxy import Proxy, close, path, refresh, stubs
     from .agents.server.marks import idempotent, on_cancel, reading, urgent
     from .agents.serving import Server
     from .agents.signals import Signal
-    from .agents.stubs.stubs import stubs
     from .delivery.policies import PROFILES, Policy, block, drop, latest, mailbox, profile
     from .delivery.sequences import Gap
     from .protocol.keyring import Key, Keyring, Role
@@ -162,7 +161,7 @@ _HOMES = {
     "agents.client.pending": "PendingCall",
     "agents.client.locking": "lock",
     "agents.client.member": "Member",
-    "agents.client.proxy": "Proxy close path refresh",
+    "agents.proxy": "Proxy close path refresh stubs",
     "agents.client.reference": "RemoteReference",
     "agents.client.running": "Running cancel running",
     "agents.client.streams": "RemoteStream",
@@ -172,7 +171,6 @@ _HOMES = {
     "agents.server.marks": "idempotent on_cancel reading urgent",
     "agents.serving": "Server",
     "agents.signals": "Signal",
-    "agents.stubs.stubs": "stubs",
     "delivery.policies": "PROFILES Policy block drop latest mailbox profile",
     "delivery.sequences": "Gap",
     "protocol.keyring": "Key Keyring Role",

@@ -20,8 +20,8 @@ from ..protocol.paths import text
 from ..transport.endpoints import RANDOM_TCP
 from ..transport.wire import Protocol
 from .agent import Agent
-from .client.proxy import Proxy
 from .current import current
+from .proxy import Proxy
 from .server import process
 from .server.answers import Answers
 from .server.audit import Audit

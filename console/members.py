@@ -14,9 +14,9 @@ from typing import Any
 from ..agents.agent import Agent
 from ..agents.client import leasing
 from ..agents.client.arguments import remote_of
-from ..agents.client.proxy import Proxy, close
 from ..agents.client.reference import RemoteReference
 from ..agents.discover import discover
+from ..agents.proxy import Proxy, close
 from ..discovery.records import Entry
 from ..discovery.static import parse_peers
 from ..protocol.errors import CallTimeout, RemoteProtocolError

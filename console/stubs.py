@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..agents.client.proxy import Proxy, close
-from ..agents.stubs.stubs import stubs
+from ..agents.proxy import Proxy, close, stubs
 from .options import Commands, add_agent, add_command, add_json, add_timeout
 from .output import write, write_json
 from .targets import UsageError

@@ -13,12 +13,11 @@ from ...protocol.paths import Path, text
 from ...protocol.shown import shown
 from .answers import BatchOutcome
 from .arguments import remote_of
-from .reference import named
+from .reference import RemoteReference, named
 from .sent import filled, place_of
 
 if TYPE_CHECKING:
     from ..stubs.typing_helpers import Remote
-    from .proxy import Proxy
     from .remote import RemoteObject
 
 Record = Callable[[str, dict[str, Any]], None]
@@ -175,7 +174,7 @@ def _check(name: Any) -> None:
         raise MemberRefused(f"{name!r} is private: members that begin with '_' are never served")
 
 
-def batch(proxy: Proxy | Remote, *, timeout: float | None = None) -> Batch:
+def batch(proxy: RemoteReference | Remote, *, timeout: float | None = None) -> Batch:
     """Several calls in one request, for a ``with`` block: ``b.voltage; b.ramp(1)``, then ``b.results``.
 
     They run in one turn of the server's lane, in order, and stop at the first that raises; its

@@ -11,7 +11,7 @@ from .arguments import remote_of
 
 if TYPE_CHECKING:
     from ..stubs.typing_helpers import Remote
-    from .proxy import Proxy
+    from .reference import RemoteReference
 
 logger = logging.getLogger("pzc.proxy")
 
@@ -23,7 +23,7 @@ class Lock:
         owner: how the server calls the holder.
     """
 
-    def __init__(self, proxy: Proxy | Remote, terms: dict[str, Any]) -> None:
+    def __init__(self, proxy: RemoteReference | Remote, terms: dict[str, Any]) -> None:
         self._proxy = proxy
         self._remote = remote_of(proxy)
         self._terms = terms
@@ -64,7 +64,12 @@ class Lock:
 
 
 def lock(
-    proxy: Proxy | Remote, ttl: float = 30.0, *, wait: float = 0.0, reason: str = "", takeover: bool = False
+    proxy: RemoteReference | Remote,
+    ttl: float = 30.0,
+    *,
+    wait: float = 0.0,
+    reason: str = "",
+    takeover: bool = False,
 ) -> Lock:
     """Take the lock of a served object, for a ``with`` block; it is held when this returns.
 

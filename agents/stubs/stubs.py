@@ -29,13 +29,9 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ..client.arguments import remote_of
-from ..client.described import About
-from ..client.proxy import Proxy
 from .known_types import HELPERS, alias_of
 from .stub_members import Entry, Writer, docstring
 from .stub_types import Types
-from .typing_helpers import Remote
 
 _HEADER = """\
 # What an editor knows of a remote instrument. Written by pzc stubs: write it again rather than edit it.
@@ -45,23 +41,6 @@ _HEADER = """\
 #     psu = cast("{name}", pzc.Proxy("psu"))
 # pyright: basic
 """
-
-
-def stubs(proxy: Proxy | Remote) -> str:
-    """Text of a stub file (``.pyi``) for the object behind a proxy, and what is in it.
-
-    Args:
-        proxy: of a server; one of an original Pizco tells less.
-
-    Raises:
-        ConfigError: for anything but a proxy.
-        CallTimeout, PeerLost: as `Agent.request`, when the server has been replaced.
-    """
-    remote = remote_of(proxy)
-    about: About = remote.about(remote.root)  # reads it again when another server is there now
-    name = about.type or "RemoteObject"
-    text = f"{name} as {remote.target} serves it."
-    return stub_text(name, about.members, text, about.types, about._asdict())
 
 
 def stub_text(

@@ -10,11 +10,11 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from ...protocol.paths import Path
-from ..client.streams import RemoteStream
-from ..notifications.subscription import Notification, Subscription
-from .aio_link import Link
-from .awaiting import finished, start
+from ....protocol.paths import Path
+from ...notifications.subscription import Notification, Subscription
+from ..streams import RemoteStream
+from .link import Link
+from .threads import finished, start
 
 
 class Call(Coroutine[Any, Any, Any]):

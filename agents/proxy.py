@@ -6,18 +6,19 @@ import copyreg
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from ...protocol import portable, unpickle_rules, values
-from ...protocol.errors import ConfigError, DecodeError, PzcError
-from ...protocol.paths import parse, text
-from ...protocol.shown import shown
-from ...transport.wire import Protocol
-from .arguments import remote_of
-from .member import Member
-from .reference import Later, RemoteReference, explained
-from .shared import opened, opened_later
+from ..protocol import portable, unpickle_rules, values
+from ..protocol.errors import ConfigError, DecodeError, PzcError
+from ..protocol.paths import parse, text
+from ..protocol.shown import shown
+from ..transport.wire import Protocol
+from .client.arguments import remote_of
+from .client.described import About
+from .client.member import Member
+from .client.reference import Later, RemoteReference, explained
+from .client.shared import opened, opened_later
 
 if TYPE_CHECKING:
-    from ..stubs.typing_helpers import Remote
+    from .stubs.typing_helpers import Remote
 
 _LONGEST = 1024  # characters of a target
 
@@ -207,3 +208,22 @@ def refresh(reference: RemoteReference | Remote) -> None:
         ConfigError: for anything else.
     """
     remote_of(reference).refresh(vars(reference)["_proxy_path"])
+
+
+def stubs(proxy: RemoteReference | Remote) -> str:
+    """Text of a stub file (``.pyi``) for the object behind a proxy, and what is in it.
+
+    Args:
+        proxy: of a server; one of an original Pizco tells less.
+
+    Raises:
+        ConfigError: for anything but a proxy.
+        CallTimeout, PeerLost: as `Agent.request`, when the server has been replaced.
+    """
+    from .stubs.stubs import stub_text  # as seldom as this is used
+
+    remote = remote_of(proxy)
+    about: About = remote.about(remote.root)  # reads it again when another server is there now
+    name = about.type or "RemoteObject"
+    text = f"{name} as {remote.target} serves it."
+    return stub_text(name, about.members, text, about.types, about._asdict())

@@ -11,27 +11,27 @@ from collections.abc import AsyncIterator, Generator
 from functools import partial
 from typing import Any
 
-from ...delivery.policies import Policy
-from ...protocol.errors import MemberRefused
-from ...protocol.frames import PZC00
-from ...protocol.paths import Handle, Path, Step, key_of, step_of, text
-from ...protocol.references import Reference
-from ..client import reference as synchronous
-from ..client.answers import REMOTE
-from ..client.answers import Items as Answered
-from ..client.contact import checked_timeout
-from ..client.operations import AWAITED, Operation, Slot, made_of, offered, special
-from ..client.originals import check_options, instead
-from ..client.pending import PendingCall
-from ..client.remote import RemoteObject
-from ..client.sent import filled, place_of
-from ..client.streams import RemoteStream
-from ..notifications.subscription import Notification, Subscription
-from ..stubs.signatures import signature_of
-from .aio_iteration import Call, Items, Notifications
-from .aio_link import Link
-from .aio_slots import end_own, in_loop
-from .awaiting import in_thread, outcome
+from ....delivery.policies import Policy
+from ....protocol.errors import MemberRefused
+from ....protocol.frames import PZC00
+from ....protocol.paths import Handle, Path, Step, key_of, step_of, text
+from ....protocol.references import Reference
+from ...notifications.subscription import Notification, Subscription
+from ...stubs.signatures import signature_of
+from .. import reference as synchronous
+from ..answers import REMOTE
+from ..answers import Items as Answered
+from ..contact import checked_timeout
+from ..operations import AWAITED, Operation, Slot, made_of, offered, special
+from ..originals import check_options, instead
+from ..pending import PendingCall
+from ..remote import RemoteObject
+from ..sent import filled, place_of
+from ..streams import RemoteStream
+from .iteration import Call, Items, Notifications
+from .link import Link
+from .slots import end_own, in_loop
+from .threads import in_thread, outcome
 
 
 @synchronous.explained

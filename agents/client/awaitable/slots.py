@@ -20,8 +20,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from ..client.remote import RemoteObject
-from ..signals import Slot, accepted_arguments
+from ...signals import Slot, accepted_arguments
+from ..remote import RemoteObject
 
 logger = logging.getLogger("pzc.aio")
 

@@ -12,16 +12,17 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from ...protocol.errors import ConfigError
-from ...protocol.shown import shown
-from ...transport.wire import Protocol
-from ..client import batches, locking
-from ..client.arguments import checked_target
-from ..client.reference import explained
-from .aio_link import Link
-from .aio_reference import RemoteReference
-from .aio_slots import end_own
-from .awaiting import in_thread
+from ..protocol.errors import ConfigError
+from ..protocol.shown import shown
+from ..transport.wire import Protocol
+from . import proxy as synchronous
+from .client import batches, locking
+from .client.arguments import checked_target
+from .client.awaitable.link import Link
+from .client.awaitable.reference import RemoteReference
+from .client.awaitable.slots import end_own
+from .client.awaitable.threads import in_thread
+from .client.reference import explained
 
 
 @explained
@@ -56,8 +57,8 @@ class Proxy(RemoteReference):
         protocol: Protocol | None = None,
     ) -> None:
         checked_target(target)
-        options = {"timeout": timeout, "transport": transport, "protocol": protocol}
-        RemoteReference.__init__(self, Link(target, options), ())
+        make = partial(synchronous.Proxy, target, timeout=timeout, transport=transport, protocol=protocol)
+        RemoteReference.__init__(self, Link(target, make), ())
 
     def _child(self, step: Any) -> RemoteReference:
         return RemoteReference(self._link, (step,), None if isinstance(step, str) else self)

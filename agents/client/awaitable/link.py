@@ -18,15 +18,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ...delivery.policies import Policy
-from ...protocol import limits
-from ...protocol.errors import AgentClosed, PzcError
-from ...protocol.paths import Path
-from ..client.described import Entry
-from ..client.proxy import Proxy
-from ..client.remote import RemoteObject
-from ..notifications.subscription import Subscription
-from .awaiting import finished, start
+from ....delivery.policies import Policy
+from ....protocol import limits
+from ....protocol.errors import AgentClosed, PzcError
+from ....protocol.paths import Path
+from ...notifications.subscription import Subscription
+from ..described import Entry
+from ..remote import RemoteObject
+from .threads import finished, start
 
 
 class Link:
@@ -34,16 +33,16 @@ class Link:
 
     Args:
         target: endpoint or name of the server.
-        options: further arguments of `Proxy`.
+        make: connects a `pzc.Proxy`.
 
     Attributes:
-        proxy: what is awaited here, held until this is collected or closed; None before it is connected.
+        proxy: the one that is awaited here, held until this is collected or closed; None before that.
     """
 
-    def __init__(self, target: str, options: dict[str, Any]) -> None:
+    def __init__(self, target: str, make: Callable[[], Any]) -> None:
         self.target = target
-        self.proxy: Proxy | None = None
-        self._options = options
+        self.proxy: Any = None
+        self._make = make
         self._lock = threading.Lock()
         self._meeting: Future[None] | None = None
         self._closed = False
@@ -51,7 +50,7 @@ class Link:
     @property
     def remote(self) -> RemoteObject | None:
         """The remote object; None before it is connected."""
-        return None if self.proxy is None else self.proxy._proxy_remote  # pyright: ignore[reportPrivateUsage]
+        return None if self.proxy is None else self.proxy._proxy_remote
 
     def members(self, path: Path) -> dict[str, Entry]:
         """What the server tells of the members of something, within half a second; else nothing."""
@@ -95,12 +94,12 @@ class Link:
         self._check_open()
         if self.proxy is not None:
             return
-        proxy = Proxy(self.target, **self._options)
+        proxy = self._make()
         with self._lock:
             if not self._closed:
                 self.proxy = proxy
                 return
-        proxy._proxy_stop_me()  # pyright: ignore[reportPrivateUsage]
+        proxy._proxy_stop_me()
         self._check_open()
 
     def _check_open(self) -> None:
@@ -126,7 +125,7 @@ class Link:
         with self._lock:
             self._closed = True
         if self.proxy is not None:
-            self.proxy._proxy_stop_me()  # pyright: ignore[reportPrivateUsage]
+            self.proxy._proxy_stop_me()
 
 
 def _members(path: Path, remote: RemoteObject) -> dict[str, Entry]:

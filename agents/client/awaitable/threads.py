@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from ..client.pending import PendingCall
+from ..pending import PendingCall
 
 T = TypeVar("T")
 
