@@ -284,7 +284,7 @@ def test_what_a_test_leaves_behind_is_an_error_that_names_it(pytester: pytest.Py
             "*1 x file descriptor of socket:*",
             "*2 x file descriptor of pipe:*",
             "*1 x file descriptor of /memfd:forgotten (deleted)",
-            "*1 x child process * (sleeping): *input()",
+            "*1 x child process * (*): *input()",
             "test_*.py left behind:",
         ]
     )
