@@ -50,7 +50,7 @@ class Server(Agent):
 
     Args:
         served_object: what proxies see; None until a proxy instantiates one. A dict of objects serves each
-            under its name.
+            under its name, by which it is found as well: `Proxy("psu")`.
         rep_endpoint: as `Agent`.
         pub_endpoint: as `Agent`.
         name: as `Agent`.
@@ -164,11 +164,15 @@ class Server(Agent):
         if self.served_object is not None:
             self._poll()
         if self.served_object is not None or self._classes:  # else its object is made right now
-            super()._announce()
+            self._announcing.begin(self._entry(), self._objects())
 
     def _entry(self) -> Entry:
-        served = "" if self.served_object is None else type(self.served_object).__name__
+        single = self.served_object is not None and not self._tree.objects
+        served = type(self.served_object).__name__ if single else ""
         return replace(super()._entry(), kind="service", type=served)
+
+    def _objects(self) -> dict[str, str]:
+        return {name: type(each).__name__ for name, each in self._tree.objects.items()}
 
     def role_needed(self, content: Any) -> Role:
         """The role that a signed request needs; override it to narrow or widen that.
@@ -242,7 +246,7 @@ class Server(Agent):
 
     def describe(self) -> dict[str, Any]:
         """As `Agent.describe`, with the class of the served object, or of each."""
-        objects = {name: type(each).__name__ for name, each in self._tree.objects.items()}
+        objects = self._objects()
         told = {**super().describe(), "serves": type(self.served_object).__name__}
         return {**told, "serves": "", "objects": objects} if objects else told
 
@@ -284,7 +288,7 @@ class Server(Agent):
         apply(self._declared, self._tree)
         self._poll()
         self.loop.run(self._on_filters)
-        super()._announce()
+        self._announcing.begin(self._entry(), self._objects())
 
     def serve_forever(self) -> None:
         """Wait until the server is stopped, by a proxy or by Ctrl-C, which stops it."""

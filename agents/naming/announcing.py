@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from ...discovery.names import type_name
@@ -96,34 +97,42 @@ class Announcing:
         self._mutex = threading.Lock()
         self._agent: Entry | None = None
         self._topics: dict[str, Entry | None] = {}
+        self._objects: dict[str, Entry] = {}
         self._held: dict[_Held, Timer] = {}
         self._complaints: set[tuple[str, str, str]] = set()
         self._seen = 0
         self._timer: Timer | None = None
         self._closed = False
 
-    def begin(self, entry: Entry) -> None:
-        """Announce the agent, if it has a name, or what is different of it now.
+    def begin(self, entry: Entry, objects: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Announce the agent and what it serves under further names, or what is different of it now.
 
         Args:
             entry: of the agent, with bound endpoints; name, host and process number are added.
+            objects: class of each object that has a name of its own, by name; default none.
         """
-        if not self._naming.full:
-            return
-        entry = replace(entry, name=self._naming.full, host=socket.gethostname(), pid=os.getpid())
+        entry = replace(entry, host=socket.gethostname(), pid=os.getpid())
         with self._mutex:
-            if self._closed:
+            if self._closed or not self._naming.enabled:
                 return
-            known = self._agent
-            if known is None:
-                self._agent = self._naming.announce(entry)
-                self._timer = self._loop.call_later(until_next(LOOK_EVERY), self._look)
-            else:
-                self._agent = replace(
-                    entry, number=known.number, process=known.process, started=known.started,
-                    partition=known.partition,
-                )  # fmt: skip
-                self._naming.change(self._agent)
+            if self._naming.full:
+                known, self._agent = self._agent, self._tell(self._agent, entry, self._naming.full)
+                if known is None:
+                    self._timer = self._loop.call_later(until_next(LOOK_EVERY), self._look)
+            for name, cls in objects.items():
+                each = replace(entry, type=cls)
+                self._objects[name] = self._tell(self._objects.get(name), each, self._naming.node(name))
+
+    def _tell(self, known: Entry | None, entry: Entry, name: str) -> Entry:
+        entry = replace(entry, name=name)
+        if known is None:
+            return self._naming.announce(entry)
+        entry = replace(
+            entry, number=known.number, process=known.process, started=known.started,
+            partition=known.partition,
+        )  # fmt: skip
+        self._naming.change(entry)
+        return entry
 
     def advertise(self, topic: str, type: str | type | None) -> None:
         """A topic was advertised."""

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import pytest
 
 from pzc import Agent
 
 from tests.contract.findings.marks import finding
+from tests.contract.rigs.naming import registry
 from tests.contract.rigs.peers import TIMEOUT
-
-REGISTRY = [sys.executable, "-P", "-m", "pzc", "registry", "--bind", "tcp://127.0.0.1:0", "--json"]
-
-
-@contextmanager
-def registry() -> Iterator[str]:
-    """The endpoint of a registry in a process of its own."""
-    with subprocess.Popen(REGISTRY, stdout=subprocess.PIPE, text=True, env=os.environ.copy()) as process:
-        assert process.stdout is not None
-        try:
-            yield json.loads(process.stdout.readline())["rep_endpoint"]
-        finally:
-            process.send_signal(signal.SIGINT)
 
 
 @pytest.fixture(params=["without registry", "with registry"])

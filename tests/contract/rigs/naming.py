@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +16,19 @@ from pzc import Agent, Server, discover
 
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.processes import Hand, Workers
+
+REGISTRY = [sys.executable, "-P", "-m", "pzc", "registry", "--bind", "tcp://127.0.0.1:0", "--json"]
+
+
+@contextmanager
+def registry() -> Iterator[str]:
+    """The endpoint of a registry in a process of its own."""
+    with subprocess.Popen(REGISTRY, stdout=subprocess.PIPE, text=True, env=os.environ.copy()) as process:
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())["rep_endpoint"]
+        finally:
+            process.send_signal(signal.SIGINT)
 
 
 class Instrument:

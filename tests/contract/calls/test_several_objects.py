@@ -1,0 +1,121 @@
+"""Several objects of one server: each has a name of its own, its paths, and a lane of its own or a shared one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+import pzc
+from pzc import ConfigError, MemberRefused, Protocol, Proxy, Server, discover, lock
+from pzc.testing import command
+
+from tests.contract.findings.marks import finding
+from tests.contract.rigs.naming import registry
+from tests.contract.rigs.pairs import eventually
+from tests.contract.rigs.supply import KEY, TIMEOUT, Supply
+
+
+@pytest.fixture(params=["multicast", "registry"])
+def rack(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Supply]]:
+    """Two objects of one server, found by one way only."""
+    with ExitStack() as stack:
+        if request.param == "registry":
+            monkeypatch.setenv("PZC_DISCOVERY_IP", "off")
+            monkeypatch.setenv("PZC_REGISTRY", stack.enter_context(registry()))
+        objects = {"psu": Supply(), "dac": Supply()}
+        stack.enter_context(Server(objects, name="rack", protocol=Protocol(KEY)))
+        monkeypatch.setenv("PZC_KEY", KEY)
+        yield objects
+        for each in objects.values():
+            each.opened.set()
+
+
+@finding("S21")
+def test_each_object_is_found_by_its_name(rack: dict[str, Supply]) -> None:
+    with Proxy("psu") as psu, Proxy("dac") as dac:
+        psu.voltage = 3.0
+        dac.voltage = 4.0
+        assert [each.voltage for each in rack.values()] == [3.0, 4.0]
+        assert (psu.voltage, dac.voltage) == (3.0, 4.0)
+
+
+@finding("S21")
+def test_each_object_is_listed_with_its_class(rack: dict[str, Supply]) -> None:
+    def told() -> dict[str, tuple[str, str]]:
+        return {each.name: (each.kind, each.type) for each in discover(kind="agent", timeout=0.2)}
+
+    service = ("service", "Supply")
+    eventually(lambda: told() == {"/psu": service, "/dac": service, "/rack": ("service", "")})
+
+
+@finding("S21")
+def test_the_server_has_all_of_them_as_members(rack: dict[str, Supply]) -> None:
+    with Proxy("rack") as both:
+        assert {"psu", "dac"} <= set(dir(both))
+        both.dac.ch1.voltage = 2.0
+        assert rack["dac"].ch1.voltage == 2.0
+        with pytest.raises(MemberRefused):
+            both.psu = 3
+
+
+def test_a_proxy_of_an_object_tells_its_name_and_path() -> None:
+    with Server({"psu": Supply(), "dac": Supply()}, protocol=Protocol(KEY)), proxy_of("psu") as psu:
+        assert repr(psu).startswith("<Proxy of psu: Supply at ")
+        assert pzc.path(psu.ch1) == "psu.ch1"
+        assert psu != proxy_of("dac")
+
+
+def proxy_of(name: str) -> Any:
+    return Proxy(name, protocol=Protocol(KEY), timeout=TIMEOUT)
+
+
+def test_a_signal_of_one_object_is_that_of_no_other() -> None:
+    objects = {"psu": Supply(), "dac": Supply()}
+    seen: list[float] = []
+    with Server(objects, protocol=Protocol(KEY)), proxy_of("psu") as psu:
+        with psu.changed.subscribe() as changes:
+            objects["dac"].changed.emit(1.0, 0.0)
+            objects["psu"].changed.emit(2.0, 0.0)
+            seen.append(changes.recv(TIMEOUT).content[0])
+    assert seen == [2.0]
+
+
+def test_commands_take_the_name_of_an_object(rack: dict[str, Supply]) -> None:
+    rack["dac"].voltage = 7.0
+    assert command("get", "dac.voltage").out == "7.0\n"
+
+
+@finding("S21")
+@pytest.mark.parametrize("lanes", ["one", "each"])
+def test_objects_share_a_lane_or_have_one_each(lanes: str) -> None:
+    objects = {"psu": Supply(), "dac": Supply()}
+    with Server(objects, protocol=Protocol(KEY), lanes=lanes), proxy_of("psu") as psu, proxy_of("dac") as dac:
+        held = psu.hold.future()
+        assert objects["psu"].running.wait(TIMEOUT)
+        noted = dac.note.future()
+        if lanes == "each":
+            assert noted.result(TIMEOUT) == 1
+        objects["psu"].opened.set()
+        held.result(TIMEOUT)
+        assert noted.result(TIMEOUT) == 1
+
+
+def test_objects_of_one_server_share_its_lock() -> None:
+    with Server({"psu": Supply(), "dac": Supply()}, protocol=Protocol(KEY)):
+        with proxy_of("psu") as psu, proxy_of("dac") as dac, lock(psu), pytest.raises(pzc.LockedBy):
+            dac.note()
+
+
+def test_the_names_go_with_the_server() -> None:
+    with Server({"psu": Supply(), "dac": Supply()}, protocol=Protocol(KEY)):
+        eventually(lambda: len(discover(protocol=Protocol(KEY), timeout=0.1)) == 2)
+    eventually(lambda: not discover(protocol=Protocol(KEY), timeout=0.1))
+
+
+@pytest.mark.parametrize("name", ["", "two words", "_private", 3])
+def test_what_can_be_no_name_of_an_object_is_refused(name: Any) -> None:
+    with pytest.raises(ConfigError, match="name"):
+        Server({name: Supply()})
