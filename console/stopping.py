@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from ..agents.client.proxy import Proxy, close
 from ..agents.client.running import cancel, cancel_of_key, running
+from ..agents.proxy import Proxy, close
 from .options import Commands, add_agent, add_command, add_json, add_timeout
 from .output import say, write, write_json
 from .targets import UsageError
