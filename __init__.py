@@ -49,7 +49,7 @@ from .protocol.version import VERSION
 if TYPE_CHECKING:
     from . import aio
     from .agents.agent import Agent
-    from .agents.client.attach import attach
+    from .agents.attach import attach
     from .agents.client.batches import batch
     from .agents.client.locking import lock
     from .agents.client.member import Member
@@ -156,7 +156,7 @@ __all__ = [
 
 _HOMES = {
     "agents.agent": "Agent",
-    "agents.client.attach": "attach",
+    "agents.attach": "attach",
     "agents.client.batches": "batch",
     "agents.client.pending": "PendingCall",
     "agents.client.locking": "lock",

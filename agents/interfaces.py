@@ -236,6 +236,10 @@ class Subscription(Protocol):
         """The next notification, of those without a callback."""
         ...
 
+    async def __anext__(self) -> Notification:
+        """The same, awaited."""
+        ...
+
     def close(self) -> None:
         """End it; no callback begins after that."""
         ...

@@ -12,32 +12,29 @@ other method. An agent inherits nothing of its parts, and no part knows the agen
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class method(Generic[P, R]):  # noqa: N801  (read as a decorator is)
+def method(part: str, function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
     """A method of a part, as one of its owner.
 
     Args:
         part: attribute of the owner.
         function: of the part's class.
     """
+    return cast("Callable[Concatenate[Any, P], R]", _Method(part, function))
 
-    def __init__(self, part: str, function: Callable[Concatenate[Any, P], R]) -> None:
+
+class _Method:
+    def __init__(self, part: str, function: Callable[..., Any]) -> None:
         self._part = part
         self._function = function
         self.__doc__ = function.__doc__
 
-    @overload
-    def __get__(self, owner: None, cls: type) -> Callable[Concatenate[Any, P], R]: ...
-
-    @overload
-    def __get__(self, owner: object, cls: type) -> Callable[P, R]: ...
-
-    def __get__(self, owner: object, cls: type) -> Callable[..., R]:
-        """The bound method of the part; of the class, the plain function."""
+    def __get__(self, owner: object, cls: type) -> Callable[..., Any]:
+        """The bound method of the part, without a call in between; of the class, the plain function."""
         function: Any = self._function
         return function if owner is None else function.__get__(getattr(owner, self._part))

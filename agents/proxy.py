@@ -15,7 +15,8 @@ from .client.arguments import remote_of
 from .client.described import About
 from .client.member import Member
 from .client.reference import Later, RemoteReference, explained
-from .client.shared import opened, opened_later
+from .client.shared import opened
+from .leasing import lease
 
 if TYPE_CHECKING:
     from .stubs.typing_helpers import Remote
@@ -61,7 +62,7 @@ class Proxy(RemoteReference):
         transport: str | None = None,
         protocol: Protocol | None = None,
     ) -> None:
-        vars(self).update(opened(target, timeout, transport, protocol))
+        vars(self).update(opened(lease, target, timeout, transport, protocol))
 
     def __repr__(self) -> str:
         if "_proxy_later" in vars(self):
@@ -111,11 +112,15 @@ class Proxy(RemoteReference):
         self._proxy_remote.close()
 
 
+def _opened_later(target: str, protocol: Protocol | None) -> dict[str, Any]:
+    return opened(lease, target, protocol=protocol)
+
+
 def _unconnected(cls: type[RemoteReference], target: str) -> RemoteReference:
     if not target or len(target) > _LONGEST or not target.isprintable():
         raise DecodeError("a proxy came without a usable target")
     made = cls.__new__(cls)
-    vars(made)["_proxy_later"] = Later(target, opened_later)
+    vars(made)["_proxy_later"] = Later(target, _opened_later)
     return made
 
 

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..agents.agent import Agent
-from ..agents.client import leasing
 from ..agents.client.arguments import remote_of
 from ..agents.client.reference import RemoteReference
 from ..agents.discover import discover
+from ..agents.leasing import lease
 from ..agents.proxy import Proxy, close
 from ..discovery.records import Entry
 from ..discovery.static import parse_peers
@@ -81,11 +81,11 @@ def all_names() -> list[str]:
 @contextmanager
 def leased_agent(timeout: float | None) -> Iterator[tuple[Agent, float]]:
     """The process's agent, and the timeout or its default in seconds."""
-    agent = leasing.lease(None)
+    agent, release = lease(None)
     try:
         yield agent, agent.settings["PZC_TIMEOUT"] if timeout is None else timeout
     finally:
-        leasing.release(agent)
+        release()
 
 
 class _Named:

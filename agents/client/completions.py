@@ -17,7 +17,7 @@ from typing import Any, cast
 from ...protocol.contents import text_of
 from ...protocol.errors import PeerLost, RemoteError
 from ...protocol.notification import Notification
-from ..agent import Agent
+from ..interfaces import Subscriber
 from .pending import PendingCall
 
 logger = logging.getLogger("pzc.completions")
@@ -39,7 +39,7 @@ class Completions:
         CallTimeout, PeerLost: as `Agent.subscribe`.
     """
 
-    def __init__(self, agent: Agent, endpoint: str) -> None:
+    def __init__(self, agent: Subscriber, endpoint: str) -> None:
         self._lock = threading.Lock()
         self._futures: dict[str, PendingCall] = {}
         self._early: dict[str, dict[str, Any]] = {}

@@ -16,9 +16,9 @@ from ...protocol.peer import Peer
 from ...protocol.reply import Reply
 from ...protocol.values import TRAVELLING
 from ...transport.settings import TRANSPORTS
-from ..agent import Agent
 from ..interfaces import Follower
 from . import answers
+from .agent import Agent
 from .answers import REMOTE
 from .exclusive import Exclusive
 from .pending import PendingCall

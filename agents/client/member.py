@@ -8,7 +8,7 @@ from ...delivery.policies import Policy
 from ...protocol.errors import MemberRefused
 from ...protocol.paths import Path, text
 from ...protocol.values import PLAIN
-from ..notifications.subscription import Subscription
+from ..interfaces import Subscription
 from .contact import checked_timeout, checked_transport
 from .described import Entry
 from .operations import OPERATIONS, Slot, made_of, offered, special

@@ -20,9 +20,10 @@ from ...protocol.paths import Handle, Path, from_wire, text, to_wire
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted
 from ...transport.wire import Protocol
-from ..notifications.subscription import Subscription
+from ..interfaces import Subscription
 from ..signals import Slot
-from . import answers, described, leasing, originals
+from . import answers, described, originals
+from .agent import Lease
 from .answers import REMOTE
 from .arguments import checked_target
 from .completions import Completions
@@ -63,6 +64,7 @@ class RemoteObject(Contact):
         outdated   a member is looked up                          current: fetched again
 
     Args:
+        lease: gives the agent that asks.
         target: endpoint or name of the server.
         timeout: default of a call in seconds; None takes ``PZC_TIMEOUT``.
         protocol: default `Protocol`.
@@ -80,6 +82,7 @@ class RemoteObject(Contact):
 
     def __init__(
         self,
+        lease: Lease,
         target: str,
         timeout: float | None,
         protocol: Protocol | None,
@@ -89,7 +92,7 @@ class RemoteObject(Contact):
         checked_target(target)
         checked_timeout(timeout)
         checked_transport(transport)
-        agent = leasing.lease(protocol)
+        agent, self._release = lease(protocol)
         self.target = target
         self.root: Path = ()
         self.generation = 0
@@ -115,7 +118,7 @@ class RemoteObject(Contact):
             self._load()
             self.follower = agent.follow(target, found.place, self.move)
         except BaseException:
-            leasing.release(agent)
+            self._release()
             raise
 
     def _load(self) -> None:
@@ -325,7 +328,7 @@ class RemoteObject(Contact):
         self._slots.close()
         if self._completions is not None:
             self._completions.close(f"the proxy of {self.target} was closed")
-        leasing.release(self.agent)
+        self._release()
 
 
 def root_of(target: str, peer: Peer) -> Path:

@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 from ...transport.wire import Protocol
+from .agent import Lease
 from .member import refer
 from .remote import RemoteObject
 
@@ -18,10 +19,14 @@ class Anchor:
 
 
 def opened(
-    target: str, timeout: float | None, transport: str | None, protocol: Protocol | None
+    lease: Lease,
+    target: str,
+    timeout: float | None = None,
+    transport: str | None = None,
+    protocol: Protocol | None = None,
 ) -> dict[str, Any]:
-    """What a connected proxy has; arguments and errors as `Proxy`."""
-    remote = RemoteObject(target, timeout, protocol, transport, refer)
+    """What a connected proxy has; further arguments and errors as `Proxy`."""
+    remote = RemoteObject(lease, target, timeout, protocol, transport, refer)
     anchor = Anchor()
     remote.anchor = weakref.ref(anchor)
     # The finaliser may run in any thread, the I/O thread included, which cannot wait for itself.
@@ -33,11 +38,6 @@ def opened(
         "_proxy_finalizer": finalizer,
         "_proxy_path": remote.root,
     }
-
-
-def opened_later(target: str, protocol: Protocol | None) -> dict[str, Any]:
-    """The same for what was sent and is used for the first time."""
-    return opened(target, None, None, protocol)
 
 
 def _close_later(remote: RemoteObject) -> None:

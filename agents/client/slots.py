@@ -8,8 +8,7 @@ from functools import partial
 from ...delivery.policies import Policy, drop
 from ...protocol.notification import Notification
 from ...transport.executor import Executor
-from ..agent import Agent
-from ..interfaces import Subscription
+from ..interfaces import Subscriber, Subscription
 from ..signals import Signal, Slot
 
 SLOT_POLICY = drop(10_000)
@@ -24,7 +23,7 @@ class Slots:
         target: endpoint or name of the server.
     """
 
-    def __init__(self, agent: Agent, target: str) -> None:
+    def __init__(self, agent: Subscriber, target: str) -> None:
         self._agent = agent
         self._target = target
         self._executor = Executor("pzc-slots")

@@ -14,7 +14,7 @@ from pzc import (
     attach,
     batch,
 )
-from pzc.agents.client import leasing as client
+from pzc.agents import leasing as client
 
 from tests.contract.calls.test_attach import Counts
 from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, ServerProcess, served

@@ -5,6 +5,7 @@ from contextlib import closing
 
 from pzc import Agent
 from pzc.agents.client.remote import RemoteObject
+from pzc.agents.leasing import lease
 from pzc.agents.naming import participants
 
 from tests.agents.naming_rig import Child
@@ -16,7 +17,7 @@ PATIENCE = 3 * TIMEOUT
 
 
 def test_a_proxy_that_learns_its_members_anew_comes_along_when_the_server_moves() -> None:
-    with Child("psu") as first, closing(RemoteObject("psu", PATIENCE, None)) as remote:
+    with Child("psu") as first, closing(RemoteObject(lease, "psu", PATIENCE, None)) as remote:
         first.kill()
         assert remote.follower is not None
         with Child("psu") as second:

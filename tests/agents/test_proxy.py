@@ -12,7 +12,7 @@ from pzc import (
     RemoteProtocolError,
     Server,
 )
-from pzc.agents.client import leasing as client
+from pzc.agents import leasing as client
 
 from tests.contract.rigs.calling import TIMEOUT, Instrument, proxied, served
 from tests.contract.rigs.signalling import Collected, Source

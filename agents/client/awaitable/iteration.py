@@ -10,8 +10,9 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+from ....protocol.notification import Notification
 from ....protocol.paths import Path
-from ...notifications.subscription import Notification, Subscription
+from ...interfaces import Subscription
 from ..streams import RemoteStream
 from .link import Link
 from .threads import finished, start

@@ -22,7 +22,7 @@ from ....delivery.policies import Policy
 from ....protocol import limits
 from ....protocol.errors import AgentClosed, PzcError
 from ....protocol.paths import Path
-from ...notifications.subscription import Subscription
+from ...interfaces import Subscription
 from ..described import Entry
 from ..remote import RemoteObject
 from .threads import finished, start

@@ -14,9 +14,10 @@ from typing import Any
 from ....delivery.policies import Policy
 from ....protocol.errors import MemberRefused
 from ....protocol.frames import PZC00
+from ....protocol.notification import Notification
 from ....protocol.paths import Handle, Path, Step, key_of, step_of, text
 from ....protocol.references import Reference
-from ...notifications.subscription import Notification, Subscription
+from ...interfaces import Subscription
 from ...stubs.signatures import signature_of
 from .. import reference as synchronous
 from ..answers import REMOTE
@@ -251,7 +252,7 @@ class RemoteReference:
 
     async def _way_subscribe(self, policy: Policy | None = None) -> Subscription:
         await self._link.connect()
-        return await in_thread(partial(self._link.subscribe, self._path, policy), Subscription.close)
+        return await in_thread(partial(self._link.subscribe, self._path, policy), _close)
 
     def __aiter__(self) -> AsyncIterator[Notification]:
         """Notifications of the remote signal from the first wait on, with default policy."""
@@ -270,6 +271,10 @@ class RemoteReference:
         given = None if slot is None else in_loop(slot, remote, name)
         end_own(remote, name, given)
         await in_thread(partial(remote.disconnect, name, given))
+
+
+def _close(subscription: Subscription) -> None:
+    subscription.close()
 
 
 def _named(server: str, value: object) -> object:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from ...protocol.errors import LocalProtocolError
-from ...protocol.peer import Peer
-from ...transport.wire import Protocol
-from ..agent import Agent
-from . import leasing
-from .answers import BatchOutcome
-from .contact import Contact, checked_timeout
-from .pending import PendingCall
-from .streams import RemoteStream
+from ..protocol.errors import LocalProtocolError
+from ..protocol.peer import Peer
+from ..transport.wire import Protocol
+from .agent import Agent
+from .client.answers import BatchOutcome
+from .client.contact import Contact, checked_timeout
+from .client.pending import PendingCall
+from .client.streams import RemoteStream
+from .leasing import lease
 
 
 class _Attachment(Contact):
@@ -56,7 +57,7 @@ def attach(call_id: str, *, timeout: float | None = None, protocol: Protocol | N
     if not urn.startswith("urn:uuid:") or "://" not in endpoint:
         raise LocalProtocolError(f"{call_id!r:.200} is no call id: expected urn:uuid:...@tcp://host:port")
     checked_timeout(timeout)
-    agent = leasing.lease(protocol)
+    agent, release = lease(protocol)
     try:
         settings = agent.settings
         seconds: float = settings["PZC_TIMEOUT"] if timeout is None else timeout
@@ -66,9 +67,9 @@ def attach(call_id: str, *, timeout: float | None = None, protocol: Protocol | N
         contact.need("keep the outcome of a call")
         future = agent.client.attach(contact, peer, urn, deadline)
     except BaseException:
-        leasing.release(agent)
+        release()
         raise
-    finalizer = weakref.finalize(contact, _release_later, agent)
+    finalizer = weakref.finalize(contact, _release_later, agent, release)
     finalizer.atexit = False
     future.add_done_callback(partial(_on_done, finalizer))
     return future
@@ -80,7 +81,7 @@ def _on_done(finalizer: weakref.finalize[Any, Any], future: Future[Any]) -> None
         finalizer()
 
 
-def _release_later(agent: Agent) -> None:
+def _release_later(agent: Agent, release: Callable[[], None]) -> None:
     # In a thread of its own: this may be the I/O thread, which cannot wait for itself.
-    thread = threading.Thread(target=leasing.release, args=(agent,), name="pzc-close", daemon=True)
+    thread = threading.Thread(target=release, name="pzc-close", daemon=True)
     agent.loop.call(thread.start)
