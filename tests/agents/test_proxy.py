@@ -19,14 +19,16 @@ from tests.contract.rigs.signalling import Collected, Source
 
 
 def test_an_agent_that_serves_nothing_says_so() -> None:
-    with served(Instrument()) as (_, proxy), pytest.raises(RemoteProtocolError, match="serves no object"):
-        Proxy(proxy._proxy_remote.agent.rep_endpoint, timeout=TIMEOUT)
+    with served(Instrument()) as (_, proxy):
+        agent: Any = proxy._proxy_remote.agent
+        with pytest.raises(RemoteProtocolError, match="serves no object"):
+            Proxy(agent.rep_endpoint, timeout=TIMEOUT)
 
 
 def test_proxies_share_one_agent_which_goes_with_the_last() -> None:
     with Server(Instrument()) as server:
         with proxied(server.rep_endpoint) as one:
-            shared = one._proxy_remote.agent
+            shared: Any = one._proxy_remote.agent
             with proxied(server.rep_endpoint) as two:
                 assert two._proxy_remote.agent is shared
             assert one.ramp(2) == 4
@@ -47,7 +49,8 @@ def test_a_dropped_proxy_is_collected_and_releases_everything() -> None:
     with Server(source) as server:
         proxy = Proxy(server.rep_endpoint)
         proxy.changed.connect(Collected())
-        shared, gone = proxy._proxy_remote.agent, weakref.ref(proxy)
+        shared: Any = proxy._proxy_remote.agent
+        gone = weakref.ref(proxy)
         assert source.changed.connected.wait(TIMEOUT)
         del proxy
         gc.collect()
@@ -60,7 +63,7 @@ def test_a_dropped_proxy_is_collected_and_releases_everything() -> None:
 def test_a_proxy_in_a_cycle_is_collected_too() -> None:
     with Server(Instrument()) as server:
         proxy = Proxy(server.rep_endpoint)
-        shared = proxy._proxy_remote.agent
+        shared: Any = proxy._proxy_remote.agent
         knot: list[Any] = [proxy]
         knot.append(knot)
         del proxy, knot
