@@ -28,7 +28,7 @@ PUBLIC = {
 OPEN_MODULES = {"pzc.testing.journals"}
 """Helpers for tests that are imported by name because they need an extra."""
 
-UNDERSCORED = {"_proxy_stop_server", "_proxy_stop_me"}
+UNDERSCORED = {"_proxy_stop_server", "_proxy_stop_me", "_proxy_instantiate"}
 """Public although their names begin with an underscore: the original's proxies have them."""
 
 FOREIGN = {"os", "sys", "ctypes", "socket", "threading"}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -145,4 +146,45 @@ def test_malformed_control_words_to_a_locked_server_are_told_and_disturb_nobody(
                 with pytest.raises(Refused):
                     bad.raw({"pzc": "lock", "token": "t", "wait": odd})
         assert other.request(endpoint, {"pzc": "unlock", "token": "another"}, TIMEOUT)["held"]
+    bad.works()
+
+
+NAMES = [
+    "_private", "_hidden", "__class__", "__init__", "__dict__", "__reduce__", "step.__func__", "", " step", "0",
+    7, b"step", 1.5, UNTELLABLE, ("step",), ["step"], {"step": 1}, {"step"},
+]  # fmt: skip
+OPERATIONS = ["__init__", "__getattribute__", "__globals__", "nothing", "", 7, None, UNTELLABLE, ["emit"], {}]
+ARGUMENTS: list[dict[str, Any]] = [
+    {"args": 7}, {"args": None}, {"kwargs": 7}, {"kwargs": {1: 2}}, {"kwargs": [("by", 2)]},
+    {"args": (1, 2, 3)}, {"kwargs": {"nothing": 1}},
+]  # fmt: skip
+
+
+def error_of(answer: Any) -> str:
+    """The class of what was raised."""
+    assert answer[1] == "raise", answer
+    return answer[2][0]["type"].rpartition(".")[2]
+
+
+def test_what_is_no_public_name_is_refused_whatever_is_done_with_it(bad: Bad) -> None:
+    for name in NAMES:
+        for action, options in (
+            ("exec", {"method": "__call__"}),
+            ("exec", {"method": "__getitem__", "args": ("x",)}),
+            ("getattr", {}),
+            ("get", {}),
+            ("setattr", {"value": 3}),
+        ):
+            assert error_of(bad.raw(("PSMessage", action, {"name": name, **options}))) == "MemberRefused"
+    assert vars(bad.server.served_object)["_private"] == 1
+    bad.works()
+
+
+def test_what_is_no_operation_and_what_are_no_arguments_of_a_member_is_told(bad: Bad) -> None:
+    for method in OPERATIONS:
+        request = ("PSMessage", "exec", {"name": "step", "method": method})
+        assert error_of(bad.raw(request)) == "MemberRefused", method
+    for given in ARGUMENTS:
+        request = ("PSMessage", "exec", {"name": "step", "method": "__call__", **given})
+        assert error_of(bad.raw(request)) == "TypeError", given
     bad.works()

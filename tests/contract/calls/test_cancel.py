@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, Key, Keyring, Protocol, Role, RoleRefused, Server
+import pzc
+from pzc import Agent, CallCancelled, Key, Keyring, Protocol, Role, RoleRefused, Server
 
 from tests.contract.rigs import cancelling
-from tests.contract.rigs.calling import TIMEOUT
+from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, until
 from tests.contract.rigs.cancelling import Worker, cancel, later
 
 worker, server, lone, client = cancelling.worker, cancelling.server, cancelling.lone, cancelling.client
@@ -58,3 +59,54 @@ def test_the_call_of_another_key_is_cancelled_by_an_admin_only(worker: Worker) -
             cancel(observer, server, running.msgid)
         assert cancel(admin, server, running.msgid) == "told"
         assert running.result(TIMEOUT).content[2] is True
+
+
+def waiting_at(server: Server) -> int:
+    """Calls that wait for their turn."""
+    return server.statistics()["calls"]["waiting"]
+
+
+def test_a_call_that_waits_is_never_executed_and_told_so(client: Agent, lone: Server, worker: Worker) -> None:
+    running, waiting = later(client, lone, "work"), later(client, lone, "step")
+    assert worker.entered.wait(TIMEOUT)
+    until(lambda: waiting_at(lone) == 1)
+    assert cancel(client, lone, waiting.msgid) == "removed"
+    with pytest.raises(CallCancelled, match="cancelled before it started"):
+        waiting.result(TIMEOUT)
+    assert cancel(client, lone, waiting.msgid) == "unknown"
+    worker.opened.set()
+    running.result(TIMEOUT)
+    assert later(client, lone, "step").result(TIMEOUT).content[2] == 1
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_thread_that_waits_for_its_turn_is_told_that_its_call_was_cancelled(
+    client: Agent, lone: Server, worker: Worker, transport: str
+) -> None:
+    with proxied(lone.rep_endpoint, protocol=Protocol(KEY), transport=transport) as proxy:
+        running = later(client, lone, "work")
+        assert worker.entered.wait(TIMEOUT)
+        thread, outcome = in_thread(proxy.step)
+        until(lambda: waiting_at(lone) == 1)
+        (waiting,) = [call for call in pzc.running(proxy) if call.id != running.msgid]
+        assert cancel(client, lone, waiting.id) == "removed"
+        thread.join(TIMEOUT)
+        worker.opened.set()
+        running.result(TIMEOUT)
+    assert [type(error) for error in outcome] == [CallCancelled]
+    assert worker.calls == 0
+
+
+def test_cancelling_and_ending_at_the_same_time_gives_either_outcome(
+    client: Agent, lone: Server, worker: Worker
+) -> None:
+    states: set[str] = set()
+    for _ in range(100):
+        call = later(client, lone, "step")
+        states.add(cancel(client, lone, call.msgid))
+        try:
+            assert call.result(TIMEOUT).content[1] == "return"
+        except CallCancelled:
+            states.add("refused")
+    assert states <= {"removed", "told", "unknown", "refused"}
+    assert (lone.statistics()["calls"]["running"], waiting_at(lone)) == (0, 0)

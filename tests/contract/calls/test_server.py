@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pzc import (
+    Agent,
     BindError,
+    InstantiateRefused,
     Protocol,
     Server,
     Signal,
@@ -15,7 +19,7 @@ from pzc import (
 )
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, Instrument, in_thread, proxied, served
-from tests.contract.rigs.peers import run_threads
+from tests.contract.rigs.peers import Inbox, run_threads
 from tests.contract.rigs.signalling import Collected, Source
 
 
@@ -183,3 +187,57 @@ def test_serve_forever_ends_when_a_proxy_stops_the_server() -> None:
         proxy._proxy_stop_server()
         thread.join(TIMEOUT)
         assert not thread.is_alive()
+
+
+def test_without_a_list_nothing_is_instantiated_or_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "trap_of_a_test.py").write_text("class Trap:\n    pass\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with served(None) as (server, proxy):
+        for name in ("trap_of_a_test.Trap", "os.system", "", "Instrument"):
+            with pytest.raises(InstantiateRefused, match="allowed: none"):
+                proxy._proxy_instantiate(name)
+        assert "trap_of_a_test" not in sys.modules
+        assert server.served_object is None
+
+
+def test_a_class_on_the_list_is_instantiated_once() -> None:
+    with served(None, allow_instantiate=[Instrument]) as (_, proxy):
+        with pytest.raises(InstantiateRefused, match=r"allowed: tests\.contract\.rigs\.calling\.Instrument"):
+            proxy._proxy_instantiate("os.getcwd")
+        proxy._proxy_instantiate(Instrument)
+        assert proxy.ramp(2) == 4
+        assert "voltage" in dir(proxy)
+        with pytest.raises(InstantiateRefused, match="already serves an object"):
+            proxy._proxy_instantiate(Instrument)
+
+
+def test_an_instantiated_object_gets_its_arguments_and_its_errors_come_back() -> None:
+    class Needs:
+        def __init__(self, a: int, b: int = 0) -> None:
+            self.total = 10 // a + b
+
+    with served(None, allow_instantiate=[Needs]) as (_, proxy):
+        with pytest.raises(ZeroDivisionError):
+            proxy._proxy_instantiate(Needs, 0)
+        proxy._proxy_instantiate(Needs, 5, b=1)
+        assert proxy.total == 3
+
+
+def test_a_signal_that_is_not_exposed_is_not_connected() -> None:
+    source = Source()
+    with served(source, expose=["other"]) as (server, _), Agent() as reader:
+        reader.subscribe(server.rep_endpoint, "changed")
+        reader.subscribe(server.rep_endpoint, "other")
+        assert source.other.connected.wait(TIMEOUT)
+        assert source.changed.slots == []
+
+
+def test_a_signal_of_an_object_made_later_reaches_those_who_subscribed_before() -> None:
+    inbox = Inbox()
+    with served(None, allow_instantiate=[Source]) as (server, proxy), Agent() as reader:
+        reader.subscribe(server.rep_endpoint, "changed", inbox)
+        proxy._proxy_instantiate(Source)
+        proxy.emit(0, 2)
+        assert len(inbox.take(2)) == 2

@@ -78,3 +78,14 @@ def test_a_large_request_is_judged_by_its_role_too(guarded: Server) -> None:
     with proxied(guarded.rep_endpoint, protocol=protocol_of(Role.OBSERVER)) as proxy:
         with pytest.raises(RoleRefused):
             proxy.label = "x" * 100_000
+
+
+@pytest.mark.parametrize("role", [Role.OBSERVER, Role.OPERATOR])
+def test_only_an_admin_may_stop_and_instantiate(guarded: Server, role: Role) -> None:
+    with proxied(guarded.rep_endpoint, protocol=protocol_of(role)) as proxy:
+        for _ in range(5):
+            with pytest.raises(RoleRefused, match="this needs admin"):
+                proxy._proxy_stop_server()
+            with pytest.raises(RoleRefused, match="this needs admin"):
+                proxy._proxy_instantiate("tests.contract.rigs.calling.Instrument")
+        assert proxy.label == "psu"
