@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 
@@ -7,6 +9,8 @@ import pytest
 
 from pzc import (
     CallTimeout,
+    LocalProtocolError,
+    PeerLost,
     Protocol,
     Refused,
     RemoteStream,
@@ -16,7 +20,7 @@ from pzc import (
 )
 
 from tests.contract.rigs import original
-from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, Instrument, proxied, served
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, Instrument, ServerProcess, proxied, served
 
 
 class Counts:
@@ -121,3 +125,44 @@ def test_every_call_has_an_id_of_its_own() -> None:
         futures = [psu.ramp.future(number) for number in range(100)]
         assert len({future.call_id for future in futures}) == 100
         assert [attach(future.call_id).result(TIMEOUT) for future in futures[:3]] == [0, 2, 4]
+
+
+CALLER = """
+import sys
+from pzc import Protocol, Proxy
+proxy = Proxy(sys.argv[1], protocol=Protocol(sys.argv[2]))
+print(proxy.wait.future().call_id, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_result_of_a_call_whose_caller_was_killed_is_fetched_by_another_process() -> None:
+    gate = Gate()
+    with Server(gate, protocol=Protocol(KEY)) as server:
+        command = [sys.executable, "-c", CALLER, server.rep_endpoint, KEY]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as caller:  # fmt: skip
+            assert caller.stdout is not None
+            call_id = caller.stdout.readline().strip()
+            assert gate.entered.wait(TIMEOUT)
+            caller.kill()
+        future = attach(call_id, protocol=Protocol(KEY), timeout=TIMEOUT)
+        assert not future.done()
+        gate.opened.set()
+        assert future.result(TIMEOUT) == "through"
+        assert attach(call_id, protocol=Protocol(KEY)).result(TIMEOUT) == "through"
+        assert gate.calls == 1
+
+
+@pytest.mark.parametrize("text", ["", "x", "urn:uuid:1", "urn:uuid:1@nowhere", "1@tcp://127.0.0.1:1"])
+def test_what_is_no_call_id_is_an_error(text: str) -> None:
+    with pytest.raises(LocalProtocolError, match="is no call id"):
+        attach(text)
+
+
+def test_a_server_that_is_gone_is_an_error_in_time() -> None:
+    with ServerProcess("Instrument") as child:
+        endpoint = child.endpoint
+    with pytest.raises((PeerLost, CallTimeout)):
+        attach(f"urn:uuid:00000000-0000-8000-8000-000000000000@{endpoint}", timeout=0.2)

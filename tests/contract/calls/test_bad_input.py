@@ -11,7 +11,7 @@ import zmq
 from pzc import Agent, Protocol
 
 from tests.contract.rigs import junk
-from tests.contract.rigs.calling import KEY, TIMEOUT, RawPeer, counts
+from tests.contract.rigs.calling import KEY, TIMEOUT, RawPeer, counts, until
 from tests.contract.rigs.junk import GREETING, READY, command, send_raw, works
 from tests.contract.rigs.peers import Elsewhere, Forwarder
 
@@ -142,3 +142,35 @@ def test_a_flood_of_bad_requests_does_not_keep_a_good_one_waiting(pair: tuple[Ag
         for _ in range(5000):
             peer.receive()
     assert counts(agent)["requests_refused"] == 5000
+
+
+STRANGE = [
+    b"GET / HTTP/1.1\r\nHost: psu\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 500,
+    b"\xff" * 4096, b"", b"\n", GREETING[:10], GREETING[:12] + b"CURVE" + GREETING[17:],
+    GREETING + command(b"\6BROKEN"), b"\1\0" + b"\x05\x00abcd" * 50,
+]  # fmt: skip
+"""What never becomes a peer."""
+
+
+@pytest.mark.parametrize("port", ["rep", "pub"])
+def test_whoever_does_not_speak_zmq_is_counted_and_disturbs_nobody(
+    pair: tuple[Agent, Agent], port: str
+) -> None:
+    agent, client = pair
+    for data in STRANGE:
+        send_raw(agent.rep_endpoint if port == "rep" else agent.pub_endpoint, data)
+    until(lambda: counts(agent).get(f"{port}_strangers", 0) >= len(STRANGE))
+    assert works(agent, client)
+
+
+def test_what_subscribers_send_to_the_pub_socket_is_counted_and_disturbs_nobody(
+    pair: tuple[Agent, Agent],
+) -> None:
+    agent, client = pair
+    with RawPeer(agent.pub_endpoint, zmq.XSUB) as peer:
+        for message in (b"\2junk", b"junk", b"\xff" * 2000, b"\3"):
+            peer.socket.send(message)
+        until(lambda: counts(agent).get("pub_malformed", 0) == 4)
+        peer.socket.send(b"\1" + os.urandom(60))
+        peer.socket.send(b"\0never subscribed")
+        assert works(agent, client)

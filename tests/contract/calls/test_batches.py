@@ -8,6 +8,8 @@ import pytest
 from pzc import (
     CallTimeout,
     LocalProtocolError,
+    MemberRefused,
+    Protocol,
     Proxy,
     Refused,
     Server,
@@ -15,9 +17,9 @@ from pzc import (
     lock,
 )
 
-from tests.contract.rigs import batching
+from tests.contract.rigs import batching, original
 from tests.contract.rigs.batching import Bench
-from tests.contract.rigs.calling import TIMEOUT, Gate, in_thread, proxied, served
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, in_thread, proxied, served
 
 bench = batching.bench
 
@@ -147,3 +149,47 @@ def test_more_calls_than_a_batch_may_have_are_refused_where_they_are_written(
     with pytest.raises(LocalProtocolError, match="at most 2 calls; nothing was sent"):
         recorded.move(1)
     assert proxy.history() == []
+
+
+def run(recorded: Any) -> None:
+    """Send what was recorded."""
+    with recorded:
+        pass
+
+
+def test_a_failing_call_stops_the_batch_and_says_which_it_was(bench: tuple[Server, Proxy]) -> None:
+    _, proxy = bench
+    b = batch(proxy)
+    b.move(1)
+    b.fail()
+    b.move(1)
+    with pytest.raises(ValueError, match="out of range") as caught:
+        run(b)
+    assert b.results == [1]
+    notes = "\n".join(caught.value.__notes__)
+    assert "in call 2 of 3 of a batch (exec fail)" in notes
+    assert "Remote traceback" in notes
+    assert proxy.x == 1
+
+
+def test_an_unknown_member_fails_in_its_place_and_a_private_one_at_once(bench: tuple[Server, Proxy]) -> None:
+    b = batch(bench[1])
+    b.move(1)
+    b.nope
+    for refused in (lambda: getattr(b, "_x"), lambda: setattr(b, "_x", 3)):  # noqa: B009
+        with pytest.raises(MemberRefused):
+            refused()
+    with pytest.raises(AttributeError, match="nope"):
+        run(b)
+    assert b.results == [1]
+
+
+@pytest.mark.usefixtures("beside_originals")
+def test_an_original_pizco_refuses_a_batch() -> None:
+    key = KEY.encode()
+    with (
+        original.Server(key, original.invented(key)) as server,
+        proxied(server.endpoint, timeout=TIMEOUT, protocol=Protocol(KEY, "pickle2")) as psu,
+    ):
+        with pytest.raises(Refused, match="an original Pizco cannot run a batch"):
+            batch(psu)

@@ -1,15 +1,27 @@
 from __future__ import annotations
 
+import gc
 import threading
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from typing import Any
 
 import pytest
 
-from pzc import CallTimeout, ConfigError, PendingCall, Protocol, Proxy, Refused, idempotent
+import pzc
+from pzc import (
+    Agent,
+    CallCancelled,
+    CallTimeout,
+    ConfigError,
+    PendingCall,
+    Protocol,
+    Proxy,
+    Refused,
+    idempotent,
+)
 
 from tests.contract.rigs import original
-from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, Instrument, in_thread, proxied, served
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, Instrument, in_thread, proxied, served, until
 
 
 class Counter:
@@ -165,3 +177,73 @@ def test_an_original_pizco_gets_a_timeout_and_refuses_the_rest() -> None:
         ):
             with pytest.raises(Refused, match="an original Pizco cannot"):
                 attempt()
+
+
+def test_a_transport_comes_from_the_argument_else_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PZC_TRANSPORT", "tcp")
+
+    def connections() -> int:
+        """Those over a Unix socket."""
+        return server.statistics()["calls"]["connections"]
+
+    with served(Instrument()) as (server, psu):
+        assert (psu.ramp(2), connections()) == (4, 0)
+        with proxied(server.rep_endpoint, transport="unix") as other:
+            assert other.ramp.options(transport="tcp")(3) == 6
+            assert (other.ramp(2), connections()) == (4, 1)
+
+
+def test_a_future_that_is_cancelled_cancels_its_call_before_it_starts() -> None:
+    gate = Gate()
+    with served(gate) as (_, proxy):
+        first = proxy.wait.future()
+        assert gate.entered.wait(TIMEOUT)
+        second = proxy.count.future()
+        assert second.cancel()
+        assert second.cancel()
+        with pytest.raises(CancelledError):
+            second.result(0)
+        assert wait([second], TIMEOUT).done == {second}
+        last = proxy.wait.future()
+        until(lambda: [call.state for call in pzc.running(proxy)] == ["running", "waiting"])
+        gate.opened.set()
+        assert (first.result(TIMEOUT), last.result(TIMEOUT)) == ("through", "through")
+        assert gate.calls == 2
+
+
+def test_a_call_that_was_cancelled_by_another_raises_that() -> None:
+    gate = Gate()
+    with served(gate) as (server, proxy), Agent() as other:
+        running = proxy.wait.future()
+        assert gate.entered.wait(TIMEOUT)
+        waiting = proxy.count.future()
+        until(lambda: len(pzc.running(proxy)) == 2)
+        word = {"pzc": "cancel", "id": waiting.call_id.partition("@")[0]}
+        assert other.request(server.rep_endpoint, word, TIMEOUT)["state"] == "removed"
+        gate.opened.set()
+        with pytest.raises(CallCancelled):
+            waiting.result(TIMEOUT)
+        assert running.result(TIMEOUT) == "through"
+
+
+def test_a_cancelled_future_tells_its_callbacks_once() -> None:
+    gate = Gate()
+    told: list[object] = []
+    with served(gate) as (_, proxy):
+        future = proxy.wait.future()
+        future.add_done_callback(told.append)
+        assert gate.entered.wait(TIMEOUT)
+        future.cancel()
+        gate.opened.set()
+        assert proxy.count() == 2
+    assert told == [future]
+
+
+def test_a_dropped_future_lets_the_call_go_on() -> None:
+    counter = Counter()
+    with served(counter) as (server, _):
+        proxy = Proxy(server.rep_endpoint)
+        proxy.note.future()
+        del proxy
+        gc.collect()
+        assert counter.came.acquire(timeout=TIMEOUT)

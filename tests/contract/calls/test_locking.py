@@ -330,3 +330,38 @@ def test_an_original_pizco_refuses_a_lock() -> None:
         with pytest.raises(Refused, match="an original Pizco cannot be locked"):
             lock(psu)
         assert psu.ramp(2) == 4
+
+
+def test_a_lock_whose_request_timed_out_leaves_the_next_one_alone() -> None:
+    with ServerProcess("Instrument") as child:
+        with proxied(child.endpoint, protocol=Protocol(KEY), timeout=0.5) as psu:
+            ramp = psu.ramp.options(timeout=TIMEOUT)
+            child.freeze()
+            with pytest.raises((CallTimeout, PeerLost)):
+                lock(psu)
+            child.thaw()
+            with lock(psu, wait=TIMEOUT):
+                assert [ramp(2) for _ in range(5)] == [4] * 5
+
+
+def test_a_lock_is_given_back_in_time_when_a_call_under_it_does_not_end() -> None:
+    gate = Gate()
+    with (
+        served(gate, timeout=0.5) as (server, one),
+        proxied(server.rep_endpoint, timeout=TIMEOUT) as two,
+    ):
+        with lock(one):
+            running = one.wait.options(timeout=TIMEOUT).future()
+            assert gate.entered.wait(TIMEOUT)
+        with lock(two):
+            gate.opened.set()
+            assert running.result(TIMEOUT) == "through"
+
+
+def test_the_exception_of_the_block_comes_out_when_the_lock_cannot_be_given_back() -> None:
+    with Server(Instrument()) as server, proxied(server.rep_endpoint, timeout=0.5) as psu:
+        held = lock(psu)
+        server.stop()
+        with pytest.raises(KeyError, match="mine") as caught, held:
+            raise KeyError("mine")
+        assert "could not be given back" in caught.value.__notes__[0]

@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from pzc import (
+    Agent,
     AgentClosed,
     ConfigError,
     Member,
@@ -20,6 +22,7 @@ from pzc import (
     PeerLost,
     Protocol,
     Proxy,
+    RemoteProtocolError,
     SerializeError,
     Server,
     SignatureError,
@@ -27,7 +30,7 @@ from pzc import (
     close,
 )
 
-from tests.contract.rigs.calling import KEY, TIMEOUT, Instrument, proxied, run_in_fork, served
+from tests.contract.rigs.calling import KEY, TIMEOUT, Instrument, proxied, run_in_fork, served, until
 from tests.contract.rigs.signalling import Collected, Source
 
 
@@ -246,3 +249,40 @@ def test_a_server_may_use_a_proxy_of_another_server() -> None:
     with Server(Instrument()) as server, served(Relay(server.rep_endpoint)) as (_, relay):
         assert relay.ramp(2) == 4
         relay.release()
+
+
+def test_an_agent_that_serves_nothing_says_so() -> None:
+    with Agent() as plain, pytest.raises(RemoteProtocolError, match="serves no object"):
+        Proxy(plain.rep_endpoint, timeout=TIMEOUT)
+
+
+def is_let_go(server: Server) -> bool:
+    """Whether nobody has a connection to it."""
+    return server.statistics()["calls"]["connections"] == 0
+
+
+def test_a_proxy_whose_methods_were_used_ends_with_its_last_reference(without_collector: None) -> None:
+    with Server(Instrument()) as server:
+        psu = Proxy(server.rep_endpoint, transport="unix")
+        assert psu.ramp(2) == 4
+        assert not is_let_go(server)
+        gone = weakref.ref(psu)
+        del psu
+        assert gone() is None
+        until(lambda: is_let_go(server))
+
+
+def test_a_dropped_proxy_in_a_cycle_is_collected_and_lets_its_signals_go() -> None:
+    source = Source()
+    with Server(source) as server:
+        proxy = Proxy(server.rep_endpoint)
+        proxy.changed.connect(Collected())
+        assert source.changed.connected.wait(TIMEOUT)
+        gone = weakref.ref(proxy)
+        knot: list[Any] = [proxy]
+        knot.append(knot)
+        del proxy, knot
+        gc.collect()
+        assert gone() is None
+        assert source.changed.empty.wait(TIMEOUT)
+        until(lambda: is_let_go(server))
