@@ -4,9 +4,11 @@ import json
 import os
 import select
 import signal
+import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -19,14 +21,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pzc import ConfigError
 from pzc.agents.server.audit import LONGEST, MOST, Audit, CallRecord, shorten
+from pzc.agents.server.audit_topic import AuditTopic
 from pzc.testing import FakeClock
+from pzc.transport.counters import Counters
 
-from tests.agents.test_audit_full_disk import TIMEOUT, lost, numbers, run
-from tests.contract.rigs.calling import run_in_fork, until
+from tests.contract.rigs.calling import until
 from tests.contract.rigs.peers import run_threads
 from tests.effort import many
+
+TIMEOUT = 20.0
+
+
+def numbers(lines: list[dict[str, Any]]) -> list[int]:
+    return [line["args"][0] for line in lines if "args" in line]
+
+
+def lost(lines: list[dict[str, Any]]) -> int:
+    return sum(line.get("lost", 0) for line in lines)
+
+
+def run(code: str, *arguments: object) -> str:
+    """What a process of its own prints; it knows the names of the tests of the log."""
+    command = [sys.executable, "-c", f"from tests.agents.test_audit import *\n{code}", *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT).stdout
+
 
 WHO = ("alice", "bd327a1e06f7806ef556e490e37d9005", "unix pid 4711 uid 1000")
 CALL = CallRecord(
@@ -237,25 +256,6 @@ def test_a_program_that_ends_without_closing_loses_no_line(path: Path) -> None:
     assert len(read(path)) == 1
 
 
-def test_a_forked_child_writes_nothing(path: Path) -> None:
-    def child() -> None:
-        audit.record(call(2))
-        audit.event("child")
-        audit.close()
-
-    with closing(Audit(path)) as audit:
-        audit.record(call(1))
-        with audit._lock:  # as another thread of the parent may hold it
-            assert run_in_fork(child) == 0
-        audit.record(call(3))
-    assert numbers(read(path)) == [1, 3]
-
-
-def test_the_file_is_readable_by_its_owner_only(path: Path) -> None:
-    write(path, CALL)
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
 def test_rotation_keeps_every_line_and_the_size(path: Path) -> None:
     write(path, *map(call, range(500)), max_bytes=4096, keep=1000)
     files = rotated(path)
@@ -344,10 +344,47 @@ def test_a_full_disk_is_logged_once_per_minute(path: Path, caplog: pytest.LogCap
     assert "the last 5 lines are lost" in caplog.text
 
 
-BAD = [("missing/log", {}), (".", {}), ("no\0name", {}), ("log", {"keep": 0}), ("log", {"max_bytes": -1})]
+FILLING = """
+import resource
+limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+audit = Audit(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+for number in range(20):
+    audit.record(call(number))
+until(lambda: audit.errors)
+resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+audit.record(call(20))
+audit.close()
+print(audit.written, audit.dropped)
+"""
 
 
-@pytest.mark.parametrize(("name", "options"), BAD)
-def test_an_unusable_path_or_number_is_an_error_at_once(tmp_path: Path, name: str, options: Any) -> None:
-    with pytest.raises(ConfigError, match=r"name a file that this user may write|at least 1"):
-        Audit(os.path.join(tmp_path, name), **options)
+def test_a_disk_that_fills_up_within_a_line_loses_exactly_what_is_told(path: Path) -> None:
+    written, dropped = map(int, run(FILLING, path).split())
+    lines = path.read_bytes().splitlines()
+    (broken,) = [line for line in lines if not line.endswith(b"}")]
+    whole = [json.loads(line) for line in lines if line != broken]
+    assert numbers(whole) == [*range(written - 1), 20]
+    assert lost(whole) == dropped == 21 - written > 0
+
+
+def test_lines_for_which_there_is_no_room_are_counted(timings: Callable[..., None]) -> None:
+    timings(audit_waiting=3)
+    counters, begun, free = Counters(), threading.Event(), threading.Event()
+    got: list[Any] = []
+
+    def publish(topic: str, line: Any) -> None:
+        begun.set()
+        free.wait(TIMEOUT)
+        got.append(line["n"])
+
+    topic = AuditTopic(publish, counters)
+    topic.tell([{"n": 0}])
+    assert begun.wait(TIMEOUT)
+    topic.tell({"n": number} for number in range(1, 10))
+    assert counters["calls_unpublished"] == 6
+    free.set()
+    topic.close()
+    until(lambda: got == [0, 1, 2, 3])
+    topic.tell([{"n": 10}])
+    assert counters["calls_unpublished"] == 7

@@ -23,6 +23,7 @@ from pzc import (
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, Middle, counts, in_thread
 from tests.contract.rigs.gated import Gated, places
+from tests.contract.rigs.peers import run_threads
 
 
 @pytest.mark.parametrize("key", ["", KEY])
@@ -308,3 +309,21 @@ def test_a_peer_that_cannot_be_met_is_peer_lost_and_nothing_of_its_kind() -> Non
             with pytest.raises(PeerLost) as caught:
                 ask()
             assert type(caught.value) is PeerLost
+
+
+def test_threads_that_are_the_first_to_ask_an_agent_shake_hands_once() -> None:
+    with Agent(protocol=Protocol(KEY)) as asked, Agent(protocol=Protocol(KEY)) as asking:
+        run_threads(*[lambda: asking.peer(asked.rep_endpoint, TIMEOUT)] * 8)
+        assert counts(asked)["requests"] == 1
+
+
+def test_whoever_waits_for_the_handshake_of_another_thread_waits_until_its_own_deadline() -> None:
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as silent, Agent() as asking:
+        silent.bind("tcp://127.0.0.1:*")
+        endpoint = silent.getsockopt_string(zmq.LAST_ENDPOINT)
+        first, _ = in_thread(lambda: asking.peer(endpoint, TIMEOUT))
+        assert silent.poll(int(TIMEOUT * 1000))
+        with pytest.raises(CallTimeout, match="another thread's handshake"):
+            asking.peer(endpoint, 0.01)
+        asking.stop()
+        first.join(TIMEOUT)

@@ -15,7 +15,7 @@ import zmq
 from pzc import AgentClosed, CallTimeout, ConfigError, MemberRefused, PeerLost, Protocol, Server, aio
 
 from tests.contract.rigs.benches import Bench, bench_served, proxy_of, reached, run
-from tests.contract.rigs.calling import KEY, TIMEOUT, ServerProcess
+from tests.contract.rigs.calling import KEY, TIMEOUT, ServerProcess, in_thread
 from tests.contract.rigs.turns import turns
 
 
@@ -350,3 +350,22 @@ def test_a_proxy_works_again_after_its_server_was_restarted() -> None:
     with Server(Bench(), server.rep_endpoint, protocol=Protocol(KEY)):
         assert run(main(psu)) == 2
         run(aio.close(psu))
+
+
+def test_private_members_are_refused_at_once() -> None:
+    proxy = aio.Proxy("tcp://127.0.0.1:1")
+    with pytest.raises(MemberRefused, match="private"):
+        getattr(proxy, "_secret")  # noqa: B009
+
+
+def test_two_event_loops_in_two_threads_share_one_proxy(bench: tuple[Bench, str]) -> None:
+    psu = proxy_of(bench[1])
+
+    async def calls(factor: int) -> list[int]:
+        return await asyncio.gather(*(psu.ramp(number, factor) for number in range(50)))
+
+    started = [in_thread(lambda factor=factor: run(calls(factor))) for factor in (2, 3)]
+    for thread, _ in started:
+        thread.join(TIMEOUT)
+    assert [outcome for _, outcome in started] == [[[n * factor for n in range(50)]] for factor in (2, 3)]
+    run(aio.close(psu))

@@ -7,14 +7,15 @@ import os
 import queue
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from pzc import Agent, Protocol, Server
+import pzc
+from pzc import Agent, PeerLost, Protocol, Server
 
 from tests.contract.rigs import families
-from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, proxied, run_in_fork
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, in_thread, proxied, run_in_fork
 from tests.contract.rigs.endpoints import free_endpoint
 from tests.contract.rigs.families import every_how, family
 from tests.contract.rigs.pairs import LONG, pair, read, wait_until
@@ -123,3 +124,96 @@ def test_a_child_that_forks_while_connections_come_and_go_has_none_of_them() -> 
             for thread in threads:
                 thread.join(TIMEOUT)
         assert errors.empty(), errors.get()
+
+
+@pytest.mark.slow
+@every_how
+def test_a_reader_hears_of_its_killed_publisher_which_left_a_child(how: str, patient: None) -> None:
+    with Agent(protocol=Protocol(KEY)) as reader, family("server", how) as publisher:
+        reader.subscribe(publisher.told, "t", policy=LONG, transport="unix")
+        publisher.fork()
+        assert reader.statistics()["subscriptions"][0]["transport"] == "unix"
+        publisher.kill()
+        wait_until(lambda: reader.statistics()["subscriptions"][0]["link"]["transport"] == "none")
+
+
+@pytest.mark.slow
+@every_how
+def test_a_publisher_hears_of_its_killed_reader_which_left_a_child(how: str, patient: None) -> None:
+    with Server(Gate(), name="publisher", protocol=Protocol(KEY)) as publisher:
+        with family("reader", how, publisher.rep_endpoint) as reader:
+            reader.fork()
+            assert publisher.statistics()["links"]["links"][0]["transport"] == "unix"
+            reader.kill()
+            wait_until(lambda: not publisher.statistics()["links"]["links"])
+            wait_until(lambda: publisher.statistics()["calls"]["connections"] == 0)
+
+
+@pytest.mark.slow
+@every_how
+def test_a_call_hears_of_its_killed_server_which_left_a_child(how: str, timings: Callable[..., None]) -> None:
+    timings(call_recovery=0.3)
+    with family("server", how) as server:
+        with proxied(server.told, protocol=Protocol(KEY), timeout=3600.0, transport="unix") as proxy:
+            assert proxy.count() == 1
+            server.fork()
+            thread, outcome = in_thread(proxy.wait)
+            wait_until(lambda: pzc.running(proxy))
+            server.kill()
+            thread.join(TIMEOUT)
+            assert isinstance(outcome[0], PeerLost)
+
+
+def test_stopping_in_a_child_what_was_the_parents_does_not_end_the_parents() -> None:
+    with pair() as (publisher, reader):
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
+
+        def end() -> None:
+            subscription.close()
+            for each in (publisher, reader):
+                each.stop()
+
+        assert run_in_fork(end) == 0
+        publisher.publish("t", 1)
+        assert read(subscription, 1) == [1]
+        assert subscription.transport == "unix"
+
+
+def hang_up() -> int:
+    """Cut every connection of this process with a Unix socket, as if the kernel had failed it; how many."""
+    cut = 0
+    for found in sockets():
+        with contextlib.suppress(OSError):
+            if found.family == socket.AF_UNIX and bytes(found.getpeername() or b"").startswith(b"\0pzc/"):
+                found.shutdown(socket.SHUT_RDWR)
+                cut += 1
+    return cut
+
+
+def test_a_connection_that_breaks_while_its_call_runs_costs_nothing() -> None:
+    gate = Gate()
+    with Server(gate, protocol=Protocol(KEY)) as server:
+        with proxied(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT, transport="unix") as proxy:
+            thread, outcome = in_thread(proxy.wait)
+            assert gate.entered.wait(TIMEOUT)
+            assert hang_up() >= 1
+            gate.opened.set()
+            thread.join(TIMEOUT)
+            assert outcome == ["through"]
+        assert gate.calls == 1
+
+
+def test_a_connection_that_breaks_while_its_call_waits_runs_it_once() -> None:
+    gate = Gate()
+    with Server(gate, protocol=Protocol(KEY)) as server:
+        with proxied(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT, transport="unix") as proxy:
+            first, _ = in_thread(proxy.wait)
+            assert gate.entered.wait(TIMEOUT)
+            second, outcome = in_thread(proxy.count)
+            wait_until(lambda: server.statistics()["calls"]["waiting"] == 1)
+            hang_up()
+            gate.opened.set()
+            for thread in (first, second):
+                thread.join(TIMEOUT)
+        assert outcome == [2]
+        assert gate.calls == 2

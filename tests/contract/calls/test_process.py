@@ -11,9 +11,20 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from pzc import BindError, LocalProtocolError, PeerLost, SerializeError, Server, close
+from pzc import (
+    BindError,
+    LocalProtocolError,
+    PeerLost,
+    Protocol,
+    Proxy,
+    SerializeError,
+    Server,
+    SignatureError,
+    close,
+)
 
-from tests.contract.rigs.calling import TIMEOUT, Notebook, until, watched
+from tests.contract.rigs.calling import KEY, TIMEOUT, Notebook, until, watched
+from tests.contract.rigs.endpoints import free_endpoint
 from tests.contract.rigs.failing import OddError
 
 
@@ -142,3 +153,14 @@ def test_the_child_dies_with_its_parent_however_that_ends(tmp_path: str, way: st
                 parent.terminate()
             parent.wait(TIMEOUT)
             assert ended()
+
+
+def test_the_child_signs_with_the_key_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PZC_KEY", KEY)
+    rep = free_endpoint()
+    proxy = Server.serve_in_process(Notebook, rep_endpoint=rep)
+    with pytest.raises(SignatureError):
+        Proxy(rep, protocol=Protocol(""), timeout=TIMEOUT)
+    assert proxy.pid() > 0
+    proxy._proxy_stop_server()
+    close(proxy)

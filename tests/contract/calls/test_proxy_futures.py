@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 
 import pytest
@@ -8,7 +9,7 @@ from pzc import AgentClosed, CallTimeout, PeerLost, Proxy, close
 
 from tests.contract.acceptance import acceptance
 from tests.contract.rigs import deferring
-from tests.contract.rigs.calling import TIMEOUT, Gate, served
+from tests.contract.rigs.calling import TIMEOUT, Gate, counts, served, until
 from tests.contract.rigs.deferring import Futures
 
 futures = deferring.futures
@@ -69,3 +70,14 @@ def test_a_call_that_is_not_waited_for_ends_with_its_timeout() -> None:
         with pytest.raises(CallTimeout):
             proxy.wait.future().result(TIMEOUT)
         gate.opened.set()
+
+
+def test_a_future_outlives_the_servers_patience_with_one_question(timings: Callable[..., None]) -> None:
+    timings(result_wait=0.01)
+    target = Futures()
+    with served(target) as (server, proxy):
+        future = proxy.wait()
+        asked = counts(server)["requests"]
+        until(lambda: counts(server)["requests"] >= asked + 3)
+        target.later.set_result(7)
+        assert future.result(TIMEOUT) == 7

@@ -4,12 +4,15 @@ import json
 import os
 import pickle
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zmq
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pzc import (
     Agent,
@@ -33,7 +36,7 @@ from tests.contract.rigs.calling import (
     lines,
     until,
 )
-from tests.contract.rigs.requesting import request_for, still_answers
+from tests.contract.rigs.requesting import SENDER, request_for, still_answers
 
 key, agent, peer = requesting.key, requesting.agent, requesting.peer
 
@@ -218,3 +221,88 @@ def test_a_future_is_no_answer_of_a_plain_agent_but_an_error_reply() -> None:
         thread, outcome = in_thread(lambda: client.request(agent.rep_endpoint, 7, TIMEOUT))
         thread.join(TIMEOUT)
         assert outcome[0][1] == "raise"
+
+
+def answer_in(reply: Frames) -> Any:
+    """What an answer holds, whoever it is meant for."""
+    read: dict[bytes, Callable[[bytes], Any]] = {b"json": json.loads, b"pickle": pickle.loads}
+    return read[reply[1]](reply[2])
+
+
+def refusal_in(reply: Frames) -> str:
+    """The class of the error in an answer."""
+    word, told = answer_in(reply)
+    assert word == "PZCError"
+    return told["code"]
+
+
+def test_a_valid_request_of_a_plain_req_socket_is_answered(agent: Agent, peer: RawPeer, key: str) -> None:
+    assert answer_in(peer.ask(request_for(agent, 7, key))) == 7
+
+
+HEADERS = st.one_of(
+    st.binary(max_size=40),
+    st.builds(lambda a, b, c: b"PZC01+%s+%s+%s+" % (a, b, c), *[st.binary(max_size=9)] * 3),
+    st.builds(lambda a, b: b"PZC00+%s+%s" % (a, b), *[st.binary(max_size=9)] * 2),
+)
+SERIALIZERS = st.one_of(st.sampled_from([b"json", b"pickle", b"msgpack", b"buffers"]), st.binary(max_size=9))
+
+
+def test_random_frames_are_each_answered_once_and_counted() -> None:
+    with Agent() as agent, RawPeer(agent.rep_endpoint) as peer:
+
+        @given(
+            st.lists(st.tuples(HEADERS, SERIALIZERS, *[st.binary(max_size=60)] * 3), min_size=1, max_size=5)
+        )
+        def answered(messages: list[tuple[bytes, ...]]) -> None:
+            before = counts(agent).get("requests", 0)
+            for frames in messages:
+                assert len(peer.ask(list(frames))) == 5
+            assert counts(agent)["requests"] == before + len(messages)
+
+        answered()
+
+
+def test_refusals_say_what_was_wrong_and_are_counted_by_their_class(
+    agent: Agent, peer: RawPeer, key: str
+) -> None:
+    header = f"PZC01+{SENDER}".encode()
+    assert refusal_in(peer.ask([header, b"json", b"1", b"i", b"\0"])) == "FrameError"
+    assert refusal_in(peer.ask(request_for(agent, 7, key + "x" * 16))) == "SignatureError"
+    found = counts(agent)
+    assert (found["requests"], found["requests_refused"], found["replies"]) == (2, 2, 2)
+    assert (found["refused_FrameError"], found["refused_SignatureError"]) == (1, 1)
+
+
+@pytest.mark.parametrize("serializer", ["json", "msgpack", "buffers"])
+def test_a_request_of_garbage_gets_an_error_reply(serializer: str) -> None:
+    with Agent() as agent, RawPeer(agent.rep_endpoint) as peer:
+        for raw in (b"\xc1 garbage", b"", b"\x80\x05\x95", b"c" * 80_000):
+            frames = request_for(agent, None, serializer=serializer)
+            frames[2] = raw
+            assert refusal_in(peer.ask(frames)) == "DecodeError", raw[:10]
+        still_answers(agent)
+
+
+@pytest.mark.parametrize("key", [""], ids=["unsigned"])
+def test_a_large_handshake_is_refused_undecoded(agent: Agent, peer: RawPeer) -> None:
+    frames = request_for(agent, {"pzc": "hello", "challenge": "x" * 100_000}, receiver="")
+    assert refusal_in(peer.ask(frames)) == "FrameError"
+
+
+@pytest.mark.parametrize("content", ["stop", 7, ("PSMessage", "get", {"name": "label"}), {"pzc": "placed"}])
+def test_nothing_but_a_handshake_is_answered_without_the_receivers_id(
+    agent: Agent, peer: RawPeer, key: str, content: object
+) -> None:
+    assert refusal_in(peer.ask(request_for(agent, content, key, receiver=""))) == "SignatureError"
+    still_answers(agent, key)
+
+
+def test_a_captured_request_sent_to_another_server_of_the_same_key_is_refused() -> None:
+    gate = Gate()
+    with Server(Gate(), protocol=Protocol(KEY)) as meant, Server(gate, protocol=Protocol(KEY)) as other:
+        frames = request_for(meant, ("PSMessage", "exec", {"name": "count", "method": "__call__"}), KEY)
+        with RawPeer(other.rep_endpoint) as peer:
+            assert refusal_in(peer.ask(frames)) == "SignatureError"
+        assert gate.calls == 0
+        assert counts(other)["refused_SignatureError"] == 1

@@ -17,7 +17,9 @@ from pzc import (
     ProtocolError,
     SerializerRefused,
     SignatureError,
+    StaleMessage,
 )
+from pzc.testing import ShiftedClock
 
 AGENT, PEER = "a" * 32, "b" * 32
 ENDPOINT = "tcp://127.0.0.1:5555"
@@ -252,3 +254,42 @@ def test_the_fingerprint_tells_protocols_apart_by_what_they_send_and_accept() ->
         ),
     ]
     assert len({protocol.fingerprint for protocol in variants}) == len(variants)
+
+
+# --- what was formatted ------------------------------------------------------------------------------
+
+
+@every
+@given(senders, texts, texts, st.none() | st.uuids(version=4).map(lambda value: value.urn))
+def test_what_was_formatted_is_parsed(
+    protocol: Protocol, sender: str, topic: str, content: str, msgid: str | None
+) -> None:
+    frames = protocol.format(sender, topic, content, msgid)
+    assert [type(frame) for frame in frames] == [bytes] * 5
+    found = protocol.parse(frames, check_sender=sender, check_msgid=msgid)
+    assert found[:3] == (sender, topic, content)
+    assert found[3] == msgid or msgid is None
+
+
+@every
+@pytest.mark.parametrize("msgid", [None, ""])
+def test_a_message_without_given_id_gets_a_fresh_one(protocol: Protocol, msgid: str | None) -> None:
+    found = {protocol.parse(protocol.format(AGENT, "topic", 1, msgid))[3] for _ in range(10)}
+    assert len(found) == 10
+    assert all(each.startswith("urn:uuid:") for each in found)
+
+
+@pytest.mark.parametrize("seconds", [-25, 25])
+def test_a_message_is_parsed_though_clocks_differ_by_less_than_thirty_seconds(seconds: float) -> None:
+    protocol = Protocol("a long secret of lab")
+    frames = protocol.format(AGENT, "topic", 1)
+    with ShiftedClock(seconds):
+        assert protocol.parse(frames)[2] == 1
+
+
+@pytest.mark.parametrize("seconds", [-31, 31])
+def test_an_old_message_is_not_parsed(seconds: float) -> None:
+    protocol = Protocol("a long secret of lab")
+    frames = protocol.format(AGENT, "topic", 1)
+    with ShiftedClock(seconds), pytest.raises(StaleMessage):
+        protocol.parse(frames)

@@ -10,6 +10,7 @@ import pytest
 from pzc import Agent, ConfigError, Key, Keyring, Protocol, Role, block, drop, mailbox
 
 from tests.contract.findings.marks import finding
+from tests.contract.rigs.peers import Elsewhere, Forwarder, Inbox
 from tests.contract.rigs.strangers import strangers
 
 TIMEOUT = 10.0
@@ -97,3 +98,33 @@ def test_a_publishing_key_that_lets_readers_call_is_refused() -> None:
         Keyring([alice, bob], bob, alice)
     with pytest.raises(ConfigError, match=r"publish = 'eve' is none of its keys: alice"):
         Keyring.parse('publish = "eve"\n[keys.alice]\nsecret = "the secret of the operator Alice"\n')
+
+
+@finding("4.5")
+def test_a_notification_signed_with_another_key_of_the_ring_is_refused() -> None:
+    lab, guest = (
+        Key("the laboratory's secret", "lab", Role.ADMIN),
+        Key("a guest's secret", "guest", Role.OBSERVER),
+    )
+
+    def protocol() -> Protocol:
+        return Protocol(keyring=Keyring([lab, guest], active=lab))
+
+    guests = Protocol(keyring=Keyring([guest]))
+
+    def forged(number: int, frames: list[bytes]) -> list[list[bytes]]:
+        if number != 1:
+            return [frames]
+        _, sender, topic, sequence, _ = frames[0].decode().split("+")
+        made = guests.encode(sender, topic, "forged", sequence=int(sequence))
+        return [[bytes(frame) for frame in made]]
+
+    with Elsewhere(protocol=protocol()) as publisher, Agent(protocol=protocol()) as reader:
+        with Forwarder(publisher.pub_endpoint, forged) as forwarder:
+            publisher.advertised = forwarder.endpoint
+            inbox = Inbox()
+            reader.subscribe(publisher.rep_endpoint, "level", inbox)
+            publisher.publish("level", 1)
+            publisher.publish("level", 2)
+            assert inbox.next().content == 2
+            assert reader.counters["refused_SignatureError"] == 1
