@@ -177,32 +177,18 @@ class UnixExchange(Exchange):
         with self._sending:
             return pipe(self.stream)
 
-    def ready(self) -> list[Message]:
-        """All messages that have come whole, verified; it never waits.
-
-        Raises:
-            PeerLost, AgentClosed: when nothing has come and nothing can come any more.
-            ProtocolError: as `receive`.
-        """
-        found: list[Message] = []
-        while (frames := self._now(bool(found))) is not None:
+    def receive_many(self, deadline: float, closed: threading.Event) -> list[Message]:
+        """The next message and those that came whole with it, verified; errors as `receive`."""
+        found = [self.receive(deadline, closed)]
+        while (frames := self.stream.received()) is not None:
             message: Message | None
             try:
-                message = self.session.open(frames, proved=self.stream.referred)
+                message = self.session.open(frames)
             except ProtocolError as error:
                 message = self.otherwise(frames, error)
             if message is not None:
                 found.append(message)
         return found
-
-    def _now(self, some: bool) -> list[Buffer] | None:
-        """Frames that have come; the end of the connection is told when there are none, and only then."""
-        try:
-            return self.stream.receive_now()
-        except ConnectionError:
-            if some:
-                return None
-            raise
 
     def fileno(self) -> int:
         """The socket's number; -1 when it is closed."""

@@ -119,16 +119,3 @@ def plain_at(data: bytes, at: int) -> tuple[list[Buffer], int] | None:
     d += c
     e += d
     return ([data[at:a], data[a:b], data[d:e], data[b:c], data[c:d]], e) if e <= len(data) else None
-
-
-def is_whole(data: bytes, at: int) -> bool:
-    """Whether all of the message that begins there is here, or what cannot be one."""
-    if len(data) - at < HEAD.size:
-        return False
-    kind, a, b, c, d, e, extra = _unpack(data, at)
-    try:
-        check_head(kind, (a, b, c, d, e), extra & 0xFFFF_FFFF, extra >> 32)
-    except RemoteProtocolError:
-        return True  # who reads it will say so
-    inline = e if kind in (PLAIN, CARRYING) else 0
-    return len(data) - at >= HEAD.size + a + b + c + d + inline + 4 * (extra >> 32)

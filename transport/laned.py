@@ -176,40 +176,16 @@ class Laned(UnixExchange):
             self._keep(found)
         return taken.popleft()
 
-    def ready(self) -> list[Message]:
-        """See `UnixExchange.ready`."""
-        found, taken = self._taken, self._taken
-        try:
-            while (self._in_stream and self._read_now()) or (not self._in_stream and self._take_now()):
-                pass
-        except ConnectionError:
-            if not taken:
-                raise
-        self._taken = deque()
-        return [*found]
-
-    def _take_now(self) -> bool:
-        try:
-            self._keep(self._lane.take(0.0))
-        except TimeoutError:
-            return False
-        except (OSError, ValueError) as exc:
-            self._fail(exc)
-        return True
-
-    def _read_now(self) -> bool:
-        frames = self.stream.receive_now()
-        if frames is not None:
-            self._judge(frames)
-        return frames is not None
+    def receive_many(self, deadline: float, closed: threading.Event) -> list[Message]:
+        """See `UnixExchange.receive_many`."""
+        found = [self.receive(deadline, closed), *self._taken]
+        self._taken.clear()
+        return found
 
     def _read_on(self, deadline: float, closed: threading.Event) -> None:
-        """Take one message from the stream."""
-        self._judge(self.stream.receive(deadline, closed))
-
-    def _judge(self, frames: list[Buffer]) -> None:
-        """Judge what came over the stream, and go back to the lane with what was read too far."""
+        """Take one message from the stream, and go back to the lane with what was read too far."""
         session, stream = self.session, self.stream
+        frames = stream.receive(deadline, closed)
         message: Message | None
         try:
             message = session.open(frames, proved=stream.referred)

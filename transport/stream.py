@@ -36,7 +36,6 @@ from .framing import (
     check_head,
     checked,
     compose,
-    is_whole,
     plain_at,
 )
 from .lending import Lending
@@ -44,14 +43,11 @@ from .transport import plain_memory
 from .unix import FOREVER, NO_SIGNAL, NO_WAIT, RECEIVING, SENDING, SLICE, UnixEnd
 
 _pack, _unpack, _HEAD_SIZE = HEAD.pack, HEAD.unpack_from, HEAD.size
-_MOST_NOW = 1 << 20  # received at once by who does not wait
 _PIECE = 1 << 16  # sent at once, so that a peer that takes little at a time cannot stretch a deadline
 _ONE_FD = sockets.CMSG_LEN(4)  # CMSG_SPACE would have room for two
 _PEEK = int(sockets.MSG_DONTWAIT) | int(sockets.MSG_PEEK)
 _HUNG_UP = getattr(select, "POLLRDHUP", 0)
 _CLOEXEC = int(getattr(sockets, "MSG_CMSG_CLOEXEC", 0))
-_NO_WAIT = int(getattr(sockets, "MSG_DONTWAIT", 0))
-_NEVER = threading.Event()
 
 
 class Send(Protocol):
@@ -168,33 +164,9 @@ class Stream(UnixEnd):
             if self._ended:
                 self._release()
 
-    def receive_now(self) -> list[Buffer] | None:
-        """As `receive` for a message that has come whole, else None; it never waits."""
-        self._receiving = True
-        try:
-            while True:
-                found = self._next()
-                if found is not None or is_whole(self._rest, self._at):
-                    return found or self._read(0.0, _NEVER)
-                if self._ended:
-                    raise self._gone(RECEIVING)
-                try:
-                    data, rights, flags, _ = self._receive_bytes(_MOST_NOW, _ONE_FD, _CLOEXEC | _NO_WAIT)
-                except BlockingIOError:
-                    return None
-                except OSError as exc:
-                    raise self._gone(RECEIVING) from exc
-                self._fds.keep(rights, flags)
-                if not data:
-                    raise self._gone(RECEIVING)
-                self._rest, self._at = self._rest[self._at :] + data, 0
-        except BaseException:
-            self._end()
-            raise
-        finally:
-            self._receiving = False
-            if self._ended:
-                self._release()
+    def received(self) -> list[Buffer] | None:
+        """The next message when it came whole with the last one, and has all its bytes in it; else None."""
+        return None if self._ended else self._next()
 
     def allocate(self, size: int) -> bytearray | memoryview:
         """Writable memory for a content: of a block when it is large and there is one.

@@ -58,6 +58,10 @@ DYING = 0.25
 """Seconds within which a process whose connections were closed by its end has ended."""
 
 _SEND_TIMEOUT = 30.0
+
+_TOGETHER = 16
+"""Answers that wait for one another at most."""
+
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 T = TypeVar("T")
@@ -248,30 +252,34 @@ class UnixConnection(threading.Thread):
             return
         handle, receive, send = self._listener.dispatcher.handle, exchange.receive, exchange.send
         count = self._listener.counters.add
-        while True:
+        while self.waits:
             count("requests")
             packed = handle(asker, message)
             if packed is not None:
                 send(None, monotonic() + _SEND_TIMEOUT, answers=message, packed=packed)
                 count("replies")
             message = receive(math.inf, self._never)
-            if not self.waits:
-                message = self._serve_many(asker, message)
+        self._serve_many(asker, exchange, [message])
 
-    def _serve_many(self, asker: Asker, message: Message) -> Message:
-        """Answer all requests that are there together; the last one is left."""
-        exchange, listener = self._exchange, self._listener
-        while exchange is not None and (more := exchange.ready()):
+    def _serve_many(self, asker: Asker, exchange: UnixExchange, messages: list[Message]) -> None:
+        """Answer requests as they come, all that are there with as few writes as possible."""
+        handle, count = self._listener.dispatcher.handle, self._listener.counters.add
+        while True:
+            count("requests", len(messages))
             answers: list[tuple[object, Message | None]] = []
-            for each in (message, *more[:-1]):
-                packed = listener.dispatcher.handle(asker, each)
+            for message in messages:
+                packed = handle(asker, message)
                 if packed is not None:
-                    answers.append((packed, each))
-            listener.counters.add("requests", len(more))
-            if answers:
-                self._guarded(partial(exchange.send_many, answers, packed=True), len(answers))
-            message = more[-1]
-        return message
+                    answers.append((packed, message))
+                    if len(answers) == _TOGETHER:
+                        self._send_many(exchange, answers)
+            self._send_many(exchange, answers)
+            messages = exchange.receive_many(math.inf, self._never)
+
+    def _send_many(self, exchange: UnixExchange, answers: list[tuple[object, Message | None]]) -> None:
+        if answers:
+            self._guarded(partial(exchange.send_many, answers, packed=True), len(answers))
+            answers.clear()
 
     def _meet(self) -> tuple[Asker, Message]:
         """Whoever sends the first request that holds, and that request."""

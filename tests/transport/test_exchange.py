@@ -13,12 +13,13 @@ import pytest
 
 from pzc import AgentClosed, CallTimeout, PeerLost
 from pzc.protocol.errors import ReplayedMessage, SerializeError, SignatureError
+from pzc.protocol.message import Message
 from pzc.protocol.signing import Suite
 from pzc.transport import compiled
 from pzc.transport.exchange import UnixExchange
 from pzc.transport.laned import exchange_of
 
-from tests.contract.rigs.calling import TIMEOUT, until
+from tests.contract.rigs.calling import TIMEOUT
 from tests.transport.exchanging import CALL, Ends, Make, pair, soon
 
 NEVER = threading.Event()
@@ -97,17 +98,33 @@ def test_many_in_flight_are_received_in_their_order(ends: Ends) -> None:
     assert {each.msgid: each.decode() for each in replies} == {m: -n for n, m in enumerate(ids)}
 
 
-def test_what_is_ready_is_taken_without_waiting(ends: Ends) -> None:
-    assert ends.answering.ready() == []
-    contents = ["a", b"x" * 200_000, "b", np.ones(100_000), "c"]
+def test_what_came_together_is_taken_together_whatever_carried_it(ends: Ends) -> None:
+    contents = ["a", b"x" * 200_000, "b", np.ones(100_000), "c", *range(300)]
     with ThreadPoolExecutor(1) as sender:
         sent = sender.submit(ends.asking.send_many, [(each, None) for each in contents], soon())
-        found = []
-        until(lambda: bool(found.extend(ends.answering.ready())) or len(found) == 5)
+        found: list[Message] = []
+        while len(found) < len(contents):
+            found += ends.answering.receive_many(soon(), NEVER)
         assert [each.msgid for each in found] == sent.result()
     for message, content in zip(found, contents, strict=True):
         np.testing.assert_equal(message.decode(), content)
-    assert ends.answering.ready() == []
+
+
+def test_many_that_have_come_are_one_receipt(ends: Ends) -> None:
+    ids = ends.asking.send_many([(number, None) for number in range(50)], soon())
+    assert [each.msgid for each in ends.answering.receive_many(soon(), NEVER)] == ids
+    with pytest.raises(CallTimeout):
+        ends.answering.receive_many(soon(0.01), NEVER)
+
+
+def test_a_content_that_was_packed_before_is_sent_as_it_was_then(ends: Ends) -> None:
+    values = [1, np.arange(30_000.0)]
+    packed = ends.asking.session.pack(values)
+    values[0] = 2
+    ends.asking.send_many([(packed, None)], soon(), packed=True)
+    received = ends.answering.receive(soon(), NEVER).decode()
+    assert received[0] == 1
+    np.testing.assert_equal(received[1], np.arange(30_000.0))
 
 
 def test_threads_that_send_over_one_connection_do_not_mix_messages(ends: Ends) -> None:
@@ -155,7 +172,7 @@ def test_what_was_sent_is_received_although_its_sender_has_gone(ends: Ends, cont
         with pytest.raises(PeerLost):
             ends.answering.receive(soon(), NEVER)
     with pytest.raises(PeerLost):
-        ends.answering.ready()
+        ends.answering.receive_many(soon(), NEVER)
     with pytest.raises(PeerLost):
         ends.answering.send("x", soon())
 
