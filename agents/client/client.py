@@ -88,6 +88,7 @@ class Client:
             self.heartbeat,
         )  # fmt: skip
         self._pipeline = self._pipelines.of
+        self.wait_for_id = self._pipelines.wait_for_id
         self._repeating = Repeating(PeerLost, self.closed)
         self._callbacks = Executor("pzc-futures")
         self._unusable = ""
@@ -206,6 +207,7 @@ class Client:
 
     def cancel(self, entry: PendingCall) -> None:
         """A future was given up: its call as well; any thread."""
+        entry.given_up = True
         self._pipelines.drop(entry)
         if entry.sent and not entry.detached:
             self.tell(entry.peer, {"pzc": "cancel", "id": entry.msgid})
@@ -227,7 +229,7 @@ class Client:
 
     def give_up(self, ref: Reference, error: Callable[[], BaseException]) -> None:
         """End the calls of a reference that nobody waits for now, and call them off."""
-        for entry in self._pipelines.pending.copy().values():
+        for entry in self._pipelines.pending.copy():
             if isinstance(entry, PendingCall) and entry.ref is ref:
                 entry.give_up(error())
 

@@ -15,6 +15,7 @@ replies cannot be stolen, and a timeout costs that one connection, never the pee
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from time import time_ns
 from typing import Any, cast
@@ -29,7 +30,7 @@ from ...protocol.peer import Peer
 from ...protocol.session import ARRAYS, REFERENCES, Party, Session
 from ...protocol.signing import Suite
 from ...transport.counters import Counters
-from ...transport.exchange import Exchange, Sealing, refuse
+from ...transport.exchange import Exchange, Sealing, UnixExchange, refuse
 from ...transport.laned import exchange_of
 from ...transport.stream import Stream
 from ...transport.transport import Transport
@@ -281,13 +282,24 @@ class Connection(Sealed):
         self._exchange.send(content, deadline, serializer=_serializer(content))
         self.sent = True
 
-    def transmit(self, frames: list[Buffer], deadline: float) -> None:
-        """Send a request that `seal` has made, in the order of sealing; errors as `exchange`."""
-        self._exchange.transmit(frames, deadline)
+    def pack(self, content: object) -> tuple[str, Buffer]:
+        """A request, expressed now, for `post_many`; errors as `exchange`."""
+        return self._unix.session.pack(content, _serializer(content))
 
-    def receive(self, deadline: float, abort: threading.Event) -> Message:
-        """The next verified message; errors as `exchange`."""
-        return self._exchange.receive(deadline, abort)
+    def post_many(self, packed: Sequence[tuple[str, Buffer]], deadline: float) -> list[str]:
+        """Send requests that `pack` has made, in few writes; their ids. Errors as `exchange`."""
+        return self._unix.send_many([(each, None) for each in packed], deadline, packed=True)
+
+    def receive_many(self, deadline: float, abort: threading.Event) -> list[Message]:
+        """The next message and all that came with it, verified; errors as `exchange`."""
+        return self._unix.receive_many(deadline, abort)
+
+    @property
+    def _unix(self) -> UnixExchange:
+        """What it has of a kind that takes many messages at once, as a Unix connection does."""
+        exchange = self._exchange
+        assert isinstance(exchange, UnixExchange)
+        return exchange
 
     def exchange(self, content: object, deadline: float, abort: threading.Event) -> Any:
         """The decoded content of the reply to a request; `message` tells whose it is.

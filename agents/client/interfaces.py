@@ -31,6 +31,10 @@ class Owner(Protocol):
         """Call a pending call off."""
         ...
 
+    def wait_for_id(self, entry: Any) -> None:
+        """Wait at most a moment until a pending call has an id, or is over."""
+        ...
+
 
 class Served(Protocol):
     """A served object as one proxy has it: `Contact`.

@@ -1,4 +1,13 @@
-"""Unix way of a pipeline: a connection whose server reads on while calls run, and who receives here."""
+"""Ways of a pipeline: how requests that nobody waits for go out, and how their replies come back.
+
+========  ==========================  ===============================  ==================================
+way       a request is made           it is written by                 its reply is received by
+========  ==========================  ===============================  ==================================
+ZeroMQ    sealed when submitted       the I/O thread, one by one       the I/O thread
+Unix      packed when submitted,      any thread, many in one write    a thread of its own, many in one read
+          sealed when written
+========  ==========================  ===============================  ==================================
+"""
 
 from __future__ import annotations
 
@@ -6,13 +15,20 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
+import zmq
+
 from ...protocol.errors import PzcError
-from ...protocol.frames import Buffer
+from ...protocol.frames import PZC00
 from ...protocol.message import Message
+from ...transport.endpoints import connect, new_socket
+from ...transport.loop import Loop
+from ...transport.parts import is_readable, receive_parts, send_parts
 from .abort import AbortSignal
-from .connection import Connection
+from .connection import Connection, Sealed
+from .pending import Pending
 
 logger = logging.getLogger("pzc.requests")
 
@@ -20,7 +36,10 @@ WORTH_IT = 8
 """Requests in flight to one peer from which on they get a Unix connection of their own."""
 
 _TAKES = 0.05
-"""Seconds in which a server that lives takes a request; one that does not is asked over ZeroMQ."""
+"""Seconds in which a server that lives takes requests; one that does not is asked over ZeroMQ."""
+
+FRONT = 1024
+"""Bytes of a request besides its content, at most."""
 
 _receivers: set[int] = set()
 
@@ -31,19 +50,104 @@ def in_receiver() -> bool:
 
 
 class Receiving(Protocol):
-    """Gets what comes over a `UnixWay`: a pipeline."""
+    """Gets what comes: a pipeline."""
 
-    def deliver(self, message: Message) -> None:
-        """A verified message came; in the thread that receives."""
+    def deliver(self, messages: Sequence[Message]) -> None:
+        """Verified messages came; in the thread that receives."""
         ...
 
-    def lose(self, unix: UnixWay, error: PzcError) -> None:
+    def refuse(self) -> None:
+        """What came cannot be a reply; in the thread that receives."""
+        ...
+
+    def lose(self, way: UnixWay, error: PzcError) -> None:
         """The connection is over, for that reason."""
         ...
 
 
+class ZmqWay:
+    """The DEALER socket of one pipeline, which the I/O thread owns.
+
+    Args:
+        loop: of the I/O thread.
+        sealed: makes and reads the messages.
+        pipeline: gets what comes.
+    """
+
+    most = 1
+    """Requests in one write."""
+
+    def __init__(self, loop: Loop, sealed: Sealed, pipeline: Receiving) -> None:
+        self._loop = loop
+        self._sealed = sealed
+        self._pipeline = pipeline
+        self._endpoint = sealed.peer.endpoint
+        self._socket: zmq.Socket[bytes] | None = None
+
+    def make(self, entry: Pending) -> None:
+        """Seal a request, which has its id then; any thread.
+
+        Raises:
+            SerializeError, LocalProtocolError: when it cannot be sent.
+        """
+        frames = self._sealed.seal(entry.content)
+        entry.made, entry.msgid, entry.size = frames, str(frames[3], "ascii"), len(frames[2])
+
+    def free(self) -> bool:
+        """Whether the calling thread may write."""
+        return self._loop.in_thread()
+
+    def write(self, entries: Sequence[Pending]) -> None:
+        """Send requests that `make` has made.
+
+        Raises:
+            zmq.Again: when there is no room now.
+            zmq.ZMQError: when it cannot be.
+        """
+        try:
+            for entry in entries:
+                send_parts(self._socket or self._open(), (b"",), entry.made)
+        except zmq.Again:
+            if self._endpoint.startswith("inproc://"):  # libzmq does not connect these again by itself
+                self.close()
+            raise
+
+    def _open(self) -> zmq.Socket[bytes]:
+        socket = self._socket = new_socket(self._loop.context, zmq.DEALER)
+        if self._sealed.peer.dialect == PZC00:
+            # Else a request to a peer that is gone would run whenever one comes back there. Over PZC01
+            # its address under the signature prevents that, and IMMEDIATE can cost a reply.
+            socket.setsockopt(zmq.IMMEDIATE, 1)
+        connect(socket, self._endpoint)
+        self._loop.register(socket, self._on_readable)
+        return socket
+
+    def _on_readable(self) -> None:
+        socket = self._socket
+        while socket is not None and not socket.closed and is_readable(socket):
+            frames = receive_parts(socket)
+            try:
+                message = self._sealed.open(frames[1:] if frames and not frames[0] else frames)
+            except PzcError:
+                self._pipeline.refuse()
+            else:
+                self._pipeline.deliver((message,))
+            socket = self._socket
+
+    def close(self, linger: int = 0) -> None:
+        """Close the socket, which the next request opens again; I/O thread.
+
+        Args:
+            linger: milliseconds for which libzmq goes on sending.
+        """
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            self._loop.unregister(socket)
+            socket.close(linger)
+
+
 class UnixWay:
-    """The Unix connection of one pipeline.
+    """The Unix connection of one pipeline, whose server reads on while calls run.
 
     Args:
         connection: taken over.
@@ -51,31 +155,44 @@ class UnixWay:
         closed: ends the wait.
     """
 
+    most = 64
+    """Requests in one write."""
+
     def __init__(self, connection: Connection, pipeline: Receiving, closed: AbortSignal) -> None:
         self._connection = connection
         self._pipeline = pipeline
         self._closed = closed
-        self.seal = connection.seal
 
     def start(self) -> None:
         """Receive from now on."""
         threading.Thread(target=self._run, name="pzc-replies", daemon=True).start()
 
-    def transmit(self, frames: list[Buffer]) -> None:
-        """Send a sealed request; the I/O thread.
+    def make(self, entry: Pending) -> None:
+        """Express a request, which gets its id when it is written; as `ZmqWay.make`."""
+        entry.made = packed = self._connection.pack(entry.content)
+        entry.size = FRONT + len(packed[1])
+
+    def free(self) -> bool:
+        """Whether the calling thread may write: who receives must not wait for who does not read."""
+        return not in_receiver()
+
+    def write(self, entries: Sequence[Pending]) -> None:
+        """Send requests that `make` has made, and set their ids.
 
         Raises:
-            PzcError: when the connection is over, or the server takes nothing.
+            PzcError: when the connection is over, or the server takes nothing; then none of them went.
         """
-        self._connection.transmit(frames, time.monotonic() + _TAKES)
+        ids = self._connection.post_many([entry.made for entry in entries], time.monotonic() + _TAKES)
+        for entry, msgid in zip(entries, ids, strict=True):
+            entry.msgid = msgid
 
     def _run(self) -> None:
         _receivers.add(threading.get_ident())
         try:
             while True:
-                message = self._connection.receive(math.inf, self._closed)
+                messages = self._connection.receive_many(math.inf, self._closed)
                 try:
-                    self._pipeline.deliver(message)
+                    self._pipeline.deliver(messages)
                 except Exception:
                     logger.exception("a reply of %s could not be handed out", self._connection.endpoint)
         except PzcError as exc:
@@ -87,3 +204,6 @@ class UnixWay:
     def close(self) -> None:
         """End it; any thread."""
         self._connection.close()
+
+
+Way = ZmqWay | UnixWay

@@ -114,18 +114,23 @@ class Pending(Future[Any]):
     Attributes:
         started: when it was made, in monotonic seconds.
         due: when its answer must have come, in monotonic seconds.
-        msgid: of the request; empty until it is submitted.
+        made: the request as it is to be written; None before and after.
+        size: of that, in bytes.
+        msgid: of the request; empty until it is written.
         sent: it is on its way.
         again: it was sent a second time, to the agent that has replaced the first one.
         note: what was told last of the call that runs.
+        given_up: nobody waits for it any more.
         answered: it wants an answer.
-        way: the Unix connection that it was sent over, if any.
+        way: by which it was sent.
         lasting: it may last, so that the server is shown meanwhile that its caller is alive.
     """
 
     # What most keep stands here once, instead of being set in each.
     msgid = ""
-    sent = again = False
+    size = 0
+    made: Any = None
+    sent = again = given_up = False
     answered = True
     lasting = False
     way: object = None
@@ -194,6 +199,8 @@ class PendingCall(Pending):
     @property
     def call_id(self) -> str:
         """For `pzc.attach`."""
+        if not self.msgid:
+            self._client.wait_for_id(self)
         return f"{self.msgid}@{self.peer.endpoint}"
 
     @property

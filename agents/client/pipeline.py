@@ -1,17 +1,21 @@
 """Pipeline: the requests to one peer that nobody waits for now, many of them in flight.
 
-They go over ZeroMQ, and over a Unix connection of their own as soon as there is one (see `UnixWay`). They are
-sealed in the order in which they are submitted, written by the I/O thread, as many as wait at once,
-and each is found again by its id when its reply comes::
+They go over ZeroMQ, and over a Unix connection of their own as soon as there is one (see `.many`). They are
+written in the order in which they were submitted, as many as wait at once, by whoever may write just now: a
+thread that submits while nothing is under way, or while many wait, writes them itself; else the I/O thread
+does. Each is found again by its id when its reply comes::
 
     request    event                                          next
     -          submit                                         waiting
-    waiting    the I/O thread wrote it                        sent
+    waiting    written                                        sent
     waiting    cancelled, its time is over                    over, never sent
     sent       a note that the call runs                      sent
     sent       its reply                                      over
     sent       a refusal by an agent that replaced the peer   sent again, after a handshake (see `Client`)
     sent       cancelled, its time is over, agent stopped     over
+
+Going over to the Unix connection keeps the order: what is submitted from then on is *held* until the peer has
+answered a last request over ZeroMQ, behind which it has all that went before.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -29,17 +33,14 @@ import zmq
 
 from ...protocol import limits
 from ...protocol.errors import AgentClosed, LocalLimit, PeerLost, PzcError
-from ...protocol.frames import PZC00, Buffer
 from ...protocol.message import Message
 from ...protocol.peer import Peer
 from ...protocol.reply import reply_of
 from ...transport.counters import Counters
-from ...transport.endpoints import connect, new_socket
 from ...transport.loop import Loop, Timer
-from ...transport.parts import is_readable, receive_parts, send_parts
 from ...transport.watch import LINGER_MS
 from .connection import Sealed, is_running
-from .many import WORTH_IT, UnixWay
+from .many import WORTH_IT, UnixWay, Way, ZmqWay
 from .pending import UNANSWERED, Pending
 
 logger = logging.getLogger("pzc.requests")
@@ -47,13 +48,22 @@ logger = logging.getLogger("pzc.requests")
 _RETRY = 0.005
 """Seconds after which a request is tried again when its peer is not connected yet."""
 
+_MANY = 16
+"""Requests that wait, from which on a thread that submits another one writes them."""
+
+_WHOLE = 1 << 16
+"""Bytes that a Unix socket takes as a whole or not at all: when a write fails, none of them went."""
+
+_WRITTEN = 1.0
+"""Seconds that somebody waits at most for a request to be written."""
+
 
 class Owner(Protocol):
-    """What a pipeline tells its client, in the I/O thread; and the requests in flight to all peers, by id."""
+    """What a pipeline tells its client; and the requests in flight to all peers."""
 
     loop: Loop
     counters: Counters
-    pending: dict[str, Pending]
+    pending: dict[Pending, None]
 
     def refused(self, entry: Pending, message: Message, content: Any) -> None:
         """A request was refused."""
@@ -61,6 +71,10 @@ class Owner(Protocol):
 
     def expired(self, entry: Pending) -> None:
         """The time of a request is over, which is not in flight any more."""
+        ...
+
+    def unwanted(self, entry: Pending) -> None:
+        """A request was given up while it was written."""
         ...
 
     def lost(self, entry: Pending, error: PzcError) -> None:
@@ -82,29 +96,31 @@ class Pipeline:
     Args:
         owner: whose they are.
         peer: who is asked.
-        sealed: makes and reads the messages.
+        sealed: makes and reads the messages that go over ZeroMQ.
     """
 
     def __init__(self, owner: Owner, peer: Peer, sealed: Sealed) -> None:
         self.peer = peer
-        self.used = time.monotonic()
         self._owner = owner
         self._loop = owner.loop
-        self._sealed = sealed
         self._all = owner.pending
-        self._pending: dict[str, Pending] = {}
-        self._waiting: deque[tuple[Pending, list[Buffer], UnixWay | None]] = deque()
-        self._order = threading.Lock()
-        self._awake = self._alive = self._asked_over = False
+        self._pending: dict[Pending, None] = {}
+        self._by_id: dict[str, Pending] = {}
+        self._waiting: deque[tuple[Pending, Way]] = deque()
+        # Reentrant: a finalizer may run in the middle of anything, and tell a peer something.
+        self._order = threading.RLock()
+        self._writing = threading.Lock()
+        self._changed = threading.Condition()
+        self._awake = self._alive = self._asked_over = self._held = False
         self._look_at = math.inf
         self._alarm: Timer | None = None
-        self._socket: zmq.Socket[bytes] | None = None
-        self._unix: UnixWay | None = None
+        self._zmq = ZmqWay(self._loop, sealed, self)
+        self._way: Way = self._zmq
         self._told = -math.inf
         self.closed = False
 
     def submit(self, entry: Pending) -> None:
-        """Send a request soon; any thread, never blocks.
+        """Send a request soon; any thread. It waits at most a moment, for a server that takes nothing.
 
         Raises:
             SerializeError, LocalProtocolError: when it cannot be sent.
@@ -115,164 +131,211 @@ class Pipeline:
                 LocalLimit(f"{limits.current.deferred_calls} requests of this process are already unanswered")
             )
             return
-        with self._order:  # ids rise in the order of sending
+        pending, waiting = self._pending, self._waiting
+        with self._order:
             if self.closed:
                 raise AgentClosed("the agent was stopped")
-            unix = self._unix
-            frames = self._sealed.seal(entry.content) if unix is None else unix.seal(entry.content)
-            msgid = entry.msgid = str(frames[3], "ascii")
-            self._all[msgid] = self._pending[msgid] = entry
-            self._waiting.append((entry, frames, unix))
-        if not self._awake:
-            self._awake = True
-            self._loop.call(self._flush)
+            way = self._way
+            way.make(entry)
+            self._all[entry] = pending[entry] = None
+            waiting.append((entry, way))
         if entry.due < self._look_at:
             self._loop.call(partial(self._look_until, entry.due))
-        if not self._asked_over and len(self._pending) >= WORTH_IT:
+        if len(waiting) >= _MANY or (entry.answered and len(pending) <= len(waiting)):
+            self._write()
+        if waiting and not self._awake:
+            self._awake = True
+            self._loop.call(self._flush)
+        if not self._asked_over and len(pending) >= WORTH_IT:
             self._asked_over = True
             self._owner.crowded(self)
         if not self._alive and entry.lasting:
             self._alive = True
             self._owner.stays(self.peer, self._unanswered_until)
 
-    @property
-    def empty(self) -> bool:
-        """Nothing is in flight."""
-        return not self._pending
-
     def remove(self, entry: Pending) -> bool:
         """A request is not in flight any more; False when it was not; any thread."""
-        if self._pending.get(entry.msgid) is not entry or self._pending.pop(entry.msgid, None) is None:
+        if self._pending.pop(entry, self) is self:
             return False
-        self._all.pop(entry.msgid, None)
+        self._all.pop(entry, None)
+        self._by_id.pop(entry.msgid, None)
         return True
 
     def _unanswered_until(self) -> float:
         """When the oldest unanswered request is to be shown alive; infinite for none, then asked no more."""
-        for entry in self._pending.copy().values():
+        for entry in self._pending.copy():
             if entry.lasting:
                 return entry.started + UNANSWERED
         self._alive = False
         return math.inf
 
-    # --- I/O thread ------------------------------------------------------------------------------------
+    # --- writing ---------------------------------------------------------------------------------------
 
-    def _open(self) -> zmq.Socket[bytes]:
-        socket = self._socket = new_socket(self._loop.context, zmq.DEALER)
-        if self.peer.dialect == PZC00:
-            # Else a request to a peer that is gone would run whenever one comes back there. Over PZC01
-            # its address under the signature prevents that, and IMMEDIATE can cost a reply.
-            socket.setsockopt(zmq.IMMEDIATE, 1)
-        connect(socket, self.peer.endpoint)
-        self._loop.register(socket, self._on_readable)
-        return socket
-
-    def _shut(self, linger: int = 0) -> None:
-        socket, self._socket = self._socket, None
-        if socket is not None:
-            self._loop.unregister(socket)
-            socket.close(linger)
-
-    def _flush(self) -> None:
-        self._awake = False
-        waiting = self._waiting
-        if not waiting or self.closed:
-            return
-        while waiting:
-            entry, frames, unix = waiting[0]
-            if entry.msgid not in self._pending:  # over before it was sent
-                waiting.popleft()
-                continue
+    def _write(self) -> None:
+        """Write what waits, as far as this thread may, unless another one does; that one sees what came."""
+        while self._may_write() and self._writing.acquire(blocking=False):
             try:
-                if unix is not None:
-                    unix.transmit(frames)
-                else:
-                    send_parts(self._socket or self._open(), (b"",), frames)
-            except PzcError:  # of the Unix connection, which is over: it goes over ZeroMQ
-                waiting.popleft()
-                self._send_anew(entry)
-                continue
+                while self._may_write():
+                    self._write_some()
             except zmq.Again:
-                if self.peer.endpoint.startswith(
-                    "inproc://"
-                ):  # libzmq does not connect these again by itself
-                    self._shut()
                 self._awake = True
                 self._loop.call_later(_RETRY, self._flush)
                 return
-            except zmq.ZMQError as exc:
-                self.remove(entry)
-                entry.fail(PeerLost(f"{self.peer.endpoint} cannot be sent to: {exc}"))
-            waiting.popleft()
-            entry.sent, entry.way = True, unix
-            if not entry.answered:
-                self._told = time.monotonic()
-                self.remove(entry)
-                entry.take(None, None)
+            finally:
+                self._writing.release()
 
-    def _send_anew(self, entry: Pending) -> None:
-        """A request that did not go over a Unix connection."""
-        if not self.remove(entry):
-            return
-        self._unix = None
+    def _may_write(self) -> bool:
         try:
-            self.submit(entry)
-        except PzcError as exc:
-            entry.fail(exc)
+            way = self._waiting[0][1]
+        except IndexError:  # nothing is left
+            return False
+        return way.free() and not (self._held and way is self._way)
 
-    def go_over(self, unix: UnixWay) -> None:
-        """What is submitted from now on goes over a Unix connection; any thread."""
+    def _write_some(self) -> None:
+        """Write the first requests that wait; by the one thread that writes."""
+        way, entries = self._take()
+        if not entries:
+            return
+        try:
+            way.write(entries)
+        except PzcError:  # of the Unix connection, which is over: they go over ZeroMQ
+            self._leave(way)
+            self._send_anew(entries)
+        except zmq.Again:
+            self._waiting.extendleft((entry, way) for entry in reversed(entries))
+            raise
+        except zmq.ZMQError as exc:
+            self._fail(entries, PeerLost(f"{self.peer.endpoint} cannot be sent to: {exc}"))
+        except BaseException:
+            text = f"writing to {self.peer.endpoint} was interrupted: the call may or may not have run"
+            self._fail(entries, PeerLost(text))
+            raise
+        else:
+            for entry in entries:
+                self._sent(entry, way)
+
+    def _take(self) -> tuple[Way, list[Pending]]:
+        """The first that wait no longer, for one write; without those that are over."""
+        waiting, pending, entries, room = self._waiting, self._pending, list[Pending](), _WHOLE
+        way = waiting[0][1]
+        while waiting and waiting[0][1] is way and len(entries) < way.most:
+            entry = waiting[0][0]
+            if entry in pending:
+                room -= entry.size
+                if entries and room < 0:
+                    break
+                entries.append(entry)
+            waiting.popleft()
+        return way, entries
+
+    def _fail(self, entries: Sequence[Pending], error: PzcError) -> None:
+        for entry in entries:
+            self.remove(entry)
+            entry.fail(error)
+
+    def _sent(self, entry: Pending, way: Way) -> None:
+        entry.made = None
+        self._by_id[entry.msgid] = entry
+        entry.sent, entry.way = True, way
+        if not entry.answered:
+            self._told = time.monotonic()
+            self.remove(entry)
+            entry.take(None, None)
+        elif entry not in self._pending:
+            self._by_id.pop(entry.msgid, None)
+            if entry.given_up:
+                self._owner.unwanted(entry)
+
+    def _flush(self) -> None:
+        """Write what waits; I/O thread."""
+        self._awake = False
+        if not self.closed:
+            self._write()
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for_id(self, entry: Pending) -> None:
+        """Wait at most a moment until a request that was submitted has an id, or is over."""
+        self._write()
+        if not entry.msgid and not self._loop.in_thread():
+            self._loop.call(self._flush)
+            with self._changed:
+                self._changed.wait_for(lambda: entry.msgid or entry.done(), _WRITTEN)
+
+    def _send_anew(self, entries: Sequence[Pending]) -> None:
+        """Requests that did not go over a Unix connection."""
+        for entry in entries:
+            if self.remove(entry):
+                try:
+                    self.submit(entry)
+                except PzcError as exc:
+                    entry.fail(exc)
+
+    # --- going over ------------------------------------------------------------------------------------
+
+    def go_over(self, way: UnixWay, last: Pending) -> None:
+        """What is submitted from now on goes over a Unix connection, once `let_go` is called; any thread.
+
+        Args:
+            way: that connection, taken over.
+            last: a request that goes over ZeroMQ first.
+
+        Raises:
+            AgentClosed: when the agent was stopped.
+        """
         with self._order:
-            if self.closed:
-                unix.close()
-            else:
-                self._unix = unix
+            try:
+                self.submit(last)
+            except BaseException:
+                way.close()
+                raise
+            self._way, self._held = way, True
+
+    def let_go(self) -> None:
+        """What is held may go; any thread."""
+        self._held = False
+        self._loop.call(self._flush)
 
     def leave_unix(self) -> None:
         """Nobody holds the peer any more: close its Unix connection, unless something is in flight."""
         with self._order:
-            unix = self._unix
-            if unix is None or self._pending:
+            way = self._way
+            if not isinstance(way, UnixWay) or self._pending:
                 return
-            self._unix, self._asked_over = None, False
-        unix.close()
+            self._way, self._asked_over = self._zmq, False
+        way.close()
 
-    def lose(self, unix: UnixWay, error: PzcError) -> None:
+    def lose(self, way: UnixWay, error: PzcError) -> None:
         """A Unix connection is over; what was sent over it may have run; any thread."""
-        with self._order:
-            if self._unix is unix:
-                self._unix = None
-        for msgid, entry in self._pending.copy().items():
-            if entry.way is unix and self._pending.get(msgid) is entry:
+        self._leave(way)
+        for entry in self._pending.copy():
+            if entry.way is way and entry in self._pending:
                 self._owner.lost(entry, error)
 
-    def deliver(self, message: Message) -> None:
-        """A verified reply came over a Unix connection, in the thread that receives there."""
-        entry = self._pending.get(message.msgid)
-        if entry is None:
-            with self._order:  # perhaps it is still being submitted
-                entry = self._pending.get(message.msgid)
-        self._answer(message, entry)
+    def _leave(self, way: Way) -> None:
+        with self._order:
+            if self._way is way:
+                self._way = self._zmq
 
-    def _on_readable(self) -> None:
-        socket = self._socket
-        while socket is not None and not socket.closed and is_readable(socket):
-            frames = receive_parts(socket)
-            self._take(frames[1:] if frames and not frames[0] else frames)
-            socket = self._socket
+    # --- replies ---------------------------------------------------------------------------------------
 
-    def _take(self, frames: list[Buffer]) -> None:
-        try:
-            message = self._sealed.open(frames)
-        except PzcError:
-            self._owner.counters.add("replies_unexpected")
-            return
-        self._answer(message, self._pending.get(message.msgid))
+    def deliver(self, messages: Sequence[Message]) -> None:
+        """See `Receiving`."""
+        for message in messages:
+            entry = self._by_id.get(message.msgid)
+            if entry is None:
+                with self._writing:  # perhaps it is just being written
+                    entry = self._by_id.get(message.msgid)
+            if entry is None:
+                self.refuse()
+            else:
+                self._answer(message, entry)
 
-    def _answer(self, message: Message, entry: Pending | None) -> None:
-        if entry is None:
-            self._owner.counters.add("replies_unexpected")
-            return
+    def refuse(self) -> None:
+        """See `Receiving`."""
+        self._owner.counters.add("replies_unexpected")
+
+    def _answer(self, message: Message, entry: Pending) -> None:
         try:
             content = message.decode(writable=True)
         except BaseException as exc:
@@ -286,8 +349,9 @@ class Pipeline:
             self._owner.refused(entry, message, content)
             return
         self.remove(entry)
-        self.used = time.monotonic()
         entry.take(message, content)
+
+    # --- I/O thread ------------------------------------------------------------------------------------
 
     def _look_until(self, due: float) -> None:
         if due < self._look_at:
@@ -299,7 +363,7 @@ class Pipeline:
     def _look(self) -> None:
         now = time.monotonic()
         self._look_at = nearest = math.inf
-        for entry in self._pending.copy().values():
+        for entry in self._pending.copy():
             if entry.due > now:
                 nearest = min(nearest, entry.due)
             elif self.remove(entry):
@@ -308,15 +372,15 @@ class Pipeline:
             self._look_until(nearest)
 
     def close(self, error: Callable[[], BaseException]) -> None:
-        """Fail what is in flight, and close the socket; I/O thread."""
+        """Fail what is in flight, and close the socket."""
         with self._order:
             self.closed = True
-            unix, self._unix = self._unix, None
-        if unix is not None:
-            unix.close()
+            way, self._way = self._way, self._zmq
+        if isinstance(way, UnixWay):
+            way.close()
         recent = time.monotonic() - self._told < LINGER_MS / 1000
-        self._shut(LINGER_MS if recent else 0)  # libzmq goes on delivering what nobody waits for
-        for entry in self._pending.copy().values():
+        self._zmq.close(LINGER_MS if recent else 0)  # libzmq goes on delivering what nobody waits for
+        for entry in self._pending.copy():
             if self.remove(entry):
                 entry.fail(error())
         if self._alarm is not None:

@@ -36,6 +36,9 @@ from .pool import Pools
 
 logger = logging.getLogger("pzc.requests")
 
+ANSWERS = 1.0
+"""Seconds in which a peer answers a request over tcp, behind which others may go over a Unix connection."""
+
 
 class Pipelines:
     """The pipelines of one agent, by endpoint and agent; safe from any thread.
@@ -52,7 +55,7 @@ class Pipelines:
         heartbeat: shows servers that the agent is alive.
 
     Attributes:
-        pending: requests in flight, by id.
+        pending: requests in flight.
         unusable: why nothing can be asked any more; empty as long as it can.
     """
 
@@ -62,7 +65,7 @@ class Pipelines:
     ) -> None:  # fmt: skip
         self.loop = loop
         self.counters = counters
-        self.pending: dict[str, Pending] = {}
+        self.pending: dict[Pending, None] = {}
         self.unusable = ""
         self._protocol = protocol
         self._agent_id = agent_id
@@ -98,8 +101,17 @@ class Pipelines:
 
     def drop(self, entry: Pending) -> bool:
         """A request is not in flight any more; False when it was not."""
-        pipeline = self._of.get((entry.peer.endpoint, entry.peer.agent_id))
+        pipeline = self._pipeline_of(entry)
         return pipeline is not None and pipeline.remove(entry)
+
+    def wait_for_id(self, entry: Pending) -> None:
+        """Wait at most a moment until a request that was submitted has an id, or is over."""
+        pipeline = self._pipeline_of(entry)
+        if pipeline is not None:
+            pipeline.wait_for_id(entry)
+
+    def _pipeline_of(self, entry: Pending) -> Pipeline | None:
+        return self._of.get((entry.peer.endpoint, entry.peer.agent_id))
 
     def leave(self, endpoint: str) -> None:
         """Nobody holds the peer at an endpoint any more."""
@@ -176,9 +188,16 @@ class Pipelines:
             connection.close()
             logger.debug("%s is asked over tcp alone: %s", pipeline.peer.endpoint, exc)
             return
-        way = UnixWay(connection, pipeline, self._closed)
+        way, last = UnixWay(connection, pipeline, self._closed), Pending(pipeline.peer, "ping", ANSWERS)
         way.start()
-        pipeline.go_over(way)
+        try:
+            pipeline.go_over(way, last)
+            last.result(ANSWERS)
+        except Exception as exc:  # it stays with tcp
+            way.close()
+            logger.debug("%s is asked over tcp alone: %s", pipeline.peer.endpoint, exc)
+        finally:
+            pipeline.let_go()
 
     def expired(self, entry: Pending) -> None:
         """The time of a request is over."""
@@ -188,6 +207,11 @@ class Pipelines:
         if isinstance(entry, PendingCall):
             entry.call_off()
         entry.fail(late(CallTimeout(), endpoint, entry.seconds, entry.note))
+
+    def unwanted(self, entry: Pending) -> None:
+        """A request was given up while it was written."""
+        if isinstance(entry, PendingCall):
+            entry.call_off()
 
     def stays(self, peer: Peer, needed: Callable[[], float]) -> None:
         """See `Heartbeat.watch`."""
