@@ -1,8 +1,7 @@
 """Session: seals and opens the messages of one connection between two agents, at either end of it.
 
 It makes and takes PZC01 requests and replies of every serializer, suite and size. What is the same for all of
-them is worked out once: a small one costs four functions to seal and three to open. It knows no clock and no
-socket.
+them is worked out once: a small one costs few functions to seal and to open. It knows no clock, no socket.
 
 ::
 

@@ -87,8 +87,7 @@ class Client:
             loop, protocol, agent_id, rep_endpoint, self.counters, self.closed, self._pools, self._exchanges,
             self.heartbeat,
         )  # fmt: skip
-        self._pipeline = self._pipelines.of
-        self.wait_for_id = self._pipelines.wait_for_id
+        self._pipeline, self.wait_for_id = self._pipelines.of, self._pipelines.wait_for_id
         self._repeating = Repeating(PeerLost, self.closed)
         self._callbacks = Executor("pzc-futures")
         self._unusable = ""
