@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import traceback
 
 import pytest
 
-from pzc import Protocol, Proxy, RemoteError, Server, close
+from pzc import Protocol, Proxy, RemoteError, RoleRefused, Server, close
 
 from tests.contract.rigs import failing
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, served
@@ -154,3 +155,26 @@ def test_an_error_that_passed_two_servers_still_says_where_it_came_from() -> Non
                 relay.fail()
             relay.release()
     assert "in deeper" in caught.value.remote_traceback
+
+
+class MuteError(Exception):
+    """Cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("mute")
+
+
+@pytest.mark.parametrize("error", [RoleRefused("no"), MuteError()], ids=lambda error: type(error).__name__)
+def test_an_exception_of_ours_and_one_that_cannot_say_what_it_is_come_back_as_themselves(
+    faulty: tuple[Faulty, Proxy], error: Exception
+) -> None:
+    assert type(failure_of(*faulty, error)) is type(error)
+
+
+def test_the_remote_traceback_is_a_note_that_names_the_server(faulty: tuple[Faulty, Proxy]) -> None:
+    found = failure_of(*faulty, ValueError("out of range"))
+    (note,) = found.__notes__
+    assert note.startswith("Remote traceback (tcp://127.0.0.1:")
+    assert "in deeper" in note
+    assert note.endswith("ValueError: out of range")
+    assert "in deeper" in "".join(traceback.format_exception(found))

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from pzc.protocol import limits
 from pzc.protocol.errors import ConfigError
 from pzc.protocol.keyring import Key, Role
+from pzc.testing import Timings
 from pzc.transport.settings import KNOWN, RESERVED, Settings, config_files, load
 
 SECRET = "topsecret"  # named, because a traceback shows the lines of this file
@@ -103,27 +105,14 @@ def test_each_setting_has_a_default() -> None:
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_setting_is_read_from_the_environment(name: str) -> None:
+def test_a_setting_is_read_from_the_environment_or_else_from_the_file(name: str) -> None:
     raw, value = GOOD[name]
-    settings = Settings({name: raw}, {})
-    assert settings[name] == value
-    assert settings.origin[name] == f"environment variable {name}"
-
-
-@pytest.mark.parametrize("name", GOOD)
-def test_a_setting_is_read_from_the_file(name: str) -> None:
-    raw, value = GOOD[name]
-    settings = Settings({}, {IN_FILE[name]: raw}, "lab.toml")
-    assert settings[name] == value
-    assert settings.origin[name] == f"lab.toml: {IN_FILE[name]}"
-
-
-@pytest.mark.parametrize("name", GOOD)
-def test_the_environment_wins_over_the_file(name: str) -> None:
-    raw, value = GOOD[name]
-    settings = Settings({name: raw}, {IN_FILE[name]: "unusable" if name == "PZC_SEAL" else raw})
-    assert settings[name] == value
-    assert settings.origin[name].startswith("environment")
+    given = Settings({name: raw}, {})
+    assert (given[name], given.origin[name]) == (value, f"environment variable {name}")
+    filed = Settings({}, {IN_FILE[name]: raw}, "lab.toml")
+    assert (filed[name], filed.origin[name]) == (value, f"lab.toml: {IN_FILE[name]}")
+    both = Settings({name: raw}, {IN_FILE[name]: "unusable" if name == "PZC_SEAL" else raw})
+    assert (both[name], both.origin[name]) == (value, f"environment variable {name}")
 
 
 @pytest.mark.parametrize(
@@ -380,3 +369,29 @@ def test_each_misspelling_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFix
         "environment variable PZC_SEEL",
         f"{path}: timout",
     ]
+
+
+# --- limits ------------------------------------------------------------------------------------------
+
+
+def test_limits_of_the_settings_file_hold_from_then_on(tmp_path: Path) -> None:
+    with Timings(links=3):
+        settings = load({"PZC_CONFIG": str(Timings(silence=0.2).write(tmp_path))})
+        assert dict(settings.limits) == {"silence": 0.2}
+        assert settings.complaints() == []
+        assert (limits.current.silence, limits.current.links) == (0.2, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[limits]\nsilense = 1", r"\[limits\]: silense is no limit; did you mean silence\?"),
+        ("[limits]\nlinks = 'many'", r"\[limits\]: links = 'many' cannot be used"),
+        ("limits = 4", r"\[limits\] is no table"),
+    ],
+)
+def test_limits_that_cannot_be_used_are_refused(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "pzc.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=told):
+        load({"PZC_CONFIG": str(tmp_path / "pzc.toml")})
+    assert limits.current == limits.Limits()

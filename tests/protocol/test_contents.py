@@ -1,0 +1,90 @@
+"""Contents with a meaning of their own: refusals, and exceptions on their way."""
+
+from __future__ import annotations
+
+import pytest
+
+from pzc import PzcError, RemoteError
+from pzc.protocol import errors
+from pzc.protocol.contents import (
+    as_original,
+    portable,
+    raised,
+    read_ps_message,
+    read_raised,
+    read_refusal,
+    refusal,
+)
+
+from tests.contract.rigs.failing import HeavyError, HostileError, OddError, RangeError
+
+
+class MuteError(Exception):
+    """Cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("mute")
+
+
+MALFORMED = [
+    None, 7, "text", (), (1,), (1, 2, 3), ({}, 7), ({"type": 1}, []), ({"encoded": 7}, []),
+    ({"encoded": b"\x80"}, []), (7, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_malformed_raise_reply_is_a_remote_error(trusted: bool) -> None:
+    for options in MALFORMED:
+        found = read_raised(options, "tcp://x:1", "pickle", trusted, hide_traceback=False)
+        assert isinstance(found, RemoteError), options
+
+
+def test_every_error_of_ours_survives_a_refusal() -> None:
+    ours = {each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, PzcError)}
+    for cls in ours - {RemoteError, errors.LockedBy}:
+        found = read_refusal(refusal(cls("what happened")))
+        assert (type(found), str(found)) == (cls, "what happened")
+
+
+def test_who_holds_a_lock_since_when_and_why_survives_a_refusal() -> None:
+    found = read_refusal(refusal(errors.LockedBy("alice (agent 3f2a90c1)", 1_700_000_000.5, "calibrating")))
+    assert isinstance(found, errors.LockedBy)
+    assert (found.owner, found.since, found.reason) == (
+        "alice (agent 3f2a90c1)", 1_700_000_000.5, "calibrating"
+    )  # fmt: skip
+
+
+def test_other_content_is_no_refusal_and_an_unknown_code_is_a_remote_error() -> None:
+    for content in (None, [], ["PZCError"], ["PZCError", 7], ["x", {}], {"PZCError": 1}, "PZCError"):
+        assert read_refusal(content) is None
+    found = read_refusal(["PZCError", {"code": "os.system", "text": "t"}])
+    assert isinstance(found, RemoteError)
+    assert found.type_name == "os.system"
+
+
+def test_an_original_peer_gets_a_builtin_exception_for_ours() -> None:
+    for cls in (errors.RoleRefused, errors.PeerLost, errors.CallTimeout, errors.MemberRefused):
+        found = as_original(cls("no"), "pickle")
+        assert (type(found).__module__, str(found)) == ("builtins", "no")
+        assert issubclass(cls, type(found))
+
+
+def test_an_original_peer_gets_what_it_can_rebuild_and_survive() -> None:
+    for error in (SystemExit(1), KeyboardInterrupt(), OddError(1, 2), HeavyError("h"), HostileError("x")):
+        found = as_original(error, "pickle")
+        assert type(found) is RuntimeError
+        assert type(error).__name__ in str(found)
+    mute = MuteError()
+    assert as_original(mute, "pickle") is mute
+
+
+def test_portable_leaves_other_messages_alone() -> None:
+    for content in (7, ("PSMessage", "return", ValueError()), "PSMessage"):
+        assert portable(content, "PZC01", "pickle") is content
+
+
+def test_a_portable_exception_is_readable_without_its_class() -> None:
+    message = read_ps_message(portable(raised(RangeError("r")), "PZC01", "json"))
+    assert message is not None
+    assert message[1][0]["type"] == f"{RangeError.__module__}.RangeError"
+    assert type(message[1][0]["encoded"]) is bytes
