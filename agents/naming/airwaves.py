@@ -68,6 +68,7 @@ class Airwaves:
         hear: called with every datagram; returns what it says, None for one that cannot be accepted.
         whole: everything that this process says on a reach.
         heard: called when there was something to hear; with False while more waits.
+        find: gives the interfaces of this machine that stand for an address; default all of them.
 
     Attributes:
         problem: why nothing can be said or heard; empty when it can.
@@ -85,9 +86,11 @@ class Airwaves:
         hear: Callable[[Datagram], Announcement | None],
         whole: Callable[[Reach], list[bytes]],
         heard: Callable[[bool], object],
+        find: Callable[[str], list[Interface]] = chosen,
     ) -> None:
         self.problem = ""
-        self.interfaces = chosen(site.address)
+        self.interfaces = find(site.address)
+        self._find = find
         self._loop = loop
         self._site = site
         self._process = process
@@ -111,7 +114,7 @@ class Airwaves:
     def look(self) -> list[Reach] | None:
         """Follow the machine's interfaces; the reaches when they are others now."""
         try:
-            known = chosen(self._site.address)
+            known = self._find(self._site.address)
             if (self._multicast is not None and known == self.interfaces) or not self._site.group:
                 return None
             self.interfaces = known

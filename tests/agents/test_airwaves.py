@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from pzc.agents.naming import airwaves
 from pzc.agents.naming.airwaves import SOON, WAITING, Airwaves, patience
 from pzc.discovery.announcer import Outgoing
 from pzc.discovery.interfaces import Interface, chosen
@@ -28,6 +27,7 @@ class Bench:
     site: Site
     data: list[bytes]
     come: threading.Event
+    found: list[Callable[[str], list[Interface]]]
 
 
 @pytest.fixture
@@ -39,16 +39,14 @@ def bench() -> Iterator[Bench]:
     def hear(datagram: Datagram) -> None:
         data.append(datagram.data)
 
+    found = [chosen]
     site = Site(port=free_port(), address="127.0.0.1")
-    waves = Airwaves(owner, site, bytes(16), hear, lambda _: [], lambda _: come.set())
-    yield Bench(waves, owner, site, data, come)
+    waves = Airwaves(
+        owner, site, bytes(16), hear, lambda _: [], lambda _: come.set(), lambda at: found[0](at)
+    )
+    yield Bench(waves, owner, site, data, come, found)
     owner.run(waves.close)
     loop.release(owner)
-
-
-def test_nothing_is_open_before_the_first_look(bench: Bench) -> None:
-    assert bench.waves.statistics()["interfaces"] == []
-    bench.owner.run(lambda: bench.waves.say([Outgoing(0, b"nobody hears it")]))
 
 
 def test_what_is_said_on_loopback_is_heard_there(bench: Bench) -> None:
@@ -65,29 +63,27 @@ def test_interfaces_that_stay_as_they_are_are_left_alone(bench: Bench) -> None:
     assert bench.owner.run(bench.waves.look) is None
 
 
-def test_sockets_are_made_anew_when_the_interfaces_have_changed(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sockets_are_made_anew_when_the_interfaces_have_changed(bench: Bench) -> None:
     bench.owner.run(bench.waves.look)
     others = [*chosen("127.0.0.1"), Interface("gone0", 99_999, "203.0.113.7", False)]
-    monkeypatch.setattr(airwaves, "chosen", lambda _: others)
+    bench.found[:] = [lambda _: others]
     reaches = bench.owner.run(bench.waves.look)
     assert reaches is not None
     assert [each["name"] for each in bench.waves.statistics()["interfaces"]] == ["lo"]
 
 
 def test_an_interface_that_goes_away_is_told_and_found_again(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def none(_: object) -> list[Interface]:
+    def none(_: str) -> list[Interface]:
         raise ConfigError("no interface has it")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(airwaves, "chosen", none)
-        bench.owner.run(bench.waves.look)
-        bench.owner.run(bench.waves.look)
+    bench.found[:] = [none]
+    bench.owner.run(bench.waves.look)
+    bench.owner.run(bench.waves.look)
     assert bench.waves.problem == "no interface has it"
     assert caplog.text.count("cannot be found by name") == 1
+    bench.found[:] = [chosen]
     assert bench.owner.run(bench.waves.look) is not None
     assert bench.waves.problem == ""
 
@@ -111,14 +107,6 @@ def test_heartbeats_wait_to_be_heard_together(bench: Bench, timings: Callable[..
     assert bench.data == [b"news"]
     assert bench.owner.run(bench.waves.hear_patient) == 3
     assert bench.data == [b"news", *beats]
-
-
-def test_heartbeats_are_heard_by_themselves(bench: Bench) -> None:
-    bench.owner.run(bench.waves.look)
-    beat = b"PZD1" + bytes([Heartbeat.code])
-    bench.owner.run(lambda: bench.waves.say([Outgoing(0, beat)]))
-    assert bench.come.wait(TIMEOUT)
-    assert bench.data == [beat]
 
 
 def test_heartbeats_wait_for_less_when_more_come_than_the_system_keeps() -> None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pzc import Agent, discover
+from pzc import Agent, Server, discover
+
+from tests.contract.rigs.naming import watching
 
 
 def topics() -> list[str]:
@@ -23,3 +25,43 @@ def test_no_more_topics_than_the_bound_are_announced(timings: Callable[..., None
         for number in range(5):
             meter.advertise(f"topic{number}")
         assert topics() == ["topic0", "topic1", "topic2"]
+
+
+class Lamp:
+    level = 1
+
+
+def test_the_last_word_of_advertise_counts() -> None:
+    with watching() as watch, Agent(name="meter") as meter:
+        meter.advertise("reading", type=int)
+        watch.wait_for("/meter/reading")
+        meter.advertise("reading", type=float, scope="host")
+        (entry,) = discover("**", 0.0, kind="topic")
+        assert (entry.type, entry.scope) == ("float", "host")
+
+
+def test_a_type_is_announced_by_its_full_name() -> None:
+    with Agent(name="meter") as meter:
+        for topic, kind in (("plain", None), ("said", "picture"), ("builtin", int), ("own", Lamp)):
+            meter.advertise(topic, type=kind)
+        found = {entry.topic: entry.type for entry in discover("**", 0.0, kind="topic")}
+    assert found == {"plain": "", "said": "picture", "builtin": "int", "own": f"{__name__}.Lamp"}
+
+
+def test_a_server_is_announced_once_its_object_is_made() -> None:
+    with watching() as watch:
+        proxy = Server.serve_in_thread(Lamp, name="lamp")
+        watch.wait_for("/lamp")
+        (entry,) = discover("/lamp", 0.0)
+        assert (entry.kind, entry.type) == ("service", "Lamp")
+        proxy._proxy_stop_server()
+        watch.wait_for_end("/lamp")
+        proxy._proxy_stop_me()
+
+
+def test_with_an_agent_go_its_topics() -> None:
+    with watching() as watch:
+        with Agent(name="meter") as meter:
+            meter.advertise("reading")
+            watch.wait_for("/meter/reading")
+        watch.wait_for_end("/meter/reading")

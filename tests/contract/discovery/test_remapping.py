@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from pzc import Agent, ConfigError, Server, UnknownName
+from pzc import Agent, ConfigError, Server, UnknownName, discover
 
-from tests.contract.rigs.peers import Inbox
+from tests.contract.rigs.pairs import eventually
+from tests.contract.rigs.peers import TIMEOUT, Inbox
 
 
 def test_an_agent_is_found_by_the_name_that_a_rule_gives_it() -> None:
@@ -77,3 +80,28 @@ def test_a_rule_that_cannot_be_used_is_refused(remap: list[str] | dict[str, str]
 def test_another_style_of_names_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected one of pzc, gz"):
         Agent(names="ros")  # pyright: ignore[reportArgumentType]
+
+
+def announced(agent: Agent, **where: str) -> set[str]:
+    """Full names of what an agent announces, by the kind of each."""
+    found = discover("**", 0.05, **where)
+    return {f"@{each.partition}@{each.name}" for each in found if each.agent == agent.agent_id}
+
+
+def test_the_topic_status_of_robot1_in_sim_is_found_by_its_full_name() -> None:
+    with (
+        Agent(name="psu", remap={"psu/state": "/status"}, namespace="robot1", partition="sim") as publisher,
+        Agent(namespace="robot1", partition="sim") as reader,
+    ):
+        publisher.advertise("state")
+        eventually(lambda: "@sim@/robot1/status" in announced(publisher, partition="sim", kind="topic"))
+        subscription = reader.subscribe_graph("/status")
+        eventually(lambda: subscription.sources)
+        publisher.publish("state", "on")
+        assert subscription.recv(TIMEOUT).content == "on"
+
+
+@pytest.mark.parametrize(("names", "full"), [("pzc", "@sim@/robot1/status"), ("gz", "@sim@/status")])
+def test_a_slash_in_front_leaves_the_namespace_in_gz_style_only(names: Any, full: str) -> None:
+    with Agent(name="/status", namespace="robot1", partition="sim", names=names) as agent:
+        assert announced(agent, partition="sim", kind="agent") == {full}

@@ -224,3 +224,11 @@ def test_flows_lose_nothing_when_the_registry_dies_and_newcomers_connect_after_i
         number = publisher.ask("publish", "frames", "for both")
         assert late.ask("wait_for", "late", "found") == [(number, "for both")]
         assert stream.recv(TIMEOUT).content == "for both"
+
+
+def test_a_closed_subscription_of_the_graph_follows_nothing(camera: Agent, viewer: Agent) -> None:
+    subscription = viewer.subscribe_graph("screen/input")
+    subscription.close()
+    viewer.connect_topics("camera/frames", "screen/input")
+    assert sources(subscription) == set()
+    assert not camera.wait_for_subscribers("frames", 1, 0.05)

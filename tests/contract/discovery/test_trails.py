@@ -48,3 +48,9 @@ def test_a_publisher_that_refuses_is_left_out_and_the_others_stay(caplog: pytest
         two.publish("image", 2)
         one.publish("image", 1)
         assert inbox.next().content == 1
+
+
+def test_a_proxy_stays_with_its_server_when_another_one_takes_the_same_name() -> None:
+    with Server(Lamp(1), name="lamp") as first, Proxy("lamp") as lamp, Server(Lamp(2), name="lamp"):
+        eventually(lambda: first.statistics()["discovery"]["conflicts"].get("/lamp"))
+        assert lamp.level == 1
