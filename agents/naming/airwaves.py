@@ -86,7 +86,7 @@ class Airwaves:
         hear: Callable[[Datagram], Announcement | None],
         whole: Callable[[Reach], list[bytes]],
         heard: Callable[[bool], object],
-        find: Callable[[str], list[Interface]] = chosen,
+        find: Callable[[str | None], list[Interface]] = chosen,
     ) -> None:
         self.problem = ""
         self.interfaces = find(site.address)

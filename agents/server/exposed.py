@@ -220,7 +220,11 @@ class ExposedObject:
     def _operate(
         self, call: Call, options: dict[str, Any], method: object, args: Any, kwargs: Any
     ) -> Message:
-        member, path = self._whole(options)
+        member, path = self._seen(options)
+        if member.narrowed:
+            if method == operations.GET and args and (step := paths.step_of(args[0])) is not None:
+                return self._get(call, {"on": (*path, step)})
+            self._whole(options)
         thing = self._find(call, path)
         if method == EMIT and members.is_signal(thing):
             thing.emit(*args, **kwargs)

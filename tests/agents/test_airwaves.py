@@ -27,7 +27,7 @@ class Bench:
     site: Site
     data: list[bytes]
     come: threading.Event
-    found: list[Callable[[str], list[Interface]]]
+    found: list[Callable[[str | None], list[Interface]]]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def bench() -> Iterator[Bench]:
     def hear(datagram: Datagram) -> None:
         data.append(datagram.data)
 
-    found = [chosen]
+    found: list[Callable[[str | None], list[Interface]]] = [chosen]
     site = Site(port=free_port(), address="127.0.0.1")
     waves = Airwaves(
         owner, site, bytes(16), hear, lambda _: [], lambda _: come.set(), lambda at: found[0](at)
@@ -75,7 +75,7 @@ def test_sockets_are_made_anew_when_the_interfaces_have_changed(bench: Bench) ->
 def test_an_interface_that_goes_away_is_told_and_found_again(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def none(_: str) -> list[Interface]:
+    def none(_: str | None) -> list[Interface]:
         raise ConfigError("no interface has it")
 
     bench.found[:] = [none]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, Key, Keyring, Protocol, Proxy, PzcError, Role, RoleRefused, Server, batch
+from pzc import Agent, Key, Keyring, Protocol, Proxy, PzcError, Role, RoleRefused, Server, batch, reading
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs.coming import coming
@@ -151,3 +151,39 @@ def test_words_written_by_hand_pass_no_role_and_reach_nothing_private(role: Key)
                 )
     assert (supply.calls, supply.ch1.voltage, supply.ch1.unit) == ([], 0.0, "V")
     assert Supply.off.__globals__["Supply"] is Supply
+
+
+class Meter:
+    """Something whose parts are replaced while it is served."""
+
+    def __init__(self) -> None:
+        self.head: Any = Head()
+        self.stopped = 0
+
+    def off(self) -> None:
+        self.stopped += 1
+
+
+class Head:
+    """A part that an observer may call."""
+
+    @reading
+    def history(self) -> list[float]:
+        return [1.0]
+
+
+class Actor:
+    """A part that has the same name for something else."""
+
+    def __init__(self, meter: Meter) -> None:
+        self.history = meter.off
+
+
+def test_a_mark_that_is_gone_lets_an_observer_call_nothing() -> None:
+    meter = Meter()
+    with watched(meter) as proxy:
+        assert proxy.head.history() == [1.0]
+        meter.head = Actor(meter)
+        with pytest.raises(RoleRefused):
+            proxy.head.history()
+        assert meter.stopped == 0

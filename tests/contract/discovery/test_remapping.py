@@ -82,9 +82,9 @@ def test_another_style_of_names_is_refused() -> None:
         Agent(names="ros")  # pyright: ignore[reportArgumentType]
 
 
-def announced(agent: Agent, **where: str) -> set[str]:
-    """Full names of what an agent announces, by the kind of each."""
-    found = discover("**", 0.05, **where)
+def announced(agent: Agent, kind: str) -> set[str]:
+    """Full names of what an agent in partition sim announces of a kind."""
+    found = discover("**", 0.05, kind=kind, partition="sim")
     return {f"@{each.partition}@{each.name}" for each in found if each.agent == agent.agent_id}
 
 
@@ -94,7 +94,7 @@ def test_the_topic_status_of_robot1_in_sim_is_found_by_its_full_name() -> None:
         Agent(namespace="robot1", partition="sim") as reader,
     ):
         publisher.advertise("state")
-        eventually(lambda: "@sim@/robot1/status" in announced(publisher, partition="sim", kind="topic"))
+        eventually(lambda: "@sim@/robot1/status" in announced(publisher, "topic"))
         subscription = reader.subscribe_graph("/status")
         eventually(lambda: subscription.sources)
         publisher.publish("state", "on")
@@ -104,4 +104,4 @@ def test_the_topic_status_of_robot1_in_sim_is_found_by_its_full_name() -> None:
 @pytest.mark.parametrize(("names", "full"), [("pzc", "@sim@/robot1/status"), ("gz", "@sim@/status")])
 def test_a_slash_in_front_leaves_the_namespace_in_gz_style_only(names: Any, full: str) -> None:
     with Agent(name="/status", namespace="robot1", partition="sim", names=names) as agent:
-        assert announced(agent, partition="sim", kind="agent") == {full}
+        assert announced(agent, "agent") == {full}
