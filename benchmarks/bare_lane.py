@@ -32,7 +32,8 @@ def asking(connection: socket.socket) -> Callable[[], Any]:
     lane, content = _lane(connection, asks=True), add_request()
 
     def call() -> Any:
-        return pickle.loads(lane.ask(pickle.dumps(content), _TIMEOUT) or b"")[2]
+        found = lane.ask(pickle.dumps(content), _TIMEOUT, _TIMEOUT)
+        return pickle.loads(found[0] if found else b"")[2]
 
     return call
 

@@ -73,6 +73,9 @@ _PROTOCOL = pickle.HIGHEST_PROTOCOL
 Terms = tuple[bytes, bytes, bytes, tuple[bytes, bytes, int], tuple[bytes, bytes, int]]
 """HMAC key, key id, serializer; of this end and of the peer: header, address and epoch."""
 
+Plain = tuple[bytes, str, int, int]
+"""Frame 2 and the text of frame 3 of a message, and time and counter of its sender."""
+
 
 class Session:
     """One end of one connection.
@@ -322,23 +325,23 @@ class Session:
         secret, key_id = (key.hmac_key, key.key_id.encode()) if key else (b"", b"")
         return secret, key_id, self.serializer.encode(), own, peer
 
-    def taken(self, body: bytes, msgid: str, ms: int, counter: int) -> Message:
-        """What `open` would have made of a plain message, which somebody else has verified by `terms`.
+    def taken(self, plain: Sequence[Plain]) -> list[Message]:
+        """What `open` would have made of plain messages, which somebody else has verified by `terms`.
 
         Args:
-            body: frame 2.
-            msgid: text of frame 3.
-            ms: the sender's time.
-            counter: the sender's; of a request it becomes the `last`.
+            plain: the messages in order; of the last request the counter becomes the `last`.
         """
-        if not self.asks:
+        messages: list[Message] = []
+        sequence = 0 if self.asks else self._sequence
+        for body, msgid, ms, counter in plain:
+            message = object.__new__(Message)
+            message.facts, message.msgid = self.facts, msgid
+            message.stamp = new_stamp(Stamp, (ms, counter, self.peer.epoch))
+            message.serializer, message.content, message.suite = self.serializer, body, self.suite
+            message.sequence, message.key = sequence, ""
+            messages.append(message)
             self.last = counter
-        stamp = new_stamp(Stamp, (ms, counter, self.peer.epoch))
-        message = object.__new__(Message)
-        message.facts, message.msgid, message.stamp = self.facts, msgid, stamp
-        message.serializer, message.content, message.suite = self.serializer, body, self.suite
-        message.sequence, message.key = 0 if self.asks else self._sequence, ""
-        return message
+        return messages
 
     def _judge(self, stamp: Stamp, now_ms: int | None, offset_ms: int, window: ReplayWindow | None) -> None:
         if now_ms is not None and not -FRESH_MS <= now_ms + offset_ms - stamp.ms <= FRESH_MS:

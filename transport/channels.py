@@ -106,7 +106,7 @@ class Channel:
             raise CallTimeout(f"{self.endpoint} takes no more messages; this one was not sent")
         self._socket.poll(math.ceil(min(left, _SLICE_MS)), zmq.POLLOUT)
 
-    def receive(self, deadline: float, closed: threading.Event) -> list[Buffer]:
+    def receive(self, deadline: float, closed: threading.Event | None = None) -> list[Buffer]:
         """The next message: five frames, unless the other side sent another number of them.
 
         Raises:
@@ -121,8 +121,8 @@ class Channel:
         finally:
             self._let_go()
 
-    def _receive(self, deadline: float, closed: threading.Event) -> list[Buffer]:
-        while self._open and not closed.is_set():
+    def _receive(self, deadline: float, closed: threading.Event | None) -> list[Buffer]:
+        while self._open and not (closed is not None and closed.is_set()):
             left = (deadline - time.monotonic()) * 1000
             wait = _SLICE_MS if left >= _SLICE_MS else max(0, math.ceil(left))
             if wait != self._wait_ms:

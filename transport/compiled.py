@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
+from ..protocol.session import Plain
+
 LIMIT = 1 << 16
 """Bytes of the largest body that a lane carries."""
 
@@ -32,7 +34,7 @@ class Lane(Protocol):
         last: counter of the last request; later ones must be above it.
         spin: microseconds to look for a message, giving way to others, before sleeping.
         late: replies to other requests that `ask` skipped.
-        msgid: id of the request that `ask` made last.
+        msgid: id of the request that `ask` made last; empty when it made none.
     """
 
     last: int
@@ -40,12 +42,13 @@ class Lane(Protocol):
     late: int
     msgid: str
 
-    def ask(self, body: bytes | None, timeout: float, /) -> bytes | None:
-        """Send a request and wait for its reply, whose verified body is returned.
+    def ask(self, body: bytes | None, timeout: float, look: float, /) -> Plain | None:
+        """Send a request and wait for its reply, which is returned verified.
 
         Args:
             body: of the request; None waits on for a reply to the one before.
-            timeout: of all of it.
+            timeout: for sending it.
+            look: for the reply.
 
         Returns:
             None in front of a message that is not for a lane: `unread` gives it.
@@ -56,7 +59,7 @@ class Lane(Protocol):
         """Send bodies of requests, or replies as body and message id, in few writes; their ids."""
         ...
 
-    def take(self, timeout: float, limit: int = 64, /) -> list[tuple[bytes, str, int, int]] | None:
+    def take(self, timeout: float, limit: int = 64, /) -> list[Plain] | None:
         """Messages that are there, one at least: verified body, id, and the sender's ms and counter.
 
         Returns:

@@ -60,9 +60,13 @@ class Exchange:
         session: of the connection.
         count: gives the next counter of this end's epoch.
         otherwise: asked about what the session refuses, in the thread that receives.
+
+    Attributes:
+        asked: id of the request that `ask` made last; empty before it has one.
+        sent: that request went out whole.
     """
 
-    __slots__ = ("_count", "_sending", "otherwise", "session", "transport")
+    __slots__ = ("_count", "_sending", "asked", "otherwise", "sent", "session", "transport")
 
     def __init__(
         self, transport: Transport, session: Sealing, count: Callable[[], int], otherwise: Otherwise = refuse
@@ -72,6 +76,26 @@ class Exchange:
         self.otherwise = otherwise
         self._count = count
         self._sending = threading.Lock()
+        self.asked, self.sent = "", False
+
+    def ask(
+        self, content: object, deadline: float, closed: threading.Event, serializer: str | None = None
+    ) -> Message:
+        """Send a request, and wait for the next message; one thread alone, of an end that asks.
+
+        Args:
+            content: see `Session.seal`.
+            deadline: in monotonic seconds, of both.
+            closed: ends the wait when it is set.
+            serializer: of the content; None for that of the session.
+
+        Raises:
+            ProtocolError, PeerLost, CallTimeout, AgentClosed: as `send` and `receive`; `sent` tells which.
+        """
+        self.asked, self.sent = "", False
+        self.asked = self.send(content, deadline, serializer=serializer)
+        self.sent = True
+        return self.receive(deadline, closed)
 
     def send(
         self,
@@ -111,12 +135,12 @@ class Exchange:
         with self._sending:
             self.transport.send(frames, deadline)
 
-    def receive(self, deadline: float, closed: threading.Event) -> Message:
+    def receive(self, deadline: float, closed: threading.Event | None = None) -> Message:
         """The next message, verified.
 
         Args:
             deadline: in monotonic seconds.
-            closed: ends the wait when it is set.
+            closed: ends the wait when it is set; None where nothing does.
 
         Raises:
             PeerLost, CallTimeout, AgentClosed, RemoteProtocolError: see `Transport`.
@@ -177,7 +201,7 @@ class UnixExchange(Exchange):
         with self._sending:
             return pipe(self.stream)
 
-    def receive_many(self, deadline: float, closed: threading.Event) -> list[Message]:
+    def receive_many(self, deadline: float, closed: threading.Event | None = None) -> list[Message]:
         """The next message and those that came whole with it, verified; errors as `receive`."""
         found = [self.receive(deadline, closed)]
         while (frames := self.stream.received()) is not None:

@@ -103,19 +103,3 @@ def check_head(kind: int, sizes: tuple[int, int, int, int, int], block_id: int, 
         raise RemoteProtocolError(f"a message of impossible lengths: frames {sizes}, {notes} notes")
     if inline != (block_id == 0):
         raise RemoteProtocolError(f"block {block_id} does not go with the flags {kind >> 8:#x}")
-
-
-def plain_at(data: bytes, at: int) -> tuple[list[Buffer], int] | None:
-    """Frames of the message that begins there, and where it ends; None when it is not whole, or not plain."""
-    if len(data) - at < HEAD.size:
-        return None
-    kind, a, b, c, d, e, extra = _unpack(data, at)
-    if kind != PLAIN or extra or a > MAX_HEADER or b > MAX_SERIALIZER or c > MAX_MSGID or d > MAX_SIGNATURE:
-        return None
-    at += HEAD.size
-    a += at
-    b += a
-    c += b
-    d += c
-    e += d
-    return ([data[at:a], data[a:b], data[d:e], data[b:c], data[c:d]], e) if e <= len(data) else None

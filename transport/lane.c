@@ -288,7 +288,7 @@ static size_t make_room(Core *c) {
 
 /* ---- the socket ----------------------------------------------------------------------------------------- */
 
-enum { MAX_FDS = 8, MAX_TAKEN = 256, SECOND = 1000000000, LOOK = 10000000 };
+enum { MAX_FDS = 8, MAX_TAKEN = 256, SECOND = 1000000000, LOOK = 10000000, WAKING = 150000 };
 
 typedef struct {
     PyObject_HEAD
@@ -306,7 +306,7 @@ typedef struct {
     Core core;
 } Lane;
 
-typedef struct { int64_t end, spin_end; int looked, spins; } Wait;     /* end: monotonic ns, -1 for ever, 0 not at all */
+typedef struct { int64_t end, began; int looked, spins; } Wait;        /* end: monotonic ns, -1 for ever, 0 not at all */
 
 static unsigned forks;
 static void forked(void) { forks++; }
@@ -349,10 +349,11 @@ static void keep_fds(Lane *l, struct msghdr *m) {
     if (lost) l->over = STRAY;
 }
 
-/* A spin in vain takes the core from whoever is waited for: after some, fewer waits spin, down to one of 64. */
-static void spun(Lane *l, Wait *w, int in_vain) {
+/* Spins before long waits take the core from others: after some, fewer waits spin, down to one of 64. A wait that
+   is a little longer than its spin is none: the other end slept, too, and stops that when we go on spinning. */
+static void spun(Lane *l, Wait *w) {
     if (!w->spins) return;
-    l->misses = !in_vain ? 0 : l->misses < 6 ? l->misses + 1 : 6;
+    l->misses = now(CLOCK_MONOTONIC) < w->began + l->spin * 1000 + WAKING ? 0 : l->misses < 6 ? l->misses + 1 : 6;
     l->skip = (1 << l->misses) - 1;
     w->spins = 0;
 }
@@ -369,23 +370,20 @@ static int receive(Lane *l, Wait *w) {
         if (n > 0) {
             if (m.msg_controllen || m.msg_flags & MSG_CTRUNC) keep_fds(l, &m);
             c->have += (size_t)n;
-            spun(l, w, w->spins && now(CLOCK_MONOTONIC) > w->spin_end);
+            spun(l, w);
             return l->over;
         }
         if (n == 0 || (errno != EAGAIN && errno != EINTR)) return GONE;
         if (w->end == 0) return LATE;
         int64_t time = now(CLOCK_MONOTONIC);
-        if (w->spin_end == 0) {
+        if (w->began == 0) {
+            w->began = time;
             w->spins = !l->skip;
-            w->spin_end = l->skip ? time : time + l->spin * 1000;
             l->skip -= l->skip > 0;
         }
-        if (time < w->spin_end) {
-            sched_yield();
-            continue;
-        }
-        spun(l, w, 1);
-        int why = sleep_for(l, POLLIN, w);
+        int yields = w->spins && time < w->began + l->spin * 1000;
+        int why = yields ? sched_yield() : sleep_for(l, POLLIN, w);
+        if (why == LATE) spun(l, w);
         if (why != OK) return why;
     }
 }
@@ -459,6 +457,11 @@ static int gather(Lane *l, Wait *w, Message *found, int limit, const unsigned ch
     return n;
 }
 
+static PyObject *told(const Message *m) {
+    return Py_BuildValue("(y#s#KK)", m->body, (Py_ssize_t)m->nbody, m->msgid, (Py_ssize_t)MSGID,
+                         (unsigned long long)m->ms, (unsigned long long)m->counter);
+}
+
 static PyObject *lane_take(PyObject *self, PyObject *args) {
     Lane *l = (Lane *)self;
     Message found[MAX_TAKEN];
@@ -467,22 +470,19 @@ static PyObject *lane_take(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "d|i", &timeout, &limit) || begin(l, &l->receiving)) return NULL;
     Wait w = wait_of(timeout);
     int n = gather(l, &w, found, limit > MAX_TAKEN ? MAX_TAKEN : limit, NULL);
-    PyObject *result = n > 0 ? PyList_New(n) : n ? NULL : Py_NewRef(Py_None);
-    for (int i = 0; i < n && result; i++) {
-        Message *m = &found[i];
-        PyObject *each = Py_BuildValue("(y#s#KK)", m->body, (Py_ssize_t)m->nbody, m->msgid, (Py_ssize_t)MSGID,
-                                       (unsigned long long)m->ms, (unsigned long long)m->counter);
-        if (!each || PyList_SetItem(result, i, each)) Py_CLEAR(result);
-    }
+    PyObject *each, *result = n > 0 ? PyList_New(n) : n ? NULL : Py_NewRef(Py_None);
+    for (int i = 0; i < n && result; i++)
+        if (!(each = told(&found[i])) || PyList_SetItem(result, i, each)) Py_CLEAR(result);
     end(l, &l->receiving);
     return result;
 }
 
-/* Push with the GIL given away; what was begun (`before`: bytes of it) and cannot be ended ends the connection. */
+/* Push, without the GIL where that waits; what was begun (`before`: bytes of it) and cannot be ended is the end. */
 static int push_all(Lane *l, size_t size, Wait *w, size_t before) {
     size_t done = 0;
-    int why;
-    do {
+    Wait none = {0};
+    int why = push(l, l->made, size, &done, &none);
+    if (why == LATE) do {
         Py_BEGIN_ALLOW_THREADS
         why = push(l, l->made, size, &done, w);
         Py_END_ALLOW_THREADS
@@ -515,20 +515,22 @@ static PyObject *lane_ask(PyObject *self, PyObject *args) {
     Lane *l = (Lane *)self;
     const char *body;
     Py_ssize_t size;
-    double timeout;
-    Message m;
+    double timeout, look;
     size_t filled = 0;
     int n = -1, bad = 0;
+    Message m;
     if (!l->core.asks) return PyErr_SetString(PyExc_TypeError, "this end answers"), NULL;
-    if (!PyArg_ParseTuple(args, "z#d", &body, &size, &timeout) || begin(l, &l->receiving)) return NULL;
+    if (!PyArg_ParseTuple(args, "z#dd", &body, &size, &timeout, &look)) return NULL;
+    if (body) l->asked[0] = 0;
+    if (begin(l, &l->receiving)) return NULL;
     Wait w = wait_of(timeout);
     if (body && !(bad = begin(l, &l->sending))) {
         bad = add(l, body, size, NULL, 0, l->asked, &filled) || push_all(l, filled, &w, 0);
         end(l, &l->sending);
     }
+    w = wait_of(look);
     if (!bad) n = gather(l, &w, &m, 1, l->asked);
-    PyObject *result = n > 0 ? PyBytes_FromStringAndSize((const char *)m.body, (Py_ssize_t)m.nbody)
-                       : n ? NULL : Py_NewRef(Py_None);
+    PyObject *result = n > 0 ? told(&m) : n ? NULL : Py_NewRef(Py_None);
     end(l, &l->receiving);
     return result;
 }
@@ -573,11 +575,9 @@ static PyObject *lane_unread(PyObject *self, PyObject *none) {
     Core *c = &l->core;
     (void)none;
     if (begin(l, &l->receiving)) return NULL;
-    PyObject *fds = PyList_New(l->nfds), *result = NULL;
-    for (int i = 0; fds && i < l->nfds; i++) {
-        PyObject *fd = PyLong_FromLong(l->fds[i]);
-        if (!fd || PyList_SetItem(fds, i, fd)) Py_CLEAR(fds);
-    }
+    PyObject *fds = PyList_New(l->nfds), *result = NULL, *fd;
+    for (int i = 0; fds && i < l->nfds; i++)
+        if (!(fd = PyLong_FromLong(l->fds[i])) || PyList_SetItem(fds, i, fd)) Py_CLEAR(fds);
     if (fds) result = Py_BuildValue("(y#N)", c->bytes + c->at, (Py_ssize_t)(c->have - c->at), fds);
     if (result) c->at = c->have = (size_t)(l->nfds = 0);
     end(l, &l->receiving);
@@ -665,13 +665,13 @@ static void lane_dealloc(PyObject *self) {
 }
 
 static PyMemberDef lane_members[] = {
-    {"msgid", T_STRING_INPLACE, offsetof(Lane, asked), READONLY, "Id of the request that `ask` made last."},
+    {"msgid", T_STRING_INPLACE, offsetof(Lane, asked), READONLY, "Id of the request that `ask` made last; empty when it made none."},
     {"last", T_LONGLONG, offsetof(Lane, core.last), 0, "Counter of the request that came last."},
     {"spin", T_LONG, offsetof(Lane, spin), 0, "Microseconds to look for a message, yielding the core, before sleeping."},
     {"late", T_ULONGLONG, offsetof(Lane, late), READONLY, "Replies to other requests that `ask` and `more` skipped."},
     {0}};
 static PyMethodDef lane_methods[] = {
-    {"ask", lane_ask, METH_VARARGS, "Send a request, or None to wait on; the verified body of its reply, None before the unusual."},
+    {"ask", lane_ask, METH_VARARGS, "Send a request, or None to wait on; its reply as of `take`, None before the unusual."},
     {"post", lane_post, METH_VARARGS, "Send many requests, or replies as (body, message id); their ids."},
     {"take", lane_take, METH_VARARGS, "All that is there as (body, id, ms, counter), verified; None before the unusual."},
     {"unread", lane_unread, METH_NOARGS, "Hand over what was received and not judged."},

@@ -76,6 +76,50 @@ class Laned(UnixExchange):
             self._lane.feed(ahead)
             self._in_stream = False
 
+    def _turn_to_stream(self) -> None:
+        """Let the stream read on: the next message is not for the lane."""
+        self.stream.go_on(*self._lane.unread())
+        self._in_stream = True
+
+    def ask(
+        self, content: object, deadline: float, closed: threading.Event, serializer: str | None = None
+    ) -> Message:
+        """See `Exchange.ask`; replies to other requests are left out."""
+        body = None
+        if not (self._taken or self._in_stream or self.stream.notes or self.stream.diverted):
+            body = self._body(content, None, serializer)
+        if body is None:
+            return super().ask(content, deadline, closed, serializer)
+        lane, self.asked, self.sent = self._lane, "", False
+        try:
+            left = deadline - monotonic()
+            if left < 0.0:
+                left = 0.0
+            found = lane.ask(body, left, left if left < SLICE else SLICE)
+        except TimeoutError as exc:
+            if exc.args[0] == "unsent":
+                self._fail(exc)
+            self._note_sent()
+            return self.receive(deadline, closed)
+        except (OSError, ValueError) as exc:
+            if not isinstance(exc, BrokenPipeError):
+                self._note_sent()
+            self._fail(exc, sending=not self.sent)
+        except BaseException:
+            self._note_sent()
+            raise
+        if found is None:
+            self._note_sent()
+            self._turn_to_stream()
+            return self.receive(deadline, closed)
+        message = self.session.taken((found,))[0]
+        self.asked, self.sent = message.msgid, True
+        return message
+
+    def _note_sent(self) -> None:
+        self.asked = self._lane.msgid
+        self.sent = bool(self.asked)
+
     def send(
         self,
         content: object,
@@ -86,30 +130,26 @@ class Laned(UnixExchange):
         packed: tuple[str, Buffer] | None = None,
     ) -> str:
         """See `Exchange.send`."""
-        if packed is None and answers is None and serializer is None and self._name == "pickle":
-            body = self._pickled(content, self.session.arrays)
-        else:
-            body = self._body(content, answers, serializer, packed)
-        stream = self.stream
-        if body is not None and stream.is_free():
-            left = deadline - monotonic()
-            with self._sending:
-                try:
-                    message = body if answers is None else (body, answers.msgid)
-                    return self._lane.post((message,), left if left > 0 else 0.0)[0]
-                except OSError as exc:
-                    self._fail(exc, sending=True)
-        return super().send(content, deadline, answers=answers, serializer=serializer, packed=packed)
+        body = self._body(content, answers, serializer) if packed is None else self._packed(packed, answers)
+        if body is None or self.stream.notes or self.stream.diverted:
+            return super().send(content, deadline, answers=answers, serializer=serializer, packed=packed)
+        message = body if answers is None else (body, answers.msgid)
+        left = deadline - monotonic()
+        with self._sending:
+            try:
+                return self._lane.post((message,), left if left > 0 else 0.0)[0]
+            except OSError as exc:
+                self._fail(exc, sending=True)
 
     def send_many(
         self, messages: Sequence[tuple[Any, Message | None]], deadline: float, *, packed: bool = False
     ) -> list[str]:
         """See `UnixExchange.send_many`."""
         if packed:
-            bodies = [self._body(None, answers, None, done) for done, answers in messages]
+            bodies = [self._packed(done, answers) for done, answers in messages]
         else:
-            bodies = [self._body(content, answers, None, None) for content, answers in messages]
-        if None in bodies or not self.stream.is_free():
+            bodies = [self._body(content, answers, None) for content, answers in messages]
+        if None in bodies or self.stream.notes or self.stream.diverted:
             return super().send_many(messages, deadline, packed=packed)
         given: list[bytes | tuple[bytes, str]] = [
             body if answers is None else (body, answers.msgid)
@@ -122,8 +162,24 @@ class Laned(UnixExchange):
             except OSError as exc:
                 self._fail(exc, sending=True)
 
-    def _pickled(self, content: object, arrays: bool) -> bytes | None:
-        """A content that is small enough for the lane."""
+    def _packed(self, packed: tuple[str, Buffer], answers: Message | None) -> bytes | None:
+        """What the lane would send for a content that was expressed before; None when it is none for it."""
+        name, body = packed
+        if name != self._name or type(body) is not bytes or len(body) > LIMIT:
+            return None
+        return body if answers is None or answers.suite == self._suite else None
+
+    def _body(self, content: object, answers: Message | None, serializer: str | None) -> bytes | None:
+        """As `_packed`, for a content that is expressed here."""
+        name = self._name
+        if not self.session.asks if answers is None else answers.suite != self._suite:
+            return None
+        if (serializer or (name if answers is None else answers.serializer)) != name:
+            return None
+        if name != "pickle":
+            expressed = serializers.encode(name, content)
+            return expressed if type(expressed) is bytes and len(expressed) <= LIMIT else None
+        arrays = self.session.arrays if answers is None else answers.sequence & ARRAYS
         outside = Outside() if arrays else None
         try:
             body = pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
@@ -131,36 +187,14 @@ class Laned(UnixExchange):
             raise serializers.inexpressible("pickle", error) from error
         return body if not outside and len(body) <= LIMIT else None
 
-    def _body(
-        self,
-        content: object,
-        answers: Message | None,
-        serializer: str | None,
-        packed: tuple[str, Buffer] | None,
-    ) -> bytes | None:
-        """What the lane would send for a message; None when it is none for the lane."""
-        name = self._name
-        if answers is not None and answers.suite != self._suite:
-            return None
-        if packed is not None:
-            done, body = packed
-            return body if done == name and type(body) is bytes and len(body) <= LIMIT else None
-        if (serializer or (name if answers is None else answers.serializer)) != name:
-            return None
-        if name == "pickle":
-            arrays = self.session.arrays if answers is None else bool(answers.sequence & ARRAYS)
-            return self._pickled(content, arrays)
-        expressed = serializers.encode(name, content)
-        return expressed if type(expressed) is bytes and len(expressed) <= LIMIT else None
-
-    def receive(self, deadline: float, closed: threading.Event) -> Message:
+    def receive(self, deadline: float, closed: threading.Event | None = None) -> Message:
         """See `Exchange.receive`."""
         taken = self._taken
         while not taken:
             if self._in_stream:
                 self._read_on(deadline, closed)
                 continue
-            if closed.is_set():
+            if closed is not None and closed.is_set():
                 raise AgentClosed("the agent was stopped while a call was waiting")
             left = deadline - monotonic()
             try:
@@ -173,16 +207,19 @@ class Laned(UnixExchange):
                 raise CallTimeout(text) from None
             except (OSError, ValueError) as exc:
                 self._fail(exc)
-            self._keep(found)
+            if found is None:
+                self._turn_to_stream()
+            else:
+                taken.extend(self.session.taken(found))
         return taken.popleft()
 
-    def receive_many(self, deadline: float, closed: threading.Event) -> list[Message]:
+    def receive_many(self, deadline: float, closed: threading.Event | None = None) -> list[Message]:
         """See `UnixExchange.receive_many`."""
         found = [self.receive(deadline, closed), *self._taken]
         self._taken.clear()
         return found
 
-    def _read_on(self, deadline: float, closed: threading.Event) -> None:
+    def _read_on(self, deadline: float, closed: threading.Event | None) -> None:
         """Take one message from the stream, and go back to the lane with what was read too far."""
         session, stream = self.session, self.stream
         frames = stream.receive(deadline, closed)
@@ -195,14 +232,6 @@ class Laned(UnixExchange):
         self._turn_to_lane()
         if message is not None:
             self._taken.append(message)
-
-    def _keep(self, found: list[tuple[bytes, str, int, int]] | None) -> None:
-        if found is None:
-            self.stream.go_on(*self._lane.unread())
-            self._in_stream = True
-            return
-        taken = self.session.taken
-        self._taken.extend([taken(*each) for each in found])
 
     def _fail(self, error: OSError | ValueError, *, sending: bool = False) -> NoReturn:
         """Close the stream as well, and say what happened to the lane."""

@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Protocol
 
 from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, RemoteProtocolError
-from ..protocol.frames import Buffer
+from ..protocol.frames import MAX_HEADER, MAX_MSGID, MAX_SERIALIZER, MAX_SIGNATURE, Buffer
 from .descriptors import Descriptors
 from .framing import (
     CARRYING,
@@ -36,7 +36,6 @@ from .framing import (
     check_head,
     checked,
     compose,
-    plain_at,
 )
 from .lending import Lending
 from .transport import plain_memory
@@ -69,6 +68,8 @@ class Stream(UnixEnd):
     Attributes:
         referred: the content that was received last lay in a block, which only its sender can write.
         inlined: contents over `INLINE` bytes that went over the socket because no block was to be had.
+        notes: that go with the message that is sent next.
+        diverted: all that is sent is written by what `divert` was given.
     """
 
     def __init__(self, socket: sockets.socket, peer: str = "the peer", *, blocks: bool = True) -> None:
@@ -77,10 +78,10 @@ class Stream(UnixEnd):
         self.referred = False
         self._send_bytes, self._receive_bytes = socket.send, socket.recvmsg
         self._lending = Lending(peer, blocks=blocks)
-        self._notes = self._lending.notes
+        self.notes = self._lending.notes
         self._rest, self._at = b"", 0
         self._fds = Descriptors()
-        self._diverted = False
+        self.diverted = False
         self._inside = False
 
     def send(self, frames: Sequence[Buffer], deadline: float) -> None:
@@ -91,7 +92,7 @@ class Stream(UnixEnd):
         """
         self._sending = True
         try:
-            usual = len(frames) == 5 and len(frames[2]) <= INLINE and not (self._notes or self._ended)
+            usual = len(frames) == 5 and len(frames[2]) <= INLINE and not (self.notes or self._ended)
             pieces = compose(frames) if usual else ()
             if len(pieces) != 1:
                 self._send_any(frames, deadline)
@@ -113,7 +114,7 @@ class Stream(UnixEnd):
             if self._ended:
                 self._release()
 
-    def receive(self, deadline: float, closed: threading.Event) -> list[Buffer]:
+    def receive(self, deadline: float, closed: threading.Event | None = None) -> list[Buffer]:
         """The next five frames; a content from a block is a private, writable view.
 
         Raises:
@@ -121,7 +122,7 @@ class Stream(UnixEnd):
         """
         self._receiving = True
         try:
-            if not self._rest and not self._ended and not closed.is_set():
+            if not (self._rest or self._ended or (closed is not None and closed.is_set())):
                 left = deadline - monotonic()
                 wait = left if left < SLICE or left == FOREVER else SLICE
                 try:
@@ -148,7 +149,7 @@ class Stream(UnixEnd):
     def send_many(self, messages: Sequence[Sequence[Buffer]], deadline: float) -> None:
         """Send messages, with as few writes as their sizes allow; errors as `send`."""
         pieces = [compose(frames) for frames in messages]
-        if self._notes or any(len(each) > 1 for each in pieces):
+        if self.notes or any(len(each) > 1 for each in pieces):
             for frames in messages:
                 self.send(frames, deadline)
             return
@@ -178,21 +179,17 @@ class Stream(UnixEnd):
 
     def proves(self, content: Buffer) -> bool:
         """True for a content in memory of `allocate` that the reader will see and nobody else can write."""
-        return not (self._ended or self._diverted) and self._lending.holds(content)
+        return not (self._ended or self.diverted) and self._lending.holds(content)
 
     def divert(self, send: Send) -> None:
         """Have all that is sent from now on sent by ``send``, which uses `write_now`; nobody may send now."""
-        self._diverted = True
+        self.diverted = True
         self.send = send
 
     def lose(self) -> None:
         """End the connection because the other side has gone."""
         self._end()
         self._release()
-
-    def is_free(self) -> bool:
-        """True when somebody else may write a plain message beside it: nothing waits to be taken along."""
-        return not (self._notes or self._diverted or self._ended)
 
     def go_on(self, data: bytes, fds: Sequence[int]) -> None:
         """Receive these bytes and descriptors first, which somebody else has read from the socket."""
@@ -245,14 +242,25 @@ class Stream(UnixEnd):
 
     def _next(self) -> list[Buffer] | None:
         """The next message when it is whole here, and of the plain kind."""
-        data = self._rest
-        found = None if self._fds else plain_at(data, self._at)
-        if found is None:
+        data, at = self._rest, self._at
+        if len(data) - at < _HEAD_SIZE or self._fds:
             return None
-        frames, end = found
-        self._rest, self._at = (b"", 0) if end == len(data) else (data, end)
+        kind, a, b, c, d, e, extra = _unpack(data, at)
+        if kind != PLAIN or extra:
+            return None
+        if a > MAX_HEADER or b > MAX_SERIALIZER or c > MAX_MSGID or d > MAX_SIGNATURE:
+            return None
+        at += _HEAD_SIZE
+        a += at
+        b += a
+        c += b
+        d += c
+        e += d
+        if e > len(data):
+            return None
+        self._rest, self._at = (b"", 0) if e == len(data) else (data, e)
         self.referred = False
-        return frames
+        return [data[at:a], data[a:b], data[d:e], data[b:c], data[c:d]]
 
     def _send_any(self, frames: Sequence[Buffer], deadline: float) -> None:
         parts = checked(frames)
@@ -284,7 +292,7 @@ class Stream(UnixEnd):
                 attempt = partial(self._send_bytes, data[:_PIECE], NO_SIGNAL)
             data, rights = data[self._wait(SENDING, attempt, deadline) :], []
 
-    def _read(self, deadline: float, closed: threading.Event) -> list[Buffer]:
+    def _read(self, deadline: float, closed: threading.Event | None) -> list[Buffer]:
         """The next message in whatever pieces it comes."""
         self._fds.withdraw()
         kind, a, b, c, d, e, extra = _unpack(self._take(_HEAD_SIZE, deadline, closed))
@@ -310,7 +318,7 @@ class Stream(UnixEnd):
         c += b
         return [front[:a], front[a:b], content, front[b:c], front[c:]]
 
-    def _take(self, size: int, deadline: float, closed: threading.Event) -> bytes:
+    def _take(self, size: int, deadline: float, closed: threading.Event | None) -> bytes:
         while len(self._rest) - self._at < size:
             data, rights, flags, _ = self._wait(
                 RECEIVING, partial(self._receive_bytes, INLINE, _ONE_FD, _CLOEXEC), deadline, closed
@@ -322,7 +330,7 @@ class Stream(UnixEnd):
         start, self._at = self._at, self._at + size
         return self._rest[start : self._at]
 
-    def _fill(self, size: int, deadline: float, closed: threading.Event) -> Buffer:
+    def _fill(self, size: int, deadline: float, closed: threading.Event | None) -> Buffer:
         """As `_take`, into memory of its own; what a peer only announces costs none."""
         content = plain_memory(size)
         view = memoryview(content)

@@ -60,7 +60,7 @@ class Transport(Protocol):
         """Send five frames, or queue them where they surely go while the peer lives."""
         ...
 
-    def receive(self, deadline: float, closed: threading.Event) -> list[Buffer]:
+    def receive(self, deadline: float, closed: threading.Event | None = None) -> list[Buffer]:
         """The next five frames, looking at ``closed`` a few times a second while it waits."""
         ...
 

@@ -26,8 +26,6 @@ RECEIVING, SENDING = sockets.SO_RCVTIMEO, sockets.SO_SNDTIMEO
 NO_SIGNAL = int(getattr(sockets, "MSG_NOSIGNAL", 0))
 NO_WAIT = int(getattr(sockets, "MSG_DONTWAIT", 0)) | NO_SIGNAL
 
-_NEVER = threading.Event()
-
 T = TypeVar("T")
 
 
@@ -125,10 +123,10 @@ class UnixEnd:
         self._socket.close()
 
     def _wait(
-        self, direction: int, attempt: Callable[[], T], deadline: float, closed: threading.Event = _NEVER
+        self, direction: int, attempt: Callable[[], T], deadline: float, closed: threading.Event | None = None
     ) -> T:
         """What ``attempt`` returns once it need not wait."""
-        while not (self._ended or closed.is_set()):
+        while not (self._ended or (closed is not None and closed.is_set())):
             left = deadline - monotonic()
             try:
                 self._limit(direction, left if left < SLICE or left == FOREVER else SLICE)

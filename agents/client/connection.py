@@ -243,15 +243,13 @@ class Connection(Sealed):
 
     Attributes:
         message: the last reply, of which `exchange` gave the content.
-        msgid: of the last request.
-        sent: the last request went out whole.
         note: what was told last of the call that runs.
         proved: a reply has come over it.
         since: when it was given back, in monotonic seconds.
     """
 
     __slots__ = (
-        "_exchange", "endpoint", "kind", "message", "msgid", "note", "proved", "sent", "since", "transport"
+        "_exchange", "endpoint", "kind", "message", "note", "proved", "since", "transport"
     )  # fmt: skip
 
     def __init__(
@@ -259,7 +257,7 @@ class Connection(Sealed):
         binding: str = "",
     ) -> None:  # fmt: skip
         self.transport, self.kind, self.endpoint = transport, kind, peer.endpoint
-        self.msgid, self.sent, self.proved, self.since = "", False, False, 0.0
+        self.proved, self.since = False, 0.0
         self.note: dict[str, Any] | None = None
         self.message: Message
         super().__init__(
@@ -276,11 +274,22 @@ class Connection(Sealed):
         else:
             self._exchange = Exchange(transport, session, self.count, self._read_other)
 
+    @property
+    def msgid(self) -> str:
+        """Of the last request that was asked; empty when it got none."""
+        return self._exchange.asked
+
+    @property
+    def sent(self) -> bool:
+        """The last request went out whole."""
+        return self._exchange.sent
+
     def post(self, content: object, deadline: float) -> None:
         """Send a request that wants no answer; errors as `exchange`."""
-        self.sent = False
-        self._exchange.send(content, deadline, serializer=_serializer(content))
-        self.sent = True
+        exchange = self._exchange
+        exchange.asked, exchange.sent = "", False
+        exchange.send(content, deadline, serializer=_serializer(content))
+        exchange.sent = True
 
     def pack(self, content: object) -> tuple[str, Buffer]:
         """A request, expressed now, for `post_many`; errors as `exchange`."""
@@ -314,24 +323,22 @@ class Connection(Sealed):
             SerializeError, LocalProtocolError: when it cannot be sent.
             SignatureError, RemoteProtocolError: for a reply that cannot be taken.
         """
-        self.msgid, self.sent, self.note = "", False, None
+        self.note = None
         exchange = self._exchange
-        msgid = self.msgid = exchange.send(content, deadline, serializer=_serializer(content))
-        self.sent = True
+        word = _serializer(content) if content.__class__ is dict else None
+        message = exchange.ask(content, deadline, abort, word)
         while True:
-            message = exchange.receive(deadline, abort)
-            if message.msgid != msgid and not (self.original and is_word(message.decode(), "")):
+            if message.msgid != exchange.asked and not (self.original and is_word(message.decode(), "")):
                 self._counters.add("replies_unexpected")
-                continue
-            reply = message.decode(writable=True)
-            kind = reply.__class__
-            if kind is tuple or kind is list:
-                word = reply[1] if len(reply) == 3 else None
-                if word.__class__ is str and word == RUNNING and is_running(reply):
-                    self.note = reply[2]
-                    continue
-            self.message, self.proved = message, True
-            return reply
+            else:
+                reply = message.decode(writable=True)
+                kind = reply.__class__
+                word = reply[1] if (kind is tuple or kind is list) and len(reply) == 3 else None
+                if not (word.__class__ is str and word == RUNNING and is_running(reply)):
+                    self.message, self.proved = message, True
+                    return reply
+                self.note = reply[2]
+            message = exchange.receive(deadline, abort)
 
     def close(self) -> None:
         """End it, from the thread that uses it, or from any when nobody does."""

@@ -122,11 +122,9 @@ class Peers:
         self._lock = threading.Lock()
         self._known: dict[str, Peer] = {}
         self._proved: dict[str, None] = {}
+        self.get = self._known.get
+        """The peer at an endpoint, when its handshake was done."""
         self._meetings: weakref.WeakValueDictionary[str, _Meeting] = weakref.WeakValueDictionary()
-
-    def get(self, endpoint: str) -> Peer | None:
-        """The peer, when its handshake was done."""
-        return self._known.get(endpoint)
 
     @contextmanager
     def meeting(self, endpoint: str, deadline: float) -> Iterator[Peer | None]:

@@ -6,7 +6,8 @@
                       full: lost      │   failed: lost, tried again with the next batch
                                       └──▶ on_lines
 
-A call pays for shortening its arguments and for a put; the thread ``pzc-audit`` does the rest.
+A call pays for a put, and for shortening arguments that are large or could change; the thread ``pzc-audit``
+does the rest.
 What is lost is told in the file, where it is missing: recorded = written + lost.
 
 Not the standard library's QueueHandler, QueueListener and RotatingFileHandler: they write record by
@@ -86,7 +87,7 @@ class CallRecord(NamedTuple):
 
 
 _Names = tuple[str, ...]
-_Entry = tuple[_Names, Sequence[Any]]
+_Entry = tuple[_Names | None, Sequence[Any]]
 _CALL, _LOST = CallRecord._fields, ("at", "lost", "reason")
 
 
@@ -141,11 +142,7 @@ class Audit:
             values = _call_values(call)
         except Exception:  # a call must not fail for its line
             values = None
-        self._put(_CALL, values)
-
-    def plain(self, values: Sequence[Any]) -> None:
-        """As `record`, of what needs no shortening and no mask: values in the order of `CallRecord`."""
-        self._put(_CALL, values)
+        self.put(_CALL, values)
 
     def event(self, name: str, /, **fields: Any) -> None:
         """Queue a line that is no call, such as a lock's change; as `record`.
@@ -155,7 +152,7 @@ class Audit:
         told = _keywords(fields)
         if "key" in told:
             told["key"] = shorten(fields["key"])
-        self._put(("at", "event", *told), (time.time(), name, *told.values()))
+        self.put(("at", "event", *told), (time.time(), name, *told.values()))
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is queued, within ``timeout`` seconds; what is recorded later counts as dropped."""
@@ -170,7 +167,13 @@ class Audit:
         if self._thread.is_alive():
             logger.warning("audit log %s still hangs after %g s; it is left behind", self._file.path, timeout)
 
-    def _put(self, names: _Names, values: Sequence[Any] | None) -> None:
+    def put(self, names: _Names | None, values: Sequence[Any] | None) -> None:
+        """Queue a line; as `record`.
+
+        Args:
+            names: of its fields; None for those of a `CallRecord`, which are shortened when they are written.
+            values: in that order; None for a line that is lost already.
+        """
         if self._pid != os.getpid():
             return  # a forked child has no writer, and maybe a lock that nobody will release
         with self._lock:
@@ -236,7 +239,9 @@ class Audit:
             self.on_lines(lines)
 
 
-def _line(names: _Names, values: Sequence[Any]) -> dict[str, Any]:
+def _line(names: _Names | None, values: Sequence[Any]) -> dict[str, Any]:
+    if names is None:
+        names, values = _CALL, _call_values(values)
     return {"time": _iso(values[0]), **dict(zip(names, values, strict=True))}
 
 
@@ -254,7 +259,7 @@ def _iso(at: float) -> str:
         return ""
 
 
-def _call_values(call: CallRecord) -> Sequence[Any]:
+def _call_values(call: Sequence[Any]) -> Sequence[Any]:
     at, call_id, key, agent, address, action, member, args, kwargs, outcome, error, duration_ms = call
     shown = _arguments(member, args) if args else ()
     named = _keywords(kwargs) if kwargs else {}

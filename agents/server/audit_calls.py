@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from typing import Any
 
 from ...protocol.contents import as_text, is_raised, text_of
 from ...protocol.errors import MemberRefused, Refused
-from .audit import MOST, Audit, CallRecord, is_secret
+from ...protocol.operations import CALL
+from .audit import Audit, CallRecord
 from .calls import Call
 
 _OUTCOMES = {"CallCancelled": "cancelled"}
 _NONE: dict[str, Any] = {}
-_LARGEST = 2**63 - 1
+_LASTING = frozenset({type(None), bool, int, float, str, bytes})
+"""Types of arguments that nobody can change until the line is written."""
+
+_LIGHT = 1 << 13
+"""Bytes of a request, at most, whose arguments are kept as they came until then."""
 
 
 class CallAudit:
@@ -24,8 +28,7 @@ class CallAudit:
     """
 
     def __init__(self, audit: Audit) -> None:
-        self._record, self._plain = audit.record, audit.plain
-        self._masks = functools.lru_cache(4096)(is_secret)
+        self._record, self._put = audit.record, audit.put
 
     def note(self, call: Call, answer: Any, seconds: float) -> None:
         """A call was answered, or refused because of its key's role; only messages of proxies are told.
@@ -35,51 +38,34 @@ class CallAudit:
             answer: to it; an exception when it was refused.
             seconds: that it ran.
         """
-        if not call.action:
+        action, caller, message = call.action, call.caller, call.message
+        if not action:
             return
-        caller, action = call.caller, call.action
-        error: BaseException | None = None
+        outcome, told = "ok", ""
         if type(answer) is not tuple or len(answer) != 3 or answer[1] != "return":
             error = answer if isinstance(answer, BaseException) else is_raised(answer)
-        options = call.options
-        if error is None and type(options) is dict and options.get("method", "__call__") == "__call__":
-            # What most calls are: numbers and short texts, nothing in it that is secret.
-            args, text = options.get("args", ()), call.member.text
-            plain = "value" not in options and not options.get("kwargs") and type(args) is tuple
-            checked: tuple[Any, ...] = args if plain and len(args) <= MOST else (args,)
-            for arg in checked:
-                kind = type(arg)
-                if kind is int or kind is float:
-                    plain = -_LARGEST <= arg <= _LARGEST
-                else:
-                    plain = arg is None or kind is bool
-                if not plain:
-                    break
-            if plain and not self._masks(text):
-                self._plain(
-                    (time.time(), call.message.msgid, caller.key_name, caller.agent, caller.address, action,
-                     text, [*args], {}, "ok", "", seconds * 1000)
-                )  # fmt: skip
-                return
-        given: dict[str, Any] = call.options if type(call.options) is dict else _NONE
-        method = given.get("method", "__call__")
-        values = (given["value"],) if "value" in given else given.get("args", ())
-        self._record(
-            CallRecord(
-                time.time(),
-                call.message.msgid,
-                caller.key_name,
-                caller.agent,
-                caller.address,
-                action if method == "__call__" else f"{action} {as_text(method)}",
-                call.member.text,
-                tuple(values) if type(values) in (list, tuple) else (values,),
-                given.get("kwargs") or _NONE,
-                "ok" if error is None else _outcome(error),
-                "" if error is None else f"{type(error).__name__}: {text_of(error)}",
-                seconds * 1000,
-            )
-        )
+            if error is not None:
+                outcome, told = _outcome(error), f"{type(error).__name__}: {text_of(error)}"
+        options: dict[str, Any] = call.options if type(call.options) is dict else _NONE
+        method = options.get("method", CALL)
+        if method != CALL:
+            action = f"{action} {as_text(method)}"
+        args = (options["value"],) if "value" in options else options.get("args", ())
+        kwargs = options.get("kwargs") or _NONE
+        if type(args) is not tuple:
+            args = (*args,) if type(args) is list else (args,)
+        record = (
+            time.time(), message.msgid, caller.key_name, caller.agent, caller.address, action,
+            call.member.text, args, kwargs, outcome, told, seconds * 1000,
+        )  # fmt: skip
+        if (
+            len(message.content) <= _LIGHT
+            and _LASTING.issuperset(map(type, args))
+            and (not kwargs or (type(kwargs) is dict and _LASTING.issuperset(map(type, kwargs.values()))))
+        ):
+            self._put(None, record)
+        else:
+            self._record(CallRecord(*record))
 
 
 def _outcome(error: BaseException) -> str:

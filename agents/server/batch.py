@@ -54,10 +54,11 @@ def run_batch(
     for action, inner in calls_of(options):
         try:
             given = {**_table(inner), **{key: options[key] for key in _SHARED if key in options}}
-            if exposed.member(action, given).lane != call.member.lane:
+            member = exposed.member(action, given)
+            if member.lane != call.member.lane:
                 raise Refused("the calls of a batch are of one object, where each has a lane of its own")
             check(call, action, given)
-            message = read_ps_message(exposed.act(call, action, given))
+            message = read_ps_message(exposed.act(call, action, given, member))
             if message is not None and message[0] == "stream":
                 exposed.drop(message[1]["id"], call.caller)
             if message is None or message[0] not in _RESULTS:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
@@ -133,7 +133,13 @@ class Call(Request, Turn):
 
 
 class Exposed(typing.Protocol):
-    """What is served: the one table of what a peer may touch."""
+    """What is served: the one table of what a peer may touch.
+
+    Attributes:
+        needs_at_most: by action the highest role that `role` may give; of others it is `Role.OBSERVER`.
+    """
+
+    needs_at_most: Mapping[str, Role]
 
     def member(self, action: str, options: Any) -> Member:
         """What a call is about; never raises, and runs nothing of the user's."""
@@ -151,8 +157,8 @@ class Exposed(typing.Protocol):
         """True for what may be done while somebody else holds the lock, where the server says so."""
         ...
 
-    def act(self, call: Call, action: str, options: Any) -> Any:
-        """Do it, in its turn; the message of the answer.
+    def act(self, call: Call, action: str, options: Any, member: Member) -> Any:
+        """Do it with what `member` said of it, in its turn; the message of the answer.
 
         Raises:
             BaseException: whatever the object raises.

@@ -206,6 +206,8 @@ class Dispatcher:
         key = call.caller.key
         if key is not None and (key.role < Role.ADMIN or self.always_asks):
             if call.action and not self.always_asks and exposed is not None:
+                if key.role >= exposed.needs_at_most.get(call.action, Role.OBSERVER):
+                    return
                 needed = exposed.role(call.action, call.options)
             else:
                 needed = self._role_needed(content)
@@ -328,7 +330,7 @@ class Dispatcher:
                 return self._on_request(message.sender, message.topic, call.content, message.msgid)
             if action == "batch":
                 return self.answer(call, action, options)
-            return self.exposed.act(call, action, options)
+            return self.exposed.act(call, action, options, call.member)
         except BaseException as exc:  # a driver may call sys.exit or cancel an asyncio task
             self._log(call, call.action, exc)
             return raised(exc)
@@ -348,7 +350,7 @@ class Dispatcher:
             raise RemoteProtocolError("this agent serves no object")
         if action == "batch":
             return run_batch(call, options, self.check_lock, exposed, self._log)
-        return exposed.act(call, action, options)
+        return exposed.act(call, action, options, call.member)
 
     def check_lock(self, call: Call, action: str, options: Any) -> None:
         """Judge an action of a call by the lock.

@@ -46,6 +46,7 @@ from .streams import each_of, listed
 from .tree import Tree, path_of, put_item
 
 _NEEDS = {"setattr": Role.OPERATOR, "instantiate": Role.ADMIN}
+_AT_MOST = {**_NEEDS, "exec": Role.OPERATOR, "batch": Role.ADMIN}
 _ARGS = frozenset({tuple, list})
 _NO_KWARGS: dict[str, Any] = {}
 _NONE = PS, "return", None
@@ -62,6 +63,9 @@ class ExposedObject:
         instantiate: makes the served object out of the options of a message.
         return_as_remote: whether a member is held remotely instead of being sent by value; None for the rule.
         foreign: gives what stands for an object of another server.
+
+    Attributes:
+        needs_at_most: by action the highest role that `role` may give; of others it is `Role.OBSERVER`.
     """
 
     def __init__(
@@ -81,14 +85,15 @@ class ExposedObject:
         self._answers = answers
         self._instantiate = instantiate
         self._is_remote = return_as_remote
+        self.needs_at_most = _AT_MOST
         self._foreign = foreign
-        self._actions: Mapping[str, Callable[[Call, dict[str, Any]], Message]] = {
+        self._actions: Mapping[str, Callable[[Call, dict[str, Any], Member], Message]] = {
             "exec": self._execute,
             "get": self._get,
             "getattr": self._copy,
             "setattr": self._set,
             "next": self._next,
-            "inspect": lambda call, options: (PS, "return", self.inspect()),
+            "inspect": lambda call, options, member: (PS, "return", self.inspect()),
             "describe": self._describe,
             "instantiate": self._make,
         }
@@ -130,8 +135,15 @@ class ExposedObject:
             isinstance(options, dict) and options.get("method", CALL) != CALL and self._may_read(options)
         )
 
-    def act(self, call: Call, action: str, options: Any) -> Message:
+    def act(self, call: Call, action: str, options: Any, member: Member) -> Message:
         """Do what a message asks for; the content of its answer.
+
+        Args:
+            call: the call.
+            action: of the message.
+            options: of the action.
+            member: what `member` said of them, however long ago: who may call it is judged again here
+                where that could have changed.
 
         Raises:
             MemberRefused: for what is not there, or not served.
@@ -143,23 +155,22 @@ class ExposedObject:
         if do is None:
             raise RemoteProtocolError(f"unknown action {shown(action, 60)}")
         try:
-            return do(call, options)
+            return do(call, options, member)
         except MemberRefused as exc:
             if call.original and type(exc.__cause__) is AttributeError:  # what the object itself said
                 raise exc.__cause__ from None
             raise
 
-    def _whole(self, options: dict[str, Any]) -> tuple[Member, Path]:
-        member, path = self._seen(options)
+    def _whole(self, options: dict[str, Any], member: Member) -> Path:
+        path = self._seen(options, member)
         if member.narrowed:
             raise MemberRefused(f"{member.text or 'the whole object'!r} is not exposed by this server")
-        return member, path
+        return path
 
-    def _seen(self, options: dict[str, Any]) -> tuple[Member, Path]:
-        member = self.member("", options)
+    def _seen(self, options: dict[str, Any], member: Member) -> Path:
         if member.path is None:  # say why
             member = self.tree.look(path_of(options))
-        return member, member.path or ()
+        return member.path or ()
 
     def _find(self, call: Call, path: Path) -> Any:
         return self.tree.find(path, self._held, call)
@@ -173,22 +184,22 @@ class ExposedObject:
                 if self._foreign is None:
                     raise Refused("this server takes no references to objects of others")
                 return self._foreign(reference)
-            self._whole({"on": paths.to_wire(reference.path)})
+            named = {"on": paths.to_wire(reference.path)}
+            self._whole(named, self.tree.member("", named))
             return self._find(call, reference.path)
 
         return replaced(content, find)
 
-    def _execute(self, call: Call, options: dict[str, Any]) -> Message:
+    def _execute(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         args, kwargs = options.get("args", ()), options.get("kwargs", _NO_KWARGS)
         if type(args) not in _ARGS or type(kwargs) is not dict:  # a range would be unfolded
             raise TypeError(f"a call has a list and a table of arguments, not {shown((args, kwargs))}")
         if "refs" in options:
             args, kwargs = self._given(call, args), self._given(call, kwargs)
-        member = self.member("exec", options)
         method = options.get("method", CALL)
         if method == CALL:
             if member.narrowed or member.path is None:
-                self._whole(options)
+                self._whole(options, member)
             thing: Any = self.tree.find(member.path or (), self._held, call)
             if not callable(thing):
                 raise MemberRefused(
@@ -200,7 +211,7 @@ class ExposedObject:
             if type(result) in PLAIN:
                 return PS, "return", result
             return self._answers.of(call, result, member)
-        return self._operate(call, options, method, args, kwargs)
+        return self._operate(call, options, member, method, args, kwargs)
 
     def _judge(self, call: Call, options: dict[str, Any], member: Member, thing: object) -> None:
         """Learn the marks of what was found in its turn, and judge by them who may call it."""
@@ -218,13 +229,14 @@ class ExposedObject:
             )
 
     def _operate(
-        self, call: Call, options: dict[str, Any], method: object, args: Any, kwargs: Any
+        self, call: Call, options: dict[str, Any], member: Member, method: object, args: Any, kwargs: Any
     ) -> Message:
-        member, path = self._seen(options)
+        path = self._seen(options, member)
         if member.narrowed:
             if method == operations.GET and args and (step := paths.step_of(args[0])) is not None:
-                return self._get(call, {"on": (*path, step)})
-            self._whole(options)
+                item = {"on": (*path, step)}
+                return self._get(call, item, self.member("get", item))
+            self._whole(options, member)
         thing = self._find(call, path)
         if method == EMIT and members.is_signal(thing):
             thing.emit(*args, **kwargs)
@@ -267,23 +279,23 @@ class ExposedObject:
             return PS, "items", listed(items, done=True)
         return self._answers.of(call, result, member)
 
-    def _copy(self, call: Call, options: dict[str, Any]) -> Message:
-        return self._get(call, options, copied=True)
+    def _copy(self, call: Call, options: dict[str, Any], member: Member) -> Message:
+        return self._get(call, options, member, copied=True)
 
-    def _get(self, call: Call, options: dict[str, Any], copied: bool = False) -> Message:
+    def _get(self, call: Call, options: dict[str, Any], member: Member, copied: bool = False) -> Message:
         copied = copied or "force_as_object" in options
-        member, path = self._seen(options)
+        path = self._seen(options, member)
         value = self._find(call, path)
         if type(value) in PLAIN and not member.narrowed:
             return PS, "return", value
         if call.can_refer:
             if member.narrowed and first_reference(value) is None:
-                self._whole(options)
+                self._whole(options, member)
             if self._stays(call, path, value, copied):
                 return PS, "reference", about(value, path)
             return PS, "return", by_value(value, member.text, read=True)
         if member.narrowed:
-            self._whole(options)
+            self._whole(options, member)
         kind = members.kind_of(value)
         if not copied and (kind != "value" if self._is_remote is None else self._is_remote(value)):
             return PS, "remote", None
@@ -304,8 +316,8 @@ class ExposedObject:
             return False
         return not members.is_computed(self._find(call, path[:-1]), path[-1])
 
-    def _set(self, call: Call, options: dict[str, Any]) -> Message:
-        _, path = self._whole(options)
+    def _set(self, call: Call, options: dict[str, Any], member: Member) -> Message:
+        path = self._whole(options, member)
         value = options.get("value")
         if "refs" in options:
             value = self._given(call, value)
@@ -318,7 +330,7 @@ class ExposedObject:
             put_item(owner, step, value)
         return _NONE
 
-    def _next(self, call: Call, options: dict[str, Any]) -> Message:
+    def _next(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         items, done, error = self._answers.streams.advance(options.get("id"), options.get("credit"), call)
         return PS, "items", listed(items, done, error)
 
@@ -327,15 +339,15 @@ class ExposedObject:
         told = table(self.tree.root, self.tree.names(self.tree.root, ()), self._is_remote)
         return {name for name, entry in told.items() if entry["kind"] not in ("property", "value")}, set()
 
-    def _describe(self, call: Call, options: dict[str, Any]) -> Message:
-        _, path = self._seen(options)
+    def _describe(self, call: Call, options: dict[str, Any], member: Member) -> Message:
+        path = self._seen(options, member)
         thing = self._find(call, path)
         among = self.tree.names(thing, path)
         if options.get("about") is True:
             return PS, "return", description(thing, path, among, self._is_remote)
         return PS, "return", table(thing, among, self._is_remote)
 
-    def _make(self, call: Call, options: dict[str, Any]) -> Message:
+    def _make(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         self._instantiate(options)
         return _NONE
 
@@ -348,7 +360,7 @@ class ExposedObject:
         member = self.member(action, options)
         if member.on_cancel is None or not member.path:
             return
-        result = members.get(self._find(call, member.path[:-1]), member.on_cancel)()
+        result = self._find(call, (*member.path[:-1], member.on_cancel))()
         if inspect.iscoroutine(result):
             self._coroutines.run(result)
 

@@ -89,21 +89,15 @@ def items_of(value: object) -> str:
     return "mapping" if is_mapping else "sequence"
 
 
-def get(target: object, name: str) -> Any:
-    """A member of an object; the name is one that peers may use.
+def check_missing(target: object, name: str, error: AttributeError) -> None:
+    """Judge what reading a member raised; the name is one that peers may use.
 
     Raises:
-        MemberRefused: when there is none, with the nearest names; for what has no members of its own.
-        Exception: what reading it raised.
+        MemberRefused: when there is no such member, with the nearest names.
     """
-    if isinstance(target, CLOSED) or type(target) in PLAIN:
-        raise MemberRefused(f"a {type(target).__name__} has no members that are served, such as {name!r}")
-    try:
-        return getattr(target, name)
-    except AttributeError as exc:
-        if is_dynamic(type(target)) or inspect.getattr_static(target, name, MISSING) is not MISSING:
-            raise
-        raise missing(target, name, "") from exc
+    if is_dynamic(type(target)) or inspect.getattr_static(target, name, MISSING) is not MISSING:
+        return
+    raise missing(target, name, "") from error
 
 
 def put(target: object, name: str, value: object) -> None:

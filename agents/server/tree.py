@@ -192,13 +192,21 @@ class Tree:
             call: that asks.
 
         Raises:
-            MemberRefused: for what is not there.
+            MemberRefused: for what is not there, with the nearest names; for what has no members of its own.
             Exception: what an object raised on the way.
         """
         target = self.root
         for step in path:
-            if type(step) is str:
-                target = members.get(target, step)
+            if type(step) is str:  # written out, because every call comes here
+                if isinstance(target, members.CLOSED) or type(target) in PLAIN:
+                    raise MemberRefused(
+                        f"a {type(target).__name__} has no members that are served, such as {step!r}"
+                    )
+                try:
+                    target = getattr(target, step)
+                except AttributeError as exc:
+                    members.check_missing(target, step, exc)
+                    raise
             elif type(step) is tuple:
                 target = item_of(target, step)
             else:

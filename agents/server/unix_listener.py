@@ -226,7 +226,7 @@ class UnixConnection(threading.Thread):
         self._exchange: UnixExchange | None = None
         self.identity: Identity | None = None
         self._on_end: Callable[[], object] | None = None
-        self._never = threading.Event()
+        self._counts = listener.counters.tally()
         self.waits = True
 
     def run(self) -> None:
@@ -243,6 +243,7 @@ class UnixConnection(threading.Thread):
             (self._exchange or self._stream).close()
             if self._on_end is not None:
                 self._on_end()
+            self._listener.counters.fold(self._counts)
             self._listener.remove(self)
 
     def _serve(self, asker: Asker, message: Message) -> None:
@@ -251,21 +252,21 @@ class UnixConnection(threading.Thread):
         if exchange is None:
             return
         handle, receive, send = self._listener.dispatcher.handle, exchange.receive, exchange.send
-        count = self._listener.counters.add
+        counts = self._counts
         while self.waits:
-            count("requests")
+            counts["requests"] += 1
             packed = handle(asker, message)
             if packed is not None:
                 send(None, monotonic() + _SEND_TIMEOUT, answers=message, packed=packed)
-                count("replies")
-            message = receive(math.inf, self._never)
+                counts["replies"] += 1
+            message = receive(math.inf)
         self._serve_many(asker, exchange, [message])
 
     def _serve_many(self, asker: Asker, exchange: UnixExchange, messages: list[Message]) -> None:
         """Answer requests as they come, all that are there with as few writes as possible."""
-        handle, count = self._listener.dispatcher.handle, self._listener.counters.add
+        handle, counts = self._listener.dispatcher.handle, self._counts
         while True:
-            count("requests", len(messages))
+            counts["requests"] += len(messages)
             answers: list[tuple[object, Message | None]] = []
             for message in messages:
                 packed = handle(asker, message)
@@ -274,7 +275,7 @@ class UnixConnection(threading.Thread):
                     if len(answers) == _TOGETHER:
                         self._send_many(exchange, answers)
             self._send_many(exchange, answers)
-            messages = exchange.receive_many(math.inf, self._never)
+            messages = exchange.receive_many(math.inf)
 
     def _send_many(self, exchange: UnixExchange, answers: list[tuple[object, Message | None]]) -> None:
         if answers:
@@ -285,7 +286,7 @@ class UnixConnection(threading.Thread):
         """Whoever sends the first request that holds, and that request."""
         listener, receiver = self._listener, f"{self._listener.agent_id}/{self._nonce}"
         while True:
-            frames = self._stream.receive(math.inf, self._never)
+            frames = self._stream.receive(math.inf)
             try:
                 message = self.protocol.open(
                     frames, Kind.REQUEST, receiver=receiver, judge_time=False,

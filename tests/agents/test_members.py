@@ -13,6 +13,11 @@ from pzc.agents.server.descriptions import table
 from pzc.agents.server.tree import Tree
 
 
+def no_handle(call: object, handle: object) -> object:
+    """There are no handles here."""
+    raise KeyError(handle)
+
+
 class Moves:
     """A descriptor without setter; reading it moves hardware."""
 
@@ -157,7 +162,7 @@ def test_dynamic_attributes_are_served_though_not_listed() -> None:
                 return 3
             raise AttributeError(name)
 
-    assert members.get(Dynamic(), "gain") == 3
+    assert Tree(Dynamic()).find(("gain",), no_handle) == 3
     assert table_of(Dynamic()) == {}
 
 

@@ -94,6 +94,12 @@ def lane(
         return LANE(sock.fileno(), asks, secret, key_id, serializer.encode(), own, peer, count, last)
 
 
+def ask(asks: Any, body: bytes | None, seconds: float) -> bytes | None:
+    """What is in the reply to a request, or to the one before."""
+    found = asks.ask(body, seconds, seconds)
+    return None if found is None else found[0]
+
+
 @contextlib.contextmanager
 def lanes(key: Key | None = KEY, **options: Any) -> Iterator[tuple[Any, Any]]:
     """Both ends in C."""

@@ -15,7 +15,7 @@ from pzc.protocol.keyring import Key
 from pzc.transport import framing
 
 from tests.effort import many
-from tests.transport.lane.ends import KEY, NEVER, Python, lane, lanes, soon, wire
+from tests.transport.lane.ends import KEY, NEVER, Python, ask, lane, lanes, soon, wire
 
 KEYS = pytest.mark.parametrize("key", [KEY, None], ids=["signed", "without keys"])
 BODIES = pytest.mark.parametrize("size", [4, 300, 4096, 1 << 16])
@@ -79,7 +79,7 @@ def test_two_ends_in_c_understand_each_other(key: Key | None) -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        assert [asks.ask(b"%d" % i, 5.0) for i in range(200)] == [b"%d!" % i for i in range(200)]
+        assert [ask(asks, b"%d" % i, 5.0) for i in range(200)] == [b"%d!" % i for i in range(200)]
         thread.join(5.0)
 
 
@@ -188,14 +188,14 @@ def test_late_replies_are_skipped_and_counted() -> None:
     with lanes() as (asks, answers):
         for number in range(3):
             with pytest.raises(TimeoutError):
-                asks.ask(b"%d" % number, 0.0)
+                ask(asks, b"%d" % number, 0.0)
         requests = answers.take(5.0)
         answers.post([(b"late", msgid) for _, msgid, _, _ in requests], 5.0)
         thread = threading.Thread(
             target=lambda: [answers.post([(b"now", msgid)], 5.0) for _, msgid, _, _ in answers.take(5.0)]
         )
         thread.start()
-        assert asks.ask(b"3", 5.0) == b"now"
+        assert ask(asks, b"3", 5.0) == b"now"
         assert asks.late == 3
         thread.join(5.0)
 
@@ -203,11 +203,11 @@ def test_late_replies_are_skipped_and_counted() -> None:
 def test_a_note_comes_before_the_reply() -> None:
     with lanes() as (asks, answers):
         with pytest.raises(TimeoutError):
-            asks.ask(b"x", 0.0)
+            ask(asks, b"x", 0.0)
         [(_, msgid, _, _)] = answers.take(5.0)
         assert asks.msgid == msgid
         answers.post([(b"running", msgid), (b"done", msgid)], 5.0)
-        assert [asks.ask(None, 5.0), asks.ask(None, 5.0)] == [b"running", b"done"]
+        assert [ask(asks, None, 5.0), ask(asks, None, 5.0)] == [b"running", b"done"]
 
 
 def test_what_is_unusual_goes_to_the_python_session_and_back() -> None:
@@ -258,16 +258,16 @@ def test_an_ask_stops_before_the_unusual_and_waits_on_behind_it() -> None:
     c, python = lane(one, True), Python(other, False, KEY)
     try:
         with pytest.raises(TimeoutError):
-            c.ask(b"x", 0.0)
+            ask(c, b"x", 0.0)
         request = python.receive()
         python.send(b"{}", request, "json")
         python.send(b"done", request)
-        assert c.ask(None, 5.0) is None
+        assert ask(c, None, 5.0) is None
         data, fds = c.unread()
         assert not fds
         size = framing.HEAD.size + sum(framing.HEAD.unpack_from(data)[1:6])
         c.feed(data[size:])
-        assert c.ask(None, 5.0) == b"done"
+        assert ask(c, None, 5.0) == b"done"
     finally:
         c.close()
         python.close()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.transport.lane.ends import lane, lanes, recorded, wire
+from tests.transport.lane.ends import ask, lane, lanes, recorded, wire
 
 
 def descriptors() -> int:
@@ -37,7 +37,7 @@ def test_nobody_answers_in_time(seconds: float) -> None:
     with wire(True) as (c, _):
         began = time.monotonic()
         with pytest.raises(TimeoutError, match="late"):
-            c.ask(b"x", seconds)
+            ask(c, b"x", seconds)
         assert seconds <= time.monotonic() - began < seconds + 2
 
 
@@ -76,12 +76,12 @@ def test_what_went_out_in_part_ends_the_connection() -> None:
 def test_an_interrupt_ends_a_wait_and_the_lane_goes_on(interrupted: None) -> None:
     with lanes() as (asks, answers):
         with pytest.raises(KeyboardInterrupt):
-            asks.ask(b"1", 30.0)
+            ask(asks, b"1", 30.0)
         answers.post([(b"late", answers.take(5.0)[0][1])], 5.0)
         with pytest.raises(TimeoutError):
-            asks.ask(b"2", 0.0)
+            ask(asks, b"2", 0.0)
         answers.post([(b"now", answers.take(5.0)[0][1])], 5.0)
-        assert asks.ask(None, 5.0) == b"now"
+        assert ask(asks, None, 5.0) == b"now"
         assert asks.late == 1
 
 
@@ -104,7 +104,7 @@ def test_a_signal_whose_handler_returns_ends_no_wait() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
     try:
         with wire(True) as (c, _), pytest.raises(TimeoutError):
-            c.ask(b"x", 0.3)
+            ask(c, b"x", 0.3)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -115,9 +115,9 @@ def test_a_lost_peer_ends_a_wait() -> None:
     with wire(True) as (c, other):
         threading.Timer(0.05, other.close).start()
         with pytest.raises(ConnectionResetError, match="gone"):
-            c.ask(b"x", 30.0)
+            ask(c, b"x", 30.0)
         with pytest.raises(BrokenPipeError, match="unsent"):
-            c.ask(b"x", 30.0)
+            ask(c, b"x", 30.0)
 
 
 def test_what_came_before_the_peer_was_lost_is_handed_out() -> None:

@@ -11,7 +11,7 @@ from pzc.protocol.errors import PzcError
 from pzc.protocol.keyring import Key
 from pzc.transport import framing
 
-from tests.transport.lane.ends import KEY, Python, recorded, recorded_reply, wire
+from tests.transport.lane.ends import KEY, Python, ask, recorded, recorded_reply, wire
 
 OTHER = Key("another secret of the lab", "mallory")
 
@@ -144,6 +144,6 @@ def test_a_body_over_the_limit_is_refused_and_nothing_is_sent() -> None:
     with wire(True) as (c, other):
         other.setblocking(False)
         with pytest.raises(ValueError, match="65537 bytes"):
-            c.ask(bytes(65537), 5.0)
+            ask(c, bytes(65537), 5.0)
         with pytest.raises(BlockingIOError):
             other.recv(1)
