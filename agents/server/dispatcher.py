@@ -102,7 +102,7 @@ class Dispatcher:
         self._table = calls.table
         self._role_needed = role_needed
         self._on_request = on_request
-        self.control: Callable[[Request, Any], bool] = _no_control
+        self.control: Callable[[Request, Any], bool] = lambda request, content: False
         self.exposed: Exposed | None = None
         self.always_asks = False
         self.passes_on = True
@@ -390,10 +390,6 @@ class Dispatcher:
 
 def _has_path(options: Any) -> bool:
     return type(options) is dict and "on" in options
-
-
-def _no_control(request: Request, content: Any) -> bool:
-    return False
 
 
 def _expire(waiting: weakref.ref[Call], lane: Lane, patience: float) -> None:
