@@ -326,7 +326,7 @@ class Session:
         return secret, key_id, self.serializer.encode(), own, peer
 
     def taken(self, plain: Sequence[Plain]) -> list[Message]:
-        """What `open` would have made of plain messages, in order, which somebody else verified by `terms`."""
+        """What `open` would have made of plain messages that somebody else has verified by `terms`."""
         messages: list[Message] = []
         sequence = 0 if self.asks else self._sequence
         for body, msgid, ms, counter in plain:
