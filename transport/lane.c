@@ -288,7 +288,7 @@ static size_t make_room(Core *c) {
 
 /* ---- the socket ----------------------------------------------------------------------------------------- */
 
-enum { MAX_FDS = 8, MAX_TAKEN = 256, SECOND = 1000000000, LOOK = 10000000, WAKING = 150000 };
+enum { MAX_FDS = 8, MAX_TAKEN = 256, SECOND = 1000000000, LOOK = 10000000 };
 
 typedef struct {
     PyObject_HEAD
@@ -306,7 +306,7 @@ typedef struct {
     Core core;
 } Lane;
 
-typedef struct { int64_t end, began; int looked, spins; } Wait;        /* end: monotonic ns, -1 for ever, 0 not at all */
+typedef struct { int64_t end, spin_end; int looked, spins; } Wait;     /* end: monotonic ns, -1 for ever, 0 not at all */
 
 static unsigned forks;
 static void forked(void) { forks++; }
@@ -349,11 +349,11 @@ static void keep_fds(Lane *l, struct msghdr *m) {
     if (lost) l->over = STRAY;
 }
 
-/* Spins before long waits take the core from others: after some, fewer waits spin, down to one of 64. A wait that
-   is a little longer than its spin is none: the other end slept, too, and stops that when we go on spinning. */
-static void spun(Lane *l, Wait *w) {
+/* A spin in vain takes the core from whoever is waited for: after some, fewer waits spin, down to one of 64. Those
+   spin twice as long: while the other end sleeps, too, its answer comes late, and stops that when we spin. */
+static void spun(Lane *l, Wait *w, int in_vain) {
     if (!w->spins) return;
-    l->misses = now(CLOCK_MONOTONIC) < w->began + l->spin * 1000 + WAKING ? 0 : l->misses < 6 ? l->misses + 1 : 6;
+    l->misses = !in_vain ? 0 : l->misses < 6 ? l->misses + 1 : 6;
     l->skip = (1 << l->misses) - 1;
     w->spins = 0;
 }
@@ -370,20 +370,20 @@ static int receive(Lane *l, Wait *w) {
         if (n > 0) {
             if (m.msg_controllen || m.msg_flags & MSG_CTRUNC) keep_fds(l, &m);
             c->have += (size_t)n;
-            spun(l, w);
+            spun(l, w, w->spins && now(CLOCK_MONOTONIC) > w->spin_end);
             return l->over;
         }
         if (n == 0 || (errno != EAGAIN && errno != EINTR)) return GONE;
         if (w->end == 0) return LATE;
         int64_t time = now(CLOCK_MONOTONIC);
-        if (w->began == 0) {
-            w->began = time;
+        if (w->spin_end == 0) {
             w->spins = !l->skip;
+            w->spin_end = l->skip ? time : time + l->spin * (l->misses ? 2000 : 1000);
             l->skip -= l->skip > 0;
         }
-        int yields = w->spins && time < w->began + l->spin * 1000;
+        int yields = time < w->spin_end;
+        if (!yields) spun(l, w, 1);
         int why = yields ? sched_yield() : sleep_for(l, POLLIN, w);
-        if (why == LATE) spun(l, w);
         if (why != OK) return why;
     }
 }
