@@ -33,6 +33,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import traceback
+from collections.abc import Sequence
 from typing import Any, cast
 
 from . import errors, exceptions, serializers
@@ -78,7 +79,7 @@ def refusal(error: Exception) -> list[Any]:
 
 def read_refusal(content: object) -> PzcError | None:
     """The error inside a refusal, or None for any other content; unknown codes become RemoteError."""
-    parts = cast("list[Any]", content) if isinstance(content, list | tuple) else []
+    parts = as_list(content)
     if len(parts) != 2 or not is_word(parts[0], ERROR) or not isinstance(parts[1], dict):
         return None
     fields = cast("dict[str, Any]", parts[1])
@@ -110,6 +111,16 @@ def text_of(error: BaseException) -> str:
         return str(error)
     except Exception as exc:
         return f"<no text: {type(exc).__name__}>"
+
+
+def as_table(content: object) -> dict[str, Any]:
+    """A table of a peer's as it is; an empty one for anything else."""
+    return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+
+
+def as_list(content: object) -> Sequence[Any]:
+    """A list or tuple of a peer's as it is; an empty one for anything else."""
+    return cast("Sequence[Any]", content) if isinstance(content, list | tuple) else ()
 
 
 def as_text(value: object) -> str:
@@ -150,7 +161,7 @@ def portable(content: object, dialect: str, serializer: str) -> object:
         return ps_message(
             action, _portable_error(cast("tuple[Any, list[str]]", options), dialect, serializer)
         )
-    fields = cast("dict[str, Any]", options) if isinstance(options, dict) else {}
+    fields = as_table(options)
     inside = fields.get("raised")
     if inside is None:
         return content

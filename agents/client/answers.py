@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
-from ...protocol.contents import PS, is_word, read_ps_message, read_raised
+from ...protocol.contents import PS, as_list, is_word, read_ps_message, read_raised
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.reply import Reply
 from ...protocol.shown import shown
@@ -117,8 +117,9 @@ def _refs(told: object, count: int, endpoint: str) -> list[tuple[int, dict[str, 
     if not told:
         return []
     found: list[tuple[int, dict[str, Any]]] = []
-    for each in cast("list[Any]", told) if isinstance(told, list | tuple) else [told]:
-        index, about = each if isinstance(each, list | tuple) and len(each) == 2 else (None, None)
+    for each in as_list(told) or [told]:
+        pair = as_list(each)
+        index, about = pair if len(pair) == 2 else (None, None)
         if not (isinstance(index, int) and 0 <= index < count and isinstance(about, dict)):
             raise RemoteProtocolError(
                 f"{endpoint} answered with references that cannot be read: {shown(told, 200)}"

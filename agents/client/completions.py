@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any, cast
+from typing import Any
 
-from ...protocol.contents import text_of
+from ...protocol.contents import as_table, text_of
 from ...protocol.errors import PeerLost, RemoteError
 from ...protocol.notification import Notification
 from ..interfaces import Subscriber
@@ -56,7 +56,7 @@ class Completions:
             _complete(future, early)
 
     def _on_completion(self, notification: Notification) -> None:
-        told = cast("dict[str, Any]", notification.content) if isinstance(notification.content, dict) else {}
+        told = as_table(notification.content)
         call_id, content = told.get("msgid"), told
         if not isinstance(call_id, str):
             logger.warning("%s told of the result of no call", notification.publisher)

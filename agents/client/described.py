@@ -67,7 +67,7 @@ def read(told: object) -> About | None:
         _text(fields.get("kind")),
         _text(fields.get("signature")),
         bool(fields.get("callable")),
-        _table(members or {}),
+        _table(cast("Mapping[Any, Any]", members or {})),
         _table(cast("dict[str, Any]", types)) if isinstance(types := fields.get("types"), dict) else {},
         _text(fields.get("items")),
         _text(fields.get("item")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from ...protocol.contents import shown
+from ...protocol.contents import as_list, shown
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.frames import PZC00
 from ...protocol.operations import ITEM_METHODS, OPERATIONS
@@ -52,7 +52,7 @@ def table_of(told: Any, endpoint: str) -> dict[str, dict[str, Any]]:
     Raises:
         RemoteProtocolError: when it is something else.
     """
-    sets = cast("list[Any]", told) if isinstance(told, list | tuple) else []
+    sets = as_list(told)
     if len(sets) != 2 or not all(map(_is_names, sets)):
         raise RemoteProtocolError(
             f"{endpoint} answered 'inspect' with {shown(told)} instead of two sets of names: "

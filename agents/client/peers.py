@@ -19,11 +19,10 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Container, Iterator
+from collections.abc import Container, Generator
 from contextlib import contextmanager
-from typing import Any, cast
 
-from ...protocol.contents import is_word
+from ...protocol.contents import as_table, is_word
 from ...protocol.errors import CallTimeout, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01
 from ...protocol.peer import Peer
@@ -49,7 +48,7 @@ def read_hello(
     Raises:
         RemoteProtocolError: when it is not an answer to that challenge.
     """
-    fields = cast("dict[str, Any]", reply) if isinstance(reply, dict) else {}
+    fields = as_table(reply)
     if fields.get("challenge") != sent["challenge"] or fields.get("agent_id") != sender:
         raise RemoteProtocolError(f"{endpoint} did not answer the handshake: {shown(reply, 200)}")
     try:
@@ -80,7 +79,7 @@ def read_info_00(endpoint: str, reply: object) -> Peer:
         raise SignatureError(
             f"signature refused by {endpoint}: keys differ, or it does not accept PZC00 (empty reply)"
         )
-    fields = cast("dict[str, Any]", reply) if isinstance(reply, dict) else {}
+    fields = as_table(reply)
     if not isinstance(fields.get("rep_endpoint"), str) or not isinstance(fields.get("pub_endpoint"), str):
         raise RemoteProtocolError(f"{endpoint} did not answer 'info' as an agent: {shown(reply, 200)}")
     rep, pub = fields["rep_endpoint"], reachable(fields["pub_endpoint"], endpoint)
@@ -127,7 +126,7 @@ class Peers:
         self._meetings: weakref.WeakValueDictionary[str, _Meeting] = weakref.WeakValueDictionary()
 
     @contextmanager
-    def meeting(self, endpoint: str, deadline: float) -> Iterator[Peer | None]:
+    def meeting(self, endpoint: str, deadline: float) -> Generator[Peer | None]:
         """The only handshake with an endpoint now; gives the peer when another thread has met it meanwhile.
 
         Args:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...protocol.contents import as_list, as_table
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.shown import printable, shown
 from .arguments import remote_of
@@ -45,9 +46,10 @@ def running(proxy: RemoteReference | Remote, *, timeout: float | None = None) ->
         CallTimeout, PeerLost, Refused: as a call; never because a call takes long.
     """
     told = _asked(proxy, {"pzc": "running"}, timeout).get("running")
+    listed = as_list(told)
     if not isinstance(told, list | tuple):
         raise RemoteProtocolError(f"{proxy!r} did not tell what runs: {shown(told, 100)}")
-    return [_read(each) for each in cast("list[Any]", told) if isinstance(each, dict)]
+    return [_read(each) for each in map(as_table, listed) if each]
 
 
 def _read(told: dict[str, Any]) -> Running:
@@ -99,5 +101,4 @@ def _counted(told: dict[str, Any]) -> int:
 def _asked(proxy: object, word: dict[str, Any], timeout: float | None) -> dict[str, Any]:
     remote = remote_of(proxy)
     remote.need("tell what runs there")
-    content = remote.ask(word, timeout).content
-    return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+    return as_table(remote.ask(word, timeout).content)

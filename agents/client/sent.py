@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, cast
 
 from ...protocol.paths import Path, to_wire
 from ...protocol.values import PLAIN
@@ -46,13 +46,13 @@ def filled(options: dict[str, Any], convert: Convert) -> dict[str, Any]:
 
 
 def _converted(value: Any, convert: Convert, depth: int) -> Any:
-    kind = type(value)
+    kind = cast("type[Any]", type(value))
     if kind is list or kind is tuple:
         if not depth or is_plain(value):
             return value
         made = [_converted(each, convert, depth - 1) for each in value]
         changed = any(new is not old for new, old in zip(made, value, strict=True))
-        return kind(made) if changed else value
+        return (made if kind is list else tuple(made)) if changed else value
     if kind is dict:
         if not depth or is_plain(value.values()):
             return value

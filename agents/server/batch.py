@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from ...protocol import limits
-from ...protocol.contents import ps_message, raised, read_ps_message, shown
+from ...protocol.contents import as_list, as_table, ps_message, raised, read_ps_message, shown
 from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError
 from .calls import Call, Exposed
 
@@ -20,16 +20,18 @@ def calls_of(options: Any) -> list[tuple[str, Any]]:
     Raises:
         RemoteProtocolError: when it is no batch.
     """
-    calls = options.get("calls") if isinstance(options, dict) else None
-    if not isinstance(calls, list | tuple) or len(calls) > limits.current.batch_calls:
+    told = as_table(options).get("calls")
+    calls = as_list(told)
+    if not isinstance(told, list | tuple) or len(calls) > limits.current.batch_calls:
         raise RemoteProtocolError(f"a batch has a list of at most {limits.current.batch_calls} calls")
     found: list[tuple[str, Any]] = []
     for call in calls:
-        if not isinstance(call, list | tuple) or len(call) != 2 or not isinstance(call[0], str):
+        pair = as_list(call)
+        if len(pair) != 2 or not isinstance(action := pair[0], str):
             raise RemoteProtocolError(f"a call of a batch is an action and its options, not {shown(call)}")
-        if call[0] == "batch":
+        if action == "batch":
             raise RemoteProtocolError("a batch has no batches inside")
-        found.append((call[0], call[1]))
+        found.append((action, pair[1]))
     return found
 
 
@@ -81,4 +83,4 @@ def _told(results: list[Any], refs: list[Any], error: Any) -> Any:
 def _table(options: object) -> dict[str, Any]:
     if not isinstance(options, dict):
         raise MemberRefused(f"options must be a mapping, not {type(options).__name__}")
-    return options
+    return cast("dict[str, Any]", options)

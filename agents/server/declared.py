@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ...protocol import limits, paths
 from ...protocol.errors import ConfigError, PzcError
@@ -40,7 +40,8 @@ def declared(
         if isinstance(given, str):
             raise ConfigError(f"{what} takes a list of members, such as [{given!r}], not a text")
     for path, period in poll.items():
-        if not isinstance(period, int | float) or not limits.current.poll_shortest <= period <= _LONGEST:
+        number = isinstance(cast(object, period), int | float)
+        if not number or not limits.current.poll_shortest <= period <= _LONGEST:
             raise ConfigError(
                 f"poll={{{path!r}: {shown(period, 40)}}}: a period is a number of seconds, "
                 f"{limits.current.poll_shortest:g} to {_LONGEST:g}"
@@ -88,7 +89,7 @@ def path_of(what: str, written: str) -> Path:
 
 def _names(tree: Tree, what: str, written: str) -> Names:
     names = paths.names(path_of(what, written))
-    target: Any = tree.root
+    target: object = tree.root
     for name in names:
         target = _first(target)
         if target is MISSING:
@@ -103,8 +104,9 @@ def _names(tree: Tree, what: str, written: str) -> Names:
     return names
 
 
-def _first(things: Any) -> Any:
+def _first(things: Any) -> object:
     """What stands for all in a list or dict: what is said of their members names them without items."""
-    if type(things) in (list, tuple):
+    kind = cast("type[Any]", type(things))
+    if kind in (list, tuple):
         return things[0] if things else MISSING
-    return next(iter(things.values()), MISSING) if type(things) is dict else things
+    return next(iter(things.values()), MISSING) if kind is dict else things

@@ -163,7 +163,7 @@ def full_name(thing: Any) -> str:
         return (
             repr(thing) if repr(thing).startswith("typing.") and repr(thing)[7:].isidentifier() else UNKNOWN
         )
-    name, module = thing.__qualname__, thing.__module__
+    name, module = thing.__qualname__, cast(object, thing.__module__)
     if getattr(builtins, name, None) is thing:
         return name
     if "<" in name or not isinstance(module, str):
@@ -203,7 +203,7 @@ def described_call(function: Any) -> dict[str, Any]:
     told["signature"], returns = texts.signature(function)
     if returns is not None:
         told["returns"] = returns
-    bodies = (function, getattr(function, "__call__", None))  # noqa: B004 - an object may be the method
+    bodies: tuple[Any, ...] = (function, getattr(function, "__call__", None))  # noqa: B004 - an object may be the method
     yields_later = any(map(inspect.isasyncgenfunction, bodies))
     if yields_later or any(map(inspect.isgeneratorfunction, bodies)):
         told["stream"] = True
@@ -213,14 +213,14 @@ def described_call(function: Any) -> dict[str, Any]:
     return _with_names(told, texts)
 
 
-def _property(static: Any) -> dict[str, Any]:
-    settable = hasattr(type(static), "__set__")
-    getter: Any = getattr(type(static), "__get__", None)
+def _property(static: object) -> dict[str, Any]:
+    kind = type(static)
+    settable, getter = hasattr(kind, "__set__"), cast("Any", getattr(kind, "__get__", None))
+    told: dict[str, Any] = {"doc": documentation(static), "writable": settable}
     if isinstance(static, property):
-        getter, settable = static.fget, static.fset is not None
+        getter, told["writable"] = cast("Any", static.fget), static.fset is not None
     elif isinstance(static, functools.cached_property):
         getter = cast("Any", static).func
-    told: dict[str, Any] = {"doc": documentation(static), "writable": settable}
     texts = Texts(_scope(getter))
     annotations = _annotations(getter)
     if "return" in annotations:
@@ -229,16 +229,18 @@ def _property(static: Any) -> dict[str, Any]:
 
 
 def _value(target: object, name: str, kind: str) -> dict[str, Any]:
-    value = getattr(target, name)
+    value: object = getattr(target, name)
     if kind == "signal":
         return {} if getattr(value, "__doc__", None) == type(value).__doc__ else {"doc": documentation(value)}
-    told: dict[str, Any] = {"mapping": True} if isinstance(value, MutableMapping) and kind == "items" else {}
+    own, told = full_name(type(value)), dict[str, Any]()
+    if kind == "items" and isinstance(value, MutableMapping):
+        told["mapping"] = True
     for cls in type(target).__mro__:
         annotations = _annotations(cls)
         if name in annotations:
             texts = Texts(_scope(cls))
             return _with_names({**told, "type": texts.of(annotations[name])}, texts)
-    return {**told, "type": full_name(type(value))}
+    return {**told, "type": own}
 
 
 def documentation(thing: object) -> str:
@@ -259,6 +261,8 @@ def _scope(thing: Any) -> Mapping[str, object]:
     """Globals of the module in which a function or class was written."""
     while isinstance(thing, functools.partial):
         thing = cast("functools.partial[Any]", thing).func
-    scope = getattr(inspect.unwrap(thing), "__globals__", None)
+    scope: object = getattr(inspect.unwrap(thing), "__globals__", None)
+    if isinstance(scope, dict):
+        return cast("dict[str, object]", scope)
     module = sys.modules.get(str(getattr(thing, "__module__", None)))
-    return scope if isinstance(scope, dict) else vars(module) if module is not None else {}
+    return {} if module is None else vars(module)

@@ -144,9 +144,10 @@ def _member(target: object, name: str, kind: str, inside: dict[str, object]) -> 
 
 
 def _first_item(thing: object) -> object:
+    module = type(thing).__module__
     if type(thing) in (list, tuple):
         return next(iter(cast("list[object]", thing)), None)
-    if isinstance(thing, Mapping) and type(thing).__module__ in ("builtins", "collections"):
+    if isinstance(thing, Mapping) and module in ("builtins", "collections"):
         return next(iter(cast("Mapping[object, object]", thing).values()), None)
     return None
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from ...protocol import limits
+from ...protocol.contents import as_list
 from ...protocol.errors import Refused
 from ...protocol.message import Identity
 from ...protocol.shown import shown
@@ -101,7 +102,7 @@ class Handles:
         Raises:
             Refused: for what is no list of ids.
         """
-        ids: Collection[object] = handles if isinstance(handles, list | tuple) else ()  # pyright: ignore[reportUnknownVariableType]
+        ids = as_list(handles)
         if not ids or len(ids) > limits.current.handles or not all(isinstance(each, str) for each in ids):
             raise Refused(f"handles are released by their ids, not by {shown(handles)}")
         free: list[object] = []

@@ -7,7 +7,7 @@ could be changed by either side is copied through the serializer, as the wire wo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from ...protocol import serializers
 from ...protocol.contents import portable, raised
@@ -91,22 +91,24 @@ class Local:
         """
         if forked_since(self._forks):
             return NOT_NOW
+        value: object
         for value in content[2].values():
             kind = type(value)
             if kind is tuple:
-                for each in value:
+                for each in cast("tuple[object, ...]", value):
                     kind = type(each)
-                    if kind not in _PLAIN or (kind in _SIZED and len(each) > self._max_content):
+                    if kind not in _PLAIN or (kind in _SIZED and len(cast("str", each)) > self._max_content):
                         return NOT_NOW
-            elif kind not in _PLAIN or (kind in _SIZED and len(value) > self._max_content):
+            elif kind not in _PLAIN or (kind in _SIZED and len(cast("str", value)) > self._max_content):
                 return NOT_NOW  # the other way refuses what is too large
         answer = self._run(self._caller, self._message, content)
         if answer is NOT_NOW:
             return answer
-        plain = type(answer) is tuple and len(answer) == 3
-        kind = type(answer[2]) if plain else None
-        if plain and kind in _PLAIN and not (kind in _SIZED and len(answer[2]) > self._max_content):
-            return answer
+        if answer.__class__ is tuple and len(answer) == 3:
+            value = answer[2]
+            kind = type(value)
+            if kind in _PLAIN and not (kind in _SIZED and len(cast("str", value)) > self._max_content):
+                return answer
         return self._copied(answer)
 
     def _copied(self, answer: Any) -> Any:

@@ -218,7 +218,7 @@ def listed(items: list[Item], done: bool, error: Any = None) -> dict[str, Any]:
     return {**told, "refs": refs} if refs else told
 
 
-def each_of(things: Any) -> Any:
+def each_of(things: object) -> Any:
     """A generator of what is in something that can be iterated, also asynchronously."""
     return _later(things) if hasattr(type(things), "__aiter__") else _now(things)
 

@@ -7,9 +7,10 @@ names them without items: ``channels.off`` is that of every channel.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ...protocol import operations, paths
+from ...protocol.contents import as_table
 from ...protocol.errors import ConfigError, MemberRefused
 from ...protocol.paths import Handle, Path, Step
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
@@ -46,16 +47,13 @@ def objects_of(served: object) -> dict[str, object]:
     Raises:
         ConfigError: for names that are none.
     """
-    if (
-        type(served) is not dict
-        or not served
-        or any(first_reference(each) is None for each in served.values())
-    ):
+    objects = cast("dict[object, object]", served) if type(served) is dict else {}
+    if not objects or any(first_reference(each) is None for each in objects.values()):
         return {}
-    for name in served:
+    for name in objects:
         if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
             raise ConfigError(f"{name!r} cannot be the name of a served object: use letters, digits and _")
-    return served
+    return cast("dict[str, object]", objects)
 
 
 class Tree:
@@ -104,7 +102,7 @@ class Tree:
             path = path_of(options)
             member = self.look(path)
         except Exception:  # the same is found, and told, in its turn
-            name = options.get("name", "") if isinstance(options, dict) else ""
+            name = as_table(options).get("name", "")
             return NOTHING._replace(text=name[:100] if isinstance(name, str) else "", path=None)
         if not path or not isinstance(path[0], Handle):
             self.remember(options, member)
@@ -245,9 +243,10 @@ class Tree:
         return found
 
     def _inside(self, target: Any, path: Path) -> Iterator[tuple[Step, object]]:
-        if type(target) in (list, tuple):
+        kind = cast("type[Any]", type(target))
+        if kind in (list, tuple):
             yield from (((number,), thing) for number, thing in enumerate(target))
-        elif type(target) is dict:
+        elif kind is dict:
             yield from (((key,), thing) for key, thing in target.items() if paths.is_key(key))
         elif not isinstance(target, members.CLOSED):
             for name in self.names(target, path):
@@ -256,25 +255,26 @@ class Tree:
                     yield name, thing
 
 
-def item_of(target: Any, step: tuple[Any, ...]) -> Any:
+def item_of(target: object, step: tuple[Any, ...]) -> Any:
     """The item that a step leads to.
 
     Raises:
         MemberRefused: for what has no items.
         Exception: what the object raised, such as KeyError.
     """
-    if not members.items_of(target) or type(target) in PLAIN:
-        raise MemberRefused(f"a {type(target).__name__} has no items such as {paths.text([step])}")
+    kind = type(target)
+    if kind in PLAIN or not members.items_of(target):
+        raise MemberRefused(f"a {kind.__name__} has no items such as {paths.text([step])}")
     return operations.item(target, paths.key_of(step))
 
 
-def put_item(target: Any, step: tuple[Any, ...], value: object) -> None:
+def put_item(target: object, step: tuple[Any, ...], value: object) -> None:
     """Set the item that a step leads to; errors as `item_of`."""
     if not members.items_of(target) or not hasattr(type(target), "__setitem__"):
         raise MemberRefused(
             f"a {type(target).__name__} has no items that can be set, such as {paths.text([step])}"
         )
-    target[paths.key_of(step)] = value
+    cast("Any", target)[paths.key_of(step)] = value
 
 
 def path_of(options: dict[str, Any]) -> Path:

@@ -106,7 +106,7 @@ def _names_of(types: Mapping[str, Entry], taken: str) -> dict[str, str]:
 
 def _members_of(told: Entry) -> dict[str, Entry]:
     table = told.get("members")
-    pairs = cast("Mapping[Any, Any]", table) if isinstance(table, Mapping) else {}
+    pairs: Mapping[Any, Any] = cast("Mapping[Any, Any]", table) if isinstance(table, Mapping) else {}
     return {key: pairs[key] for key in sorted(key for key in pairs if _is_member(key, pairs[key]))}
 
 

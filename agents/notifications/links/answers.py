@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ....protocol.contents import as_table
 from ....protocol.errors import RemoteProtocolError
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply
@@ -33,7 +34,7 @@ def read_confirmed(peer: Peer, reply: Reply) -> Confirmed:
     Raises:
         RemoteProtocolError: for anything else.
     """
-    fields = _fields(reply.content)
+    fields = as_table(reply.content)
     epoch, lasts, buffers = fields.get("epoch"), fields.get("lasts"), fields.get("buffers", {})
     if fields.get("pzc") != "link" or type(epoch) is not int or not (_counts(lasts) and _counts(buffers)):
         raise RemoteProtocolError(
@@ -47,7 +48,3 @@ def _counts(value: object) -> bool:
         type(name) is str and type(count) is int and count >= 0
         for name, count in cast("dict[Any, Any]", value).items()
     )
-
-
-def _fields(content: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", content) if isinstance(content, dict) else {}

@@ -10,8 +10,9 @@ import os
 import time
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
+from ....protocol.contents import as_table
 from ....protocol.errors import PolicyRefused
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply
@@ -114,7 +115,7 @@ class Offers:
         left = max(0.001, deadline - time.monotonic())
         answer: object = self._line.ask(asked, left).result(left + GRACE).content
         endpoint = self._line.peer.endpoint
-        told = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+        told = as_table(answer)
         if told.get("offered") != topic:
             raise PolicyRefused(f"{endpoint} keeps no mailboxes: use block() or drop(n)")
         if raw and told.get("raw") is not True:
