@@ -5,20 +5,22 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Iterator
-from concurrent.futures import Future
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from ..agents.agent import Agent
 from ..agents.client.arguments import remote_of
+from ..agents.client.described import About
+from ..agents.client.pending import PendingCall
 from ..agents.client.reference import RemoteReference
 from ..agents.discover import discover
 from ..agents.leasing import lease
 from ..agents.proxy import Proxy, close
 from ..discovery.records import Entry
 from ..discovery.static import parse_peers
+from ..protocol.contents import as_list, as_table
 from ..protocol.errors import CallTimeout, RemoteProtocolError
 from ..protocol.frames import PZC00
 from ..protocol.paths import Path, key_of, parse, text
@@ -79,7 +81,7 @@ def all_names() -> list[str]:
 
 
 @contextmanager
-def leased_agent(timeout: float | None) -> Iterator[tuple[Agent, float]]:
+def leased_agent(timeout: float | None) -> Generator[tuple[Agent, float]]:
     """The process's agent, and the timeout or its default in seconds."""
     agent, release = lease(None)
     try:
@@ -103,8 +105,8 @@ class _Named:
         if len(path) > 1:
             self.parent = self.remote.refer((*self.remote.root, *path[:-1]), {"kind": "reference"}, None)
         self._step = list(path)[-1]
-        members = self.remote.about((*self.remote.root, *path[:-1])).members if self.is_member else {}
-        self.kind = str(members.get(str(self._step), {}).get("kind", ""))
+        about: About = self.remote.about((*self.remote.root, *path[:-1])) if self.is_member else About()
+        self.kind = str(about.members.get(str(self._step), {}).get("kind", ""))
         self.name = text(path)
 
     @property
@@ -126,7 +128,7 @@ class _Named:
 
 
 @contextmanager
-def _member_of(args: argparse.Namespace) -> Iterator[_Named]:
+def _member_of(args: argparse.Namespace) -> Generator[_Named]:
     target, member = split_member(args.target, known_names(args.target))
     path = parse(member)
     proxy = Proxy(target, timeout=args.timeout)
@@ -174,7 +176,7 @@ def _shown(value: Any) -> Any:
 
 def _finished(value: Any, timeout: float) -> Any:
     """The result of a future, or any other value as it is."""
-    if not isinstance(value, Future):
+    if not isinstance(value, PendingCall):
         return value
     try:
         return value.result(timeout)
@@ -240,9 +242,8 @@ def _announced(entry: Entry) -> dict[str, Any]:
 def _write_details(told: dict[str, Any]) -> None:
     width = max(map(len, told))
     for name, value in told.items():
-        if isinstance(value, dict):
-            value = [f"{key} {count}" for key, count in value.items()]
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        items = [f"{key} {count}" for key, count in as_table(value).items()] or as_list(value)
+        shown = ", ".join(map(str, items)) if isinstance(value, dict | list) else str(value)
         write(plain(f"{name:<{width}}  {shown}", keep=""))
 
 

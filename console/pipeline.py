@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import date
 from itertools import islice
@@ -202,7 +202,7 @@ def _mailboxes(args: argparse.Namespace) -> Feed:
 
 
 @contextmanager
-def _announcer(settings: Settings) -> Iterator[Any]:
+def _announcer(settings: Settings) -> Generator[Any]:
     if not settings.announced:
         yield None
         return
@@ -237,7 +237,7 @@ def run_backfill(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _work(args: argparse.Namespace) -> Iterator[tuple[SparkSession, Settings]]:
+def _work(args: argparse.Namespace) -> Generator[tuple[SparkSession, Settings]]:
     from ..pipeline.decoding.decode import make_decoder
     from ..pipeline.forms import check_journal
     from ..pipeline.spark.cluster import ready_workers
@@ -259,7 +259,7 @@ def _work(args: argparse.Namespace) -> Iterator[tuple[SparkSession, Settings]]:
 
 
 @contextmanager
-def _spark(master: str) -> Iterator[SparkSession]:
+def _spark(master: str) -> Generator[SparkSession]:
     """A session in which a value that an expression cannot use gives null, as one row may not stop a job.
 
     The session that this process has is used and kept.

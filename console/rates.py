@@ -6,7 +6,7 @@ import argparse
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -94,7 +94,7 @@ def _run(args: argparse.Namespace, add: Callable[[Notification], None], tell: Re
 def _subscribed(
     agent: Agent, target: str, topic: str, add: Callable[[Notification], None], timeout: float,
     transport: str | None,
-) -> Iterator[Subscription]:  # fmt: skip
+) -> Generator[Subscription]:  # fmt: skip
     subscribe = partial(
         agent.subscribe, target, topic, add, policy=drop(UNREAD), timeout=timeout, transport=transport
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -37,7 +37,7 @@ class Signals:
 
 
 @contextmanager
-def endpoint_file(path: Path | None, endpoint: str) -> Iterator[None]:
+def endpoint_file(path: Path | None, endpoint: str) -> Generator[None]:
     """Write the file whole, so that no reader sees half of it; remove it unless it is another server's."""
     if path is None:
         yield

@@ -13,12 +13,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
-from ..protocol.lazily import Lazily, numpy_kind
+from ..protocol.lazily import numpy_kind
 
 if TYPE_CHECKING:
     import numpy as np
-else:
-    np = Lazily("numpy")
 
 MAX_ELEMENTS = 1000
 """Arrays with more elements are told by type and shape only."""
@@ -37,24 +35,27 @@ def plain(text: str, keep: str = "\n\t") -> str:
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
-def to_text(value: Any) -> str:
+def to_text(value: object) -> str:
     """A value for people, possibly of several lines: text as it is, arrays under their type and shape."""
     if isinstance(value, str):
         return plain(value)
     if numpy_kind(type(value)) == "ndarray":
-        return plain(f"{value.dtype} {value.shape}\n{value}")
+        array = cast("np.ndarray[Any, Any]", value)
+        return plain(f"{array.dtype} {array.shape}\n{array}")
     return to_line(value)
 
 
-def to_line(value: Any, depth: int = _DEPTH) -> str:
+def to_line(value: object, depth: int = _DEPTH) -> str:
     """A value for people on one line; large arrays and bytes by their size only."""
     if not depth:
         return "..."
     if numpy_kind(type(value)) == "ndarray":
-        shown = f": {value.tolist()}" if value.size <= _BRIEF_ELEMENTS else ""
-        return plain(f"<{value.dtype} {value.shape}{shown}>", keep="")
-    if isinstance(value, bytes | bytearray | memoryview) and len(value) > _BRIEF_BYTES:
-        return f"<{len(value)} bytes>"
+        array = cast("np.ndarray[Any, Any]", value)
+        shown = f": {array.tolist()}" if array.size <= _BRIEF_ELEMENTS else ""
+        return plain(f"<{array.dtype} {array.shape}{shown}>", keep="")
+    data = _bytes_of(value)
+    if data is not None and len(data) > _BRIEF_BYTES:
+        return f"<{len(data)} bytes>"
     if type(value) is dict:
         pairs = cast("dict[Any, Any]", value).items()
         shown = (f"{to_line(key, depth - 1)}: {to_line(item, depth - 1)}" for key, item in pairs)
@@ -65,6 +66,10 @@ def to_line(value: Any, depth: int = _DEPTH) -> str:
         items = [to_line(item, depth - 1) for item in cast("tuple[Any, ...]", value)]
         return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
     return plain(_repr(value), keep="")
+
+
+def _bytes_of(value: object) -> bytes | None:
+    return cast("bytes", value) if isinstance(value, bytes | bytearray | memoryview) else None
 
 
 def _repr(value: object) -> str:
@@ -79,7 +84,7 @@ def _name(value: object) -> str:
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def to_json(value: Any, depth: int = _DEPTH) -> Any:
+def to_json(value: object, depth: int = _DEPTH) -> Any:
     """A value in terms of JSON. What JSON lacks becomes an object with a ``type``.
 
     ::
@@ -99,12 +104,11 @@ def to_json(value: Any, depth: int = _DEPTH) -> Any:
     if not depth:
         return {"type": _name(value), "repr": "..."}
     if numpy_kind(type(value)) == "ndarray":
-        return _array(value, depth)
+        return _array(cast("np.ndarray[Any, Any]", value), depth)
     if isinstance(value, Enum):
         return value.name
     if numpy_kind(type(value)) == "generic":
-        times = isinstance(value, np.datetime64 | np.timedelta64)
-        return str(value) if times else to_json(_standard(value), depth - 1)
+        return str(value) if cast("Any", value).dtype.kind in "mM" else to_json(_standard(value), depth - 1)
     if value is None or isinstance(value, bool | int | float | complex):
         return _number(value)
     if isinstance(value, str):
@@ -148,9 +152,9 @@ def _mapping(mapping: Mapping[Any, Any], depth: int) -> Any:
     return {"type": "mapping", "items": items}
 
 
-def _object(value: Any) -> Any:
-    if isinstance(value, bytes | bytearray | memoryview):
-        data = bytes(value)
+def _object(value: object) -> Any:
+    if (found := _bytes_of(value)) is not None:
+        data = bytes(found)
         told: dict[str, Any] = {"type": "bytes", "size": len(data)}
         return {**told, "base64": base64.b64encode(data).decode()} if len(data) <= MAX_BYTES else told
     if isinstance(value, BaseException):

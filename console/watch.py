@@ -14,7 +14,7 @@ from typing import Any
 from ..agents.agent import Agent
 from ..agents.notifications.subscription import Notification, Subscription
 from ..delivery.sequences import Gap, Sequence
-from ..protocol.contents import ps_message, read_ps_message
+from ..protocol.contents import as_table, ps_message, read_ps_message
 from ..protocol.errors import ReceiveTimeout
 from ..protocol.reply import Reply
 from .members import known_names, leased_agent
@@ -89,10 +89,10 @@ def _warn_about_topic(target: str, topic: str, asked: Future[Reply]) -> None:
     if asked.cancelled() or asked.exception() is not None:
         return
     message = read_ps_message(asked.result().content)
-    table = message[1] if message is not None and message[0] == "return" else None
-    if not isinstance(table, dict):
+    if message is None or message[0] != "return":
         return
-    signals = sorted(name for name, about in table.items() if about.get("kind") == "signal")
+    table = as_table(message[1])
+    signals = sorted(name for name, about in table.items() if as_table(about).get("kind") == "signal")
     if topic not in signals:
         names = ", ".join(signals) or "none"
         say(f"{target} has no signal {topic!r} (it has: {names}); waiting for notifications all the same")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...agents.agent import Agent
+from ...protocol.contents import as_table
 from ...protocol.errors import PzcError
 from .finding import Finding, Subject, failed, ok, skipped
 from .peers import diagnose
@@ -39,5 +40,4 @@ def check_registry(subject: Subject) -> Iterator[Finding]:
 
 
 def _status(agent: Agent, endpoint: str, timeout: float) -> dict[str, Any]:
-    told = agent.request(endpoint, {"pzc": "statistics"}, timeout)
-    return told["registry"] if isinstance(told, dict) and isinstance(told.get("registry"), dict) else {}
+    return as_table(as_table(agent.request(endpoint, {"pzc": "statistics"}, timeout)).get("registry"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ...protocol.errors import ConfigError
 from ...protocol.frames import PZC00
@@ -76,7 +76,7 @@ def _shown(name: str, value: Any) -> str:
     if name in SECRET:
         return f"set, {len(value)} characters" if value else "not set"
     if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "not set"
+        return ",".join(map(str, cast("tuple[object, ...]", value))) or "not set"
     if name == "PZC_DISCOVERY_IP" and not value:
         return "off"
     return "not set" if value in (None, "") else str(value)
