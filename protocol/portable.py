@@ -1,8 +1,8 @@
 """Values that json and msgpack lack, as a kind and a plain payload: shared by both serializers.
 
 Kinds: ``proxy ndarray objects scalar bytes bytearray datetime date time timedelta set frozenset tuple complex
-decimal uuid exception int dict``. Json writes ``{"__pzc__": kind, "value": payload}``, msgpack an extension
-of type 1 that holds ``[kind, payload]``, and arrays as type 2: length of the header (4 bytes, little-endian),
+decimal uuid exception class int dict``. Json writes ``{"__pzc__": kind, "value": payload}``, msgpack an
+extension of type 1 that holds ``[kind, payload]``, and arrays as type 2: length of the header (4 bytes, little-endian),
 header in msgpack, raw bytes. ``tuple`` appears only where a hashable is needed (in a set, as a key), ``int``
 beyond 64 bits in msgpack, ``dict`` for keys that msgpack lacks, and for a user's json dict that has a key
 ``__pzc__`` itself. Only exact types are taken: a subclass would come back as its base.
@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from . import arrays, exceptions, limits, weighing
-from .errors import DecodeError, SerializeError
+from .errors import ConfigError, DecodeError, SerializeError, SerializerRefused
 from .lazily import Lazily, numpy_kind
+from .shown import shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,6 +50,9 @@ def to_plain(value: object) -> tuple[str, object]:
     """
     if isinstance(value, Tagged):
         return value.kind, value.payload
+    hook = _HOOKS.get(type(value))
+    if hook is not None:
+        return "class", [hook[0], hook[1](value)]
     if isinstance(value, Exception):
         return "exception", exceptions.to_portable(value)
     kind = numpy_kind(type(value))
@@ -60,7 +64,8 @@ def to_plain(value: object) -> tuple[str, object]:
     writer = _WRITERS.get(type(value))
     if writer is None:
         raise SerializeError(
-            f"{exceptions.qualified(type(value))} has no portable form; use pickle or plain data"
+            f"{exceptions.qualified(type(value))} has no portable form; use pickle or plain data, or give "
+            "pzc.register_class encode= and decode= for it at both sides"
         )
     return writer[0], writer[1](value)
 
@@ -76,7 +81,7 @@ def from_plain(kind: str, payload: object) -> object:
         raise DecodeError(f"unknown kind of value {kind[:40]!r}")
     try:
         return reader(payload)
-    except DecodeError:
+    except (DecodeError, SerializerRefused):
         raise
     except (ValueError, TypeError, OverflowError, ArithmeticError) as error:
         raise DecodeError(f"malformed {kind}: {type(error).__name__}") from error
@@ -153,6 +158,36 @@ def add(cls: type, kind: str, write: Callable[[Any], str], read: Callable[[str],
     """
     _WRITERS[cls] = kind, write
     _READERS[kind] = lambda payload: read(_text(payload))
+
+
+def add_class(cls: type, name: str, encode: Callable[[Any], object], decode: Callable[[Any], object]) -> None:
+    """Let json and msgpack express instances of a class.
+
+    Args:
+        cls: exactly that, no subclass.
+        name: by which both sides know it.
+        encode: gives anything that can be expressed.
+        decode: gives the instance; runs on what nobody vouches for.
+
+    Raises:
+        ConfigError: for a class whose instances never come here.
+    """
+    base = next((base for base in _NATIVE if issubclass(cls, base)), None)
+    if base is not None:
+        raise ConfigError(f"json and msgpack send a {cls.__qualname__} as the {base.__name__} that it is")
+    _HOOKS[cls] = name, encode
+    _NAMED[name] = decode
+
+
+def _read_class(payload: object) -> object:
+    name, told = _fields(payload, 2)
+    decode = _NAMED.get(name) if isinstance(name, str) else None
+    if decode is None:
+        raise SerializerRefused(
+            f"{shown(name, 80)} cannot be rebuilt here: call pzc.register_class with encode= and "
+            "decode= for it"
+        )
+    return decode(told)
 
 
 def _array(array: arrays.Array) -> tuple[str, object]:
@@ -257,6 +292,10 @@ def _text(payload: object) -> str:
 
 _BASES: tuple[Any, ...] = (dict, list, tuple, int, float, bytes)
 
+_NATIVE = (str, *_BASES)
+_HOOKS: dict[type, tuple[str, Callable[[Any], object]]] = {}
+_NAMED: dict[str, Callable[[Any], object]] = {}
+
 _WRITERS: dict[type, tuple[str, Callable[[Any], object]]] = {
     bytes: ("bytes", bytes),
     bytearray: ("bytearray", bytes),
@@ -288,6 +327,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "decimal": lambda payload: decimal.Decimal(_short(payload)),
     "uuid": lambda payload: uuid.UUID(_text(payload)),
     "exception": exceptions.from_portable,
+    "class": _read_class,
     "int": lambda payload: int(_short(payload), 16),
     "dict": _read_dict,
 }

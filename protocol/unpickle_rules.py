@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from . import exceptions, limits, unpickle_numpy
+from . import exceptions, limits, portable, unpickle_numpy
 from .errors import ConfigError, DecodeError, SerializerRefused
 from .lazily import Lazily, is_array
 from .unpickle_base import Args, Draft, Meter, Name, Rule, expect
@@ -34,21 +34,31 @@ _MAX_DIGITS = 4300
 _RATIO = re.compile(r"-?\d{1,4300}(/\d{1,4300})?")
 
 
-def register_class(cls: C) -> C:
-    """Allow instances of ``cls`` in unsigned pickles; usable as a decorator.
+def register_class(
+    cls: C, *, encode: Callable[[Any], object] | None = None, decode: Callable[[Any], object] | None = None
+) -> C:
+    """Have instances of ``cls`` go by value, also in pickles that nobody signed; usable as a decorator.
 
-    The constructor, ``__setstate__`` and ``__hash__`` of the class then run on arguments that anybody on the
-    network can choose: register data classes, not classes that touch files or devices.
+    The constructor, ``__setstate__`` and ``__hash__`` of the class, or ``decode``, then run on arguments that
+    anybody on the network can choose: register data classes, not classes that touch files or devices.
 
     Args:
         cls: a class that is importable by its module and qualified name. An exception class is from then on
             also rebuilt from json and msgpack.
+        encode: gives what json and msgpack send for an instance: plain data, or anything else that they send.
+            Default none: these two refuse instances, and pickle takes them as they are.
+        decode: gives the instance back; both sides need it.
 
     Raises:
-        ConfigError: not a class, or one made inside a function.
+        ConfigError: not a class, or one made inside a function; one hook without the other; or hooks of a
+            class that json and msgpack send as what it is derived from, such as a subclass of dict.
     """
     if not isinstance(cast(object, cls), type) or "<locals>" in cls.__qualname__:
         raise ConfigError(f"{cls!r} is not a class that a pickle can name")
+    if encode is not None and decode is not None:
+        portable.add_class(cls, exceptions.qualified(cls), encode, decode)
+    elif encode is not None or decode is not None:
+        raise ConfigError(f"register_class({cls.__qualname__}) needs both encode and decode, or neither")
     REGISTERED[cls.__module__, cls.__qualname__] = cls
     if issubclass(cls, Exception):
         exceptions.REBUILT[exceptions.qualified(cls)] = cls
