@@ -23,7 +23,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
-from . import fronts
+from . import fronts, pickles
 from .errors import DecodeError
 from .lazily import Lazily
 
@@ -75,7 +75,7 @@ def encode(content: object, allocate: Allocate | None = None) -> memoryview:
 def _encode_any(content: object, allocate: Allocate | None) -> memoryview:
     found: list[pickle.PickleBuffer] = []
     sink = _Chunks()
-    pickle.Pickler(cast(io.BytesIO, sink), 5, buffer_callback=found.append).dump(content)
+    pickles.pickler(cast(io.BytesIO, sink), 5, buffer_callback=found.append).dump(content)
     return _write(sink.chunks, [buffer.raw() for buffer in found], allocate)
 
 
@@ -99,7 +99,7 @@ def encode_around(content: object, allocate: Allocate | None = None) -> tuple[me
     The frame is whole once each of these views is written; until then it may hold anything there.
     """
     found: list[pickle.PickleBuffer] = []
-    pickled = pickle.dumps(content, 5, buffer_callback=found.append)
+    pickled = pickles.dumps(content, 5, buffer_callback=found.append)
     return _lay_out([pickled], [buffer.raw().nbytes for buffer in found], allocate)
 
 
@@ -109,14 +109,14 @@ def encode_large(content: object, allocate: Allocate | None = None) -> tuple[byt
     if kind is not None and kind.size > LARGE:
         return _encode_array(content, kind, allocate), True
     outside = Outside()
-    pickled = pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
+    pickled = pickles.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
     return (outside.beside(pickled, allocate), True) if outside else (pickled, False)
 
 
 def encode_small(content: object) -> bytes | None:
     """Return content as a plain pickle, or None when one of its buffers is large; none was copied then."""
     try:
-        return pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=_refuse_large)
+        return pickles.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=_refuse_large)
     except _LargeError:
         return None
 

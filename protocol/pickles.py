@@ -1,4 +1,7 @@
-"""Pickles of senders that are trusted: the C unpickler, and exactly one pickle in the bytes it is given.
+"""Pickles: how contents are pickled, and how those of senders that are trusted are read, by the C unpickler.
+
+`dumps` and `pickler` are those of ``pickle`` until somebody teaches them more (`teach`): call them as
+``pickles.dumps``, never by a name of your own.
 
 ``pickle.loads`` ignores what follows the pickle. Two ways notice it: a small pickle is made to pair its
 object with something that only its last opcodes can fetch; a large one, which that would copy, is read
@@ -7,9 +10,11 @@ through a file-like view that knows how far the unpickler came.
 
 from __future__ import annotations
 
+import copyreg
 import io
 import pickle
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 from .errors import DecodeError
 
@@ -77,3 +82,52 @@ class _Source:
 
     def readline(self) -> bytes:
         raise EOFError("truncated line")
+
+
+# --- writing -----------------------------------------------------------------------------------------
+
+Reduce = Callable[[Any], Any]
+"""What ``__reduce__`` gives, for an instance."""
+
+Buffers = Callable[[pickle.PickleBuffer], object]
+dumps: Callable[..., bytes] = pickle.dumps
+pickler: Callable[..., pickle.Pickler] = pickle.Pickler
+
+
+class _Reducers(dict[type, Reduce]):
+    """What pickles the instances of a class: that of `teach`, else that of ``copyreg``."""
+
+    find: Callable[[type], Reduce | None]
+
+    def __missing__(self, cls: type) -> Reduce:
+        found = self.find(cls)
+        if found is None:
+            return copyreg.dispatch_table[cls]
+        self[cls] = found
+        return found
+
+
+_reducers = _Reducers()
+
+
+def teach(find: Callable[[type], Reduce | None]) -> None:
+    """Pickle instances of some classes in another way from now on.
+
+    Args:
+        find: gives what does it for a class; None for a class that is pickled as it is.
+    """
+    global dumps, pickler
+    _reducers.find = find
+    dumps, pickler = _dumps, _pickler
+
+
+def _pickler(file: Any, protocol: int, buffer_callback: Buffers | None = None) -> pickle.Pickler:
+    made = pickle.Pickler(file, protocol, buffer_callback=buffer_callback)
+    made.dispatch_table = _reducers
+    return made
+
+
+def _dumps(content: object, protocol: int, *, buffer_callback: Buffers | None = None) -> bytes:
+    sink = io.BytesIO()
+    _pickler(sink, protocol, buffer_callback).dump(content)
+    return sink.getvalue()

@@ -1,11 +1,11 @@
 """Values that json and msgpack lack, as a kind and a plain payload: shared by both serializers.
 
 Kinds: ``proxy ndarray objects scalar bytes bytearray datetime date time timedelta set frozenset tuple complex
-decimal uuid exception class int dict``. Json writes ``{"__pzc__": kind, "value": payload}``, msgpack an
-extension of type 1 that holds ``[kind, payload]``, and arrays as type 2: length of the header (4 bytes, little-endian),
-header in msgpack, raw bytes. ``tuple`` appears only where a hashable is needed (in a set, as a key), ``int``
-beyond 64 bits in msgpack, ``dict`` for keys that msgpack lacks, and for a user's json dict that has a key
-``__pzc__`` itself. Only exact types are taken: a subclass would come back as its base.
+decimal uuid exception class data int dict``. Json writes ``{"__pzc__": kind, "value": payload}``, msgpack an
+extension of type 1 that holds ``[kind, payload]``, and arrays as type 2: length of the header (4 bytes,
+little-endian), header in msgpack, raw bytes. ``tuple`` appears only where a hashable is needed (in a set, as
+a key), ``int`` beyond 64 bits in msgpack, ``dict`` for keys that msgpack lacks, and for a user's json dict
+that has a key ``__pzc__`` itself. Only exact types are taken: a subclass would come back as its base.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from . import arrays, exceptions, limits, weighing
+from . import arrays, data_libraries, exceptions, limits, weighing
 from .errors import ConfigError, DecodeError, SerializeError, SerializerRefused
 from .lazily import Lazily, numpy_kind
 from .shown import shown
@@ -63,6 +63,9 @@ def to_plain(value: object) -> tuple[str, object]:
         return _array(cast("arrays.Array", value))
     writer = _WRITERS.get(type(value))
     if writer is None:
+        told = data_libraries.tell(value)
+        if told is not None:
+            return "data", list(told)
         raise SerializeError(
             f"{exceptions.qualified(type(value))} has no portable form; use pickle or plain data, or give "
             "pzc.register_class encode= and decode= for it at both sides"
@@ -328,6 +331,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "uuid": lambda payload: uuid.UUID(_text(payload)),
     "exception": exceptions.from_portable,
     "class": _read_class,
+    "data": lambda payload: data_libraries.rebuild_loaded(*_fields(payload, 2)),
     "int": lambda payload: int(_short(payload), 16),
     "dict": _read_dict,
 }

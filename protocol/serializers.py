@@ -109,7 +109,7 @@ def encode_small(content: object) -> bytes | None:
 def encode_pickle(content: object) -> bytes:
     """As `encode` for ``pickle``."""
     try:
-        return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+        return pickles.dumps(content, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         raise inexpressible("pickle", error) from error
 
@@ -239,7 +239,7 @@ def _decode_pickle(data: Data, trusted: bool, _writable: bool) -> object:
 
 
 def _pickle_encoder(protocol: int) -> Encoder:
-    return lambda content, _allocate: pickle.dumps(content, protocol)
+    return lambda content, _allocate: pickles.dumps(content, protocol)
 
 
 def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:

@@ -32,7 +32,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from hmac import compare_digest, digest
 
-from . import ids, serializers, signing
+from . import ids, pickles, serializers, signing
 from .buffers import Allocate, Outside
 from .codec import FRESH_MS, Codec, stale, too_large
 from .errors import (
@@ -231,7 +231,7 @@ class Session:
             return name, serializers.encode(name, content, self._allocate if suite != _GCM else None)
         outside = Outside() if arrays else None
         try:
-            body: Buffer = pickle.dumps(content, _PROTOCOL, buffer_callback=outside)
+            body: Buffer = pickles.dumps(content, _PROTOCOL, buffer_callback=outside)
             if not outside:
                 return name, body
             return "buffers", outside.beside(body, self._allocate if suite != _GCM else None)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from . import exceptions, limits, portable, unpickle_numpy
+from . import data_libraries, exceptions, limits, portable, unpickle_numpy
 from .errors import ConfigError, DecodeError, SerializerRefused
 from .lazily import Lazily, is_array
 from .unpickle_base import Args, Draft, Meter, Name, Rule, expect
@@ -282,6 +282,13 @@ def _getattr(_meter: Meter, args: Args) -> object:
     raise SerializerRefused("an unsigned pickle may use getattr for members of registered enums only")
 
 
+def _data(_meter: Meter, args: Args) -> object:
+    expect(args, str, list)
+    made = data_libraries.rebuild_loaded(*args)
+    _LEAVES.add(type(made))
+    return made
+
+
 def is_registered(value: object) -> bool:
     """Return whether ``value`` is a class that the application registered."""
     return isinstance(value, type) and REGISTERED.get((value.__module__, value.__qualname__)) is value
@@ -351,6 +358,7 @@ _ALLOWED: dict[tuple[str, str], object] = {
             ("_codecs", "encode", _encode),
             ("copyreg", "_reconstructor", _reconstructor),
             ("builtins", "getattr", _getattr),
+            (data_libraries.rebuild.__module__, "rebuild", _data),
         )
     },
 }

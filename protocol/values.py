@@ -9,7 +9,7 @@ scalars, types and arrays of NumPy                         objects in an array, 
 named tuples, and the containers of the standard library   what is in them, when that are values
 dataclasses that are frozen, or have no methods            their fields, when these are values
 what `register_class` names                                -
-what `LIBRARIES` names, of libraries for data              -
+what `data_libraries` names, of libraries for data         -
 =========================================================  ===============================================
 
 A subclass of a container counts as one when it adds no methods.
@@ -34,25 +34,10 @@ import weakref
 from collections.abc import Callable, Collection
 from typing import Any, Generic, cast
 
+from . import data_libraries
 from .exceptions import qualified
 from .lazily import numpy_kind
 from .unpickle_rules import is_registered
-
-LIBRARIES: dict[str, frozenset[str]] = {
-    "astropy": frozenset({"QTable", "Quantity", "SkyCoord", "Table", "Time", "TimeDelta", "UnitBase"}),
-    "pandas": frozenset({"DataFrame", "Index", "Interval", "NAType", "Period", "Series"}),
-    "pint": frozenset({"Measurement", "PlainQuantity", "PlainUnit", "Quantity", "Unit"}),
-    "polars": frozenset({"DataFrame", "DataType", "LazyFrame", "Series"}),
-    "pyarrow": frozenset(
-        {"Array", "ChunkedArray", "DataType", "Field", "RecordBatch", "Scalar", "Schema", "Table"}
-    ),
-    "quantities": frozenset({"Quantity", "UnitQuantity"}),
-    "scipy": frozenset({"Rotation", "sparray", "spmatrix"}),
-    "torch": frozenset({"Size", "Tensor", "dtype"}),
-    "uncertainties": frozenset({"AffineScalarFunc", "UFloat", "Variable"}),
-    "xarray": frozenset({"DataArray", "Dataset", "Variable"}),
-}
-"""Classes of data, and their subclasses, by library."""
 
 _ATOMS: tuple[type, ...] = (
     types.NoneType, types.EllipsisType, types.NotImplementedType, bool, int, float, complex, str, bytes,
@@ -151,7 +136,7 @@ def _classify(cls: type[object]) -> Parts | None:
     kind = numpy_kind(cls)
     if kind == "ndarray":
         parts = _objects
-    elif kind or issubclass(cls, _ATOMS) or _is_of_library(cls):
+    elif kind or issubclass(cls, _ATOMS) or data_libraries.is_value(cls):
         parts = _nothing
     elif dataclasses.is_dataclass(cls):
         frozen = cast(Any, cls).__dataclass_params__.frozen
@@ -163,10 +148,6 @@ def _classify(cls: type[object]) -> Parts | None:
     if parts is not None:
         _known[cls] = parts
     return parts
-
-
-def _is_of_library(cls: type) -> bool:
-    return any(base.__name__ in LIBRARIES.get(base.__module__.partition(".")[0], ()) for base in cls.__mro__)
 
 
 def _behaves(cls: type[Any]) -> bool:

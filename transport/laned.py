@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, NoReturn
 
-from ..protocol import serializers
+from ..protocol import pickles, serializers
 from ..protocol.buffers import Outside
 from ..protocol.errors import (
     AgentClosed,
@@ -182,7 +182,7 @@ class Laned(UnixExchange):
         arrays = self.session.arrays if answers is None else answers.sequence & ARRAYS
         outside = Outside() if arrays else None
         try:
-            body = pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
+            body = pickles.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
         except Exception as error:
             raise serializers.inexpressible("pickle", error) from error
         return body if not outside and len(body) <= LIMIT else None

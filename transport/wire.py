@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
-from ..protocol import original
+from ..protocol import data_libraries, original
 from ..protocol.buffers import Allocate
 from ..protocol.codec import Codec, Message
 from ..protocol.errors import ConfigError, LocalProtocolError, ProtocolError
@@ -80,6 +80,7 @@ class Protocol:
         suite: str | None = None,
         settings: Settings | None = None,
     ) -> None:
+        data_libraries.look()
         settings = settings or load()
         if keyring is None:
             keyring = (

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NoReturn, Protocol
 
 from ...discovery.place import Place
-from ...protocol.errors import AgentClosed, ConfigError, Refused
+from ...protocol.errors import AgentClosed, ConfigError, Refused, SerializerRefused
 from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
@@ -22,6 +22,7 @@ from .agent import Agent
 from .answers import REMOTE
 from .exclusive import Exclusive
 from .pending import PendingCall
+from .sent import told_of
 from .streams import RemoteStream
 
 MOVE_TIMEOUT = 2.0
@@ -115,6 +116,9 @@ class Contact:
                 self, action, options, timeout=timeout, transport=transport, idempotent=idempotent,
                 detached=detached,
             )  # fmt: skip
+        except SerializerRefused as error:
+            error.args = (f"{told_of(options)}: {error}",)
+            raise
         finally:
             if token is not None:
                 self.exclusive.end_call()

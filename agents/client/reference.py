@@ -21,7 +21,7 @@ from ...protocol.errors import AgentClosed, MemberRefused
 from ...protocol.frames import PZC00
 from ...protocol.paths import Path, text
 from ...protocol.references import Reference
-from ...protocol.values import PLAIN
+from ...protocol.values import PLAIN, is_class_of_values
 from ...transport.wire import Protocol
 from ..current import current
 from .answers import REMOTE, Items
@@ -286,7 +286,10 @@ class RemoteReference:
 
 def named(server: str, value: object) -> object:
     """What is sent to a server for a value: what the server holds itself is named."""
-    if not isinstance(value, RemoteReference) or "_proxy_later" in vars(value):
+    if not isinstance(value, RemoteReference):
+        is_class_of_values(type(value))  # which classes of data are pickled by their forms is learnt so
+        return value
+    if "_proxy_later" in vars(value):
         return value
     of: Any = value
     return Reference(server, of._proxy_path) if of._proxy_remote.server == server else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
-from ...protocol.paths import Path, to_wire
+from ...protocol.paths import Path, text, to_wire
 from ...protocol.values import PLAIN
 
 Convert = Callable[[object], object]
@@ -22,6 +22,12 @@ def place_of(path: Path) -> dict[str, Any]:
     if not isinstance(last, str):
         return {"on": to_wire(path)}
     return {"on": to_wire(path[:-1]), "name": last} if len(path) > 1 else {"name": last}
+
+
+def told_of(options: dict[str, Any]) -> str:
+    """Where a request acts, in words: the path of a member, or what is served."""
+    name = options.get("name")
+    return text((*options.get("on", ()), *(() if name is None else (name,)))) or "what is served"
 
 
 def is_plain(values: Collection[object]) -> bool:

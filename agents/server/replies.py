@@ -11,7 +11,7 @@ import pickle
 from time import time_ns
 from typing import Any
 
-from ...protocol import original, serializers
+from ...protocol import original, pickles, serializers
 from ...protocol.buffers import Outside
 from ...protocol.contents import portable, raised, refusal
 from ...protocol.errors import (
@@ -88,7 +88,7 @@ class Replies:
                 and request.caller.session
             ):
                 outside = Outside()  # what most calls answer has no exception in it, and no large array
-                body = pickle.dumps(content, _PROTOCOL, buffer_callback=outside)
+                body = pickles.dumps(content, _PROTOCOL, buffer_callback=outside)
                 if not outside and len(body) <= most:
                     return "pickle", body
             return self._pack(request, content)

@@ -18,11 +18,6 @@ from tests.contract.findings.marks import finding
 from tests.contract.rigs.drivers import BOTH_CARRIERS, BOTH_KEYS, bench
 from tests.contract.rigs.supply import KEY, Mode, Supply, Tripped
 
-OPEN = pytest.mark.xfail(strict=True, reason="L6 is open: refused without a key")
-OPEN_WITHOUT_KEY = pytest.mark.parametrize(
-    "key", [pytest.param("", marks=OPEN), KEY], ids=["without key", "with key"]
-)
-
 
 class Range(enum.IntEnum):
     """An enum that is a number."""
@@ -55,7 +50,7 @@ def test_enums_paths_and_decimals_go_there_and_back(key: str, transport: str) ->
 
 
 @finding("L6")
-@OPEN_WITHOUT_KEY
+@BOTH_KEYS
 def test_a_data_frame_goes_there_and_back(key: str) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"volts": [1.0, 2.0], "name": ["a", "b"]}, index=[3, 4])
@@ -67,7 +62,7 @@ def test_a_data_frame_goes_there_and_back(key: str) -> None:
 
 
 @finding("L6")
-@OPEN_WITHOUT_KEY
+@BOTH_KEYS
 def test_a_quantity_goes_there_and_back(key: str) -> None:
     pint = pytest.importorskip("pint")
     with warnings.catch_warnings():
