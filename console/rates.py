@@ -122,10 +122,11 @@ class Pace:
 
     Args:
         window: seconds that are looked at.
+        clock: gives the time of day, as notifications have it.
     """
 
-    def __init__(self, window: float) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, window: float, clock: Callable[[], float] = time.time) -> None:
+        self._lock, self._clock = threading.Lock(), clock
         self._intervals = Intervals(window)
 
     def add(self, notification: Notification) -> None:
@@ -136,7 +137,7 @@ class Pace:
     def tell(self) -> dict[str, Any]:
         """What came in the window that ends now."""
         with self._lock:
-            self._intervals.forget(time.time())
+            self._intervals.forget(self._clock())
             told = self._intervals.tell()
         return told._asdict()
 
@@ -160,12 +161,13 @@ class Flow:
 
     Args:
         window: seconds that are looked at.
+        clock: gives the time of day, as notifications have it.
     """
 
-    def __init__(self, window: float) -> None:
+    def __init__(self, window: float, clock: Callable[[], float] = time.time) -> None:
         self._window = window
-        self._lock = threading.Lock()
-        self._began = time.time()
+        self._lock, self._clock = threading.Lock(), clock
+        self._began = clock()
         self._sizes: deque[tuple[float, int]] = deque(maxlen=UNREAD)
 
     def add(self, notification: Notification) -> None:
@@ -175,7 +177,7 @@ class Flow:
 
     def tell(self) -> dict[str, Any]:
         """What came in the window that ends now."""
-        now = time.time()
+        now = self._clock()
         with self._lock:
             while self._sizes and self._sizes[0][0] < now - self._window:
                 self._sizes.popleft()

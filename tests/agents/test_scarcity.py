@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import errno
 import socket
-import time
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
-from pzc import Agent, PeerLost, Protocol, Refused
+from pzc import Refused
 from pzc.agents.notifications.links import inlets, outlet, pipe
-from pzc.agents.server import unix_listener
-from pzc.transport import descriptors
-from pzc.transport.greeting import connect
-from pzc.transport.parts import WITHOUT_COPY
 
-from tests.contract.rigs.calling import run_in_fork
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
-from tests.contract.rigs.peers import KEY, TIMEOUT
 from tests.contract.rigs.processes import Workers
-from tests.contract.rigs.scarcity import Hog
 
 
 class Scarce:
@@ -102,53 +93,3 @@ def test_a_link_that_cannot_be_looked_after_does_not_keep_the_others_from_it(
         assert len(publisher._publishing.outlets.links) == 2
         reader.freeze()
         wait_until(lambda: list(publisher._publishing.outlets.links.values()) == poor)
-
-
-# --- the fast lane ---------------------------------------------------------------------------------------
-
-
-def knock(agent: Agent) -> socket.socket:
-    """A connection that is not accepted yet, by the time that the kernel has no more descriptors."""
-    made = socket.socket(socket.AF_UNIX)
-    made.settimeout(TIMEOUT)
-    return made
-
-
-def test_a_fast_lane_without_threads_closes_the_connection_and_accepts_when_it_can(
-    monkeypatch: pytest.MonkeyPatch,
-    timings: Callable[..., None],
-) -> None:
-    def none_left(self: object) -> NoReturn:
-        raise RuntimeError("can't start new thread")
-
-    timings(scarcity_pause=0.01)
-    with Agent(protocol=Protocol(KEY)) as agent:
-        with monkeypatch.context() as patch, knock(agent) as client:
-            patch.setattr(unix_listener.UnixConnection, "start", none_left)
-            client.connect(f"\0pzc/{agent.agent_id}")
-            assert client.recv(1) == b""
-        wait_until(lambda: agent.counters["fast_lane_rests"] == 1)
-        stream, _ = connect(agent.agent_id, agent.rep_endpoint, time.monotonic() + TIMEOUT)
-        stream.close()
-
-
-def test_a_client_without_descriptors_is_told_so() -> None:
-    with Agent(protocol=Protocol(KEY)) as agent, Hog():
-        with pytest.raises(PeerLost, match="ulimit -n"):
-            connect(agent.agent_id, agent.rep_endpoint)
-
-
-def test_large_contents_go_over_tcp_without_a_descriptor_more() -> None:
-    def child() -> None:
-        with Agent(protocol=Protocol(KEY)) as one, Agent(protocol=Protocol(KEY)) as two:
-            assert one.exchange(two.rep_endpoint, "echo", TIMEOUT, transport="tcp").content == "echo"
-            large = bytes(4 * WITHOUT_COPY)
-            with Hog():
-                assert one.exchange(two.rep_endpoint, large, TIMEOUT, transport="tcp").content == large
-
-    assert run_in_fork(child) == 0
-
-
-def test_what_needs_a_descriptor_that_the_kernel_could_not_give_says_so() -> None:
-    with pytest.raises(descriptors.Starved, match="ulimit -n"):
-        descriptors.Descriptors().keep((), int(socket.MSG_CTRUNC))

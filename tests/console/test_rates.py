@@ -7,17 +7,16 @@ from typing import Any
 import pytest
 
 from pzc import Notification
-from pzc.console import rates
 from pzc.console.rates import Flow, Pace, bw_line, hz_line, in_bytes
+from pzc.testing import FakeClock
 
 
 def _notification(received_at: float, size: int = 0) -> Notification:
     return Notification("p", "", "t", "", 1, 1, 0.0, received_at, None, size=size)
 
 
-def test_a_pace_is_that_of_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates.time, "time", lambda: 100.0)
-    pace = Pace(10.0)
+def test_a_pace_is_that_of_the_window() -> None:
+    pace = Pace(10.0, FakeClock(100.0))
     for received_at in (1.0, 98.0, 99.0, 99.5):
         pace.add(_notification(received_at))
     told = pace.tell()
@@ -25,11 +24,10 @@ def test_a_pace_is_that_of_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told["rate_hz"] == pytest.approx(2 / 1.5)
 
 
-def test_a_flow_is_that_of_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [90.0]
-    monkeypatch.setattr(rates.time, "time", lambda: now[0])
-    flow = Flow(10.0)
-    now[0] = 120.0
+def test_a_flow_is_that_of_the_window() -> None:
+    clock = FakeClock(90.0)
+    flow = Flow(10.0, clock)
+    clock.now = 120.0
     for received_at, size in ((100.0, 1), (115.0, 100), (119.0, 300)):
         flow.add(_notification(received_at, size))
     assert flow.tell() == {
@@ -37,11 +35,10 @@ def test_a_flow_is_that_of_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     }  # fmt: skip
 
 
-def test_a_flow_that_began_lately_is_that_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [90.0]
-    monkeypatch.setattr(rates.time, "time", lambda: now[0])
-    flow = Flow(10.0)
-    now[0] = 92.0
+def test_a_flow_that_began_lately_is_that_of_its_time() -> None:
+    clock = FakeClock(90.0)
+    flow = Flow(10.0, clock)
+    clock.now = 92.0
     flow.add(_notification(91.0, 100))
     assert flow.tell()["bytes_per_s"] == 50.0
 

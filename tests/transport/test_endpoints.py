@@ -8,7 +8,7 @@ import pytest
 import zmq
 
 from pzc import Agent, BindError, ConfigError, block, drop, latest
-from pzc.transport import endpoints, watch
+from pzc.transport import endpoints
 
 from tests.contract.rigs.peers import TIMEOUT
 
@@ -143,26 +143,6 @@ def test_a_monitor_has_an_address_that_no_other_one_still_has(router: zmq.Socket
         former.bind(f"inproc://monitor.s-{router.FD}")
         endpoints.new_monitor(router, zmq.EVENT_CLOSED).close(0)
     assert not router.closed
-
-
-def test_an_agent_whose_socket_cannot_be_watched_is_not_told_of_its_news(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The descriptor may be another's by then."""
-    with Agent() as other:
-        errors, real = other.loop.errors, watch.new_monitor
-
-        def refuse(socket: zmq.Socket[bytes], events: int) -> zmq.Socket[bytes]:
-            if socket.getsockopt(zmq.TYPE) != zmq.XPUB:
-                return real(socket, events)
-            socket.close(0)
-            raise BindError("no socket can be opened here")
-
-        monkeypatch.setattr(watch, "new_monitor", refuse)
-        with pytest.raises(BindError):
-            Agent()
-        other.loop.run(bool)
-        assert other.loop.errors == errors
 
 
 @pytest.mark.parametrize(

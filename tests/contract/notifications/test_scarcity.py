@@ -166,3 +166,39 @@ def test_a_first_agent_without_descriptors_is_an_error_and_not_the_end_of_the_pr
             assert one.request(two.rep_endpoint, "echo", TIMEOUT) == "echo"
 
     assert run_in_fork(child) == 0
+
+
+def test_a_listener_without_threads_closes_the_connection_and_accepts_when_it_can(
+    timings: Callable[..., None],
+) -> None:
+    timings(scarcity_pause=0.01)
+    with Agent(protocol=Protocol(KEY)) as agent, Agent(protocol=Protocol(KEY)) as other:
+        usual = threading.stack_size(1 << 46)  # more than there is
+        try:
+            with knock(agent) as client:
+                client.connect(f"\0pzc/{agent.agent_id}")
+                assert client.recv(1) == b""
+        finally:
+            threading.stack_size(usual)
+        wait_until(lambda: agent.counters["fast_lane_rests"] == 1)
+        wait_until(
+            lambda: other.exchange(agent.rep_endpoint, "echo", TIMEOUT, transport="unix").content == "echo"
+        )
+
+
+def test_a_client_without_descriptors_is_told_so() -> None:
+    with Agent(protocol=Protocol(KEY)) as agent, Agent(protocol=Protocol(KEY)) as client:
+        client.peer(agent.rep_endpoint, TIMEOUT)
+        with Hog(), pytest.raises(PeerLost, match="ulimit -n"):
+            client.exchange(agent.rep_endpoint, "echo", TIMEOUT, transport="unix")
+
+
+def test_large_contents_go_over_tcp_without_a_descriptor_more() -> None:
+    def child() -> None:
+        with Agent(protocol=Protocol(KEY)) as one, Agent(protocol=Protocol(KEY)) as two:
+            assert one.exchange(two.rep_endpoint, "echo", TIMEOUT, transport="tcp").content == "echo"
+            large = bytes(1 << 20)
+            with Hog():
+                assert one.exchange(two.rep_endpoint, large, TIMEOUT, transport="tcp").content == large
+
+    assert run_in_fork(child) == 0
