@@ -226,7 +226,7 @@ class Codec:
         if isinstance(suite, str):
             suite = SUITES[_known("suite", (suite,), SUITES)[0]]
         kind = _REPLY if not own else _NOTIFICATION if topic else _REQUEST
-        signer = None if (ring := self.keyring) is None else ring.publishing if topic else ring.active
+        signer = None if self.keyring is None else self.keyring.signer(kind)
         sealer_of = partial(signing.sealer, signer, suite, kind, sender, receiver)
         opening = open_header(PZC01, sender, topic)
         header = b"" if sequence is None else close_header(opening, sequence, "")
@@ -313,7 +313,7 @@ class Codec:
             raise FrameError(f"expected a {kind.name.lower() if kind else 'message'}, received another kind")
         name = text("serializer", name_frame)
         signature = signing.split(proof)
-        signer = self._signer_01(signature)
+        signer = self._signer_01(signature, header.kind)
         sealer_of = partial(signing.sealer, signer, signature.suite, header.kind, header.sender, receiver)
         trusted = signer is not None and signer.trusted and (bool(receiver) or header.kind is _NOTIFICATION)
         return Incoming(
@@ -335,7 +335,7 @@ class Codec:
             raise VersionError(f"{header.dialect} is not accepted here, only {', '.join(self.accept)}")
         return header
 
-    def _signer_01(self, signature: signing.Signature) -> Key | None:
+    def _signer_01(self, signature: signing.Signature, kind: Kind) -> Key | None:
         if self.keyring is None:
             if signature.suite is not _NONE:
                 raise SignatureError(
@@ -349,7 +349,7 @@ class Codec:
             raise SignatureError(f"signed with the unknown key {signature.rest[:16]!r}: keys differ")
         if signature.suite not in self.accept_suites:
             raise SignatureError(f"suite {signature.suite.name} is not accepted here")
-        return key
+        return self.keyring.of_asker(key) if kind is _REQUEST else key
 
     def _open_00(self, frames: Sequence[Buffer], kind: Kind | None, seen: SeenSignatures | None) -> Message:
         envelope = original.open_frames(self.keyring, self._header(bytes(frames[0])), frames, kind)

@@ -8,6 +8,7 @@ Keyring file (TOML)::
 
     active = "alice"            # the key this side signs with; may be left out with one key
     publish = "everybody"       # the key its notifications are signed with, an observer's; else active
+    call = "rack"               # the key it asks others with; else active
 
     [keys.alice]
     secret = "a long random text"
@@ -27,6 +28,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from .errors import ConfigError
+from .frames import Kind
 
 MIN_SECRET = 16
 """Bytes of a secret that cannot be guessed."""
@@ -41,6 +43,12 @@ class Role(enum.IntEnum):
     """Also set and call."""
     ADMIN = 3
     """Also instantiate and stop."""
+
+
+class _Nobody(enum.IntEnum):
+    """Of the key that is this side's own, in the hands of somebody else."""
+
+    NOBODY = 0
 
 
 class Key:
@@ -107,15 +115,24 @@ class Keyring:
         keys: all keys that are accepted.
         active: the key to sign with; default the only one.
         publishing: the key to sign notifications with, which readers have to hold; default the active one.
+        calling: the key to sign requests with; default the active one.
 
     Attributes:
         trusted: ids of the keys of role operator or above.
+        others_own: the active key as others have it, to verify what this side says: it lets nobody ask here.
+            None when it is the only key.
 
     Raises:
         ConfigError: without keys, with two keys of one id, or with a publishing key that lets readers call.
     """
 
-    def __init__(self, keys: Iterable[Key], active: Key | None = None, publishing: Key | None = None) -> None:
+    def __init__(
+        self,
+        keys: Iterable[Key],
+        active: Key | None = None,
+        publishing: Key | None = None,
+        calling: Key | None = None,
+    ) -> None:
         self._keys: dict[str, Key] = {}
         for key in keys:
             other = self._keys.setdefault(key.key_id, key)
@@ -137,6 +154,12 @@ class Keyring:
                     "every reader has to hold it, so it may be an observer's only"
                 )
             self.publishing = self._keys.setdefault(publishing.key_id, publishing)
+        self.calling = self.active
+        if calling is not None:
+            self.calling = self._keys.setdefault(calling.key_id, calling)
+        self.others_own: Key | None = None
+        if len(self._keys) > 1:
+            self.others_own = Key(self.active.secret, self.active.name, cast("Role", _Nobody.NOBODY))
         self.trusted = frozenset(key_id for key_id, key in self._keys.items() if key.trusted)
 
     def __iter__(self) -> Iterator[Key]:
@@ -148,6 +171,14 @@ class Keyring:
     def find(self, key_id: str) -> Key | None:
         """The key of that id, or None."""
         return self._keys.get(key_id)
+
+    def signer(self, kind: Kind) -> Key:
+        """The key that this side signs a message of a kind with, unless it knows whom it answers."""
+        return {Kind.REQUEST: self.calling, Kind.REPLY: self.active, Kind.NOTIFICATION: self.publishing}[kind]
+
+    def of_asker(self, key: Key) -> Key:
+        """A key as that of somebody who asks here."""
+        return self.others_own if self.others_own is not None and key is self.active else key
 
     def check_lengths(self) -> None:
         """Judge whether every secret is long enough not to be guessed.
@@ -190,15 +221,15 @@ class Keyring:
             table = tomllib.loads(toml)
         except tomllib.TOMLDecodeError as exc:
             raise ConfigError(f"{where} is not TOML: {exc}") from exc
-        _refuse_unknown(table, ("active", "publish", "keys"), where)
+        _refuse_unknown(table, ("active", "publish", "call", "keys"), where)
         entries = table.get("keys")
         if not isinstance(entries, dict) or not entries:
             raise ConfigError(f"{where} has no [keys.NAME] table")
         named = cast("dict[str, Any]", entries)
         keys = {name: _key(name, entry, where) for name, entry in named.items()}
-        active, publishing = (_chosen(table, name, keys, where) for name in ("active", "publish"))
+        chosen = [_chosen(table, name, keys, where) for name in ("active", "publish", "call")]
         try:
-            return cls(keys.values(), active, publishing)
+            return cls(keys.values(), *chosen)
         except ConfigError as exc:
             raise ConfigError(f"{where}: {exc}") from exc
 

@@ -122,11 +122,11 @@ class Protocol:
     def fingerprint(self) -> Hashable:
         """Equal for protocols that send and accept the same."""
         codec = self.codec
-        keys = (
-            ()
-            if codec.keyring is None
-            else (codec.keyring.active.key_id, self.publishing_key, *sorted(k.key_id for k in codec.keyring))
-        )
+        ring = codec.keyring
+        keys: tuple[str, ...] = ()
+        if ring is not None:
+            chosen = ring.active.key_id, ring.calling.key_id, self.publishing_key
+            keys = (*chosen, *sorted(key.key_id for key in ring))
         return (
             keys, codec.serializer, codec.dialect, codec.accept, codec.accept_serializers,
             codec.suite, codec.accept_suites,

@@ -121,7 +121,7 @@ def session_of(
     own = theirs = None
     gmac = gmac and GMAC in (peer.details.get("suites") or ())
     if codec.keyring is not None:
-        own, theirs = codec.keyring.active, codec.keyring.find(peer.key_id)
+        own, theirs = codec.keyring.calling, codec.keyring.find(peer.key_id)
     return Session(
         codec, Party(agent_id, protocol.epoch, own), Party(peer.agent_id, peer.epoch, theirs), asks=True,
         binding=binding, suite=Suite.AES256_GMAC if gmac else None, abilities=abilities(codec),

@@ -139,7 +139,7 @@ def way_to(
     ours = protocol.codec.keyring
     key = None
     if theirs.codec.keyring is not None:
-        key = None if ours is None else theirs.codec.keyring.find(ours.active.key_id)
+        key = None if ours is None else theirs.codec.keyring.find(ours.calling.key_id)
         if key is None:
             return None
     limit = min(protocol.codec.max_content, theirs.codec.max_content)

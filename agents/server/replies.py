@@ -45,6 +45,11 @@ def authorize(signer: Key | None, needed: Role) -> None:
         RoleRefused: naming the key, its role and the role that it takes.
     """
     if signer is not None and signer.role < needed:
+        if signer.role < Role.OBSERVER:
+            raise RoleRefused(
+                f"key {signer.name} is this agent's own, which others hold to verify what it says: it lets "
+                'nobody else ask. Sign with another key: call = "NAME" in a keyring, or PZC_KEY'
+            )
         raise RoleRefused(
             f"key {signer.name} is {signer.role.name.lower()}; this needs {needed.name.lower()}"
         )

@@ -27,6 +27,7 @@ import socket as sockets
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import TypeVar
@@ -301,6 +302,9 @@ class UnixConnection(threading.Thread):
                 self._stream.send(refused, time.monotonic() + _SEND_TIMEOUT)
 
     def _begin(self, message: Message) -> Asker:
+        ring = self.protocol.codec.keyring
+        if self.pid == os.getpid() and ring is not None and message.signer is ring.others_own:
+            message.facts = replace(message.facts, signer=ring.active, trusted=ring.active.trusted)
         binding, listener, user = f"/{self._nonce}", self._listener, os.geteuid()
         session = Session.answering(
             self.protocol.codec, listener.agent_id, self.protocol.epoch, message, binding=binding,

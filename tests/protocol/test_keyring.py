@@ -142,7 +142,7 @@ def test_two_keys_of_one_secret_are_refused() -> None:
         ('[keys.alice]\nsecret = "x"\nrol = "observer"', "unknown entry 'rol', expected secret or role"),
         (
             'activ = "alice"\n[keys.alice]\nsecret = "x"',
-            "unknown entry 'activ', expected active or publish or keys",
+            "unknown entry 'activ', expected active or publish or call or keys",
         ),
         ('active = "bob"\n[keys.alice]\nsecret = "x"', "'bob' is none of its keys: alice"),
         ('active = ["alice"]\n[keys.alice]\nsecret = "x"', "is none of its keys: alice"),

@@ -111,7 +111,7 @@ class Linking:
         Raises:
             PolicyRefused, Refused, RemoteProtocolError: as the word ``link``.
         """
-        key_id = "" if self._protocol.codec.keyring is None else self._protocol.codec.keyring.active.key_id
+        key_id = "" if self._protocol.codec.keyring is None else self._protocol.codec.keyring.calling.key_id
         wants = self._wants(topics, "inproc", only)
         outlet, answer = self._open(link, Owner(reader, key_id), True, wants, 0, only)
         if outlet.way is None:

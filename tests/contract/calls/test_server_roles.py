@@ -9,7 +9,7 @@ from pzc import Keyring, Protocol, Proxy, Role, RoleRefused, Server
 
 from tests.contract.rigs import roles
 from tests.contract.rigs.calling import TIMEOUT, Instrument, proxied
-from tests.contract.rigs.roles import KEYS, key_of, protocol_of
+from tests.contract.rigs.roles import KEYS, SERVER, key_of, protocol_of
 
 guarded = roles.guarded
 
@@ -53,7 +53,7 @@ def test_an_observer_may_not_set_or_call(guarded: Server) -> None:
 def test_an_operator_may_set_and_call(role: Role) -> None:
     for write in WRITES:
         with (
-            Server(Instrument(), protocol=protocol_of(Role.ADMIN)) as server,
+            Server(Instrument(), protocol=Protocol(keyring=Keyring([*KEYS, SERVER], SERVER))) as server,
             proxied(server.rep_endpoint, protocol=protocol_of(role)) as proxy,
         ):
             write(proxy)
@@ -67,7 +67,7 @@ def test_an_admin_may_stop(guarded: Server) -> None:
 
 @pytest.mark.usefixtures("beside_originals")
 def test_a_refused_role_is_told_to_an_original_proxy_as_an_exception(guarded: Server) -> None:
-    protocol = Protocol(keyring=Keyring(KEYS, key_of(Role.OBSERVER)), dialect="PZC00")
+    protocol = Protocol(keyring=Keyring([*KEYS, SERVER], key_of(Role.OBSERVER)), dialect="PZC00")
     with proxied(guarded.rep_endpoint, protocol=protocol) as proxy:
         assert proxy.label == "psu"
         with pytest.raises(PermissionError, match="this needs operator"):

@@ -104,6 +104,8 @@ ALICE, BOB = (
 )
 """Two people at the instrument."""
 
+SERVER = Key("that of the server itself", "server", Role.ADMIN)
+
 
 def person(key: Key, folder: Path) -> str:
     """A keyring file of one person's."""
@@ -119,7 +121,7 @@ def person(key: Key, folder: Path) -> str:
 def ramping(supply: Supply) -> Iterator[str]:
     """Where a ramp runs that Alice asked for."""
     with (
-        Server(supply, protocol=Protocol(keyring=Keyring([ALICE, BOB], ALICE))) as server,
+        Server(supply, protocol=Protocol(keyring=Keyring([ALICE, BOB, SERVER], SERVER))) as server,
         Proxy(server.rep_endpoint, protocol=Protocol(keyring=Keyring([ALICE]))) as psu,
     ):
         psu.ramp.future()

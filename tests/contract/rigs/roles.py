@@ -16,6 +16,8 @@ def key_of(role: Role) -> Key:
 
 
 KEYS = [key_of(role) for role in Role]
+SERVER = Key("secret of the server", "server", Role.ADMIN)
+"""What the server signs with, and nobody asks with."""
 
 
 def protocol_of(role: Role) -> Protocol:
@@ -24,5 +26,5 @@ def protocol_of(role: Role) -> Protocol:
 
 @pytest.fixture
 def guarded() -> Iterator[Server]:
-    with Server(Instrument(), protocol=protocol_of(Role.ADMIN)) as server:
+    with Server(Instrument(), protocol=Protocol(keyring=Keyring([*KEYS, SERVER], SERVER))) as server:
         yield server
