@@ -81,12 +81,3 @@ class Liveness:
     def beat_due(self, now: float) -> bool:
         """Whether this end should send a sign of life now."""
         return now >= self._spoke + self._beat
-
-    def next_look(self, now: float) -> float:
-        """When to look again, as a time of the clock and never before ``now``.
-
-        That is when a beat is due or the state changes, whichever is first; ``now`` when the link is lost.
-        """
-        stalled = self._heard + self._stalled
-        change = stalled if now < stalled else self._heard + self._lost
-        return max(now, min(change, self._spoke + self._beat))

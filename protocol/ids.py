@@ -112,10 +112,6 @@ class MessageIds:
             raise no_time(now_ms)
         return new_stamp(Stamp, (now_ms, next(self._counter), self.epoch))
 
-    def next_hex(self, now_ms: int) -> str:
-        """A new id as 32 hex digits; errors as `next`."""
-        return self.next(now_ms).hex()
-
     def next_urn(self, now_ms: int) -> str:
         """A new id as ``urn:uuid:``; errors as `next`."""
         counter = self.count()

@@ -39,9 +39,6 @@ from .lazily import is_array
 from .pickles import Data
 from .unpickle import restricted_loads
 
-SAFE: frozenset[str] = frozenset({"json", "msgpack"})
-"""Built-in families that never unpickle."""
-
 STRUCTURAL: frozenset[str] = frozenset({"bundle", "mail", "letters"})
 """Families of the wire's own structs: accepted everywhere, and not to be chosen for contents."""
 

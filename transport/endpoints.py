@@ -36,16 +36,10 @@ MAX_NAMED = 300
 
 _TO_BIND = 4  # descriptors that libzmq needs for that, at most
 
-_FORM = re.compile(r"(tcp|ipc|inproc)://(.+)")
 # A '+' would end the sender in a PZC00 header.
 _USABLE = re.compile(r"tcp://[^+]+:(\*|(?P<port>\d{1,5}))|(ipc|inproc)://[^+]+")
 _warned: set[str] = set()
 _monitors = itertools.count(1)
-
-
-def is_endpoint(target: str) -> bool:
-    """True for ``tcp://``, ``ipc://`` and ``inproc://`` addresses, False for a name."""
-    return _FORM.fullmatch(target) is not None
 
 
 def check(endpoint: str) -> str:

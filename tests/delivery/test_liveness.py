@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc.delivery.liveness import Liveness
@@ -53,34 +52,6 @@ def test_whoever_spoke_just_now_owes_no_beat() -> None:
     link = Liveness(0.0)
     link.spoke(0.75)
     assert [link.beat_due(1.0), link.beat_due(1.5), link.beat_due(1.75)] == [False, False, True]
-
-
-def test_looking_when_told_sees_every_change_at_its_time() -> None:
-    link, now, seen = Liveness(0.0), 0.0, list[tuple[float, str]]()
-    while link.state(now) != "lost":
-        now = link.next_look(now)
-        if link.beat_due(now):
-            link.spoke(now)
-        seen.append((now, link.state(now)))
-    assert seen == [(1, "alive"), (2, "alive"), (3, "stalled"), (4, "lost")]
-    assert link.next_look(9.0) == 9.0
-
-
-@given(st.lists(st.tuples(st.sampled_from(["heard", "spoke", "wait"]), QUARTERS), max_size=30))
-def test_nothing_changes_before_the_next_look(events: list[tuple[str, float]]) -> None:
-    link, now = Liveness(0.0), 0.0
-    for event, seconds in events:
-        now += seconds
-        if event == "heard":
-            link.heard(now)
-        elif event == "spoke":
-            link.spoke(now)
-        look = link.next_look(now)
-        assert look >= now
-        if look > now and link.state(now) != "lost":
-            before = (look + now) / 2
-            assert (link.state(before), link.beat_due(before)) == (link.state(now), False)
-            assert link.beat_due(look) or link.state(look) != link.state(now)
 
 
 @pytest.mark.parametrize(

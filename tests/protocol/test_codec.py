@@ -85,7 +85,7 @@ def test_a_notification_comes_back_with_topic_sequence_and_key(ring: Keyring | N
 @EITHER_RING
 def test_a_reply_echoes_an_id_and_is_stamped_with_its_own(ring: Keyring | None) -> None:
     codec = Codec(ring)
-    frames = encode(codec, msgid=PIZCO_ID, own_id=MessageIds(9, 4).next_hex(NOW + 5), receiver=PEER)
+    frames = encode(codec, msgid=PIZCO_ID, own_id=MessageIds(9, 4).next(NOW + 5).hex(), receiver=PEER)
     envelope = codec.open(frames, kind=Kind.REPLY, receiver=PEER)
     assert (envelope.msgid, envelope.stamp) == (PIZCO_ID, Stamp(NOW + 5, 4, 9))
 
@@ -320,7 +320,7 @@ def test_any_frames_give_an_envelope_or_a_typed_error(ring: Keyring | None, fram
         {"msgid": ""},
         {"own_id": "7" * 32},
         {"own_id": "xyz"},
-        {"msgid": "\ud800", "own_id": IDS.next_hex(NOW)},
+        {"msgid": "\ud800", "own_id": IDS.next(NOW).hex()},
         {"sequence": -1},
         {"serializer": "yaml"},
     ],

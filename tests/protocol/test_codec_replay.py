@@ -42,9 +42,9 @@ def test_without_a_time_freshness_is_not_judged() -> None:
 def test_the_freshness_of_a_reply_is_that_of_its_own_id() -> None:
     codec = Codec(RING)
     old = MessageIds(1).next_urn(0)
-    assert codec.open(encode(codec, msgid=old, own_id=IDS.next_hex(NOW)), now_ms=NOW)
+    assert codec.open(encode(codec, msgid=old, own_id=IDS.next(NOW).hex()), now_ms=NOW)
     with pytest.raises(StaleMessage):
-        codec.open(encode(codec, msgid=IDS.next_urn(NOW), own_id=IDS.next_hex(0)), now_ms=NOW)
+        codec.open(encode(codec, msgid=IDS.next_urn(NOW), own_id=IDS.next(0).hex()), now_ms=NOW)
 
 
 @EVERY_SUITE

@@ -103,7 +103,7 @@ def test_every_pickle_belongs_to_one_family() -> None:
 
 @pytest.mark.parametrize("name", ["json", "msgpack"])
 def test_a_safe_serializer_accepts_only_safe_ones(name: str) -> None:
-    assert default_accept(name) == serializers.SAFE == {"json", "msgpack"}
+    assert default_accept(name) == {"json", "msgpack"}
 
 
 @pytest.mark.parametrize("name", ["pickle", "pickle2", "buffers"])

@@ -45,7 +45,7 @@ class Case(NamedTuple):
 def message(codec: Codec, kind: Kind, content: object = ("get", "x")) -> Case:
     receiver = "" if kind is Kind.NOTIFICATION else PEER
     topic, sequence = ("volt+age", 12) if kind is Kind.NOTIFICATION else ("", 0)
-    own = IDS.next_hex(NOW) if kind is Kind.REPLY else ""
+    own = IDS.next(NOW).hex() if kind is Kind.REPLY else ""
     msgid = IDS.next_urn(NOW)
     frames = codec.encode(
         AGENT, topic, content, msgid=msgid, own_id=own, sequence=sequence, receiver=receiver, dialect="PZC01"
@@ -201,7 +201,7 @@ def test_a_header_rewritten_to_another_kind_is_refused(case: Case) -> None:
     headers = {
         Kind.REQUEST: f"PZC01+{AGENT}++0+",
         Kind.NOTIFICATION: f"PZC01+{AGENT}+topic+12+",
-        Kind.REPLY: f"PZC01+{AGENT}++{IDS.next_hex(NOW)}+",
+        Kind.REPLY: f"PZC01+{AGENT}++{IDS.next(NOW).hex()}+",
     }
     for kind in set(Kind) - {case.kind}:
         with pytest.raises(SignatureError):
