@@ -10,19 +10,36 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from ..protocol.errors import LocalProtocolError
+from ..protocol.errors import LocalProtocolError, Refused
+from ..protocol.paths import Handle, from_wire
 from ..protocol.peer import Peer
 from ..transport.wire import Protocol
 from .agent import Agent
 from .client.answers import BatchOutcome
 from .client.contact import Contact, checked_timeout
+from .client.described import Entry
 from .client.pending import PendingCall
+from .client.reference import RemoteReference
 from .client.streams import RemoteStream
 from .leasing import lease
+from .proxy import refer_later
 
 
 class _Attachment(Contact):
     """What holds the process's agent for one call id."""
+
+    def reference(self, about: Entry) -> RemoteReference:
+        """A reference that connects at its first use, for what can be reached by a path.
+
+        Raises:
+            Refused: for what is kept for whoever made the call.
+        """
+        path = from_wire(about.get("path"))
+        if not path or isinstance(path[0], Handle):
+            raise Refused("the call gave something without a path, which is kept for the process that called")
+        made = refer_later(self.endpoint, path)
+        made._proxy_asks_with(self.agent.protocol)  # pyright: ignore[reportPrivateUsage]
+        return made
 
     def value_of(self, action: str, value: Any, peer: Peer, timeout: float | None = None) -> Any:
         """As `Contact.value_of`; a batch gives its results or raises."""
@@ -45,7 +62,8 @@ def attach(call_id: str, *, timeout: float | None = None, protocol: Protocol | N
         protocol: as `Proxy`.
 
     Returns:
-        Future that gives or raises what the call gave or raised; Refused when nothing is kept for this
+        Future that gives or raises what the call gave or raised; for what stayed at the server a reference
+        that connects at its first use, Refused for what has no path; Refused when nothing is kept for this
         id and key.
 
     Raises:

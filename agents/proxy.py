@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..protocol import portable, unpickle_rules, values
 from ..protocol.errors import ConfigError, DecodeError, PzcError
-from ..protocol.paths import parse, text
+from ..protocol.paths import Path, parse, text
 from ..protocol.shown import shown
 from ..transport.wire import Protocol
 from .client.arguments import remote_of
@@ -139,8 +139,23 @@ def revive(target: str, cls: type[Proxy] = Proxy) -> Proxy:
     return made
 
 
-def revive_reference(written: str) -> RemoteReference:
+def refer_later(target: str, path: Path) -> RemoteReference:
     """A reference that connects at its first use.
+
+    Args:
+        target: endpoint or name of the server.
+        path: from what is served.
+
+    Raises:
+        DecodeError: when that cannot be a target.
+    """
+    made = _unconnected(RemoteReference, target)
+    vars(made)["_proxy_path"] = path
+    return made
+
+
+def revive_reference(written: str) -> RemoteReference:
+    """As `refer_later`, by what `_written` gave.
 
     Args:
         written: target and path, with a space between.
@@ -149,12 +164,10 @@ def revive_reference(written: str) -> RemoteReference:
         DecodeError: when it cannot be used.
     """
     target, _, path = written.partition(" ")
-    made = _unconnected(RemoteReference, target)
     try:
-        vars(made)["_proxy_path"] = parse(path)
+        return refer_later(target, parse(path))
     except PzcError as exc:
         raise DecodeError(f"a reference came without a usable path: {exc}") from exc
-    return made
 
 
 def _written(reference: RemoteReference) -> str:

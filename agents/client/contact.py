@@ -14,12 +14,14 @@ from ...protocol.errors import AgentClosed, ConfigError, Refused, SerializerRefu
 from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
+from ...protocol.shown import shown
 from ...protocol.values import TRAVELLING
 from ...transport.settings import TRANSPORTS
 from ..interfaces import Follower
 from . import answers
 from .agent import Agent
 from .answers import REMOTE
+from .described import Entry
 from .exclusive import Exclusive
 from .pending import PendingCall
 from .sent import told_of
@@ -207,7 +209,12 @@ class Contact:
         return self.value_of(action, value, self.peer, timeout)
 
     def value_of(self, action: str, value: Any, peer: Peer, timeout: float | None = None) -> Any:
-        """What a call gives whose reply was read by `answers.read`."""
+        """What a call gives whose reply was read by `answers.read`; what stayed there becomes a reference."""
+        if action == "reference":
+            return self.reference(value)
+        if action in ("items", "batch"):
+            for index, about in value.refs:
+                value[0][index] = self.reference(about)
         if action == "stream":
             stream = RemoteStream(self, peer, value, self.timeout if timeout is None else timeout)
             self.own(stream)
@@ -215,6 +222,14 @@ class Contact:
         if action in answers.GOES_ON:
             return self.client.attach(self, peer, str(value))
         return self.arrived(value)
+
+    def reference(self, about: Entry) -> Any:
+        """What stands here for something that stayed at the server.
+
+        Raises:
+            Refused: when nothing can.
+        """
+        raise Refused(f"what {self.endpoint} gave stays there: {shown(about, 100)}")
 
     def notice(self, reply: Reply) -> None:
         """Another agent than before has answered at the endpoint."""

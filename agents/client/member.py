@@ -142,7 +142,7 @@ class Member(RemoteReference):
         return twin
 
     def _way_connect(self, slot: Slot, policy: Policy | None = None) -> None:
-        self._proxy_remote.connect(text(self._proxy_path), slot, policy)
+        self._proxy_remote.connect(self._proxy_path, slot, policy)
 
     def _way_disconnect(self, slot: Slot | None = None) -> None:
         self._proxy_remote.disconnect(text(self._proxy_path), slot)

@@ -224,16 +224,8 @@ class RemoteObject(Contact):
         for holder in holders:
             holder._proxy_forget()  # pyright: ignore[reportPrivateUsage]
 
-    def value_of(self, action: str, value: Any, peer: Peer, timeout: float | None = None) -> Any:
-        """As `Contact.value_of`; what stayed at the server becomes a reference to it."""
-        if action == "reference":
-            return self._reference(value)
-        if action in ("items", "batch"):
-            for index, about in value.refs:
-                value[0][index] = self._reference(about)
-        return super().value_of(action, value, peer, timeout)
-
-    def _reference(self, about: Entry) -> Any:
+    def reference(self, about: Entry) -> Any:
+        """As `Contact.reference`, kept at the server as long as it is held here."""
         path = from_wire(about.get("path"))
         leases: list[object] = [self._leases.take(str(handle)) for handle in about.get("handles") or ()]
         if path and isinstance(path[0], Handle):  # of one that came before, when this brought none
@@ -266,11 +258,19 @@ class RemoteObject(Contact):
         self.request("instantiate", {"class": name, "args": args, "kwargs": kwargs})
         self._load()
 
-    def connect(self, name: str, slot: Slot, policy: Policy | None) -> None:
+    def connect(self, path: Path, slot: Slot, policy: Policy | None) -> None:
         """As `Slots.connect`, within the timeout."""
         if self._closed:
             self._refuse_closed()
-        self._slots.connect(name, slot, policy, self.timeout)
+        self._name_signal(path)
+        self._slots.connect(text(path), slot, policy, self.timeout)
+
+    def _name_signal(self, path: Path) -> None:
+        """Have the server look at what holds a signal, where it would not find it by itself."""
+        steps = range(len(self.root), len(path) - 1)
+        still = all(isinstance(path[at], tuple) or self.kind(path[: at + 1]) == "reference" for at in steps)
+        if not still and self.peer.dialect != PZC00:
+            self._learn(path[:-1])
 
     def disconnect(self, name: str, slot: Slot | None) -> None:
         """As `Slots.disconnect`."""
@@ -288,6 +288,7 @@ class RemoteObject(Contact):
         kind = self.kind(path)
         if kind not in ("", "signal", "remote"):  # an original Pizco does not tell what is a signal
             raise TypeError(f"{text(path)} of {self.target} is a {kind}, no signal")
+        self._name_signal(path)
         subscription = self.agent.subscribe(
             self.endpoint, text(path), policy=policy or SLOT_POLICY, timeout=self.timeout
         )

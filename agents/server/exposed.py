@@ -62,7 +62,6 @@ class ExposedObject:
         answers: tells what calls gave.
         instantiate: makes the served object out of the options of a message.
         return_as_remote: whether a member is held remotely instead of being sent by value; None for the rule.
-        foreign: gives what stands for an object of another server.
 
     Attributes:
         needs_at_most: by action the highest role that `role` may give; of others it is `Role.OBSERVER`.
@@ -76,7 +75,6 @@ class ExposedObject:
         answers: Answers,
         instantiate: Callable[[dict[str, Any]], object],
         return_as_remote: Callable[[object], bool] | None = None,
-        foreign: Callable[[Reference], object] | None = None,
     ) -> None:
         self.tree = tree
         self.member = tree.member if tree.lanes == 1 else self._member
@@ -86,7 +84,6 @@ class ExposedObject:
         self._instantiate = instantiate
         self._is_remote = return_as_remote
         self.needs_at_most = _AT_MOST
-        self._foreign = foreign
         self._actions: Mapping[str, Callable[[Call, dict[str, Any], Member], Message]] = {
             "exec": self._execute,
             "get": self._get,
@@ -181,9 +178,9 @@ class ExposedObject:
     def _given(self, call: Call, content: Any) -> Any:
         def find(reference: Reference) -> object:
             if reference.agent_id != self._agent_id:
-                if self._foreign is None:
-                    raise Refused("this server takes no references to objects of others")
-                return self._foreign(reference)
+                raise Refused(
+                    "the reference is to an object of another server, or of this one before its restart"
+                )
             named = {"on": paths.to_wire(reference.path)}
             self._whole(named, self.tree.member("", named))
             return self._find(call, reference.path)
@@ -343,6 +340,7 @@ class ExposedObject:
         path = self._seen(options, member)
         thing = self._find(call, path)
         among = self.tree.names(thing, path)
+        self.tree.meet(thing, path, among)
         if options.get("about") is True:
             return PS, "return", description(thing, path, among, self._is_remote)
         return PS, "return", table(thing, among, self._is_remote)

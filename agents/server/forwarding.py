@@ -33,6 +33,8 @@ class Forwarding:
             signals = tree.signals() if self._open else {}
             for name, signal in signals.items():
                 wanted = self._publisher.is_wanted(name)
+                if self._forwarders.get(name, (signal,))[0] is not signal:
+                    self._disconnect(name)
                 if wanted and name not in self._forwarders:
                     forwarder = partial(self._forward, name)
                     self._forwarders[name] = (signal, forwarder)

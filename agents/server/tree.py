@@ -78,12 +78,13 @@ class Tree:
         self._exposed = None if expose is None else _exposed(expose)
         self._given: dict[tuple[str, ...], Marks] = {}
         self._known: dict[tuple[Any, Any], Member] = {}
+        self._met: dict[str, Any] = {}
 
     def replaced(self, served: object) -> None:
         """Serve something else."""
         self.objects = objects_of(served)
         self.root = Objects(self.objects) if self.objects else served
-        self._known = {}
+        self._known, self._met = {}, {}
 
     def mark(self, given: Mapping[tuple[str, ...], Marks]) -> None:
         """Take marks that stand for those of the members themselves."""
@@ -223,9 +224,18 @@ class Tree:
                 return found
         return [name for name in found if name in within]
 
+    def meet(self, target: object, path: Path, among: Iterable[str]) -> None:
+        """Know the signals of what a path has led to, which may be behind properties and calls."""
+        for name in among if len(path) > 0 else ():
+            thing = members.still(target, name)
+            if members.is_signal(thing):
+                self._met[paths.text((*path, name))] = thing
+                if len(self._met) > MOST_SEARCHED:
+                    self._met.pop(next(iter(self._met)), None)
+
     def signals(self) -> dict[str, Any]:
-        """Served signals by their topics, as far as they can be reached without running anything."""
-        found: dict[str, Any] = {}
+        """Served signals by topic: those of `meet`, and what is reached without running anything."""
+        found: dict[str, Any] = dict(self._met)
         waiting: list[tuple[Path, object]] = [((), self.root)]
         seen: set[int] = set()
         while waiting and len(seen) < MOST_SEARCHED:
