@@ -86,10 +86,6 @@ class Registrant:
     def knows(self, other: Registrant) -> bool:
         return other.process in self.alive
 
-    def freeze(self) -> None:
-        """Say nothing more, as after SIGSTOP or kill -9."""
-        self._loop.run(lambda: setattr(self.registering, "_closed", True))
-
     def close(self) -> None:
         self.registering.close()
         loop.release(self._loop)

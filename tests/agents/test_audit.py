@@ -132,9 +132,8 @@ BROKEN = {"<Broken>": Broken(), "<list>": [Broken()]}
 SHOWN: dict[str, Any] = TEXTS | NUMBERS | ARRAYS | BYTES | LISTS | OTHERS | DICTS | SECRETS | BROKEN
 
 
-@pytest.mark.parametrize("shown", SHOWN)
-def test_a_value_is_shortened(shown: str) -> None:
-    assert shorten(SHOWN[shown]) == shown
+def test_a_value_is_shortened() -> None:
+    assert [shorten(value) for value in SHOWN.values()] == list(SHOWN)
 
 
 ANYTHING = st.recursive(
@@ -175,10 +174,10 @@ MEMBERS = [call("hunter2", member="password"), call("bob", "hunter2", member="pa
 ITEM = call("password", "hunter2", member="settings.__setitem__")
 
 
-@pytest.mark.parametrize("secretive", [call(**KEYWORDS), NESTED, *MEMBERS, ITEM])
-def test_a_secret_is_nowhere_in_the_file(path: Path, secretive: CallRecord) -> None:
-    write(path, secretive)
-    assert b"***" in path.read_bytes()
+def test_a_secret_is_nowhere_in_the_file(path: Path) -> None:
+    secretive = [call(**KEYWORDS), NESTED, *MEMBERS, ITEM]
+    write(path, *secretive)
+    assert [b"***" in line for line in path.read_bytes().splitlines()] == [True] * len(secretive)
     assert b"hunter2" not in path.read_bytes()
 
 
@@ -190,16 +189,16 @@ def test_an_unusable_record_does_not_harm_the_call_and_is_counted(path: Path) ->
 
 def test_records_of_8_threads_are_all_there_and_in_order_per_thread(path: Path) -> None:
     def work(name: int) -> None:
-        for number in range(2500):
+        for number in range(500):
             audit.record(call(number, name))
 
-    with closing(Audit(path, bound=20_000)) as audit:
+    with closing(Audit(path, bound=4000)) as audit:
         run_threads(*(partial(work, name) for name in range(8)))
         audit.close(TIMEOUT)
-    assert (audit.written, audit.dropped, audit.errors) == (20_000, 0, 0)
+    assert (audit.written, audit.dropped, audit.errors) == (4000, 0, 0)
     lines = read(path)
     for name in range(8):
-        assert numbers([line for line in lines if line["args"][1] == name]) == list(range(2500))
+        assert numbers([line for line in lines if line["args"][1] == name]) == list(range(500))
 
 
 def test_a_full_queue_tells_in_the_file_where_and_how_many_lines_are_lost(path: Path) -> None:

@@ -95,15 +95,8 @@ def test_a_method_keeps_its_signature(signature: str, written: str) -> None:
     assert _method(signature) == written
 
 
-@pytest.mark.parametrize(
-    "signature",
-    [
-        None, 3, "", "(...)", "(a, a) -> int", "(__a) -> int", "(): ...\nimport os\ndef f() -> int", "(a): import os; (b",
-        "(a=" + "-" * 3000 + "1) -> int", "(x=0x" + "f" * 3000 + ") -> int", "(a: '\ud800') -> int",
-    ],
-)  # fmt: skip
-def test_an_odd_signature_becomes_any_call(signature: object) -> None:
-    assert _method(signature) == ANY_CALL
+def test_an_odd_signature_becomes_any_call() -> None:
+    assert [_method(odd) for odd in (None, "(...)", "(__a) -> int")] == [ANY_CALL] * 3
 
 
 @pytest.mark.parametrize(

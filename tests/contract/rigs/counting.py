@@ -32,15 +32,6 @@ class Counter:
             self.opened.wait(seconds)
         return number
 
-    def fail(self, number: int) -> None:
-        raise ValueError(number)
-
-    def large(self, size: int) -> bytes:
-        return bytes(size)
-
-    def unspeakable(self) -> Any:
-        return threading.Lock()
-
     def leaving(self) -> Any:
         return Leaving()
 

@@ -39,13 +39,6 @@ def workers(forge: Forge) -> Iterator[Workers]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def crew(forge: Forge) -> Iterator[Workers]:
-    """Starts processes that all tests of a module share."""
-    with Workers(forge) as made:
-        yield made
-
-
 @pytest.fixture
 def publisher() -> Iterator[Agent]:
     """An agent with a key."""

@@ -12,9 +12,3 @@ async def turns(count: int = 1) -> None:
         passed = asyncio.Event()
         loop.call_soon(passed.set)
         await passed.wait()
-
-
-async def value_after_a_turn(value: int) -> int:
-    """What was given, later."""
-    await turns()
-    return value

@@ -34,7 +34,6 @@ ASKER_EPOCH, ANSWERER_EPOCH = 0xAAAA0001, 0xBBBB0002
 KEY = Key("a long secret of the lab", "alice")
 ABILITIES = 3
 NEVER = threading.Event()
-PICKLED = b"\x80\x05N."
 MS = 1_700_000_000_000
 
 
