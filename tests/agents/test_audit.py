@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pzc import ConfigError
 from pzc.agents.server.audit import LONGEST, MOST, Audit, CallRecord, shorten
 from pzc.agents.server.audit_topic import AuditTopic
 from pzc.testing import FakeClock
@@ -387,3 +388,9 @@ def test_lines_for_which_there_is_no_room_are_counted(timings: Callable[..., Non
     until(lambda: got == [0, 1, 2, 3])
     topic.tell([{"n": 10}])
     assert counters["calls_unpublished"] == 7
+
+
+@pytest.mark.parametrize("options", [{"keep": 0}, {"max_bytes": -1}])
+def test_a_number_that_cannot_be_used_is_an_error_at_once(path: Path, options: Any) -> None:
+    with pytest.raises(ConfigError, match="at least 1"):
+        Audit(path, **options)

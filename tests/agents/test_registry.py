@@ -13,6 +13,7 @@ from pzc import (
     CycleRefused,
     Key,
     Keyring,
+    LocalProtocolError,
     Protocol,
     Proxy,
     Refused,
@@ -218,6 +219,8 @@ def test_topics_are_connected_through_a_proxy(registry: Registry) -> None:
     try:
         proxy.connect("/camera/frames", "/viewer/frames")
         assert proxy.connections() == [("/camera/frames", "/viewer/frames")]
+        with pytest.raises(LocalProtocolError, match="no name of a topic"):
+            proxy.connect("/camera/frames", 7)
         with pytest.raises(CycleRefused):
             proxy.connect("/viewer/frames", "/camera/frames")
         proxy.disconnect("/camera/frames", "/viewer/frames")

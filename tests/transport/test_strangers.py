@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -63,7 +64,8 @@ def test_connections_beyond_the_bound_are_hung_up_until_others_go(agent: Agent) 
 
 def test_a_frame_beyond_the_bound_ends_its_connection(agent: Agent) -> None:
     with BareSubscriber(agent.rep_endpoint, b"DEALER") as stranger:
-        stranger.send(bytes((1 << 20) + 1))
+        with contextlib.suppress(ConnectionError):  # it may end before all was sent
+            stranger.send(bytes((1 << 20) + 1))
         until(stranger.is_hung_up)
 
 

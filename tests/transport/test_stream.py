@@ -19,6 +19,7 @@ from pzc.protocol.frames import MAX_CONTENT, Buffer
 from pzc.shm import pool
 from pzc.shm.blocks import available
 from pzc.shm.private import Private
+from pzc.transport import descriptors
 from pzc.transport.stream import INLINE, Stream, peer_pid, peer_uid
 
 from tests.contract.rigs.calling import TIMEOUT
@@ -311,3 +312,8 @@ def test_a_content_that_its_sender_alone_wrote_is_told_apart(ends: tuple[Stream,
         hand_over(one, two, content)
         told.append(two.referred)
     assert told == [True, False, False]
+
+
+def test_a_descriptor_that_the_kernel_could_not_give_is_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(descriptors.Starved, match="ulimit -n"):
+        descriptors.Descriptors().keep((), int(socket.MSG_CTRUNC))

@@ -15,10 +15,11 @@ import pzc
 from pzc import Agent, PeerLost, Protocol, Server
 
 from tests.contract.rigs import families
-from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, in_thread, proxied, run_in_fork
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, counts, in_thread, proxied, run_in_fork, until
 from tests.contract.rigs.endpoints import free_endpoint
 from tests.contract.rigs.families import every_how, family
 from tests.contract.rigs.pairs import LONG, pair, read, wait_until
+from tests.contract.rigs.peers import run_threads
 
 patient = families.patient
 
@@ -217,3 +218,29 @@ def test_a_connection_that_breaks_while_its_call_waits_runs_it_once() -> None:
                 thread.join(TIMEOUT)
         assert outcome == [2]
         assert gate.calls == 2
+
+
+def test_a_call_that_runs_is_waited_for_after_its_connection_broke_for_longer_than_recovery_takes(
+    timings: Callable[..., None],
+) -> None:
+    timings(call_recovery=0.5, result_wait=0.02)
+    gate = Gate()
+    with Server(gate, protocol=Protocol(KEY)) as server:
+        with proxied(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT, transport="unix") as proxy:
+            thread, outcome = in_thread(proxy.wait)
+            assert gate.entered.wait(TIMEOUT)
+            asked = counts(server)["requests"]
+            hang_up()
+            until(lambda: counts(server)["requests"] > asked + 40)
+            gate.opened.set()
+            thread.join(TIMEOUT)
+            assert outcome == ["through"]
+
+
+def test_connections_that_nobody_uses_any_more_are_closed_but_for_one(timings: Callable[..., None]) -> None:
+    timings(connection_idle=0.1)
+    with Server(Gate(), protocol=Protocol(KEY)) as server:
+        with proxied(server.rep_endpoint, protocol=Protocol(KEY), transport="unix") as proxy:
+            run_threads(*[lambda: [proxy.count() for _ in range(50)]] * 4)
+            until(lambda: server.statistics()["calls"]["connections"] == 1)
+            assert proxy.count() == 201

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from pzc import (
     Agent,
+    DecodeError,
     Protocol,
     SerializerRefused,
     Server,
@@ -36,6 +37,7 @@ from tests.contract.rigs.calling import (
     lines,
     until,
 )
+from tests.contract.rigs.failing import HostileError
 from tests.contract.rigs.requesting import SENDER, request_for, still_answers
 
 key, agent, peer = requesting.key, requesting.agent, requesting.peer
@@ -306,3 +308,10 @@ def test_a_captured_request_sent_to_another_server_of_the_same_key_is_refused() 
             assert refusal_in(peer.ask(frames)) == "SignatureError"
         assert gate.calls == 0
         assert counts(other)["refused_SignatureError"] == 1
+
+
+def test_a_content_that_fails_while_it_is_read_is_refused_as_such() -> None:
+    with Agent(protocol=Protocol(KEY)) as agent, Agent(protocol=Protocol(KEY)) as client:
+        with pytest.raises(DecodeError):
+            client.request(agent.rep_endpoint, [HostileError("x")], TIMEOUT)
+        still_answers(agent, KEY)
