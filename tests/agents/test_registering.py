@@ -180,8 +180,9 @@ def test_with_an_observers_key_a_process_learns_and_tells_nothing() -> None:
         Key("operator's long secret", "op"),
         Key("observer's long secret", "ob", Role.OBSERVER),
     )
-    keys = [operator, observer]
-    with Registry(protocol=Protocol(keyring=Keyring(keys, operator))) as registry:
+    own = Key("the registry's long secret", "registry")
+    keys = [own, operator, observer]
+    with Registry(protocol=Protocol(keyring=Keyring(keys, own))) as registry:
         one = Registrant(registry.rep_endpoint, "/psu", Protocol(keyring=Keyring(keys, operator))).start()
         two = Registrant(registry.rep_endpoint, "/eye", Protocol(keyring=Keyring(keys, observer))).start()
         try:
