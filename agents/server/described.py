@@ -16,9 +16,11 @@
     mapping     items                       True for a mapping, missing for a sequence
     names       method, property, ...       what names in postponed annotations stand for:
                                             {"np": "numpy", "Iterator": "collections.abc.Iterator"}
+    enums       method, property, ...       what is in the enums of its annotations, by full name:
+                                            {"enum": "IntEnum", "doc": "", "values": {"LOW": "1"}}
 
 A text names builtins bare and everything else as ``module.Name``; postponed annotations stay as they
-were written. Every value is a str, a bool or a dict of str, which each serializer can carry.
+were written. Every value is a str, a bool or a dict of these, which each serializer can carry.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ import logging
 import sys
 import typing
 from collections.abc import Callable, Mapping, MutableMapping
-from enum import Enum
+from enum import Enum, EnumType
 from types import EllipsisType, ModuleType, NoneType, UnionType
 from typing import Any, cast
 
@@ -45,6 +47,8 @@ UNKNOWN = "typing.Any"
 NO_SIGNATURE = "(...)"
 
 _LONGEST_DEFAULT = 200
+_MOST_ENUMS = 20
+_MOST_MEMBERS = 200
 _WRAPPERS = (typing.Annotated, typing.ClassVar, typing.Final)
 
 
@@ -57,6 +61,7 @@ class Texts:
 
     def __init__(self, scope: Mapping[str, object]) -> None:
         self.names: dict[str, str] = {}
+        self.enums: dict[str, dict[str, Any]] = {}
         self._scope = scope
 
     def of(self, annotation: Any) -> str:
@@ -71,8 +76,14 @@ class Texts:
             return UNKNOWN if annotation.__bound__ is None else self.of(annotation.__bound__)
         if isinstance(annotation, typing.NewType):
             return self.of(annotation.__supertype__)
+        self.meet(annotation)
         origin = typing.get_origin(annotation)
         return full_name(annotation) if origin is None else self._generic(origin, typing.get_args(annotation))
+
+    def meet(self, thing: object) -> None:
+        """Tell what is in a class if that is an enum."""
+        if isinstance(thing, EnumType) and thing.__members__ and len(self.enums) < _MOST_ENUMS:
+            self.enums[full_name(thing)] = described_enum(cast("type[Enum]", thing))
 
     def _generic(self, origin: Any, args: tuple[Any, ...]) -> str:
         if not args:
@@ -109,6 +120,7 @@ class Texts:
         thing = self._scope[name]
         self.names[name] = UNKNOWN  # an alias may contain itself
         self.names[name] = _alias(thing) or Texts({}).of(thing)
+        self.meet(thing)
         if self.names[name] == name:
             del self.names[name]
 
@@ -193,7 +205,19 @@ def _describe(target: object, name: str, kind: str) -> dict[str, Any]:
 
 
 def _with_names(told: dict[str, Any], texts: Texts) -> dict[str, Any]:
-    return {**told, "names": texts.names} if texts.names else told
+    found = {"names": texts.names, "enums": texts.enums}
+    return {**told, **{name: each for name, each in found.items() if each}}
+
+
+def described_enum(cls: type[Enum]) -> dict[str, Any]:
+    """What is told of an enum: its kind, its text, and its members with their values as text."""
+    kind = next(base for base in cls.__mro__ if base.__module__ == "enum").__name__
+    values = {
+        name: repr(each.value) if type(each.value) in (int, str) and len(repr(each.value)) < 100 else "..."
+        for name, each in list(cls.__members__.items())[:_MOST_MEMBERS]
+    }
+    doc = documentation(cls) if vars(cls).get("__doc__") else ""
+    return {"enum": kind, "doc": "" if doc == inspect.getdoc(cls.__mro__[1]) else doc, "values": values}
 
 
 def described_call(function: Any) -> dict[str, Any]:
@@ -240,7 +264,8 @@ def _value(target: object, name: str, kind: str) -> dict[str, Any]:
         if name in annotations:
             texts = Texts(_scope(cls))
             return _with_names({**told, "type": texts.of(annotations[name])}, texts)
-    return {**told, "type": own}
+    texts = Texts({})
+    return _with_names({**told, "type": texts.of(type(value)) if isinstance(value, Enum) else own}, texts)
 
 
 def documentation(thing: object) -> str:

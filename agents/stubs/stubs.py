@@ -26,10 +26,11 @@ import keyword
 import re
 import textwrap
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from .known_types import HELPERS, alias_of
+from .signatures import literal, parse_expression
 from .stub_members import Entry, Writer, docstring
 from .stub_types import Types
 
@@ -60,12 +61,16 @@ def stub_text(
         about: what is told of the object itself, such as its items.
     """
     name, told = class_name_of(class_name), types or {}
-    classes = _names_of(told, name)
+    enums = _enums_of([{**(about or {}), "members": table}, *told.values()])
+    classes = _names_of({**told, **enums}, name)
     shadowed = {name, *classes.values(), *table}
     for entry in told.values():
         shadowed.update(_members_of(entry))
     built = Types(shadowed, classes)
     bodies = [_class(Writer(built), name, {**(about or {}), "members": table, "doc": doc})]
+    bodies += [
+        _enum(built, classes[full], entry) for full, entry in sorted(enums.items()) if full not in told
+    ]
     for full, entry in sorted(told.items()):
         if full in classes:
             bodies.append(_class(Writer(built), classes[full], entry))
@@ -88,6 +93,37 @@ def _class(writer: Writer, name: str, told: Entry) -> str:
     )
     body = "".join(textwrap.indent(f"\n{text}\n", "    ") for text in parts)
     return f"{ast.unparse(ast.fix_missing_locations(head))}\n{body}"
+
+
+_ENUMS = ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")
+
+
+def _table(told: object) -> Mapping[object, object]:
+    return cast("Mapping[object, object]", told) if isinstance(told, Mapping) else {}
+
+
+def _enums_of(classes: Iterable[Entry]) -> dict[str, Entry]:
+    """What is told of the enums of all members, by their full names."""
+    found: dict[str, Entry] = {}
+    for told in classes:
+        for entry in (told, *_members_of(told).values()):
+            for full, each in _table(entry.get("enums")).items():
+                if isinstance(full, str) and isinstance(each, Mapping):
+                    found[full] = cast("Entry", each)
+    return found
+
+
+def _enum(types: Types, name: str, told: Entry) -> str:
+    """An enum with its members; what cannot be one is left out."""
+    kind = told.get("enum")
+    body: list[ast.stmt] = [docstring(told.get("doc"), 1)]
+    for member, text in _table(told.get("values")).items():
+        if _is_member(member, {}) and member not in ("mro", "name", "value"):
+            value = literal(tree) if (tree := parse_expression(text)) is not None else None
+            shown = value if type(value) in (int, str) else ...
+            body.append(ast.Assign([ast.Name(str(member))], ast.Constant(shown)))
+    base = types.name(f"enum.{kind if kind in _ENUMS else 'Enum'}")
+    return ast.unparse(ast.fix_missing_locations(ast.ClassDef(name, [base], [], body, []))) + "\n"
 
 
 def _names_of(types: Mapping[str, Entry], taken: str) -> dict[str, str]:

@@ -214,7 +214,8 @@ def test_a_value_tells_its_annotation_or_else_the_type_that_it_has(table: dict[s
 def test_a_collection_tells_what_it_is(table: dict[str, dict[str, Any]]) -> None:
     assert table["history"] == {"kind": "items", "type": "list"}
     assert table["channels"] == {
-        "kind": "items", "mapping": True, "type": "dict[str, Range]", "names": {"Range": f"{__name__}.Range"}
+        "kind": "items", "mapping": True, "type": "dict[str, Range]", "names": {"Range": f"{__name__}.Range"},
+        "enums": {f"{__name__}.Range": {"enum": "Enum", "doc": "", "values": {"LOW": "1"}}},
     }  # fmt: skip
 
 

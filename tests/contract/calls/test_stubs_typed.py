@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import enum
 import importlib.util
 import json
 import os
@@ -19,6 +20,20 @@ import pzc
 
 from tests.contract.calls.test_stubs_checked import Scope
 from tests.contract.rigs.calling import served
+
+
+class Mode(enum.Enum):
+    """What a channel keeps constant."""
+
+    VOLTAGE = "cv"
+    CURRENT = "cc"
+
+
+class Span(enum.IntEnum):
+    """An enum that is a number."""
+
+    LOW = 1
+    HIGH = 2
 
 
 class Range:
@@ -56,6 +71,7 @@ class Supply:
 
     def __init__(self) -> None:
         self.ch1 = Channel()
+        self.mode = Mode.VOLTAGE
         self.channels = [self.ch1]
         self.modules = {"a": self.ch1}
 
@@ -63,6 +79,10 @@ class Supply:
     def active(self) -> Channel:
         """The channel in use."""
         return self.ch1
+
+    def switch(self, mode: Mode, span: Span = Span.LOW) -> list[Span]:
+        """Both are enums."""
+        return [span]
 
     def pick(self, n: int) -> Channel:
         return self.channels[n]
@@ -116,7 +136,7 @@ import numpy.typing as npt
 import pzc
 
 if TYPE_CHECKING:
-    from supply import Channel, Range, Supply
+    from supply import Channel, Mode, Range, Span, Supply
 
 supply = cast("Supply", pzc.Proxy("supply"))
 assert_type(supply.ch1, "Channel")
@@ -126,6 +146,10 @@ assert_type(supply.ch1.range(2.0), float)
 assert_type(supply.ch1.range.unit, str)
 assert_type(supply.ch1.since, datetime.datetime)
 assert_type(supply.ch1.trace(), npt.NDArray[Any])
+assert_type(supply.mode, "Mode")
+assert_type(supply.switch(Mode.VOLTAGE, Span.HIGH), "list[Span]")
+supply.mode = Mode.CURRENT
+word: str = Mode.CURRENT.value
 assert_type(supply.pick(1), "Channel")
 assert_type(supply.active.voltage, float)
 for channel in supply.channels:
