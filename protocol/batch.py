@@ -19,10 +19,7 @@ from .frames import MAX_CONTENT, MAX_HEADER, PZC01, Buffer, Kind, read_key, read
 from .ids import Stamp, Urns
 from .keyring import Key
 from .message import Message
-from .signing import KEY_ID_SIZE, Suite
-
-BLOCK = 64
-"""Block size of SHA-256 in bytes; a key of more bytes is not prepared."""
+from .signing import BLOCK, KEY_ID_SIZE, Suite, hmac_pads
 
 _EPOCH = -8
 """Where the sender's epoch begins in a message id."""
@@ -52,9 +49,7 @@ class Prepared:
     """
 
     def __init__(self, key: bytes) -> None:
-        block = key.ljust(BLOCK, b"\0")
-        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
-        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
+        self._inner, self._outer = map(hashlib.sha256, hmac_pads(key))
 
     def begin(self, beginning: bytes) -> Begun:
         """What the tags of all messages with that beginning share."""

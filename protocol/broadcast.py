@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import serializers, signing
-from .batch import BLOCK, Tags
+from .batch import Tags
 from .codec import Codec
 from .frames import MAX_HEADER, PZC01, Buffer, Kind, open_header
-from .signing import LARGE, Suite
+from .signing import BLOCK, LARGE, Suite
 
 _DIGITS = 20
 """Room for a number and a ``+`` behind the opening of a header."""

@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import limits, signing
-from .batch import BLOCK
 from .errors import RemoteProtocolError
 from .frames import MAX_HEADER, PZC01, Kind, read_key, read_sequence
 from .message import Message
-from .signing import KEY_ID_SIZE, Suite
+from .signing import BLOCK, KEY_ID_SIZE, Suite
 
 Bytes = NDArray[np.uint8]
 
@@ -115,8 +114,7 @@ class Bulk:
         key = (header.rsplit(b"+", 2)[0], name, _tail(msgid, proof))
         if key in self._known:
             return
-        block = signer.hmac_key.ljust(BLOCK, b"\0")
-        inner, outer = (hashlib.sha256(bytes(byte ^ pad for byte in block)) for pad in (0x36, 0x5C))
+        inner, outer = map(hashlib.sha256, signing.hmac_pads(signer.hmac_key))
         parties = signing.parties(Kind.NOTIFICATION, Suite.HMAC_SHA256, signer.key_id, "")
         envelope.content = b""
         line = Line(len(self.lines), envelope, parties, inner, outer)

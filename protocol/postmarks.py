@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple, cast
 
 from . import ids, signing
-from .batch import BLOCK, Prepared
+from .batch import Prepared
 from .bundle import Body, Item
 from .codec import Codec
 from .correspondence import Kept
@@ -19,7 +19,7 @@ from .errors import ProtocolError, RemoteProtocolError
 from .frames import PZC01, Kind, close_header, open_header
 from .ids import Stamp
 from .letters import Letter
-from .signing import KEY_ID_SIZE, LARGE, Parties, Sealer, Suite
+from .signing import BLOCK, KEY_ID_SIZE, LARGE, Parties, Sealer, Suite
 
 _HMAC, _GMAC = Suite.HMAC_SHA256, Suite.AES256_GMAC
 _TAGS = {int(Suite.HMAC_SHA256): 32, int(Suite.AES256_GMAC): 16, int(Suite.AES256_GCM): 16}

@@ -30,17 +30,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from hmac import compare_digest, digest
+from hashlib import sha256
+from hmac import compare_digest
 
 from . import ids, pickles, serializers, signing
 from .buffers import Allocate, Outside
 from .codec import FRESH_MS, Codec, stale, too_large
-from .errors import (
-    FrameError,
-    LocalProtocolError,
-    ReplayedMessage,
-    SignatureError,
-)
+from .errors import FrameError, LocalProtocolError, ReplayedMessage, SignatureError
 from .frames import (
     MAX_MSGID,
     MAX_SERIALIZER,
@@ -55,7 +51,7 @@ from .frames import (
 )
 from .ids import HEX, URN, Stamp, is_own_hex, is_own_urn, new_stamp
 from .message import Facts, Message
-from .signing import LARGE, Suite, covered
+from .signing import LARGE, Suite, pack_lengths
 from .ways import Party, Way
 from .window import ReplayWindow
 
@@ -216,8 +212,10 @@ class Session:
             header = self._start + HEX % (ms, high, 0x80000000 | low, way.epoch) + b"+"
         if size > LARGE and self._proves is not None and self._proves(body):
             tag, _ = way.sealer.seal(stamp, header, frame_1, msgid, signing.Reference(size))
-        elif way.hmac_key is not None and size <= LARGE:
-            tag = digest(way.hmac_key, covered(way.parties, header, frame_1, msgid, size, body), "sha256")
+        elif way.inner and size <= LARGE:
+            sizes = pack_lengths(len(header), len(frame_1), len(msgid), size)
+            whole = sha256(b"".join((way.inner, sizes, way.names, header, frame_1, msgid, body))).digest()
+            tag = sha256(way.outer + whole).digest()
         else:
             tag, body = way.sealer.seal(stamp, header, frame_1, msgid, body)
         return [header, frame_1, body, msgid, way.head + tag + way.tail]
@@ -260,7 +258,7 @@ class Session:
             FrameError, VersionError, SignatureError, StaleMessage, ReplayedMessage, SerializerRefused: in
                 this order of checks.
         """
-        limit, sequence = self.codec.max_content, 0
+        limit, sequence, way = self.codec.max_content, 0, self._in
         header, name, body, msgid, proof = frames if len(frames) == 5 else as_bytes(frames, limit)
         size = len(body)
         if not (
@@ -280,14 +278,14 @@ class Session:
         stamp = new_stamp(
             Stamp, (number >> 80, (number >> 64 & 0xFFF) << 30 | number >> 32 & _LOW, number & 0xFFFFFFFF)
         )
-        way = self._in
         if proof[:1] != way.head or proof[way.tag_end :] != way.tail or stamp.epoch != way.epoch:
             way = self._meet(proof, stamp.epoch)
         if proved:
             way.sealer.open(stamp, header, name, msgid, signing.Reference(size), proof[1 : way.tag_end])
-        elif way.hmac_key is not None and size <= LARGE:
-            whole = covered(way.parties, header, name, msgid, size, body)
-            if not compare_digest(digest(way.hmac_key, whole, "sha256"), proof[1 : way.tag_end]):
+        elif way.inner and size <= LARGE:
+            sizes = pack_lengths(len(header), len(name), len(msgid), size)
+            whole = sha256(b"".join((way.inner, sizes, way.names, header, name, msgid, body))).digest()
+            if not compare_digest(sha256(way.outer + whole).digest(), proof[1 : way.tag_end]):
                 raise SignatureError("the signature does not match")
         else:
             body = way.sealer.open(stamp, header, name, msgid, body, proof[1 : way.tag_end])

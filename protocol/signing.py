@@ -44,10 +44,14 @@ from .keyring import Key
 LARGE = 1 << 16
 """Content size in bytes above which nothing is joined, because copying costs more than calling twice."""
 
+BLOCK = 64
+"""Block size of SHA-256 in bytes; a key of more bytes is not prepared."""
+
 KEY_ID_SIZE = 8
 """Characters of a key id at the end of frame 4."""
 
-_pack_lengths = struct.Struct(">IIIQ").pack
+pack_lengths = struct.Struct(">IIIQ").pack
+"""What is covered of the lengths: of header, serializer, message id, content."""
 
 
 class Suite(enum.IntEnum):
@@ -104,6 +108,16 @@ def parties(kind: Kind, suite: Suite, key_id: str, receiver: str) -> Parties:
     return struct.pack(">5sBBHH", b"PZC01", kind, suite, len(key), len(agent)), key + agent
 
 
+def hmac_pads(key: bytes) -> tuple[bytes, bytes]:
+    """What HMAC-SHA256 hashes before a message, and before the hash of that.
+
+    Args:
+        key: of at most `BLOCK` bytes.
+    """
+    block = key.ljust(BLOCK, b"\0")
+    return bytes(each ^ 0x36 for each in block), bytes(each ^ 0x5C for each in block)
+
+
 def covered(
     parties: Parties,
     header: Buffer,
@@ -114,7 +128,7 @@ def covered(
 ) -> bytes:
     """All authenticated bytes; those of the content only when it is given."""
     start, names = parties
-    lengths = _pack_lengths(len(header), len(serializer), len(msgid), content_length)
+    lengths = pack_lengths(len(header), len(serializer), len(msgid), content_length)
     return b"".join((start, lengths, names, header, serializer, msgid, content))
 
 

@@ -93,9 +93,17 @@ class Exchange:
             ProtocolError, PeerLost, CallTimeout, AgentClosed: as `send` and `receive`; `sent` tells which.
         """
         self.asked, self.sent = "", False
-        self.asked = self.send(content, deadline, serializer=serializer)
-        self.sent = True
-        return self.receive(deadline, closed)
+        session, transport = self.session, self.transport
+        with self._sending:
+            frames = session.seal(content, time_ns() // 1_000_000, self._count(), serializer=serializer)
+            transport.send(frames, deadline)
+        self.asked, self.sent = str(frames[3], "ascii"), True
+        frames = transport.receive(deadline, closed)
+        try:
+            return session.open(frames, proved=transport.referred)
+        except ProtocolError as error:
+            message = self.otherwise(frames, error)
+        return self.receive(deadline, closed) if message is None else message
 
     def send(
         self,
