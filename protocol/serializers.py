@@ -309,21 +309,21 @@ def _encode_msgpack(content: object, _allocate: Allocate | None = None) -> bytes
         return _MSGPACK.encode(_prepare(portable.widen(content)))
 
 
-def _prepare(value: object) -> object:
+def _prepare(value: Any) -> object:
     """Replace what msgspec would encode lossily, or not at all, by extensions; plain parts are not copied."""
     kind = type(value)
     if kind in _SCALARS:
         return value
     if kind is list or kind is tuple:
-        items = cast("list[object]", value)
-        return value if _SCALARS.issuperset(map(type, items)) else [_prepare(item) for item in items]
-    if kind is dict:
-        table = cast("dict[object, object]", value)
-        if not _SCALARS.issuperset(map(type, table)):
-            return _prepare(portable.pairs(table))
-        if _SCALARS.issuperset(map(type, table.values())):
+        if _SCALARS.issuperset(map(type, value)):
             return value
-        return {key: _prepare(item) for key, item in table.items()}
+        return [item if type(item) in _SCALARS else _prepare(item) for item in value]
+    if kind is dict:
+        if not _SCALARS.issuperset(map(type, value)):
+            return _prepare(portable.pairs(value))
+        if _SCALARS.issuperset(map(type, value.values())):
+            return value
+        return {key: item if type(item) in _SCALARS else _prepare(item) for key, item in value.items()}
     base = portable.plain_base(value)
     if base is not None:
         return _prepare(base)

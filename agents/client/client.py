@@ -136,10 +136,8 @@ class Client:
             answer, message = self._ask(ref.endpoint, content, seconds, started, way, ref.abort, here=True)
         if message.facts.sender != ref.server:
             ref.notice(reply_of(message, answer))
-        if (
-            answer.__class__ is tuple and len(answer) == 3
-            and answer[1].__class__ is str and answer[1] == "return"
-        ):  # fmt: skip
+        three = (answer.__class__ is tuple or answer.__class__ is list) and len(answer) == 3
+        if three and answer[1].__class__ is str and answer[1] == "return":
             value = answer[2]
             return ref.arrived(value) if value.__class__ in TRAVELLING else value
         return ref.read(reply_of(message, answer), timeout)

@@ -130,7 +130,7 @@ class Exchanges:
                     if answer is NOT_NOW:
                         here = False
                         continue
-                if answer.__class__ is tuple:
+                if answer.__class__ is tuple or (answer.__class__ is list and len(answer) == 3):  # no refusal
                     return answer, message
                 reply = reply_of(message, answer)
                 if reply.refusal is None:

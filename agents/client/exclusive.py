@@ -55,21 +55,24 @@ class Exclusive:
         self._owner = ""
         self._mutex = threading.Lock()
         self._let_go: Callable[[], object] = _nothing
-        self._calls = threading.Condition()
+        self._counting = threading.Lock()
+        self._calls = threading.Condition(self._counting)
         self._running = 0
+        self._returning = False
 
     def begin_call(self, contact: Served) -> str | None:
         """The token for a call, until `end_call`; None when the lock has just been given back."""
-        with self._calls:
+        with self._counting:
             if contact.lock_token is not None:
                 self._running += 1
             return contact.lock_token
 
     def end_call(self, _: object = None) -> None:
         """A call that carried the token is over; any thread."""
-        with self._calls:
+        with self._counting:
             self._running -= 1
-            self._calls.notify_all()
+            if self._returning:
+                self._calls.notify_all()
 
     def acquire(self, contact: Served, terms: dict[str, Any]) -> str:
         """Take the lock, or once more; returns how the server calls the holder.
@@ -150,8 +153,9 @@ class Exclusive:
                 return
             deadline = time.monotonic() + contact.timeout
             with self._calls:
-                contact.lock_token = None
+                contact.lock_token, self._returning = None, True
                 self._calls.wait_for(lambda: not self._running, contact.timeout)
+                self._returning = False
             self._forget(contact)
             left = max(_LEAST, deadline - time.monotonic())
             try:

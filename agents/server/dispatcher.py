@@ -58,6 +58,7 @@ URGENT_THREADS = 8
 """Urgent calls that run at a time, of those that came without a thread of their own."""
 
 _LARGE = Member("a large content")
+_SEQUENCES = frozenset({tuple, list})
 _BESIDE = frozenset({"describe", "inspect"})
 _UNLOCKED = frozenset({"inspect", "describe", "next", "batch"})
 
@@ -141,7 +142,7 @@ class Dispatcher:
                 call.member = _LARGE
             else:
                 content = message.decode(writable=True)
-                if type(content) is not tuple and self.control(call, content):
+                if type(content) not in _SEQUENCES and self.control(call, content):
                     return None
                 self._judge(call, content)
             call.began = monotonic()
@@ -187,7 +188,7 @@ class Dispatcher:
         exposed = self.exposed
         if (
             exposed is not None
-            and (type(content) is tuple or type(content) is list)
+            and type(content) in _SEQUENCES
             and len(content) == 3
             and type(content[0]) is str
             and content[0] == PS
@@ -270,7 +271,7 @@ class Dispatcher:
         if call.content is UNREAD:
             try:
                 content = call.message.decode(writable=True)
-                if type(content) is not tuple and self.control(call, content):
+                if type(content) not in _SEQUENCES and self.control(call, content):
                     self._end(call)
                     return
                 self._judge(call, content)

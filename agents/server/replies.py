@@ -96,17 +96,18 @@ class Replies:
                 body = pickles.dumps(content, _PROTOCOL, buffer_callback=outside)
                 if not outside and len(body) <= most:
                     return "pickle", body
-            return self._pack(request, content)
+            return self._pack(request, content, portably=not (returned and content[1] == "return"))
         except Exception as exc:
             self._counters.add("replies_not_serialisable")
             logger.warning("a reply cannot be expressed in %s: %s", request.message.serializer, exc)
             return self._encode_failure(request, exc)
 
-    def _pack(self, request: Request, content: Any) -> Packed:
+    def _pack(self, request: Request, content: Any, *, portably: bool = True) -> Packed:
         message, name, original = request.message, request.message.serializer, request.caller.session is None
         sealed = (self._codec.suite or message.suite) == _GCM
         allocate = None if sealed else request.caller.carrier.allocate
-        content = portable(content, PZC00 if original else PZC01, name)
+        if portably:
+            content = portable(content, PZC00 if original else PZC01, name)
         if name == "pickle" and message.sequence & ARRAYS and not original:
             name, body = serializers.encode_arrays(content, allocate)
         else:
