@@ -311,7 +311,7 @@ def _encode_msgpack(content: object, _allocate: Allocate | None = None) -> bytes
 
 def _prepare(value: Any) -> object:
     """Replace what msgspec would encode lossily, or not at all, by extensions; plain parts are not copied."""
-    kind: type[Any] = type(value)
+    kind: object = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind in _SCALARS:
         return value
     if kind is list or kind is tuple:
