@@ -34,8 +34,8 @@ from ..transport.executor import Executor
 from ..transport.settings import load
 from ..transport.tables import Table
 from ..transport.wire import Protocol
-from .client.asking import Asking
 from .client.client import Client, new_client
+from .client.named_client import NamedClient
 from .flows import Flows
 from .naming.announcing import Announcing
 from .naming.naming import Naming
@@ -145,10 +145,10 @@ class Agent:
         self._telling = Telling(owner, self.publish, self.statistics)
         self._control.words.update(self._publishing.words)
         self.client = Client(owner, protocol, self.agent_id, self.rep_endpoint, counters)
-        self._asking = Asking(owner, self.client, self._naming, self.check_usable)
+        self._named = NamedClient(owner, self.client, self._naming, self.check_usable)
         self._subscribing = Subscribing(owner, protocol, counters, self.client, new_client, self.settings)
         self._listening = Listening(
-            self.name, owner, self._subscribing, self._callbacks, self._asking, self._naming,
+            self.name, owner, self._subscribing, self._callbacks, self._named, self._naming,
             partial(Watching, self._naming), self._new_coroutines, self.check_usable,
         )  # fmt: skip
         self._flows = Flows(
@@ -278,18 +278,18 @@ class Agent:
             "lane": self._answering.unix.name, "lock": self._answering.presence.describe(),
         }  # fmt: skip
 
-    resolve = method("_asking", Asking.resolve)
-    place = method("_asking", Asking.place)
-    find = method("_asking", Asking.find)
-    follow = method("_asking", Asking.follow)
-    request = method("_asking", Asking.request)
-    exchange = method("_asking", Asking.exchange)
-    reach = method("_asking", Asking.reach)
-    send = method("_asking", Asking.send)
-    exchange_later = method("_asking", Asking.exchange_later)
-    send_later = method("_asking", Asking.send_later)
-    peer = method("_asking", Asking.peer)
-    meet = method("_asking", Asking.meet)
+    resolve = method("_named", NamedClient.resolve)
+    place = method("_named", NamedClient.place)
+    find = method("_named", NamedClient.find)
+    follow = method("_named", NamedClient.follow)
+    request = method("_named", NamedClient.request)
+    exchange = method("_named", NamedClient.exchange)
+    reach = method("_named", NamedClient.reach)
+    send = method("_named", NamedClient.send)
+    exchange_later = method("_named", NamedClient.exchange_later)
+    send_later = method("_named", NamedClient.send_later)
+    peer = method("_named", NamedClient.peer)
+    meet = method("_named", NamedClient.meet)
     publish = method("_publishing", Publishing.publish)
     loan = method("_publishing", Publishing.loan)
     advertise = method("_publishing", Publishing.advertise)
@@ -308,10 +308,10 @@ class Agent:
         return self._flows.topology
 
     def _answers(self, agent_id: str, endpoint: str) -> bool:
-        return self._asking.answers(agent_id, endpoint)
+        return self._named.answers(agent_id, endpoint)
 
     def _choose(self, entry: Entry, timeout: float) -> str:
-        return self._asking.choose(entry, timeout)
+        return self._named.choose(entry, timeout)
 
     def _new_coroutines(self) -> Coroutines:
         return Coroutines(self.name)

@@ -16,16 +16,16 @@ from ..protocol.peer import Peer
 from ..transport.wire import Protocol
 from .agent import Agent
 from .client.answers import BatchOutcome
-from .client.contact import Contact, checked_timeout
 from .client.described import Entry
 from .client.pending import PendingCall
 from .client.reference import RemoteReference
+from .client.served import ServedObject, checked_timeout
 from .client.streams import RemoteStream
 from .leasing import lease
 from .proxy import refer_later
 
 
-class _Attachment(Contact):
+class _Attachment(ServedObject):
     """What holds the process's agent for one call id."""
 
     def reference(self, about: Entry) -> RemoteReference:
@@ -42,7 +42,7 @@ class _Attachment(Contact):
         return made
 
     def value_of(self, action: str, value: Any, peer: Peer, timeout: float | None = None) -> Any:
-        """As `Contact.value_of`; a batch gives its results or raises."""
+        """As `ServedObject.value_of`; a batch gives its results or raises."""
         value = super().value_of(action, value, peer, timeout)
         if isinstance(value, BatchOutcome):
             if value.error is not None:
@@ -81,13 +81,13 @@ def attach(call_id: str, *, timeout: float | None = None, protocol: Protocol | N
         seconds: float = settings["PZC_TIMEOUT"] if timeout is None else timeout
         deadline = time.monotonic() + seconds
         peer = agent.peer(endpoint, seconds)
-        contact = _Attachment(agent, peer, seconds, settings["PZC_HIDE_TRACEBACK"], settings["PZC_TRANSPORT"])
-        contact.need("keep the outcome of a call")
-        future = agent.client.attach(contact, peer, urn, deadline)
+        served = _Attachment(agent, peer, seconds, settings["PZC_HIDE_TRACEBACK"], settings["PZC_TRANSPORT"])
+        served.need("keep the outcome of a call")
+        future = agent.client.attach(served, peer, urn, deadline)
     except BaseException:
         release()
         raise
-    finalizer = weakref.finalize(contact, _release_later, agent, release)
+    finalizer = weakref.finalize(served, _release_later, agent, release)
     finalizer.atexit = False
     future.add_done_callback(partial(_on_done, finalizer))
     return future

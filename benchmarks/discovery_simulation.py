@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pzc.agents.naming.airwaves import patience
+from pzc.agents.naming.multicast import patience
 from pzc.discovery.announcer import UDP, Announcer
 from pzc.discovery.datagrams import Reader, Refusal, write
 from pzc.discovery.directory import Directory

@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..protocol.errors import BindError
-from . import sieve
+from . import packet_filter
 from .interfaces import Interface
-from .sieve import Mark
+from .packet_filter import Mark
 
 logger = logging.getLogger("pzc.multicast")
 
@@ -141,10 +141,10 @@ class Multicast:
         made = self._open(at, shared=True)
         made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMP, 1)
         if (
-            sieve.attach(made, mark, marked=True)
+            packet_filter.attach(made, mark, marked=True)
             and all(self._join(made, each) for each in self.interfaces)
             # For a moment both have it; what comes twice changes nothing.
-            and sieve.attach(self._group, mark, marked=False)
+            and packet_filter.attach(self._group, mark, marked=False)
         ):
             return made
         self._sockets.remove(made)

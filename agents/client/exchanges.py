@@ -38,7 +38,7 @@ from ...transport.counters import Counters
 from ...transport.wire import Protocol
 from .abort import AbortSignal
 from .connection import Connection
-from .handshake import Handshakes
+from .handshake import Handshake
 from .inside import NOT_NOW, LocalConnection
 from .pool import Pool, Pools
 
@@ -82,8 +82,8 @@ class Exchanges:
         self._counters = counters
         self._tell = tell
         self.unusable = ""
-        self._handshakes = Handshakes(protocol, self._ask_stranger)
-        self.peers = self._handshakes.peers
+        self._handshake = Handshake(protocol, self._ask_stranger)
+        self.peers = self._handshake.peers
         self.known = self.peers.get
 
     def ask(
@@ -110,7 +110,7 @@ class Exchanges:
         deadline, again = started + seconds, False
         connection: Connection | LocalConnection | None = None
         try:
-            peer = self.known(endpoint) or self._handshakes.peer(endpoint, deadline)
+            peer = self.known(endpoint) or self._handshake.peer(endpoint, deadline)
             while True:
                 pool = self._find(endpoint) or self._pools.of(endpoint)
                 connection = pool.take(peer, transport, deadline, here)
@@ -242,7 +242,7 @@ class Exchanges:
         started = time.monotonic()
         deadline = started + seconds
         try:
-            peer = self.known(endpoint) or self._handshakes.peer(endpoint, deadline)
+            peer = self.known(endpoint) or self._handshake.peer(endpoint, deadline)
             pool = self._pools.of(endpoint)
             while True:
                 connection = pool.take(peer, transport, deadline)
@@ -272,7 +272,7 @@ class Exchanges:
         """The peer behind an endpoint, by the deadline in monotonic seconds."""
         if self.unusable:
             raise AgentClosed(self.unusable)
-        return self.known(endpoint) or self._handshakes.peer(endpoint, deadline)
+        return self.known(endpoint) or self._handshake.peer(endpoint, deadline)
 
     def forget(self, endpoint: str) -> None:
         """Shake hands anew, over new connections, before the next request."""
@@ -299,7 +299,7 @@ class Exchanges:
         stale = isinstance(reply.refusal, StaleMessage) and time.monotonic() - started < _SOON
         if peer.dialect == PZC01 and (replaced or stale):
             self.peers.forget(peer.endpoint)
-            fresh = self._handshakes.peer(peer.endpoint, deadline)
+            fresh = self._handshake.peer(peer.endpoint, deadline)
             if fresh.agent_id == reply.sender:
                 return fresh
             if fresh.agent_id != peer.agent_id:

@@ -60,12 +60,12 @@ class Exclusive:
         self._running = 0
         self._returning = False
 
-    def begin_call(self, contact: Served) -> str | None:
+    def begin_call(self, served: Served) -> str | None:
         """The token for a call, until `end_call`; None when the lock has just been given back."""
         with self._counting:
-            if contact.lock_token is not None:
+            if served.lock_token is not None:
                 self._running += 1
-            return contact.lock_token
+            return served.lock_token
 
     def end_call(self, _: object = None) -> None:
         """A call that carried the token is over; any thread."""
@@ -74,25 +74,25 @@ class Exclusive:
             if self._returning:
                 self._calls.notify_all()
 
-    def acquire(self, contact: Served, terms: dict[str, Any]) -> str:
+    def acquire(self, served: Served, terms: dict[str, Any]) -> str:
         """Take the lock, or once more; returns how the server calls the holder.
 
         Args:
-            contact: of the proxy.
+            served: of the proxy.
             terms: ``ttl``, ``wait``, ``reason`` and ``takeover``, as of `lock`.
 
         Raises:
             LockedBy: when somebody else still has it after ``wait`` seconds.
             CallTimeout, PeerLost, RoleRefused: as a call.
         """
-        self._enter(contact.timeout + terms["wait"])
+        self._enter(served.timeout + terms["wait"])
         try:
             if not self._count:
-                peer = contact.need("be locked")
-                contact.lock_used = True
-                self._owner = self._take(contact, peer, {"pzc": "lock", "token": self.token, **terms})
-                self._let_go = contact.client.heartbeat.hold(peer)
-                contact.lock_token = self.token
+                peer = served.need("be locked")
+                served.lock_used = True
+                self._owner = self._take(served, peer, {"pzc": "lock", "token": self.token, **terms})
+                self._let_go = served.client.heartbeat.hold(peer)
+                served.lock_token = self.token
             self._count += 1
             return self._owner
         finally:
@@ -102,42 +102,42 @@ class Exclusive:
         if not self._mutex.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)):
             raise CallTimeout("another thread of this process is still taking or returning this lock")
 
-    def _take(self, contact: Served, peer: Peer, request: dict[str, Any]) -> str:
+    def _take(self, served: Served, peer: Peer, request: dict[str, Any]) -> str:
         try:
-            reply = self._queue(contact, peer, request) if request["wait"] > 0 else contact.ask(request)
+            reply = self._queue(served, peer, request) if request["wait"] > 0 else served.ask(request)
         except BaseException as exc:
             if not isinstance(exc, Refused):
-                self._withdraw(contact)
+                self._withdraw(served)
             raise
         return str(reply.content.get("owner", ""))
 
-    def _withdraw(self, contact: Served) -> None:
+    def _withdraw(self, served: Served) -> None:
         """The lock may have been granted in an answer that was lost: give that one back.
 
         The next one has another token, so that this cannot end it, however late it arrives.
         """
         token, self.token = self.token, secrets.token_hex(8)
-        contact.tell({"pzc": "unlock", "token": token})
+        served.tell({"pzc": "unlock", "token": token})
 
-    def _queue(self, contact: Served, peer: Peer, request: dict[str, Any]) -> Reply:
+    def _queue(self, served: Served, peer: Peer, request: dict[str, Any]) -> Reply:
         """Wait at the server for the lock; its death or restart is noticed long before ``wait`` is over."""
         answer: Future[Reply] = Future()
-        timeout = contact.timeout + request["wait"]
+        timeout = served.timeout + request["wait"]
         lost = partial(_fail, answer)
-        let_go = contact.client.heartbeat.hold(peer, lost=lost, patience=contact.timeout)
-        asked = contact.client.submit_to(peer, request, timeout)
-        asked.add_done_callback(partial(_pass_on, contact, answer, request["token"]))
+        let_go = served.client.heartbeat.hold(peer, lost=lost, patience=served.timeout)
+        asked = served.client.submit_to(peer, request, timeout)
+        asked.add_done_callback(partial(_pass_on, served, answer, request["token"]))
         try:
             return answer.result(timeout + _LATE)
         except TimeoutError as exc:
             if isinstance(exc, CallTimeout):
                 raise
-            raise CallTimeout(f"{contact.endpoint} said nothing about the lock within {timeout:g} s") from exc
+            raise CallTimeout(f"{served.endpoint} said nothing about the lock within {timeout:g} s") from exc
         finally:
             answer.cancel()
             let_go()
 
-    def release(self, contact: Served) -> None:
+    def release(self, served: Served) -> None:
         """Give it back once; the last time the server is told, when the calls under the lock are over.
 
         At most the timeout is waited for them, so that none of them, of whatever thread, hears of a lock
@@ -146,46 +146,46 @@ class Exclusive:
         Raises:
             CallTimeout, PeerLost: as a call; the lock then ends with its time to live.
         """
-        self._enter(contact.timeout)
+        self._enter(served.timeout)
         try:
             self._count = max(0, self._count - 1)
-            if self._count or contact.lock_token is None:
+            if self._count or served.lock_token is None:
                 return
-            deadline = time.monotonic() + contact.timeout
+            deadline = time.monotonic() + served.timeout
             with self._calls:
-                contact.lock_token, self._returning = None, True
-                self._calls.wait_for(lambda: not self._running, contact.timeout)
+                served.lock_token, self._returning = None, True
+                self._calls.wait_for(lambda: not self._running, served.timeout)
                 self._returning = False
-            self._forget(contact)
+            self._forget(served)
             left = max(_LEAST, deadline - time.monotonic())
             try:
-                reply = contact.ask({"pzc": "unlock", "token": self.token}, left)
+                reply = served.ask({"pzc": "unlock", "token": self.token}, left)
             except BaseException:
-                self._withdraw(contact)
+                self._withdraw(served)
                 raise
             if not reply.content.get("held"):
-                logger.warning("the lock of %s was lost before it was given back", contact.endpoint)
+                logger.warning("the lock of %s was lost before it was given back", served.endpoint)
         finally:
             self._mutex.release()
 
-    def _forget(self, contact: Served) -> None:
-        contact.lock_token = None
+    def _forget(self, served: Served) -> None:
+        served.lock_token = None
         let_go, self._let_go = self._let_go, _nothing
         let_go()
 
-    def drop(self, contact: Served) -> None:
+    def drop(self, served: Served) -> None:
         """Give it back without waiting: the proxy is being closed."""
-        if contact.lock_token is not None:
+        if served.lock_token is not None:
             self._count = 0
-            self._forget(contact)
-            self._withdraw(contact)
+            self._forget(served)
+            self._withdraw(served)
 
 
-def _pass_on(contact: Served, answer: Future[Reply], token: str, asked: Future[Reply]) -> None:
+def _pass_on(served: Served, answer: Future[Reply], token: str, asked: Future[Reply]) -> None:
     error = asked.exception()
     if answer.done() or not answer.set_running_or_notify_cancel():
         if error is None:  # granted to somebody who has given up
-            contact.tell({"pzc": "unlock", "token": token})
+            served.tell({"pzc": "unlock", "token": token})
     elif error is None:
         answer.set_result(asked.result())
     else:

@@ -1,4 +1,4 @@
-"""Handshakes: who is behind an endpoint, asked once and by one thread at a time."""
+"""Handshake: who is behind an endpoint, asked once and by one thread at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ask = Callable[[Peer, object, float], Reply]
 """Sends content to whoever is there, once, over ZeroMQ: peer, content, deadline in monotonic seconds."""
 
 
-class Handshakes:
+class Handshake:
     """Meets peers for one agent; safe from any thread.
 
     Args:

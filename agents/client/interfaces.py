@@ -37,7 +37,7 @@ class Owner(Protocol):
 
 
 class Served(Protocol):
-    """A served object as one proxy has it: `Contact`.
+    """A served object as one proxy has it: `ServedObject`.
 
     Attributes:
         endpoint: where its server is now.

@@ -9,7 +9,6 @@ from ...protocol.errors import MemberRefused
 from ...protocol.paths import Path, text
 from ...protocol.values import PLAIN
 from ..interfaces import Subscription
-from .contact import checked_timeout, checked_transport
 from .described import Entry
 from .operations import OPERATIONS, Slot, made_of, offered, special
 from .originals import check_options
@@ -17,6 +16,7 @@ from .pending import PendingCall
 from .reference import HELD, RemoteReference, explained
 from .remote import RemoteObject
 from .sent import filled, place_of
+from .served import checked_timeout, checked_transport
 
 _ALWAYS = ("__doc__", "__name__", "__qualname__", "__signature__")
 

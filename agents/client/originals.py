@@ -17,21 +17,21 @@ _SENT = frozenset({"__call__", "__getitem__", "__setitem__"})
 _READING = ITEM_METHODS - _SENT - {"__delitem__"}
 
 
-def instead(contact: Served, method: str) -> Callable[..., Any] | None:
+def instead(served: Served, method: str) -> Callable[..., Any] | None:
     """What is done with a copy of the member instead of asking for a method; None when that is asked for.
 
     Raises:
         Refused: for what an original's proxy cannot say.
     """
-    if contact.peer.dialect != PZC00 or method in _SENT:
+    if served.peer.dialect != PZC00 or method in _SENT:
         return None
     if method not in _READING:
-        contact.need(f"be asked for {method!r}")
+        served.need(f"be asked for {method!r}")
     return OPERATIONS[method].do
 
 
 def check_options(
-    contact: Served, idempotent: bool | None, transport: str | None, detached: bool | None
+    served: Served, idempotent: bool | None, transport: str | None, detached: bool | None
 ) -> None:
     """Judge how a call is to be made.
 
@@ -39,11 +39,11 @@ def check_options(
         Refused: for what an original's server cannot do.
     """
     if idempotent:
-        contact.need("tell a call that it ran before from a new one")
+        served.need("tell a call that it ran before from a new one")
     if transport in ("inproc", "unix"):
-        contact.need(f"be called over {transport}")
+        served.need(f"be called over {transport}")
     if detached:
-        contact.need("let a call go on without its caller")
+        served.need("let a call go on without its caller")
 
 
 def table_of(told: Any, endpoint: str) -> dict[str, dict[str, Any]]:

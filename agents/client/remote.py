@@ -27,11 +27,11 @@ from .agent import Lease
 from .answers import REMOTE
 from .arguments import checked_target
 from .completions import Completions
-from .contact import Contact, checked_timeout, checked_transport
 from .described import About, Entry
 from .handles import Leases
 from .pending import PendingCall
 from .retries import Repeating
+from .served import ServedObject, checked_timeout, checked_transport
 from .slots import SLOT_POLICY, Slots
 
 __all__ = ["REMOTE", "SLOT_POLICY", "Holder", "RemoteObject"]
@@ -54,7 +54,7 @@ Refer = Callable[["RemoteObject", Path, Entry, object], Any]
 """Makes what stands here for something: its path, what was told of it, and what keeps it there."""
 
 
-class RemoteObject(Contact):
+class RemoteObject(ServedObject):
     """Members, calls, signals and lock of one served object; safe from any thread.
 
     ::
@@ -225,7 +225,7 @@ class RemoteObject(Contact):
             holder._proxy_forget()  # pyright: ignore[reportPrivateUsage]
 
     def reference(self, about: Entry) -> Any:
-        """As `Contact.reference`, kept at the server as long as it is held here."""
+        """As `ServedObject.reference`, kept at the server as long as it is held here."""
         path = from_wire(about.get("path"))
         leases: list[object] = [self._leases.take(str(handle)) for handle in about.get("handles") or ()]
         if path and isinstance(path[0], Handle):  # of one that came before, when this brought none

@@ -51,7 +51,7 @@ class RemoteStream(Iterator[Any]):
     know the stream any more, for example after a restart.
 
     Args:
-        contact: whom the call was made through.
+        served: whom the call was made through.
         peer: who has the generator.
         stream_id: its id there.
         timeout: for the next items, in seconds.
@@ -60,9 +60,9 @@ class RemoteStream(Iterator[Any]):
         credit: how many items are asked for next.
     """
 
-    def __init__(self, contact: Served, peer: Peer, stream_id: str, timeout: float) -> None:
+    def __init__(self, served: Served, peer: Peer, stream_id: str, timeout: float) -> None:
         self.credit = 1
-        self._contact = contact
+        self._served = served
         self._id = stream_id
         self._timeout = timeout
         self._items: deque[Any] = deque()
@@ -73,9 +73,9 @@ class RemoteStream(Iterator[Any]):
         self._answered: dict[int, tuple[Future[Any], Future[Any]]] = {}
         self._last_asked = self._last_read = 0
         self._came = self._asked = 0.0
-        self._owner = contact.anchor and contact.anchor()  # the proxy stays open as long as its stream
-        release = contact.client.heartbeat.hold(peer)
-        drop = partial(contact.tell, {"pzc": "drop", "id": stream_id}, peer)
+        self._owner = served.anchor and served.anchor()  # the proxy stays open as long as its stream
+        release = served.client.heartbeat.hold(peer)
+        drop = partial(served.tell, {"pzc": "drop", "id": stream_id}, peer)
         self._finalizer = weakref.finalize(self, _drop, release, drop)
         self._finalizer.atexit = False
         self._release = release
@@ -97,7 +97,7 @@ class RemoteStream(Iterator[Any]):
         self._raise_or_stop()
         options = self._next_options(None)
         try:
-            self._take(self._contact.request("next", options, self._timeout))
+            self._take(self._served.request("next", options, self._timeout))
         except BaseException:
             self.close()  # what the lost answer held is gone, and an iterator has no second try
             raise
@@ -123,7 +123,7 @@ class RemoteStream(Iterator[Any]):
     def _take(self, answer: object) -> None:
         if not isinstance(answer, Items):
             raise RemoteProtocolError(
-                f"{self._contact.endpoint} did not answer with items: {shown(answer, 100)}"
+                f"{self._served.endpoint} did not answer with items: {shown(answer, 100)}"
             )
         self._came = time.monotonic()
         if self._done:  # closed meanwhile
@@ -152,7 +152,7 @@ class RemoteStream(Iterator[Any]):
             self._hand_out(batch)
             return batch
         with self._order:
-            asked = self._contact.request_later("next", self._next_options(credit), self._timeout)
+            asked = self._served.request_later("next", self._next_options(credit), self._timeout)
             self._last_asked += 1
             number = self._last_asked
         asked.add_done_callback(partial(self._on_answer, number, batch))

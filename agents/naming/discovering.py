@@ -39,7 +39,7 @@ from ...transport.tables import Table
 from ...transport.wire import Protocol
 from ..interfaces import NewClient
 from . import hidden
-from .airwaves import Airwaves
+from .multicast import MulticastSockets
 from .registering import Registering
 from .views import LOOPBACK, REGISTRY_VIEW, as_seen_here, view_of
 
@@ -121,7 +121,7 @@ class Participant:
         self._registering: Registering | None = None
         self._loop = loop.acquire()
         try:
-            self._airwaves = Airwaves(
+            self._multicast = MulticastSockets(
                 self._loop, site, self.process, self._on_datagram, self._whole, self._on_heard
             )
             self._loop.run(self._work)
@@ -224,7 +224,7 @@ class Participant:
     @property
     def problem(self) -> str:
         """Why nothing can be said or heard by multicast; empty when it can."""
-        return self._airwaves.problem
+        return self._multicast.problem
 
     def statistics(self) -> dict[str, Any]:
         """What was heard, refused and said."""
@@ -233,7 +233,7 @@ class Participant:
             return {
                 "partition": self.site.partition,
                 "process": self.process.hex(),
-                **self._airwaves.statistics(),
+                **self._multicast.statistics(),
                 "registry": None
                 if registering is None
                 else {"endpoint": self.site.registry, "state": registering.state, "error": registering.error},
@@ -251,7 +251,7 @@ class Participant:
     def whole(self, local: bool) -> list[bytes]:
         """Everything that this process says, in datagrams, to this machine or to others."""
         with changed():
-            return self._whole(LOOPBACK if local else self._airwaves.everywhere)
+            return self._whole(LOOPBACK if local else self._multicast.everywhere)
 
     def heard(self, datagrams: Iterable[bytes]) -> None:
         """The registry passed on what others said."""
@@ -321,15 +321,15 @@ class Participant:
         if self._closed:
             return
         if time.monotonic() - self._ticked > STOPPED:  # whoever was stopped would take all others for dead
-            self._airwaves.drain()
+            self._multicast.drain()
         now = time.monotonic()
         with changed():
             next_end = self._directory.next_deadline
         if next_end is not None and next_end <= now:  # whoever seems dead may have said something meanwhile
-            self._airwaves.hear_patient()
+            self._multicast.hear_patient()
         if now >= self._look_at:
             self._look_at = now + LOOK_AGAIN
-            reaches = self._airwaves.look()
+            reaches = self._multicast.look()
             if reaches is not None:
                 with changed():
                     self._announcer.reaches(reaches, now)
@@ -341,7 +341,7 @@ class Participant:
             sayings = self._announcer.due(now, time.time())
             deadlines = self._announcer.next_deadline, self._directory.next_deadline
             due = min([self._look_at, *(each for each in deadlines if each is not None)])
-        self._airwaves.say(sayings)
+        self._multicast.say(sayings)
         hidden.warn(self._announcer.hiding)
         self._tell(events)
         timer = self._timer
@@ -394,5 +394,5 @@ class Participant:
             self._timer.cancel()
         with changed():
             sayings = self._announcer.bye(time.time())
-        self._airwaves.say(sayings)
-        self._airwaves.close()
+        self._multicast.say(sayings)
+        self._multicast.close()

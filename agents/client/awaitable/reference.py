@@ -22,12 +22,12 @@ from ...stubs.signatures import signature_of
 from .. import reference as synchronous
 from ..answers import REMOTE
 from ..answers import Items as Answered
-from ..contact import checked_timeout
 from ..operations import AWAITED, Operation, Slot, made_of, offered, special
 from ..originals import check_options, instead
 from ..pending import PendingCall
 from ..remote import RemoteObject
 from ..sent import filled, place_of
+from ..served import checked_timeout
 from ..streams import RemoteStream
 from .iteration import Call, Items, Notifications
 from .link import Link

@@ -10,7 +10,7 @@ import pytest
 
 from pzc.discovery.interfaces import chosen
 from pzc.discovery.multicast import Multicast
-from pzc.discovery.sieve import Mark, attach
+from pzc.discovery.packet_filter import Mark, attach
 
 from tests.conftest import free_port
 

@@ -1,4 +1,4 @@
-"""Asking: what an agent offers to whoever asks others with it."""
+"""NamedClient: what an agent offers to whoever asks others with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANSWER_TIMEOUT = 0.5
 """Seconds within which an agent that is still there answers a ping."""
 
 
-class Asking:
+class NamedClient:
     """All that one agent finds others with, and asks them; any thread.
 
     Args:

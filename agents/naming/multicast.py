@@ -1,4 +1,4 @@
-"""Airwaves: the sockets of discovery on this machine's interfaces, as those come and go.
+"""MulticastSockets: the sockets of discovery on this machine's interfaces, as those come and go.
 
 ::
 
@@ -22,10 +22,10 @@ from ...discovery.announcer import Outgoing
 from ...discovery.datagrams import CODE_AT, was_passed_on
 from ...discovery.interfaces import Interface, chosen
 from ...discovery.multicast import Datagram, Multicast
+from ...discovery.packet_filter import Mark
 from ...discovery.reach import Reach
 from ...discovery.records import Announcement, Heartbeat
 from ...discovery.relaying import Relaying
-from ...discovery.sieve import Mark
 from ...discovery.site import Site
 from ...protocol import limits
 from ...protocol.errors import BindError, ConfigError
@@ -58,7 +58,7 @@ def patience(rate: float) -> float:
     )
 
 
-class Airwaves:
+class MulticastSockets:
     """Sends and receives datagrams; I/O thread, but for the constructor.
 
     Args:

@@ -1,4 +1,4 @@
-"""Contact: a served object as one proxy has it: where it is, and what its answers mean to the user."""
+"""ServedObject: what a server holds, as one proxy has it: where it is, and what its answers mean."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ MOVE_TIMEOUT = 2.0
 
 
 class Closable(Protocol):
-    """Something that ends with its contact."""
+    """Something that ends with a served object."""
 
     def close(self) -> None:
         """End it, without waiting."""
         ...
 
 
-class Contact:
+class ServedObject:
     """A `Reference` of the client, for all that one proxy does; safe from any thread.
 
     Args:
@@ -56,9 +56,9 @@ class Contact:
         lock_used: True from the first `lock` on. A request without the token then says as whom it comes
             (``as``), so that one sent by another thread while the lock is taken or given back is not
             refused because of this very lock. Only those on their way at the first `lock` may be.
-        exclusive: the lock as this contact has it.
+        exclusive: its lock.
         follower: by which it follows a server that has a name; None for one that has not.
-        anchor: what keeps the contact open as long as it lives; None when `close` is called by hand.
+        anchor: what keeps it open as long as it lives; None when `close` is called by hand.
     """
 
     def __init__(
@@ -263,12 +263,12 @@ class Contact:
         future.finish(error=Refused(f"nobody listens to the results of {self.endpoint}"))
 
     def own(self, belonging: Closable) -> None:
-        """Close something, if it still lives, when this contact is closed."""
+        """Close something, if it still lives, when this one is closed."""
         with self._mutex:
             self._belongings.add(belonging)
 
     def close(self) -> None:
-        """Refuse what comes, end what waits, close what was made of this contact. Again: no effect."""
+        """Refuse what comes, end what waits, close what was made of it. Again: no effect."""
         self._closed = True
         self.abort.abort(f"the proxy of {self.endpoint} was closed, and its calls were called off")
         self.client.give_up(self, self.abort.error)
@@ -312,4 +312,4 @@ def checked_transport(transport: str | None) -> str | None:
     return transport
 
 
-__all__ = ["REMOTE", "Closable", "Contact", "checked_timeout", "checked_transport"]
+__all__ = ["REMOTE", "Closable", "ServedObject", "checked_timeout", "checked_transport"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pzc.agents.naming.airwaves import SOON, WAITING, Airwaves, patience
+from pzc.agents.naming.multicast import SOON, WAITING, MulticastSockets, patience
 from pzc.discovery.announcer import Outgoing
 from pzc.discovery.interfaces import Interface, chosen
 from pzc.discovery.multicast import Datagram
@@ -22,7 +22,7 @@ from tests.contract.rigs.peers import TIMEOUT
 
 @dataclass
 class Bench:
-    waves: Airwaves
+    multicast: MulticastSockets
     owner: loop.Loop
     site: Site
     data: list[bytes]
@@ -41,35 +41,35 @@ def bench() -> Iterator[Bench]:
 
     found: list[Callable[[str | None], list[Interface]]] = [chosen]
     site = Site(port=free_port(), address="127.0.0.1")
-    waves = Airwaves(
+    multicast = MulticastSockets(
         owner, site, bytes(16), hear, lambda _: [], lambda _: come.set(), lambda at: found[0](at)
     )
-    yield Bench(waves, owner, site, data, come, found)
-    owner.run(waves.close)
+    yield Bench(multicast, owner, site, data, come, found)
+    owner.run(multicast.close)
     loop.release(owner)
 
 
 def test_what_is_said_on_loopback_is_heard_there(bench: Bench) -> None:
-    reaches = bench.owner.run(bench.waves.look)
+    reaches = bench.owner.run(bench.multicast.look)
     assert reaches is not None
     assert [reach.view for reach in reaches] == [0]
-    bench.owner.run(lambda: bench.waves.say([Outgoing(0, b"hello"), Outgoing(77, b"no such view")]))
+    bench.owner.run(lambda: bench.multicast.say([Outgoing(0, b"hello"), Outgoing(77, b"no such view")]))
     assert bench.come.wait(TIMEOUT)
     assert bench.data == [b"hello"]
 
 
 def test_interfaces_that_stay_as_they_are_are_left_alone(bench: Bench) -> None:
-    bench.owner.run(bench.waves.look)
-    assert bench.owner.run(bench.waves.look) is None
+    bench.owner.run(bench.multicast.look)
+    assert bench.owner.run(bench.multicast.look) is None
 
 
 def test_sockets_are_made_anew_when_the_interfaces_have_changed(bench: Bench) -> None:
-    bench.owner.run(bench.waves.look)
+    bench.owner.run(bench.multicast.look)
     others = [*chosen("127.0.0.1"), Interface("gone0", 99_999, "203.0.113.7", False)]
     bench.found[:] = [lambda _: others]
-    reaches = bench.owner.run(bench.waves.look)
+    reaches = bench.owner.run(bench.multicast.look)
     assert reaches is not None
-    assert [each["name"] for each in bench.waves.statistics()["interfaces"]] == ["lo"]
+    assert [each["name"] for each in bench.multicast.statistics()["interfaces"]] == ["lo"]
 
 
 def test_an_interface_that_goes_away_is_told_and_found_again(
@@ -79,33 +79,35 @@ def test_an_interface_that_goes_away_is_told_and_found_again(
         raise ConfigError("no interface has it")
 
     bench.found[:] = [none]
-    bench.owner.run(bench.waves.look)
-    bench.owner.run(bench.waves.look)
-    assert bench.waves.problem == "no interface has it"
+    bench.owner.run(bench.multicast.look)
+    bench.owner.run(bench.multicast.look)
+    assert bench.multicast.problem == "no interface has it"
     assert caplog.text.count("cannot be found by name") == 1
     bench.found[:] = [chosen]
-    assert bench.owner.run(bench.waves.look) is not None
-    assert bench.waves.problem == ""
+    assert bench.owner.run(bench.multicast.look) is not None
+    assert bench.multicast.problem == ""
 
 
 def test_without_a_group_nothing_is_opened() -> None:
     owner = loop.acquire()
     try:
-        waves = Airwaves(owner, Site(group=""), bytes(16), lambda _: None, lambda _: [], lambda _: None)
-        assert owner.run(waves.look) is None
-        assert (waves.problem, waves.statistics()["interfaces"]) == ("", [])
+        multicast = MulticastSockets(
+            owner, Site(group=""), bytes(16), lambda _: None, lambda _: [], lambda _: None
+        )
+        assert owner.run(multicast.look) is None
+        assert (multicast.problem, multicast.statistics()["interfaces"]) == ("", [])
     finally:
         loop.release(owner)
 
 
 def test_heartbeats_wait_to_be_heard_together(bench: Bench, timings: Callable[..., None]) -> None:
     timings(heartbeats_wait=1000.0)
-    bench.owner.run(bench.waves.look)
+    bench.owner.run(bench.multicast.look)
     beats = [b"PZD1" + bytes([Heartbeat.code, number]) for number in range(3)]
-    bench.owner.run(lambda: bench.waves.say([Outgoing(0, each) for each in [*beats, b"news"]]))
+    bench.owner.run(lambda: bench.multicast.say([Outgoing(0, each) for each in [*beats, b"news"]]))
     assert bench.come.wait(TIMEOUT)
     assert bench.data == [b"news"]
-    assert bench.owner.run(bench.waves.hear_patient) == 3
+    assert bench.owner.run(bench.multicast.hear_patient) == 3
     assert bench.data == [b"news", *beats]
 
 
