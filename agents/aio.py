@@ -144,15 +144,16 @@ class lock:  # noqa: N801 - it is used as the function of the same name
 class batch:  # noqa: N801 - it is used as the function of the same name
     """``async with batch(proxy) as b: b.voltage; b.ramp(1)``, then ``b.results``; as `pzc.batch`."""
 
-    def __init__(self, proxy: Proxy, *, timeout: float | None = None) -> None:
+    def __init__(self, proxy: Proxy, *, timeout: float | None = None, oneway: bool = False) -> None:
         self._link = _link_of(proxy)
         self._timeout = timeout
+        self._oneway = oneway
         self._made: batches.Batch | None = None
 
     async def __aenter__(self) -> batches.Batch:
         await self._link.connect()
         assert self._link.proxy is not None
-        self._made = batches.batch(self._link.proxy, timeout=self._timeout)
+        self._made = batches.batch(self._link.proxy, timeout=self._timeout, oneway=self._oneway)
         return self._made
 
     async def __aexit__(self, *exc: Any) -> None:

@@ -155,7 +155,7 @@ class Server(Agent):
         answering.dispatcher.exposed = self._exposed
         answering.dispatcher.passes_on = type(self).on_request is not Server.on_request
         if self._audit is not None:
-            self._audit_topic = AuditTopic(publisher.publish, self.counters)
+            self._audit_topic = AuditTopic(publisher.publish, publisher.is_wanted, self.counters)
             self._audit.on_lines = self._audit_topic.tell
             self._audit.event("started", server=self.name, endpoint=self.rep_endpoint, agent=self.agent_id)
             answering.dispatcher.audit = CallAudit(self._audit).note

@@ -31,16 +31,22 @@ class Batch:
     request runs them at the server in this order, with no other call between them.
     """
 
-    def __init__(self, remote: RemoteObject, owner: object, timeout: float | None) -> None:
+    def __init__(self, remote: RemoteObject, owner: object, timeout: float | None, oneway: bool) -> None:
         self.__dict__.update(
-            _remote=remote, _owner=owner, _timeout=timeout, _calls=[], _results=[], _over=False
+            _remote=remote,
+            _owner=owner,
+            _timeout=timeout,
+            _oneway=oneway,
+            _calls=[],
+            _results=[],
+            _over=False,
         )
 
     @property
     def results(self) -> list[Any]:
         """After the block: what the calls gave, in order; when one raised, what those before it gave.
 
-        None stands for setting, and for what is not sent by value.
+        None stands for setting, and for what is not sent by value. A batch that was sent one way has none.
         """
         return self._results
 
@@ -81,12 +87,16 @@ class Batch:
         Raises:
             Exception: what a call raised, with a note that says which; those after it did not run.
             CallTimeout, PeerLost: as every call; all or a part of them, in order, may have run.
+            SerializeError: when an argument cannot be expressed; nothing was sent.
         """
         self.__dict__["_over"] = True
         if kind is None and self._calls:
             self._run()
 
     def _run(self) -> None:
+        if self._oneway:
+            self._remote.send("batch", {"calls": self._calls}, self._timeout)
+            return
         outcome = self._remote.request("batch", {"calls": self._calls}, self._timeout)
         if not isinstance(outcome, BatchOutcome):
             raise RemoteProtocolError(f"{self._remote.endpoint} answered a batch with {shown(outcome, 100)}")
@@ -174,7 +184,7 @@ def _check(name: Any) -> None:
         raise MemberRefused(f"{name!r} is private: members that begin with '_' are never served")
 
 
-def batch(proxy: RemoteReference | Remote, *, timeout: float | None = None) -> Batch:
+def batch(proxy: RemoteReference | Remote, *, timeout: float | None = None, oneway: bool = False) -> Batch:
     """Several calls in one request, for a ``with`` block: ``b.voltage; b.ramp(1)``, then ``b.results``.
 
     They run in one turn of the server's lane, in order, and stop at the first that raises; its
@@ -183,10 +193,11 @@ def batch(proxy: RemoteReference | Remote, *, timeout: float | None = None) -> B
     Args:
         proxy: of the object.
         timeout: of them all together, in seconds; default the proxy's.
+        oneway: the block ends when they were sent: nobody learns what they gave, or that one raised.
 
     Raises:
         Refused: when an original Pizco is there.
     """
     remote = remote_of(proxy)
     remote.need("run a batch")
-    return Batch(remote, proxy, timeout)
+    return Batch(remote, proxy, timeout, oneway)

@@ -28,16 +28,22 @@ class AuditTopic:
 
     Args:
         publish: a topic and a content; it may wait.
+        wanted: whether somebody listens to a topic.
         counters: where lines are counted that were not published.
     """
 
-    def __init__(self, publish: Callable[[str, Any], object], counters: Counters) -> None:
+    def __init__(
+        self, publish: Callable[[str, Any], object], wanted: Callable[[str], bool], counters: Counters
+    ) -> None:
         self._publish = publish
+        self._wanted = wanted
         self._counters = counters
         self._executor = Executor("pzc-calls", bound=limits.current.audit_waiting + 1)  # one for the end
 
     def tell(self, lines: Iterable[dict[str, Any]]) -> None:
-        """Publish lines soon, in order; never waits."""
+        """Publish lines soon, in order, when somebody listens; never waits."""
+        if not self._wanted(CALLS):
+            return
         for line in lines:
             try:
                 taken = len(self._executor) < limits.current.audit_waiting and self._executor.submit(

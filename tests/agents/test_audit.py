@@ -378,7 +378,7 @@ def test_lines_for_which_there_is_no_room_are_counted(timings: Callable[..., Non
         free.wait(TIMEOUT)
         got.append(line["n"])
 
-    topic = AuditTopic(publish, counters)
+    topic = AuditTopic(publish, lambda _: True, counters)
     topic.tell([{"n": 0}])
     assert begun.wait(TIMEOUT)
     topic.tell({"n": number} for number in range(1, 10))

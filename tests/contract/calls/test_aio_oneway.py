@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from pzc.aio import batch
+
 from tests.contract.rigs.benches import Bench, bench_served, proxy_of, run
 from tests.contract.rigs.calling import until
 
@@ -34,3 +36,14 @@ def test_a_one_way_call_arrives_though_its_proxy_is_closed_at_once(bench: tuple[
     for _ in range(50):
         run(main())
     until(lambda: bench[0].calls == 50)
+
+
+def test_a_batch_is_sent_one_way(bench: tuple[Bench, str]) -> None:
+    async def main() -> int:
+        async with proxy_of(bench[1]) as psu:
+            async with batch(psu, oneway=True) as calls:
+                calls.count()
+                calls.count()
+            return await psu.count()
+
+    assert run(main()) == 3

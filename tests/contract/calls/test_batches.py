@@ -19,7 +19,7 @@ from pzc import (
 
 from tests.contract.rigs import batching, original
 from tests.contract.rigs.batching import Bench
-from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, in_thread, proxied, served
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, in_thread, proxied, served, until
 
 bench = batching.bench
 
@@ -182,6 +182,34 @@ def test_an_unknown_member_fails_in_its_place_and_a_private_one_at_once(bench: t
     with pytest.raises(AttributeError, match="nope"):
         run(b)
     assert b.results == [1]
+
+
+def test_a_batch_that_is_sent_one_way_waits_for_nothing_and_runs_in_its_turn() -> None:
+    gate = Gate()
+    with served(gate, concurrency=1) as (server, proxy):
+        waits = proxy.wait.future()
+        assert gate.entered.wait(TIMEOUT)
+        with batch(proxy, oneway=True) as b:
+            b.count()
+            b.count()
+        assert b.results == []
+        until(lambda: server.statistics()["calls"]["waiting"] == 1)
+        counted = proxy.count.future()
+        gate.opened.set()
+        assert waits.result(TIMEOUT)
+        assert counted.result(TIMEOUT) == 4
+
+
+def test_what_raises_in_a_batch_that_was_sent_one_way_ends_it_and_nothing_else(
+    bench: tuple[Server, Proxy],
+) -> None:
+    _, proxy = bench
+    with batch(proxy, oneway=True) as b:
+        b.move(1)
+        b.unknown
+        b.move(2)
+    until(lambda: proxy.history() == ["move 1 x 1"])
+    assert proxy.history() == ["move 1 x 1"]
 
 
 @pytest.mark.usefixtures("beside_originals")
