@@ -341,7 +341,8 @@ class Session:
         if now_ms is not None and not -FRESH_MS <= now_ms + offset_ms - stamp.ms <= FRESH_MS:
             raise stale(now_ms + offset_ms - stamp.ms)
         if window is not None:
-            window.admit(self.facts.identity.key_id, self.peer.agent_id, stamp)
+            of = self.facts.identity.key_id, self.peer.agent_id, stamp.epoch
+            window.admit_of(of, stamp.ms, stamp.counter)
 
     def _abilities(self, header: bytes) -> int:
         """The sequence of a request that tells other abilities than the first one."""

@@ -6,7 +6,7 @@ two threads use a socket at once. So whoever uses it holds it, and `close` elsew
     state     event                           next
     free      send, receive, idle             held, until that is over
     free      close                           closed, the socket with it
-    held      close by another thread         ending: the user sees it within `_SLICE_MS`
+    held      close by another thread         ending: the user sees it within `_SLICE_MS`, and closes it
     ending    the user is done                closed, the socket with it
 """
 
@@ -81,7 +81,8 @@ class Channel:
                 f"a content of {len(frames[2])} bytes is more than goes over TCP, "
                 f"{limits.current.frame_bytes}: send parts, or raise frame_bytes in [limits] on both sides"
             )
-        self._hold()
+        if not self._held.acquire(blocking=False):
+            raise self._elsewhere()
         try:
             self._broke = False
             while self._open:
@@ -94,8 +95,10 @@ class Channel:
                 except zmq.ContextTerminated:
                     raise _stopped() from None
         finally:
-            self._let_go()
-        raise AgentClosed(f"the channel to {self.endpoint} was closed here")
+            self._held.release()
+            if not self._open:
+                self.close()
+        raise self._elsewhere()
 
     def _await_room(self, deadline: float) -> None:
         left = (deadline - time.monotonic()) * 1000
@@ -115,11 +118,14 @@ class Channel:
             CallTimeout: when none came, and somebody is there.
             AgentClosed: when ``closed`` was set meanwhile, or after `close`.
         """
-        self._hold()
+        if not self._held.acquire(blocking=False):
+            raise self._elsewhere()
         try:
             return self._receive(deadline, closed)
         finally:
-            self._let_go()
+            self._held.release()
+            if not self._open:
+                self.close()
 
     def _receive(self, deadline: float, closed: threading.Event | None) -> list[Buffer]:
         while self._open and not (closed is not None and closed.is_set()):
@@ -182,13 +188,15 @@ class Channel:
         if not self._held.acquire(blocking=False):
             return False
         try:
+            if self._open and self._signals is not None and not self._signals.poll(0):
+                return self._there
             return self._open and self._is_idle()
         finally:
-            self._let_go()
+            self._held.release()
+            if not self._open:
+                self.close()
 
     def _is_idle(self) -> bool:
-        if self._signals is not None and not self._signals.poll(0):
-            return self._there
         if self._signals is None and hasattr(select, "poll"):
             self._signals = select.poll()
             for socket, _ in self._polled:
@@ -209,15 +217,9 @@ class Channel:
             finally:
                 self._held.release()
 
-    def _hold(self) -> None:
-        # Whoever else has it closes it just now, or was left behind when this process was forked.
-        if not self._held.acquire(blocking=False):
-            raise AgentClosed(f"the channel to {self.endpoint} was closed here")
-
-    def _let_go(self) -> None:
-        self._held.release()
-        if not self._open:  # it was closed meanwhile, maybe by somebody who could not have the socket
-            self.close()
+    def _elsewhere(self) -> AgentClosed:
+        """Whoever has it closes it just now, or was left behind when this process was forked."""
+        return AgentClosed(f"the channel to {self.endpoint} was closed here")
 
     def _release(self) -> None:
         self._socket.disable_monitor()

@@ -247,7 +247,7 @@ class Loop:
                     if self._leader != mine:
                         return
             self._quiet = quiet
-            if self._timers:
+            if self._timers.first <= time.monotonic():
                 self._run_due()
         self._leader = 0  # another thread may get its number
 

@@ -45,31 +45,34 @@ def _nothing() -> None:
 
 
 class Timers:
-    """All timers of one thread, which alone uses them."""
+    """All timers of one thread, which alone uses them.
+
+    Attributes:
+        first: when the next one is due, in monotonic seconds; infinite without any.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
-
-    def __bool__(self) -> bool:
-        return bool(self._heap)
+        self.first = math.inf
 
     def push(self, timer: Timer) -> None:
         """One more."""
         heapq.heappush(self._heap, (timer.due, next(self._order), timer))
+        self.first = self._heap[0][0]
 
     def wait_ms(self) -> int | None:
         """Milliseconds until the next one is due, `LONGEST` at most; None without any."""
-        if not self._heap:
+        if self.first == math.inf:
             return None
-        left = self._heap[0][0] - time.monotonic()
-        return math.ceil(max(0.0, min(left, LONGEST)) * 1000)
+        return math.ceil(max(0.0, min(self.first - time.monotonic(), LONGEST)) * 1000)
 
     def due(self) -> Iterator[Callable[[], object]]:
         """The functions that are due now, each as it is taken away."""
         now = time.monotonic()
-        while self._heap and self._heap[0][0] <= now:
+        while self.first <= now:
             timer = heapq.heappop(self._heap)[2]
+            self.first = self._heap[0][0] if self._heap else math.inf
             if not timer.cancelled:
                 yield timer.function
 

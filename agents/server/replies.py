@@ -25,12 +25,13 @@ from ...protocol.errors import (
 )
 from ...protocol.frames import MAX_HEADER, PZC00, PZC01
 from ...protocol.keyring import Key, Role
+from ...protocol.message import Message
 from ...protocol.session import ARRAYS
 from ...protocol.shown import printable
 from ...protocol.signing import Suite
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
-from .request import Frames, Packed, Request
+from .request import Asker, Frames, Packed, Request
 
 logger = logging.getLogger("pzc.replies")
 
@@ -125,16 +126,16 @@ class Replies:
                 return self._codec.serializer, serializers.encode(self._codec.serializer, "")
             return "json", serializers.encode("json", refusal(RemoteProtocolError(str(exc))))
 
-    def seal(self, request: Request, packed: Packed) -> Frames:
-        """Five frames of an answer."""
-        session = request.caller.session
+    def seal(self, caller: Asker, message: Message, packed: Packed) -> Frames:
+        """Five frames of an answer to a caller's message."""
+        session = caller.session
         if session is None:
-            message, (name, body) = request.message, packed
+            name, body = packed
             return original.encode(
                 self._codec.keyring, self.rep_endpoint, message.topic, name, body, message.msgid
             )
         now = time_ns() // 1_000_000
-        return session.seal(None, now, self._count(), answers=request.message, packed=packed)
+        return session.seal(None, now, self._count(), answers=message, packed=packed)
 
     def _empty(self) -> Frames:
         """The original's answer to what it cannot read; signed only where originals are served."""

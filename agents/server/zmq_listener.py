@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from functools import partial
+from time import time_ns
 from typing import Any
 
 import zmq
@@ -29,7 +30,7 @@ from ...transport.endpoints import as_original, bind, check, is_wildcard, new_so
 from ...transport.loop import Loop
 from ...transport.parts import NOW, is_readable, reached_at, receive_parts, send_parts
 from ...transport.watch import Watch
-from ...transport.wire import Protocol, now_ms
+from ...transport.wire import Protocol
 from .clocks import Nonces
 from .dispatcher import Dispatcher
 from .replies import Replies
@@ -144,9 +145,8 @@ class ZmqListener:
             self.transmit(self._replies.refuse_frames(frames, exc), route)
             return True
         packed = self._handle(asker, found, route, handshake, reached)
-        if packed is not None:
-            self.send(Request(asker, found, route), packed)
-        return False
+        # What ran here was beside the loop, and could touch no socket of it; a control word may have.
+        return packed is not None and self._reply(asker, found, packed, route)
 
     def _open_known(self, asker: Asker, frames: list[Buffer]) -> Message | None:
         """A message of a session; None when it may be of another one."""
@@ -154,7 +154,9 @@ class ZmqListener:
             return None
         offset = self.nonces.offset_of(asker.key_id, asker.agent)
         try:
-            return asker.session.open(frames, now_ms=now_ms(), offset_ms=offset, window=self._window)
+            return asker.session.open(
+                frames, now_ms=time_ns() // 1_000_000, offset_ms=offset, window=self._window
+            )
         except (SignatureError, FrameError):
             return None
 
@@ -202,7 +204,10 @@ class ZmqListener:
 
     def send(self, request: Request, packed: Packed) -> bool:
         """Send an answer; False when there is no way any more. Any thread."""
-        return self.transmit(self._replies.seal(request, packed), request.route)
+        return self._reply(request.caller, request.message, packed, request.route)
+
+    def _reply(self, asker: Asker, message: Message, packed: Packed, route: Frames) -> bool:
+        return self.transmit(self._replies.seal(asker, message, packed), route)
 
     def transmit(self, frames: Frames, route: Frames) -> bool:
         """Send frames that somebody else has made; False when there is no way any more. Any thread."""
