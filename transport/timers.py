@@ -56,6 +56,9 @@ class Timers:
         self._order = itertools.count()
         self.first = math.inf
 
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
     def push(self, timer: Timer) -> None:
         """One more."""
         heapq.heappush(self._heap, (timer.due, next(self._order), timer))
@@ -63,14 +66,14 @@ class Timers:
 
     def wait_ms(self) -> int | None:
         """Milliseconds until the next one is due, `LONGEST` at most; None without any."""
-        if self.first == math.inf:
+        if not self._heap:
             return None
         return math.ceil(max(0.0, min(self.first - time.monotonic(), LONGEST)) * 1000)
 
     def due(self) -> Iterator[Callable[[], object]]:
         """The functions that are due now, each as it is taken away."""
         now = time.monotonic()
-        while self.first <= now:
+        while self._heap and self.first <= now:
             timer = heapq.heappop(self._heap)[2]
             self.first = self._heap[0][0] if self._heap else math.inf
             if not timer.cancelled:

@@ -83,7 +83,7 @@ class ExposedObject:
         self._answers = answers
         self._instantiate = instantiate
         self._is_remote = return_as_remote
-        self.needs_at_most = _AT_MOST
+        self.needs_at_most: Mapping[str, Role] = _AT_MOST
         self._actions: Mapping[str, Callable[[Call, dict[str, Any], Member], Message]] = {
             "exec": self._execute,
             "get": self._get,
