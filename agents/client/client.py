@@ -156,7 +156,7 @@ class Client:
         options["timeout"] = seconds
         if detached:
             options["detached"] = True
-        peer = self._peer_of(ref)
+        peer = self._known(ref.endpoint) or ref.peer  # as last met
         entry = PendingCall(self, ref, peer, (PS, action, options), seconds, detached=detached)
         self._pipeline(peer).submit(entry)
         return entry
@@ -184,7 +184,7 @@ class Client:
         """As `send_call`, in the order of `submit`, without waiting; the future ends when it was sent."""
         options["oneway"] = True
         seconds = ref.timeout if timeout is None else timeout
-        return self.send_to(self._peer_of(ref), (PS, action, options), seconds)
+        return self.send_to(self._known(ref.endpoint) or ref.peer, (PS, action, options), seconds)
 
     def ask(self, ref: Reference, content: dict[str, Any], timeout: float | None = None) -> Reply:
         """A control word to the server of a reference; errors as `call`."""
@@ -363,10 +363,6 @@ class Client:
                 function()
             except BaseException:  # of a user's
                 logger.exception("a callback of a future failed")
-
-    def _peer_of(self, ref: Reference) -> Peer:
-        """Who is asked without waiting: as last met."""
-        return self._known(ref.endpoint) or ref.peer
 
     def _find_again(self, ref: Reference, seconds: float) -> None:
         """Shake hands with a server that may have moved with its name."""

@@ -249,7 +249,7 @@ class Connection(Sealed):
     """
 
     __slots__ = (
-        "_exchange", "endpoint", "kind", "message", "note", "proved", "since", "transport"
+        "_exchange", "_many", "endpoint", "kind", "message", "note", "proved", "since", "transport"
     )  # fmt: skip
 
     def __init__(
@@ -269,8 +269,9 @@ class Connection(Sealed):
         super().turn_to(peer)
         transport, session = self.transport, self._session
         self._exchange: Exchange
+        self._many: UnixExchange  # only over a Unix connection
         if isinstance(transport, Stream) and isinstance(session, Session):
-            self._exchange = exchange_of(transport, session, self.count, self._read_other)
+            self._exchange = self._many = exchange_of(transport, session, self.count, self._read_other)
         else:
             self._exchange = Exchange(transport, session, self.count, self._read_other)
 
@@ -292,23 +293,17 @@ class Connection(Sealed):
         exchange.sent = True
 
     def pack(self, content: object) -> tuple[str, Buffer]:
-        """A request, expressed now, for `post_many`; errors as `exchange`."""
-        return self._unix.session.pack(content, _serializer(content))
+        """A request over a Unix connection, expressed now, for `post_many`; errors as `exchange`."""
+        word = _serializer(content) if content.__class__ is dict else None
+        return self._many.session.pack(content, word)
 
     def post_many(self, packed: Sequence[tuple[str, Buffer]], deadline: float) -> list[str]:
         """Send requests that `pack` has made, in few writes; their ids. Errors as `exchange`."""
-        return self._unix.send_many([(each, None) for each in packed], deadline, packed=True)
+        return self._many.send_many([(each, None) for each in packed], deadline, packed=True)
 
     def receive_many(self, deadline: float, abort: threading.Event) -> list[Message]:
         """The next message and all that came with it, verified; errors as `exchange`."""
-        return self._unix.receive_many(deadline, abort)
-
-    @property
-    def _unix(self) -> UnixExchange:
-        """What it has of a kind that takes many messages at once, as a Unix connection does."""
-        exchange = self._exchange
-        assert isinstance(exchange, UnixExchange)
-        return exchange
+        return self._many.receive_many(deadline, abort)
 
     def exchange(self, content: object, deadline: float, abort: threading.Event) -> Any:
         """The decoded content of the reply to a request; `message` tells whose it is.

@@ -188,7 +188,10 @@ class PendingCall(Pending):
         self, client: Owner, ref: Reference, peer: Peer, content: object, seconds: float, *,
         detached: bool = False,
     ) -> None:  # fmt: skip
-        Pending.__init__(self, peer, content, seconds)
+        Future.__init__(self)  # as that of `Pending`, of which there are many
+        self.peer, self.content, self.seconds = peer, content, seconds
+        self.started = now = time.monotonic()
+        self.due = now + seconds
         self.ref = ref
         self.detached = detached
         self._client = client

@@ -3,7 +3,8 @@
 They go over ZeroMQ, and over a Unix connection of their own as soon as there is one (see `.many`). They are
 written in the order in which they were submitted, as many as wait at once, by whoever may write just now: a
 thread that submits while nothing is under way, or while many wait, writes them itself; else the I/O thread
-does. Each is found again by its id when its reply comes::
+does, as soon as it can, or when a part of what is under way has arrived. Each is found again by its id when
+its reply comes::
 
     request    event                                          next
     -          submit                                         waiting
@@ -39,14 +40,14 @@ from ...protocol.reply import reply_of
 from ...transport.counters import Counters
 from ...transport.loop import Loop, Timer
 from ...transport.watch import LINGER_MS
-from .connection import Sealed, is_running
+from .connection import RUNNING, Sealed, is_running
 from .many import WORTH_IT, UnixWay, Way, ZmqWay
 from .pending import UNANSWERED, Pending
 
 logger = logging.getLogger("pzc.requests")
 
-_RETRY = 0.005
-"""Seconds after which a request is tried again when its peer is not connected yet."""
+_SOON = 0.001
+"""Seconds after which the I/O thread looks again for what waits, as long as there was something."""
 
 _MANY = 16
 """Requests that wait, from which on a thread that submits another one writes them."""
@@ -177,9 +178,7 @@ class Pipeline:
             try:
                 while self._may_write():
                     self._write_some()
-            except zmq.Again:
-                self._awake = True
-                self._loop.call_later(_RETRY, self._flush)
+            except zmq.Again:  # the I/O thread comes back
                 return
             finally:
                 self._writing.release()
@@ -211,8 +210,7 @@ class Pipeline:
             self._fail(entries, PeerLost(text))
             raise
         else:
-            for entry in entries:
-                self._sent(entry, way)
+            self._sent(entries, way)
 
     def _take(self) -> tuple[Way, list[Pending]]:
         """The first that wait no longer, for one write; without those that are over."""
@@ -233,22 +231,34 @@ class Pipeline:
             self.remove(entry)
             entry.fail(error)
 
-    def _sent(self, entry: Pending, way: Way) -> None:
-        entry.made = None
-        self._by_id[entry.msgid] = entry
-        entry.sent, entry.way = True, way
-        if not entry.answered:
-            self._told = time.monotonic()
-            self.remove(entry)
-            entry.take(None, None)
-        elif entry not in self._pending:
-            self._by_id.pop(entry.msgid, None)
-            if entry.given_up:
+    def _sent(self, entries: Sequence[Pending], way: Way) -> None:
+        pending, by_id = self._pending, self._by_id
+        for entry in entries:
+            by_id[entry.msgid] = entry
+            entry.sent, entry.way, entry.made = True, way, None
+            if entry in pending and entry.answered:
+                continue
+            by_id.pop(entry.msgid, None)
+            if not entry.answered:
+                self._told = time.monotonic()
+                self.remove(entry)
+                entry.take(None, None)
+            elif entry.given_up:
                 self._owner.unwanted(entry)
 
     def _flush(self) -> None:
-        """Write what waits; I/O thread."""
-        self._awake = False
+        """Write what waits; I/O thread. It looks again soon, so that what follows need not wake it."""
+        waited = bool(self._waiting)
+        self._write_here()
+        if not (waited or self._waiting):
+            self._awake = False
+            if not self._waiting or self._awake:  # whoever submits sees that it is asleep, or is seen here
+                return
+            self._awake = True
+        if not self.closed:
+            self._loop.call_later(_SOON, self._flush)
+
+    def _write_here(self) -> None:
         if not self.closed:
             self._write()
         with self._changed:
@@ -258,7 +268,7 @@ class Pipeline:
         """Wait at most a moment until a request that was submitted has an id, or is over."""
         self._write()
         if not entry.msgid and not self._loop.in_thread():
-            self._loop.call(self._flush)
+            self._loop.call(self._write_here)
             with self._changed:
                 self._changed.wait_for(lambda: entry.msgid or entry.done(), _WRITTEN)
 
@@ -294,7 +304,7 @@ class Pipeline:
     def let_go(self) -> None:
         """What is held may go; any thread."""
         self._held = False
-        self._loop.call(self._flush)
+        self._loop.call(self._write_here)
 
     def leave_unix(self) -> None:
         """Nobody holds the peer any more: close its Unix connection, unless something is in flight."""
@@ -330,6 +340,8 @@ class Pipeline:
                 self.refuse()
             else:
                 self._answer(message, entry)
+        if self._waiting:  # a part of what was under way has arrived: the next can go
+            self._loop.call(self._write_here)
 
     def refuse(self) -> None:
         """See `Receiving`."""
@@ -342,10 +354,13 @@ class Pipeline:
             self.remove(entry)
             entry.fail(exc)
             return
-        if is_running(content):
-            entry.note = content[2]
-            return
-        if content.__class__ is not tuple and reply_of(message, content).refusal is not None:
+        kind = content.__class__
+        if kind is tuple or kind is list:
+            word = content[1] if len(content) == 3 else None
+            if word.__class__ is str and word == RUNNING and is_running(content):
+                entry.note = content[2]
+                return
+        if kind is not tuple and reply_of(message, content).refusal is not None:
             self._owner.refused(entry, message, content)
             return
         self.remove(entry)
