@@ -21,7 +21,7 @@ from .client.arguments import checked_target
 from .client.awaitable.link import Link
 from .client.awaitable.reference import RemoteReference
 from .client.awaitable.slots import end_own
-from .client.awaitable.threads import in_thread
+from .client.awaitable.threads import in_thread, outcome
 from .client.reference import explained
 
 
@@ -156,6 +156,11 @@ class batch:  # noqa: N801 - it is used as the function of the same name
         self._made = batches.batch(self._link.proxy, timeout=self._timeout, oneway=self._oneway)
         return self._made
 
-    async def __aexit__(self, *exc: Any) -> None:
-        if self._made is not None:
-            await in_thread(partial(self._made.__exit__, *exc))
+    async def __aexit__(self, kind: type[BaseException] | None, *exc: Any) -> None:
+        made = self._made
+        if made is None:
+            return
+        if not self._oneway:
+            await in_thread(partial(made.__exit__, kind, *exc))
+        elif batches.is_to_run(made, kind):
+            await outcome(batches.send_later(made))

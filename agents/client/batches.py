@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -89,8 +90,7 @@ class Batch:
             CallTimeout, PeerLost: as every call; all or a part of them, in order, may have run.
             SerializeError: when an argument cannot be expressed; nothing was sent.
         """
-        self.__dict__["_over"] = True
-        if kind is None and self._calls:
+        if is_to_run(self, kind):
             self._run()
 
     def _run(self) -> None:
@@ -182,6 +182,19 @@ class RecordedReference:
 def _check(name: Any) -> None:
     if name.startswith("_"):
         raise MemberRefused(f"{name!r} is private: members that begin with '_' are never served")
+
+
+def is_to_run(batch: Batch, raised: type[BaseException] | None) -> bool:
+    """End a batch, whose block raised that: whether what it recorded is to run."""
+    vars(batch)["_over"] = True
+    return raised is None and bool(vars(batch)["_calls"])
+
+
+def send_later(batch: Batch) -> Future[None]:
+    """Send a batch one way, in the order of all that its client does not wait for; done when it was sent."""
+    own = vars(batch)
+    remote: RemoteObject = own["_remote"]
+    return remote.send_later("batch", {"calls": own["_calls"]}, own["_timeout"])
 
 
 def batch(proxy: RemoteReference | Remote, *, timeout: float | None = None, oneway: bool = False) -> Batch:
