@@ -21,7 +21,6 @@ answered a last request over ZeroMQ, behind which it has all that went before.
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import time
@@ -43,8 +42,6 @@ from ...transport.watch import LINGER_MS
 from .connection import RUNNING, Sealed, is_running
 from .many import WORTH_IT, UnixWay, Way, ZmqWay
 from .pending import UNANSWERED, Pending
-
-logger = logging.getLogger("pzc.requests")
 
 _SOON = 0.001
 """Seconds after which the I/O thread looks again for what waits, as long as there was something."""
