@@ -47,13 +47,14 @@ class _End:
             other._inbox.append(copy)
             self._changed.notify_all()
 
-    def receive(self, deadline: float, closed: threading.Event) -> list[Buffer]:
+    def receive(self, deadline: float, closed: threading.Event | None = None) -> list[Buffer]:
         """The next five frames."""
         with self._changed:
-            self._wait(lambda: closed.is_set() or bool(self._inbox) or self.other._ended, deadline)
+            over = closed or threading.Event()
+            self._wait(lambda: over.is_set() or bool(self._inbox) or self.other._ended, deadline)
             if self._ended:
                 raise AgentClosed(f"the connection to {self.peer} was closed here")
-            if closed.is_set():
+            if over.is_set():
                 raise AgentClosed("the agent was stopped while a call was waiting")
             if self._inbox:
                 self._changed.notify_all()

@@ -260,9 +260,10 @@ class RemoteReference:
 
     async def _way_connect(self, slot: Slot, policy: Policy | None = None) -> None:
         remote = await self._link.connect()
-        name = text(self._place(remote))
+        path = self._place(remote)
+        name = text(path)
         given = in_loop(slot, remote, name)
-        connect = partial(remote.connect, name, given, policy)
+        connect = partial(remote.connect, path, given, policy)
         await in_thread(connect, lambda _: remote.disconnect(name, given))
 
     async def _way_disconnect(self, slot: Slot | None = None) -> None:
