@@ -60,7 +60,8 @@ def test_an_audit_line_that_no_mailbox_takes_is_in_the_file_and_counted(tmp_path
     log = tmp_path / "audit.jsonl"
     with (
         Server(Supply(), audit=log, protocol=Protocol("a key of the lab")) as server,
-        Agent(protocol=Protocol("a key of the lab")),
+        Agent(protocol=Protocol("a key of the lab")) as listener,
+        listener.subscribe(server.rep_endpoint, "pzc/calls"),
     ):
         server._publishing.publisher._closed = True  # as at the end of the server
         with Proxy(server.rep_endpoint, protocol=Protocol("a key of the lab")) as supply:
