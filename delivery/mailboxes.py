@@ -13,6 +13,8 @@ A mailbox is found by its durable name, or by the process whose own it is. Reque
                         B                       any         Refusal: taken over
                         another key than A's    any         Refusal: not yours
 
+Openings count in the order in which they are served: one of a process that has ended meanwhile counts, too.
+
 Command batches, by number; ``last`` is that of the last one applied to this tenure::
 
     number > last       applied; those of one batch in order, the last word on an entity holds

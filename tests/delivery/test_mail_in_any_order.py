@@ -66,6 +66,7 @@ class Lab(RuleBasedStateMachine):
         self.processes: dict[str, Process] = {}
         self.dead: list[Process] = []
         self.rivals: list[Process] = []  # alive, but somebody else has opened their mailbox
+        self.owner: Process | None = None  # of the archive: whose opening was served last, dead or alive
         self.requests: list[tuple[Process, Any]] = []
         self.answers: list[tuple[Process, Any, Any]] = []
         self.settled: dict[int, set[int]] = {}  # numbers of a content that a process was done with, or missed
@@ -119,8 +120,10 @@ class Lab(RuleBasedStateMachine):
         else:
             answer = self.book.poll(process.caller, request, (process, request), self.now)
         reader = self.key(process)
-        if not isinstance(answer, Refusal) and reader not in self.contents:
-            self.contents[reader] = []
+        if not isinstance(answer, Refusal):
+            self.contents.setdefault(reader, [])
+            if reader == "archive":
+                self.owner = process
         if isinstance(answer, Applied):
             self.subscribed.add(reader)
         if answer is not None:
@@ -325,15 +328,14 @@ class Lab(RuleBasedStateMachine):
             self.publish("abc"[number % 3], "x", number % 4)
             self.run(number % 2)
         self.run(20)
-        archives = [self.processes["archive"], *self.rivals]
-        assert sorted(process.ended for process in archives) == [0] + [1] * len(self.rivals)
-        for process in [*self.processes.values(), *self.rivals]:
-            if process.ended:
-                continue
+        for process in [self.processes["archive"], *self.rivals]:
+            assert process.ended == (process is not self.owner)
+        reading = [process for process in [*self.processes.values(), *self.rivals] if not process.ended]
+        for process in reading:
             content = self.contents[self.key(process)]
             assert process.collector.settled
             assert process.cursor.get(process.collector.position, len(content)) == len(content)
-        living = {self.key(process) for process in self.processes.values()}
+        living = {self.key(process) for process in reading}
         assert not [each for each in self.book.statistics(self.now) if each.reader in living and each.waiting]
         assert not self.blocked & living
         before = len(self.gone)
@@ -342,6 +344,17 @@ class Lab(RuleBasedStateMachine):
         self.wait(FAR)
         assert len(self.gone) - before == mailboxes
         assert (len(self.book), len(self.book.interests), self.book.next_deadline()) == (0, 0, None)
+
+
+def test_an_opening_of_a_process_that_was_killed_takes_the_mailbox_when_it_comes_late() -> None:
+    lab = Lab()
+    lab.start(rounds=0)
+    lab.send("archive")
+    lab.kill("archive")
+    lab.fetch("archive", times=1)
+    lab.teardown()
+    assert lab.owner in lab.dead
+    assert lab.processes["archive"].ended == 1
 
 
 TestLab = Lab.TestCase
