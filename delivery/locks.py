@@ -13,6 +13,9 @@ owner that was silent for its ttl is out. After that::
                A silent for ttl                    next            expired
                gone(A's agent)                     next            lost
                release by B                        A               False
+               give_up by A                        next            released
+               give_up by B, then for 60 s         A               Refusal of each ticket of B
+               acquire, takeover by B              as it was       LockLost: the request comes late
                renew(A's agent)                    A for ttl more  -
     ticket     the lock passes to its owner        ended           Granted(ticket)
                wait_until                          ended           Refusal(ticket, LockedBy)
@@ -21,7 +24,8 @@ owner that was silent for its ttl is out. After that::
 
 *next* is the owner of the oldest ticket (taken, Granted), or free when nobody waits. Tickets are first
 come, first served, except that the new owner's other tickets are granted with its first: they would wait
-for their own proxy. A call is judged by `Lock.check`.
+for their own proxy. Who gives up does not use its token again: its earlier requests may still be on their way
+by another connection, and are not granted. A call is judged by `Lock.check`.
 """
 
 from __future__ import annotations
@@ -38,6 +42,9 @@ MAX_TTL = 86_400.0
 MAX_WAITING = 1000
 MAX_REASON = 200
 MAX_TOKEN = 128
+MAX_GIVEN_UP = 1000
+GIVEN_UP = 60.0
+"""Seconds for which the latest `MAX_GIVEN_UP` owners that gave up without having the lock are refused."""
 
 T = TypeVar("T", bound=Hashable)
 Kind = Literal["taken", "released", "expired", "lost", "taken over"]
@@ -159,6 +166,7 @@ class Lock(Generic[T]):
         self._ttl = self._deadline = self._since = 0.0
         self._reason = ""
         self._waiting: dict[T, _Claim] = {}
+        self._given_up: dict[Owner, float] = {}  # until when their requests come late; oldest first
         self._ended: Changed | None = None
 
     def check(self, key: str, agent: str, token: str, reads: bool) -> None:
@@ -204,8 +212,10 @@ class Lock(Generic[T]):
             `Granted`, `Waiting` or the `LockedBy` to raise; and what else happened.
 
         Raises:
+            LockLost: when the owner has given up asking.
             LocalProtocolError: when the ticket already waits.
         """
+        self._check_late(owner, now)
         if ticket in self._waiting:
             raise LocalProtocolError(f"ticket {ticket!r} already waits for the lock; use one per request")
         events = self.expire(now)
@@ -230,7 +240,11 @@ class Lock(Generic[T]):
             ticket: as for `acquire`; it never waits.
             now: the time.
             wall: the same moment in Unix seconds.
+
+        Raises:
+            LockLost: when the owner has given up asking.
         """
+        self._check_late(owner, now)
         events = self.expire(now)
         events += self._pass_to(_claim(owner, ttl, reason, now, wall - now), now)
         return Granted(ticket, owner), events
@@ -241,6 +255,23 @@ class Lock(Generic[T]):
         if self.owner != owner:
             return False, events
         return True, events + self._free(owner, "released", owner, now)
+
+    def give_up(self, owner: Owner, now: float) -> tuple[bool, list[Event[T]]]:
+        """Give the lock back, or refuse it to ``owner``: now, and for a while; otherwise as `release`."""
+        held, events = self.release(owner, now)
+        if held:
+            return held, events
+        self._given_up = {other: until for other, until in self._given_up.items() if until > now}
+        self._given_up[owner] = now + GIVEN_UP
+        if len(self._given_up) > MAX_GIVEN_UP:
+            del self._given_up[next(iter(self._given_up))]
+        holder = self.owner
+        if holder is None:
+            return held, events
+        tickets = [ticket for ticket, claim in self._waiting.items() if claim.owner == owner]
+        for ticket in tickets:
+            del self._waiting[ticket]
+        return held, [*events, *(Refusal(ticket, self._locked_by(holder)) for ticket in tickets)]
 
     def withdraw(self, ticket: T) -> bool:
         """Forget a ticket whose caller gave up; False when it does not wait (any more)."""
@@ -295,6 +326,10 @@ class Lock(Generic[T]):
             "ttl": self._ttl,
             "waiting": len(self._waiting),
         }
+
+    def _check_late(self, owner: Owner, now: float) -> None:
+        if self._given_up.get(owner, now) > now:
+            raise LockLost("whoever asked for the lock gave up before this request came: nobody waits for it")
 
     def _pass_to(self, claim: _Claim, now: float) -> list[Event[T]]:
         """Make the claim's owner the owner, and grant the tickets that it has waiting."""

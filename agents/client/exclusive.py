@@ -114,10 +114,11 @@ class Exclusive:
     def _withdraw(self, served: Served) -> None:
         """The lock may have been granted in an answer that was lost: give that one back.
 
-        The next one has another token, so that this cannot end it, however late it arrives.
+        The next one has another token, so that this cannot end it, however late it arrives; the server grants
+        this one no more, however late its request arrives.
         """
         token, self.token = self.token, secrets.token_hex(8)
-        served.tell({"pzc": "unlock", "token": token})
+        served.tell(_given_up(token))
 
     def _queue(self, served: Served, peer: Peer, request: dict[str, Any]) -> Reply:
         """Wait at the server for the lock; its death or restart is noticed long before ``wait`` is over."""
@@ -185,7 +186,7 @@ def _pass_on(served: Served, answer: Future[Reply], token: str, asked: Future[Re
     error = asked.exception()
     if answer.done() or not answer.set_running_or_notify_cancel():
         if error is None:  # granted to somebody who has given up
-            served.tell({"pzc": "unlock", "token": token})
+            served.tell(_given_up(token))
     elif error is None:
         answer.set_result(asked.result())
     else:
@@ -195,6 +196,10 @@ def _pass_on(served: Served, answer: Future[Reply], token: str, asked: Future[Re
 def _fail(answer: Future[Reply], reason: str) -> None:
     if not answer.done() and answer.set_running_or_notify_cancel():
         answer.set_exception(PeerLost(f"nobody will give the lock any more: {reason}"))
+
+
+def _given_up(token: str) -> dict[str, Any]:
+    return {"pzc": "unlock", "token": token, "given_up": True}
 
 
 def _nothing() -> None:

@@ -165,8 +165,9 @@ class Presence:
 
     def _on_unlock(self, request: Request, content: dict[str, Any]) -> None:
         owner = _owner(request, content)
+        let_go = self.lock.give_up if content.get("given_up") else self.lock.release
         with self._mutex:
-            held, events = self.lock.release(owner, time.monotonic())
+            held, events = let_go(owner, time.monotonic())
             if held:
                 self._mute.discard(owner.identity)
                 self._holders.drop(self._granted.pop(owner.identity, -1))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -34,6 +35,7 @@ class Clients(RuleBasedStateMachine):
         self.holder: Owner | None = None
         self.out_at = self.ttl = 0.0
         self.queue: list[tuple[int, Owner, float, float]] = []  # ticket, owner, ttl, until
+        self.given_up: dict[Owner, float] = {}
         self.logged_holder: Owner | None = None
         self.logged_waiting: dict[int, Owner] = {}
 
@@ -86,6 +88,9 @@ class Clients(RuleBasedStateMachine):
         assert seen == expected
         self.follow(events)
 
+    def is_late(self, owner: Owner) -> bool:
+        return self.given_up.get(owner, self.now) > self.now
+
     # The events
 
     @rule(seconds=SECONDS)
@@ -116,6 +121,10 @@ class Clients(RuleBasedStateMachine):
     @rule(owner=SOME_OWNER, ttl=SECONDS, wait=SECONDS)
     def acquire(self, owner: Owner, ttl: float, wait: float) -> None:
         self.tickets += 1
+        if self.is_late(owner):
+            with pytest.raises(LockLost):
+                self.lock.acquire(owner, ttl, "", self.now + wait, self.tickets, self.now, self.now)
+            return
         outcome, events = self.lock.acquire(owner, ttl, "", self.now + wait, self.tickets, self.now, self.now)
         expected, ttl = self.pass_time(), max(ttl, 0.1)
         if self.holder in (None, owner):
@@ -134,6 +143,10 @@ class Clients(RuleBasedStateMachine):
     @rule(owner=SOME_OWNER, ttl=SECONDS)
     def take_over(self, owner: Owner, ttl: float) -> None:
         self.tickets += 1
+        if self.is_late(owner):
+            with pytest.raises(LockLost):
+                self.lock.takeover(owner, ttl, "", self.tickets, self.now, self.now)
+            return
         outcome, events = self.lock.takeover(owner, ttl, "", self.tickets, self.now, self.now)
         expected = self.pass_time()
         if self.holder is None:
@@ -149,6 +162,19 @@ class Clients(RuleBasedStateMachine):
         expected = self.pass_time()
         assert done == (self.holder == owner)
         self.compare(events, expected + (self.free(Changed("released", owner, owner)) if done else []))
+
+    @rule(owner=SOME_OWNER)
+    def give_up(self, owner: Owner) -> None:
+        done, events = self.lock.give_up(owner, self.now)
+        expected = self.pass_time()
+        assert done == (self.holder == owner)
+        if done:
+            expected += self.free(Changed("released", owner, owner))
+        else:
+            self.given_up[owner] = self.now + 60
+            expected += [("refused", waiter[0]) for waiter in self.queue if waiter[1] == owner]
+            self.queue = [waiter for waiter in self.queue if waiter[1] != owner]
+        self.compare(events, expected)
 
     @precondition(lambda self: self.lock.owner is not None)
     @rule()
@@ -182,7 +208,7 @@ class Clients(RuleBasedStateMachine):
 
     @precondition(lambda self: self.queue)
     @rule(data=st.data())
-    def give_up(self, data: st.DataObject) -> None:
+    def withdraw(self, data: st.DataObject) -> None:
         waiter = data.draw(st.sampled_from(self.queue))
         self.queue.remove(waiter)
         del self.logged_waiting[waiter[0]]
@@ -212,6 +238,10 @@ class Clients(RuleBasedStateMachine):
     def nobody_waits_for_a_free_lock_or_for_itself(self) -> None:
         assert self.holder is not None or not self.queue
         assert self.holder not in [waiter[1] for waiter in self.queue]
+
+    @invariant()
+    def nobody_who_has_given_up_waits(self) -> None:
+        assert not [waiter for waiter in self.queue if self.is_late(waiter[1])]
 
     def teardown(self) -> None:
         for _ in range(20):

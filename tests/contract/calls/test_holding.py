@@ -63,8 +63,10 @@ class Asker:
     def lock_later(self, **options: Any) -> Any:
         return self.agent.exchange_later(self.peer, {"pzc": "lock", "token": "t", **options}, TIMEOUT)
 
-    def unlock(self, token: str = "t") -> bool:
-        return self.agent.request(self.endpoint, {"pzc": "unlock", "token": token}, TIMEOUT)["held"]
+    def unlock(self, token: str = "t", **options: Any) -> bool:
+        return self.agent.request(self.endpoint, {"pzc": "unlock", "token": token, **options}, TIMEOUT)[
+            "held"
+        ]
 
     def alive(self) -> Any:
         return self.agent.exchange_later(self.peer, {"pzc": "alive"}, TIMEOUT)
@@ -311,6 +313,14 @@ def test_unlocking_what_is_not_held_says_so(server: Server) -> None:
         assert not two.unlock()
         assert not one.unlock("another token")
         assert one.unlock()
+
+
+def test_a_lock_that_was_given_up_before_its_request_came_is_not_granted(server: Server) -> None:
+    with asking(server) as one, asking(server) as two:
+        assert not one.unlock(given_up=True)
+        with pytest.raises(LockLost, match="gave up"):
+            one.lock()
+        two.lock()
 
 
 @pytest.mark.parametrize("reads_while_locked", [False, True])
