@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 from . import limits, signing
 from .errors import RemoteProtocolError
@@ -25,61 +25,17 @@ _EPOCH = -8
 """Where the sender's epoch begins in a message id."""
 
 
-class Begun(Protocol):
-    """A hash that goes on, of any number of messages."""
+class Tags:
+    """HMAC-SHA256 tags of notifications under one key, whose two blocks are hashed once.
 
-    def copy(self) -> Begun:
-        """Another one, as far as this."""
-        ...
-
-    def update(self, data: bytes, /) -> None:
-        """Go on."""
-        ...
-
-    def digest(self) -> bytes:
-        """The hash."""
-        ...
-
-
-class Prepared:
-    """HMAC-SHA256 of many messages under one key: the key's two blocks are hashed once.
-
-    Args:
-        key: at most 64 bytes.
-    """
-
-    def __init__(self, key: bytes) -> None:
-        self._inner, self._outer = map(hashlib.sha256, hmac_pads(key))
-
-    def begin(self, beginning: bytes) -> Begun:
-        """What the tags of all messages with that beginning share."""
-        inner = self._inner.copy()
-        inner.update(beginning)
-        return inner
-
-    def finish(self, begun: Begun, rest: bytes) -> bytes:
-        """The tag of a message, from what `begin` gave and the rest of it."""
-        inner, outer = begun.copy(), self._outer.copy()
-        inner.update(rest)
-        outer.update(inner.digest())
-        return outer.digest()
-
-    def digest(self, message: bytes) -> bytes:
-        """The tag of a message."""
-        return self.finish(self._inner, message)
-
-
-class Tags(Prepared):
-    """HMAC-SHA256 tags of notifications under one key; what says their lengths is kept for the next one.
-
-    Safe from any thread.
+    What says the lengths of a notification is kept for the next one. Safe from any thread.
 
     Args:
         key: whose HMAC key has at most `BLOCK` bytes.
     """
 
     def __init__(self, key: Key) -> None:
-        super().__init__(key.hmac_key)
+        self._inner, self._outer = map(hashlib.sha256, hmac_pads(key.hmac_key))
         self._parties = signing.parties(Kind.NOTIFICATION, Suite.HMAC_SHA256, key.key_id, "")
         self._known: tuple[tuple[int, ...], bytes] = (), b""
 

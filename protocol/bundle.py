@@ -7,6 +7,8 @@ MessagePack arrays in the order of the fields, nothing more and nothing less in 
     Last    topic, number, lost
     Mail    the fields of a Bundle, then epoch, tenure, after, ranges
     Range   first_number, last_number, topic, first, last, evicted
+    Record  the fields of an Item, then msgid, signature
+    Signed  the fields of Mail, with a Record for every Item
 
 Fields at the end may be missing where they have a default. The body of an item is encoded by itself and
 stays bytes here: whoever receives it looks at the item's serializer first.
@@ -14,14 +16,15 @@ stays bytes here: whoever receives it looks at the item's serializer first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
 from .errors import DecodeError, SerializeError
-from .frames import MAX_CONTENT, MAX_HEADER, MAX_SERIALIZER
+from .frames import MAX_CONTENT, MAX_HEADER, MAX_MSGID, MAX_SERIALIZER, MAX_SIGNATURE
+from .signing import Suite
 
 MAX_ITEMS = 10_000
 """Items of a bundle; as many lasts, and as many dropped blocks."""
@@ -41,6 +44,10 @@ COPIED = 1 << 18
 _COPIED_ITEM = 1 << 14
 """Bytes of an item, on average, up to which all bodies are copied: quicker than to look at each."""
 
+BESIDE = 224
+"""Bytes of a record's frames beside content, topic and key, at most."""
+
+_SEALED = bytes((Suite.AES256_GCM,))
 _NUMBERS = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
 
 if TYPE_CHECKING:
@@ -141,6 +148,31 @@ class Mail(Bundle, array_like=True, frozen=True, forbid_unknown_fields=True):
     ranges: Annotated[list[Range], Meta(max_length=MAX_RANGES)] = []
 
 
+class Record(Item, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A notification with what is missing in an item for its five frames, but the header; see `records`.
+
+    One that could not be signed has neither id nor signature, and is refused by its reader.
+
+    Attributes:
+        msgid: frame 3, of the time of sending and the sender's epoch.
+        signature: frame 4; of nobody's session, so that it can be verified years later.
+    """
+
+    msgid: Annotated[bytes, Meta(max_length=MAX_MSGID)] = b""
+    signature: Annotated[bytes, Meta(max_length=MAX_SIGNATURE)] = b""
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the body is encrypted."""
+        return self.signature[:1] == _SEALED
+
+
+class Signed(Mail, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """As `Mail`, of records."""
+
+    items: Annotated[list[Record], _Limit] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
 class _ViewedItem(Item, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
     body: Annotated[memoryview, _Content]
 
@@ -153,20 +185,32 @@ class _ViewedMail(Mail, array_like=True, frozen=True, forbid_unknown_fields=True
     items: Annotated[list[_ViewedItem], _Limit] = []  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
+class _ViewedRecord(Record, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    body: Annotated[memoryview, _Content]
+
+
+class _ViewedSigned(Signed, array_like=True, frozen=True, forbid_unknown_fields=True):
+    items: Annotated[list[_ViewedRecord], _Limit] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+_BODY = Item.__struct_fields__.index("body")
+_ITEMS = Bundle.__struct_fields__.index("items")
 _ENCODER = msgspec.msgpack.Encoder()
-_SMALL = msgspec.msgpack.Decoder(Bundle)
-_LARGE = msgspec.msgpack.Decoder(_ViewedBundle)
-_SMALL_MAIL = msgspec.msgpack.Decoder(Mail)
-_LARGE_MAIL = msgspec.msgpack.Decoder(_ViewedMail)
+_Decoder = msgspec.msgpack.Decoder
+_DECODERS: dict[type[Bundle], tuple[_Decoder[Any], _Decoder[Any], type[Item]]] = {
+    Bundle: (_Decoder(Bundle), _Decoder(_ViewedBundle), Item),
+    Mail: (_Decoder(Mail), _Decoder(_ViewedMail), Item),
+    Signed: (_Decoder(Signed), _Decoder(_ViewedSigned), Record),
+}
 
 
-def encode(bundle: Bundle) -> bytes:
-    """The bytes of a bundle, or of mail; every body is copied once.
+def encode(bundle: object) -> bytes:
+    """The bytes of a bundle, of mail, or of signed mail; every body is copied once.
 
     Raises:
-        SerializeError: for what is no bundle, or a text or body that has no bytes.
+        SerializeError: for what is none of them, or a text or body that has no bytes.
     """
-    if type(bundle) is not Bundle and type(bundle) is not Mail:
+    if type(bundle) not in _DECODERS:
         raise SerializeError(f"only a Bundle can be encoded as one, not a {type(bundle).__name__}")
     try:
         return _ENCODER.encode(bundle)
@@ -174,8 +218,31 @@ def encode(bundle: Bundle) -> bytes:
         raise SerializeError(f"the bundle cannot be encoded: {type(error).__name__}: {error}") from error
 
 
-def is_copied(data: bytes | bytearray | memoryview) -> bool:
-    """Whether every body in a bundle, mail or letters is to be a copy of its own."""
+def decode(data: bytes | bytearray | memoryview, kind: type[B]) -> B:
+    """The bundle of that kind in ``data``; of large ones, bodies over `COPIED` bytes are views of it.
+
+    Raises:
+        DecodeError: for anything but a bundle of sane types, numbers and lengths.
+    """
+    small, large, item = _DECODERS[kind]
+    try:
+        if _is_copied(data):
+            bundle: B = small.decode(data)
+        else:
+            fields = list(astuple(large.decode(memoryview(data).cast("B").toreadonly())))
+            fields[_ITEMS] = [_settled(each, item) for each in fields[_ITEMS]]
+            bundle = kind(*fields)
+    except Exception as error:  # msgspec lets those of Unicode and of recursion through
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        what = kind.__name__.lower()
+        raise DecodeError(f"a {what} of {len(data)} bytes cannot be decoded: {reason}") from None
+    for each in bundle.items:
+        if (each.block or each.size) and (kind is Signed or not each.block or len(each.body)):
+            raise DecodeError(f"item {each.number} of {each.topic[:80]!r} has no content, or two")
+    return bundle
+
+
+def _is_copied(data: bytes | bytearray | memoryview) -> bool:
     size = len(data)
     return size <= COPIED or size <= _COPIED_ITEM * _count(bytes(data[:16]))
 
@@ -188,63 +255,13 @@ def _count(head: bytes) -> int:
     return int.from_bytes(head[at + 1 : at + 3]) if head[at] == 0xDC else 0
 
 
-def decode(data: bytes | bytearray | memoryview) -> Bundle:
-    """The bundle in ``data``; of large ones, bodies over `COPIED` bytes are read-only views of it.
-
-    Raises:
-        DecodeError: for anything but a bundle of sane types, numbers and lengths.
-    """
-    try:
-        bundle = _SMALL.decode(data) if is_copied(data) else _with_views(data)
-    except Exception as error:  # msgspec lets those of Unicode and of recursion through
-        raise _unreadable("bundle", data, error) from None
-    return _checked(bundle)
+def _settled(viewed: Item, kind: type[Item]) -> Item:
+    fields = list(astuple(viewed))
+    if len(viewed.body) <= COPIED:  # a small view would keep the whole bundle
+        fields[_BODY] = bytes(viewed.body)
+    return kind(*fields)
 
 
-def decode_mail(data: bytes | bytearray | memoryview) -> Mail:
-    """The mail in ``data``, as `decode`."""
-    try:
-        mail = _SMALL_MAIL.decode(data) if is_copied(data) else _mail_with_views(data)
-    except Exception as error:
-        raise _unreadable("mail", data, error) from None
-    return _checked(mail)
-
-
-def _unreadable(what: str, data: bytes | bytearray | memoryview, error: Exception) -> DecodeError:
-    reason = f"{type(error).__name__}: {str(error)[:200]}"
-    return DecodeError(f"a {what} of {len(data)} bytes cannot be decoded: {reason}")
-
-
-def _checked(bundle: B) -> B:
-    for item in bundle.items:
-        if (item.block or item.size) and (not item.block or len(item.body)):
-            raise DecodeError(f"item {item.number} of {item.topic[:80]!r} has no content, or two")
-    return bundle
-
-
-def _with_views(data: bytes | bytearray | memoryview) -> Bundle:
-    viewed = _LARGE.decode(memoryview(data).cast("B").toreadonly())
-    items = [_settled(*astuple(item)) for item in viewed.items]
-    return Bundle(viewed.first, items, viewed.lasts, viewed.lent, viewed.dropped, viewed.hurry)
-
-
-def _mail_with_views(data: bytes | bytearray | memoryview) -> Mail:
-    viewed = _LARGE_MAIL.decode(memoryview(data).cast("B").toreadonly())
-    items = [_settled(*astuple(item)) for item in viewed.items]
-    return Mail(
-        viewed.first,
-        items,
-        epoch=viewed.epoch,
-        tenure=viewed.tenure,
-        after=viewed.after,
-        ranges=viewed.ranges,
-    )
-
-
-def _settled(
-    topic: str, number: int, key: str, sent_ms: int, lost: int, serializer: str, body: memoryview,
-    block: int, size: int,
-) -> Item:  # fmt: skip
-    # A small view would keep the whole bundle.
-    content = body if len(body) > COPIED else bytes(body)
-    return Item(topic, number, key, sent_ms, lost, serializer, content, block, size)
+def size_beside(topic: str, key: str) -> int:
+    """Bytes of a record's frames beside its content, at most; of a topic or key that is not ASCII, about."""
+    return BESIDE + len(topic) + 3 * len(key)

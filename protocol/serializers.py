@@ -13,7 +13,7 @@ json     tuples as lists, keys as str          safe as it is
 msgpack  tuples as lists                       safe as it is
 bundle   a :class:`.bundle.Bundle`, else none  safe as it is; what links are made of
 mail     a :class:`.bundle.Mail`, else none    safe as it is; what comes out of mailboxes
-letters  a :class:`.letters.Letters`, else none safe as it is; the same with everybody's own frames
+letters  a :class:`.bundle.Signed`, else none  safe as it is; the same with everybody's own frames
 ======== ===================================== ============================================
 
 The byte layout of a ``buffers`` frame is described in :mod:`.buffers`.
@@ -32,7 +32,7 @@ from typing import Any, cast
 
 import msgspec
 
-from . import arrays, buffers, bundle, letters, msgpack_keys, pickles, portable, templates
+from . import arrays, buffers, bundle, msgpack_keys, pickles, portable, templates
 from .buffers import Allocate
 from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
 from .lazily import is_array
@@ -365,23 +365,14 @@ _UNMSGPACK = msgspec.msgpack.Decoder(ext_hook=_extension)
 
 
 def _encode_bundle(content: object, _allocate: Allocate | None) -> bytes:
-    return bundle.encode(cast(bundle.Bundle, content))
+    return bundle.encode(content)
 
 
-def _decode_bundle(data: Data, _trusted: bool, _writable: bool) -> object:
-    return bundle.decode(data)
+def _bundle(name: str, kind: type[bundle.Bundle]) -> _Serializer:
+    def decode(data: Data, _trusted: bool, _writable: bool) -> object:
+        return bundle.decode(data, kind)
 
-
-def _decode_mail(data: Data, _trusted: bool, _writable: bool) -> object:
-    return bundle.decode_mail(data)
-
-
-def _encode_letters(content: object, _allocate: Allocate | None) -> bytes:
-    return letters.encode(content)
-
-
-def _decode_letters(data: Data, _trusted: bool, _writable: bool) -> object:
-    return letters.decode(data)
+    return _Serializer(name, _encode_bundle, decode, safe=True)
 
 
 _SERIALIZERS: dict[str, _Serializer] = {
@@ -390,7 +381,7 @@ _SERIALIZERS: dict[str, _Serializer] = {
     "json": _Serializer("json", _encode_json, _decode_json, safe=True),
     "msgpack": _Serializer("msgpack", _encode_msgpack, _decode_msgpack, safe=True),
     "buffers": _Serializer("buffers", buffers.encode, _decode_buffers, safe=False),
-    "bundle": _Serializer("bundle", _encode_bundle, _decode_bundle, safe=True),
-    "mail": _Serializer("mail", _encode_bundle, _decode_mail, safe=True),
-    "letters": _Serializer("letters", _encode_letters, _decode_letters, safe=True),
+    "bundle": _bundle("bundle", bundle.Bundle),
+    "mail": _bundle("mail", bundle.Mail),
+    "letters": _bundle("letters", bundle.Signed),
 }

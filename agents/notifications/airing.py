@@ -4,10 +4,8 @@
 
     state      event                                        next
     -          published the general way, for PZC01 only    prepared
-    prepared   publish, small and without a key             prepared; numbered, and on its way
+    prepared   publish, without a key                       prepared; numbered, and on its way
     prepared   publish, with a key                          prepared; nothing was done: the general way
-    prepared   publish, too large                           unfit; nothing was done: the general way, from
-                                                            now on
     prepared   links, topics, or what is said of them       stale; nothing was done: the general way
                have changed
 
@@ -21,9 +19,11 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
-from ...protocol.broadcast import Broadcast, is_usual
+from ...protocol import serializers
+from ...protocol.codec import Codec, too_large
 from ...protocol.frames import Buffer
-from ...transport.wire import Protocol
+from ...protocol.records import Records
+from ...transport.wire import now_ms
 from .links.outlets import Outlets
 
 Emit = Callable[[str, int, list[Buffer], float], object]
@@ -36,30 +36,35 @@ class Airing:
     Args:
         outlets: whose lock, numbers and meters count.
         topic: neither empty nor reserved.
-        broadcast: makes the frames.
+        records: makes the frames.
+        serializer: of the contents.
+        most: bytes of a content.
         publishing: held while a number is taken and its message sent, so that they go in order.
         emit: sends; called with that lock.
         version: of the routes when they were looked up.
     """
 
-    __slots__ = ("_broadcast", "_emit", "_outlets", "_publishing", "_topic", "_version", "unfit")
+    __slots__ = ("_emit", "_most", "_outlets", "_publishing", "_records", "_serializer", "_topic", "_version")
 
     def __init__(
         self,
         outlets: Outlets,
         topic: str,
-        broadcast: Broadcast,
+        records: Records,
+        serializer: str,
+        most: int,
         publishing: threading.RLock,
         emit: Emit,
         version: int,
     ) -> None:
         self._outlets = outlets
         self._topic = topic
-        self._broadcast = broadcast
+        self._records = records
+        self._serializer = serializer
+        self._most = most
         self._publishing = publishing
         self._emit = emit
         self._version = version
-        self.unfit = False
 
     @property
     def is_stale(self) -> bool:
@@ -74,37 +79,41 @@ class Airing:
 
         Raises:
             SerializeError: when the content cannot be expressed.
+            LocalProtocolError: when the wire cannot carry it.
             AgentClosed: when it could not be sent any more.
         """
-        outlets, topic, broadcast = self._outlets, self._topic, self._broadcast
-        if self.unfit or outlets.routes.version != self._version:
+        outlets, topic, name = self._outlets, self._topic, self._serializer
+        if outlets.routes.version != self._version:
             return 0
-        body = broadcast.encode(content)
-        if body is None:
-            self.unfit = True
-            return 0
+        body = serializers.encode(name, content)
+        if len(body) > self._most:
+            raise too_large(len(body), self._most)
         with self._publishing:
             numbers, now = outlets.numbers, monotonic()
             number = numbers.get(topic, 0) + 1
-            frames = broadcast.frames(number, body)
+            frames = self._records.seal(topic, number, "", now_ms(), name, body)
             with outlets.lock:
                 if outlets.routes.version != self._version or numbers.get(topic, 0) + 1 != number:
                     return 0
                 numbers[topic] = number
                 outlets.meters[topic].add(now, 1, len(body))
-            self._emit(topic, number, frames, now)
+            self._emit(topic, number, list(frames), now)
         return number
 
 
 def prepare(
-    outlets: Outlets, protocol: Protocol, sender: str, topic: str, publishing: threading.RLock, emit: Emit
+    outlets: Outlets,
+    codec: Codec,
+    records: Records,
+    topic: str,
+    publishing: threading.RLock,
+    emit: Emit,
 ) -> Airing | None:
     """The airing of a topic that is broadcast in PZC01 only; None when it needs the general way."""
     version = outlets.routes.version  # before the rest: whatever changes from now on makes it stale
     about = outlets.routes.about(topic)
     if about.throttle is not None or about.ack_wait is not None or outlets.routes.of(topic).legs:
         return None
-    if (outlets.mail and outlets.mail.wants(topic)) or not is_usual(protocol.codec, sender, topic):
+    if outlets.mail and outlets.mail.wants(topic):
         return None
-    broadcast = Broadcast(protocol.codec, sender, topic, protocol.new_urn)
-    return Airing(outlets, topic, broadcast, publishing, emit, version)
+    return Airing(outlets, topic, records, codec.serializer, codec.max_content, publishing, emit, version)

@@ -22,6 +22,7 @@ import zmq
 
 from ...protocol.errors import AgentClosed, LocalProtocolError
 from ...protocol.frames import PZC01, Buffer
+from ...protocol.records import Records
 from ...transport.counters import Counters
 from ...transport.endpoints import bind, new_socket
 from ...transport.loop import Loop
@@ -46,6 +47,7 @@ _BATCH = 256
 _MAX_EXPRESS = 10_000
 
 _Short = TypeVar("_Short", Express, airing.Airing)
+_Prepared = tuple[dict[str, Express], dict[str, airing.Airing]]
 
 _Outgoing = tuple[str, int, list[Buffer]]
 """Frames behind the topic and number that a beat is to tell; an empty topic for none."""
@@ -59,6 +61,7 @@ class Publisher:
         endpoint: where to bind; empty for nowhere, so that there are links only.
         protocol: encodes and signs.
         agent_id: sender in PZC01 headers.
+        records: makes frames of what is broadcast the prepared way.
         counters: where everything is counted.
         outlets: its links; closed by their owner.
         on_filters: called in the I/O thread after the set of filters, or of links, changed.
@@ -70,13 +73,14 @@ class Publisher:
         endpoint: str,
         protocol: Protocol,
         agent_id: str,
+        records: Records,
         counters: Counters,
         outlets: Outlets,
         on_filters: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._protocol = protocol
-        self._agent_id = agent_id
+        self._records = records
         self._counters = counters
         self._outlets = outlets
         self._socket = new_socket(loop.context, zmq.XPUB)
@@ -181,17 +185,12 @@ class Publisher:
         with self._publishing:
             self._send_all(self._encode_late(published, -1, wanted))
 
-    def _prepare(
-        self,
-        topic: str,
-        wanted: tuple[Voice, ...],
-        express: dict[str, Express],
-        airings: dict[str, airing.Airing],
-    ) -> None:
+    def _prepare(self, topic: str, wanted: tuple[Voice, ...], known: _Prepared) -> None:
+        express, airings = known
         if not wanted:
             _keep(express, topic, partial(prepare, self._outlets, topic))
         elif wanted == (self.voices.own,):
-            how = self._outlets, self._protocol, self._agent_id, topic, self._publishing, self._emit
+            how = self._outlets, self._protocol.codec, self._records, topic, self._publishing, self._emit
             _keep(airings, topic, partial(airing.prepare, *how))
 
     def publish_prepared(
@@ -236,7 +235,7 @@ class Publisher:
         changed the version first.
         """
         published, outlets = turn.published, self._outlets
-        topic, express, airings = published.topic, self._express, self._airings
+        topic, known = published.topic, (self._express, self._airings)
         while True:
             outlets.prepare(turn)
             kept = self.keeping.encode(published)
@@ -253,7 +252,7 @@ class Publisher:
                     break
         if dialects is None:
             if kept is None:
-                self._prepare(topic, wanted, express, airings)
+                self._prepare(topic, wanted, known)
             encoded += self._encode_late(published, version, wanted)
         return number, encoded
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...delivery.policies import Policy
 from ...protocol.frames import check_key
+from ...protocol.records import Records
 from ...shm.ring import BUFFERS
 from ...transport.counters import Counters
 from ...transport.loop import Loop
@@ -77,14 +78,17 @@ class Publishing:
         self._check_usable = check_usable
         self.on_advertise: OnAdvertise = _nothing
         self.outlets = Outlets(loop, protocol, counters)
-        self.publisher = Publisher(loop, endpoint, protocol, agent_id, counters, self.outlets, on_filters)
+        records = Records(protocol.codec, agent_id, protocol.epoch, protocol.urn_at)
+        self.publisher = Publisher(
+            loop, endpoint, protocol, agent_id, records, counters, self.outlets, on_filters
+        )
         self.publisher.voices.begin(replies.rep_endpoint)
         self.linking = Linking(
             self.outlets, loop, protocol, agent_id, name, replies, self.publisher.on_links,
             self.publisher.keeping,
         )  # fmt: skip
         self.mailboxes = self.outlets.mail = Posting(
-            self.outlets, loop, protocol, agent_id, replies, counters, self.publisher.on_links
+            self.outlets, loop, protocol, records, replies, counters, self.publisher.on_links
         )
         self.outlets.routes.mail_readers = self.mailboxes.readers
         self.outlets.routes.usual = self._say_usual if topics else None

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pzc.protocol.bundle import Item
-from pzc.protocol.letters import Letter
-from pzc.protocol.postmarks import Postmark
+from pzc.protocol.bundle import Item, Record
+from pzc.protocol.records import Records
 
 from examples.lab import station
 
-sign = Postmark.letter
+sign = Records.record
 
 
-def sign_and_change_one_bit(self: Postmark, item: Item) -> Letter:
-    letter = sign(self, item)
+def sign_and_change_one_bit(self: Records, item: Item) -> Record:
+    record = sign(self, item)
     if item.number != 6:
-        return letter
-    content = bytearray(letter.body)
+        return record
+    content = bytearray(record.body)
     content[len(content) // 2] ^= 1
-    return replace(letter, body=bytes(content))
+    return replace(record, body=bytes(content))
 
 
 if __name__ == "__main__":
-    Postmark.letter = sign_and_change_one_bit  # type: ignore[method-assign]
+    Records.record = sign_and_change_one_bit  # type: ignore[method-assign]
     station.main()

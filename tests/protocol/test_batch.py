@@ -1,26 +1,19 @@
-"""A prepared HMAC is HMAC-SHA256, and series are bounded; outcomes are compared in tests/pipeline/test_decode_batch.py."""
+"""Prepared tags are those of the sealer, and series are bounded; outcomes are compared in tests/pipeline/test_decode_batch.py."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc.protocol import signing
-from pzc.protocol.batch import Batch, Prepared, Tags
+from pzc.protocol.batch import Batch, Tags
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.ids import MessageIds, Stamp
 from pzc.protocol.keyring import Keyring
 from pzc.protocol.signing import Suite
-
-
-@given(st.binary(max_size=64), st.lists(st.binary(max_size=200), min_size=1, max_size=3))
-def test_a_prepared_tag_is_that_of_hmac(key: bytes, messages: list[bytes]) -> None:
-    prepared = Prepared(key)
-    assert [prepared.digest(m) for m in messages] == [hmac.digest(key, m, "sha256") for m in messages]
 
 
 def series(codec: Codec, topic: str, count: int = 2) -> list[list[bytes]]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -19,7 +20,6 @@ from pzc.protocol.bundle import (
     Bundle,
     Item,
     Last,
-    decode,
     encode,
 )
 from pzc.protocol.codec import Codec
@@ -28,6 +28,8 @@ from pzc.protocol.frames import MAX_CONTENT, PZC00, Kind
 from pzc.protocol.ids import MessageIds
 
 from tests.effort import many
+
+decode = partial(bundles.decode, kind=Bundle)
 
 ITEM = ["value", 7, "", 1_700_000_000_000, 0, "pickle", b"body", 0, 0]
 
@@ -112,7 +114,6 @@ def test_small_bodies_are_copies_however_many_come_together(first: int, count: i
     made = Bundle(first, [Item("value", n, "", 0, 0, "pickle", body) for n, body in enumerate(bodies)])
     data = bytearray(encode(made))
     assert len(data) > COPIED
-    assert bundles.is_copied(data) == bundles.is_copied(memoryview(data)) == (size == 100)
     found = decode(data)
     data[:] = bytes(len(data))
     assert [item.body for item in found.items] == bodies

@@ -199,7 +199,7 @@ class OverUnix:
         if self._arriving is not None:
             body = self._arriving.open(frames)
             if body is not None:
-                return Received(bundle.decode(body), self._peer.publishing, fd)
+                return Received(bundle.decode(body, Bundle), self._peer.publishing, fd)
         message = self._connection.open(frames, proved=self._stream.referred)
         with self._lock:
             answer = self._asked.pop(message.msgid, None)

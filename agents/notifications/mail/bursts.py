@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ....delivery.sequences import Gap
-from ....protocol.bundle import Body
-from ....protocol.letters import Letter
+from ....protocol.bundle import Body, Record
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +34,7 @@ class Burst:
     key_id: str
     received_at: float
     headers: list[bytes]
-    letters: list[Letter]
+    letters: list[Record]
     done: Callable[[], object]
 
     @property

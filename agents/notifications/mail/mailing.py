@@ -10,8 +10,8 @@
     prepared   links, mailboxes, topics, or what is said    stale; nothing was done: the general way
                of them, have changed
 
-When every reader wants frames, the letter is made here, once, as bytes that go to all of them: so the I/O
-thread, which has to get its turn from those that publish, only puts letters together. For the same reason
+When every reader wants frames, the record is sealed here, once for all of them: so the I/O thread, which has
+to get its turn from those that publish, only puts records together. For the same reason
 whoever publishes faster than that gives way: as long as a reader fetches, and a whole answer waits for it,
 the thread pauses for `PAUSE` s after every `SHARE` notifications. A reader that does not ask is not waited
 for.
@@ -26,11 +26,8 @@ from ....delivery.boxes import Box
 from ....delivery.mail import BATCH_MESSAGES, Message
 from ....delivery.mailboxes import Mailboxes
 from ....protocol import serializers
-from ....protocol.broadcast import is_usual
-from ....protocol.bundle import Body, Item
-from ....protocol.errors import ProtocolError
-from ....protocol.franking import SMALL, Franking
-from ....protocol.letters import size_beside
+from ....protocol.bundle import Body, Item, size_beside
+from ....protocol.records import Records
 from ....transport.loop import Loop
 from ....transport.wire import Protocol, now_ms
 from ...words import Request
@@ -38,7 +35,10 @@ from ..links.express import Express
 from ..links.outlets import Outlets
 from ..links.published import Published
 from ..links.turns import Route
-from .drafts import Draft, Payload
+from .drafts import Draft
+
+SMALL = 4096
+"""Bytes of a content that goes this way; a larger one is sealed when somebody asks for it."""
 
 SHARE = 64
 """Notifications between two pauses; a power of two."""
@@ -61,13 +61,13 @@ class Mailing(Express):
         loop: whose thread gives no way.
         boxes: the mailboxes of the agent.
         protocol: of the agent.
-        sender: its id.
+        records: makes frames of what it publishes.
         answer_soon: called with the lock when a poll can be answered.
         answer_together: the same, when only readers of frames can.
     """
 
     __slots__ = (
-        "_answer_soon", "_answer_together", "_beside", "_boxes", "_franking", "_loop", "_name", "_readers",
+        "_answer_soon", "_answer_together", "_beside", "_boxes", "_loop", "_name", "_readers", "_records",
     )  # fmt: skip
 
     def __init__(
@@ -77,9 +77,9 @@ class Mailing(Express):
         route: Route,
         version: int,
         loop: Loop,
-        boxes: Mailboxes[Payload, Request],
+        boxes: Mailboxes[Draft, Request],
         protocol: Protocol,
-        sender: str,
+        records: Records,
         answer_soon: Callable[[], object],
         answer_together: Callable[[], object],
     ) -> None:
@@ -90,7 +90,7 @@ class Mailing(Express):
         self._name = protocol.codec.serializer
         self._beside = size_beside(topic, "")
         self._answer_soon, self._answer_together = answer_soon, answer_together
-        self._franking = _franking(protocol, sender, topic)
+        self._records = records
 
     def publish(self, content: object, key: str) -> Published | None:
         """As `Express.publish`."""
@@ -116,15 +116,15 @@ class Mailing(Express):
 
     def _put(self, number: int, sent_ms: int, body: Body, now: float) -> None:
         topic, size, boxes, readers = self._topic, len(body), self._boxes, self._readers
-        if self._franking is not None and False not in [box.raw for box in readers]:
-            payload: Payload = self._franking.letter(number, sent_ms, body)
-            message: Message[Payload] = Message(topic, None, number, size + self._beside, payload, now)
+        draft = Draft(Item(topic, number, "", sent_ms, 0, self._name, body))
+        if False not in [box.raw for box in readers]:
+            draft.seal(self._records)
+            message = Message(topic, None, number, size + self._beside, draft, now)
             for box in readers:
                 boxes.put(box, message)
             if boxes.eventful:
                 self._answer_together()
         else:
-            draft = Draft(Item(topic, number, "", sent_ms, 0, self._name, body))
             boxes.publish(topic, None, number, size, draft, now, self._beside)
             if boxes.eventful:
                 self._answer_soon()
@@ -134,15 +134,6 @@ class Mailing(Express):
             sleep(PAUSE)
 
 
-def _fetches(box: Box[Payload, Request], now: float) -> bool:
+def _fetches(box: Box[Draft, Request], now: float) -> bool:
     kept = box.mailbox
     return box.held is None and now - box.polled_at < FETCHING and kept.next > kept.sent + BATCH_MESSAGES
-
-
-def _franking(protocol: Protocol, sender: str, topic: str) -> Franking | None:
-    try:
-        if is_usual(protocol.codec, sender, topic):
-            return Franking(protocol.codec, sender, topic, protocol.codec.serializer, protocol.urn_at)
-    except ProtocolError:  # no header can carry the topic: its readers refuse what comes of it
-        pass
-    return None

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 
 from ....delivery.mail import Message
 from ....protocol import serializers
-from ....protocol.bundle import Item
+from ....protocol.bundle import Item, Record
 from ....protocol.errors import ProtocolError, SerializerRefused
 from ....protocol.frames import Kind
-from ....protocol.letters import Letter
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
-from ....protocol.postmarks import Opener
+from ....protocol.records import Opener
 from ....transport.counters import Counters
 from ....transport.wire import Protocol
 from .bursts import Burst
@@ -71,7 +70,7 @@ class Making:
             self._counters.add("notifications_refused")
             raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
         body = item.body
-        if isinstance(item, Letter) and item.sealed:
+        if isinstance(item, Record) and item.sealed:
             frames = self._opener.frames(item)
             body = self._protocol.open(frames, Kind.NOTIFICATION, judge_time=False).content
         content = serializers.decode(name, body, trusted=self._trusted)
@@ -94,7 +93,7 @@ class Making:
         peer = self._peer
         burst = Burst(
             peer.agent_id, peer.name, self._epoch, self._key_id, self._received_at, found,
-            [item for item in items if isinstance(item, Letter)], done,
+            [item for item in items if isinstance(item, Record)], done,
         )  # fmt: skip
         return burst, refused
 

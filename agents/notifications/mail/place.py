@@ -26,8 +26,7 @@ from types import MappingProxyType
 
 from ....delivery.mail import ALL, Lost
 from ....delivery.sequences import Gap
-from ....protocol.bundle import Item
-from ....protocol.letters import Letter
+from ....protocol.bundle import Item, Record
 from ..links.arrivals import Arrival
 from ..rounds import Round
 from ..subscription import Subscription
@@ -228,7 +227,7 @@ class Place:
             if ready is not None:
                 Round(ready.executor, ready).start()
 
-    def passed(self, letters: Sequence[Letter]) -> None:
+    def passed(self, letters: Sequence[Record]) -> None:
         """Messages of its topics went to the sink; with the lock of the reader."""
         if self._lasts is not None:
             self._lasts.update([(letter.topic, letter.number) for letter in letters])

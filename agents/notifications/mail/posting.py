@@ -18,10 +18,9 @@ from typing import Any
 from ....delivery.mail import ALL, Answered, Applied, Batch, Caller, Gone, Outdated, Refusal, check_policy
 from ....delivery.mailboxes import LARGEST, Mailboxes
 from ....protocol import limits, serializers
-from ....protocol.bundle import Body, Item
+from ....protocol.bundle import Body, Item, size_beside
 from ....protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, RemoteProtocolError
-from ....protocol.letters import size_beside
-from ....protocol.postmarks import Postmark
+from ....protocol.records import Records
 from ....protocol.session import ARRAYS
 from ....protocol.shown import shown
 from ....transport.counters import Counters
@@ -31,7 +30,7 @@ from ...words import Replies, Request
 from ..links.outlets import Outlets
 from ..links.published import Published
 from ..links.turns import Route, Turn
-from .drafts import Draft, Payload
+from .drafts import Draft
 from .mailing import Mailing
 from .words import answer_word, mail_of, read_caller, read_commands, read_offer, read_poll, read_position
 
@@ -44,7 +43,7 @@ _FRAME = 1 << 16  # bytes of an answer beside its largest content, far more than
 _MOST_UNABLE = 10_000  # one is enough for all; the rest is to know when none is left
 _LONGEST = 1.0  # nothing but a lost wake-up would ever need it
 
-Told = Applied | Outdated | Refusal | Batch[Payload]
+Told = Applied | Outdated | Refusal | Batch[Draft]
 
 
 class Posting:
@@ -54,7 +53,7 @@ class Posting:
         outlets: whose lock, numbers and routes count; asks back while something is published.
         loop: answers the polls that are held, and looks at the time.
         protocol: of the agent.
-        agent_id: of the agent.
+        records: makes frames of what it publishes.
         replies: sends answers.
         counters: where everything is counted.
         on_change: called after a reader wants other topics, and before it is told that this was done.
@@ -68,7 +67,7 @@ class Posting:
         outlets: Outlets,
         loop: Loop,
         protocol: Protocol,
-        agent_id: str,
+        records: Records,
         replies: Replies,
         counters: Counters,
         on_change: Callable[..., object],
@@ -77,12 +76,11 @@ class Posting:
         self._lock = outlets.lock
         self._loop = loop
         self._protocol = protocol
-        self._agent_id = agent_id
         self._replies = replies
         self._counters = counters
         self._on_change = on_change
-        self._boxes: Mailboxes[Payload, Request] = Mailboxes(protocol.epoch)
-        self._postmark = Postmark(protocol.codec, agent_id, protocol.epoch, protocol.urn_at)
+        self._boxes: Mailboxes[Draft, Request] = Mailboxes(protocol.epoch)
+        self._records = records
         self._lasts: dict[Caller, tuple[int, dict[str, int]]] = {}
         self._unable: set[str] = set()  # processes that do not read ``buffers``
         self._answering = self._gathering = self._closed = False
@@ -178,7 +176,7 @@ class Posting:
     def express(self, topic: str, route: Route, version: int) -> Mailing:
         """The shortest way of a topic that goes into mailboxes only, as `links.express.prepare`."""
         return Mailing(
-            self._outlets, topic, route, version, self._loop, self._boxes, self._protocol, self._agent_id,
+            self._outlets, topic, route, version, self._loop, self._boxes, self._protocol, self._records,
             self._answer_soon, self._answer_together,
         )  # fmt: skip
 
@@ -346,7 +344,7 @@ class Posting:
             self._replies.reply(request, answer_word(answer, lasts))
             return
         try:
-            mail = mail_of(answer, self._postmark if raw else None)
+            mail = mail_of(answer, self._records if raw else None)
             frames = request.seal(mail, "letters" if raw else "mail")
         except Exception as exc:
             self._replies.refuse(request, exc)

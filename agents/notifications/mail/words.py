@@ -8,7 +8,7 @@
      "position": p or None, "batch": {...}}                "lasts": {topic: last}}; "outdated": number
     {"pzc": "collect", "name": n, "serial": s,            a `bundle.Mail`, within "hold" seconds
      "position": p or None, "after": n or None,
-     "acknowledged": n, "limit": n, "hold": s,             or, when ``raw``, `letters.Letters`
+     "acknowledged": n, "limit": n, "hold": s,             or, when ``raw``, `bundle.Signed`
      "raw": bool}
     {"pzc": "discard", "name": n, "position": p}          {"pzc": "discard"}
     any of them                                           {"pzc": "mailbox", "refusal": reason, "epoch": e}
@@ -40,13 +40,12 @@ from ....delivery.mail import (
 )
 from ....delivery.policies import MAX_NAME, Policy, mailbox
 from ....protocol import limits
-from ....protocol.bundle import Item, Mail, Range
+from ....protocol.bundle import Item, Mail, Range, Signed
 from ....protocol.errors import PzcError, RemoteProtocolError
-from ....protocol.letters import Letters
-from ....protocol.postmarks import Postmark
+from ....protocol.records import Records
 from ....protocol.shown import shown
 from ...words import Request
-from .drafts import Payload, items_of, letters_of
+from .drafts import Draft
 
 Word = dict[str, Any]
 Answer = Applied | Outdated | Refusal | Batch[Item]
@@ -64,7 +63,7 @@ def word_of(
     raw: bool = False,
     agents: Callable[[Command], list[str]] = lambda _: [],
 ) -> Word:
-    """The content of a request; a ``raw`` poll asks for letters. ``agents`` tells whom a command is for."""
+    """The content of a request; a ``raw`` poll asks for records. ``agents`` tells whom a command is for."""
     position = None if request.position is None else list(request.position)
     who: Word = {"name": name, "serial": request.serial, "position": position}
     if isinstance(request, PollRequest):
@@ -167,16 +166,16 @@ def answer_word(answer: Applied | Outdated | Refusal, lasts: Mapping[str, int]) 
     return {**word, "outdated": answer.last}
 
 
-def mail_of(batch: Batch[Payload], postmark: Postmark | None) -> Mail:
-    """A batch as it goes over the wire; as letters when there is what makes them."""
+def mail_of(batch: Batch[Draft], records: Records | None) -> Mail:
+    """A batch as it goes over the wire; as records when there is what makes them."""
     ranges = [Range(*lost) for lost in batch.lost]
     epoch, tenure = batch.position
-    payloads = [message.payload for message in batch.messages]
-    if postmark is None:
-        items = items_of(payloads)
+    drafts = [message.payload for message in batch.messages]
+    if records is None:
+        items = [draft.item for draft in drafts]
         return Mail(batch.first, items, epoch=epoch, tenure=tenure, after=batch.after, ranges=ranges)
-    letters = letters_of(payloads, postmark)
-    return Letters(batch.first, letters, epoch=epoch, tenure=tenure, after=batch.after, ranges=ranges)
+    sealed = [draft.record or draft.seal(records) for draft in drafts]
+    return Signed(batch.first, sealed, epoch=epoch, tenure=tenure, after=batch.after, ranges=ranges)
 
 
 def read_answer(content: object, raw: bool = False) -> tuple[Answer, dict[str, int]]:
@@ -187,7 +186,7 @@ def read_answer(content: object, raw: bool = False) -> tuple[Answer, dict[str, i
             asked for before these were wanted and are to come again.
     """
     if isinstance(content, Mail):
-        if raw and content.items and type(content) is not Letters:
+        if raw and content.items and type(content) is not Signed:
             raise RemoteProtocolError("messages came without the frames that are wanted by now")
         return _batch(content), {}
     try:

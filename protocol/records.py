@@ -1,0 +1,215 @@
+"""Records: the five frames of notifications, sealed once by their publisher, whichever way they go.
+
+They are what `Codec.encode` makes of the same notification, to the last byte. Broadcast sends them as they
+are; a mailbox sends `bundle.Record`, which leaves out what both ends can make again::
+
+    frame        in a record
+    0 header     made by both ends out of sender, topic, number and key, so it says what the record says
+    1 serializer the item's
+    2 content    the item's body; encrypted when the suite does that
+    3 message id ``msgid``, of the time of sending and the sender's epoch
+    4 signature  ``signature``
+
+Whoever reads records trusts the line that they came over: `Opener` verifies no signature. What comes by
+broadcast is verified, and recognised in series, by `batch.Batch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, cast
+
+from . import ids, signing
+from .batch import Tags
+from .bundle import Body, Item, Record
+from .codec import Codec
+from .correspondence import Kept
+from .errors import ProtocolError, RemoteProtocolError
+from .frames import MAX_HEADER, PZC01, Kind, close_header, open_header
+from .ids import Stamp
+from .signing import BLOCK, KEY_ID_SIZE, LARGE, TAG_SIZE, Sealer, Suite
+
+_HMAC, _GMAC = Suite.HMAC_SHA256, Suite.AES256_GMAC
+_MSGID_SIZE = 45
+_PREFIX_SIZE = 24
+_DIGITS = 20
+"""Room for a number and a ``+`` behind the opening of a header."""
+
+_ANY_STAMP = Stamp(0, 0, 0)
+
+Frames = tuple[bytes, bytes, Body, bytes, bytes]
+"""Header, serializer, content, message id, signature."""
+
+
+class _Shared(NamedTuple):
+    """What the notifications of one topic share, in one serializer, small ones or large ones.
+
+    Attributes:
+        opening: of their headers.
+        roomy: any number fits behind it.
+        serializer: frame 1.
+        tags: of HMAC-SHA256; None when `sealer` makes them.
+        sealer: what else proves them.
+        stamped: it needs the stamp in the message id.
+        mark: what stands before and behind the tag.
+    """
+
+    opening: bytes
+    roomy: bool
+    serializer: bytes
+    tags: Tags | None
+    sealer: Sealer
+    stamped: bool
+    mark: tuple[bytes, bytes]
+
+
+class Records:
+    """Seals what one agent publishes in one epoch, with all that is constant prepared; any thread.
+
+    Args:
+        codec: whose key of notifications and suite count.
+        sender: agent id.
+        epoch: of the sender.
+        urn: gives a fresh message id of that epoch for a time in Unix milliseconds.
+    """
+
+    def __init__(self, codec: Codec, sender: str, epoch: int, urn: Callable[[int], str]) -> None:
+        self._codec = codec
+        self._sender = sender
+        self._epoch = epoch
+        self._urn = urn
+        self._known: Kept[_Shared] = Kept()
+
+    def seal(self, topic: str, number: int, key: str, sent_ms: int, serializer: str, body: Body) -> Frames:
+        """The five frames of a notification.
+
+        Args:
+            topic: neither empty nor reserved.
+            number: in its topic, from 1.
+            key: what it is about; mostly empty.
+            sent_ms: Unix time in milliseconds.
+            serializer: of the content.
+            body: the content, encoded.
+
+        Raises:
+            LocalProtocolError: when no header can carry topic, number and key.
+        """
+        large = len(body) > LARGE
+        shared = self._known.get((topic, serializer, large)) or self._meet(topic, serializer, large)
+        opening, roomy, name, tags, sealer, stamped, mark = shared
+        simple = roomy and not key
+        header = b"%b%d+" % (opening, number) if simple else close_header(opening, number, key)
+        urn = self._urn(sent_ms)
+        msgid = urn.encode()
+        if tags is not None:
+            return header, name, body, msgid, tags.of(header, name, msgid, body).join(mark)
+        stamp = ids.parse_urn(urn) if stamped else _ANY_STAMP
+        tag, content = sealer.seal(stamp, header, name, msgid, body)
+        return header, name, content, msgid, tag.join(mark)
+
+    def record(self, item: Item) -> Record:
+        """An item with its proof; without one when its topic or key fits into no header."""
+        topic, number, key, sent_ms, name = item.topic, item.number, item.key, item.sent_ms, item.serializer
+        try:
+            _, _, content, msgid, signature = self.seal(topic, number, key, sent_ms, name, item.body)
+        except ProtocolError:
+            return Record(topic, number, key, sent_ms, 0, name, item.body)
+        return Record(topic, number, key, sent_ms, 0, name, content, 0, 0, msgid, signature)
+
+    def _meet(self, topic: str, serializer: str, large: bool) -> _Shared:
+        keyring, opening = self._codec.keyring, open_header(PZC01, self._sender, topic)
+        signer = None if keyring is None else keyring.publishing
+        suite = self._codec.suite or (_GMAC if large else _HMAC)
+        sealer = signing.sealer(signer, suite, Kind.NOTIFICATION, self._sender, "", self._epoch)
+        stamped = signer is not None and suite is not _HMAC
+        tags = None
+        if signer is not None and not (stamped or large) and len(signer.hmac_key) <= BLOCK:
+            tags = Tags(signer)
+        roomy = len(opening) + _DIGITS <= MAX_HEADER
+        shared = _Shared(opening, roomy, serializer.encode(), tags, sealer, stamped, sealer.mark)
+        self._known.keep((topic, serializer, large), shared)
+        return shared
+
+
+# --- the reader's side -------------------------------------------------------------------------------------
+
+
+class Opener:
+    """Makes the five frames of records that came from one agent in one epoch, over a line that was verified.
+
+    Args:
+        sender: agent id of the publisher.
+        epoch: of the publisher.
+        key_id: of the key that signed the line; empty when none did.
+    """
+
+    def __init__(self, sender: str, epoch: int, key_id: str) -> None:
+        self._opening = partial(open_header, PZC01, sender)
+        self._openings: Kept[bytes] = Kept()
+        self._epoch = b"%08x" % epoch
+        self._key_id = key_id.encode()
+        self._time = -1, b""
+
+    def frames(self, record: Item) -> Frames:
+        """The five frames, as the publisher signed them; the signature is not verified.
+
+        Raises:
+            RemoteProtocolError: when id or signature are not of this sender, epoch, time and key.
+        """
+        if type(record) is not Record:
+            raise RemoteProtocolError(f"message {record.number} of {record.topic[:80]!r} came without frames")
+        topic, msgid, signature = record.topic, record.msgid, record.signature
+        ms, prefix = self._time
+        if record.sent_ms != ms:
+            prefix = _prefix(record.sent_ms)
+            self._time = record.sent_ms, prefix
+        if not (len(msgid) == _MSGID_SIZE and msgid.startswith(prefix) and msgid.endswith(self._epoch)):
+            raise RemoteProtocolError(
+                f"message {record.number} of {topic[:80]!r} came with the id of another: {msgid[:60]!r}"
+            )
+        if not self._proves(signature):
+            raise RemoteProtocolError(
+                f"message {record.number} of {topic[:80]!r} came with the signature of another key"
+            )
+        return self._header(record), record.serializer.encode(), record.body, msgid, signature
+
+    def headers(self, records: Sequence[Item]) -> list[bytes] | None:
+        """Frame 0 of each of many; None when `frames` has to judge them one by one."""
+        if {type(each) for each in records} != {Record}:
+            return None
+        if not self._prove(cast("Sequence[Record]", records)):
+            return None
+        return [self._header(each) for each in records]
+
+    def _header(self, record: Item) -> bytes:
+        topic, key = record.topic, record.key
+        opening = self._openings.get(topic)
+        if opening is None:
+            opening = self._opening(topic)
+            self._openings.keep(topic, opening)
+        return close_header(opening, record.number, key) if key else b"%b%d+" % (opening, record.number)
+
+    def _prove(self, records: Sequence[Record]) -> bool:
+        ends = {(each.msgid[_MSGID_SIZE - 8 :], each.signature[-KEY_ID_SIZE:]) for each in records}
+        times = {(each.sent_ms, each.msgid[:_PREFIX_SIZE]) for each in records}
+        proofs = {(each.signature[:1], len(each.signature)) for each in records}
+        return (
+            ends <= {(self._epoch, self._key_id or b"\0")}
+            and all(prefix == _prefix(sent_ms) for sent_ms, prefix in times)
+            and all(
+                self._proves(suite.ljust(size - len(self._key_id), b"\0") + self._key_id)
+                for suite, size in proofs
+            )
+        )
+
+    def _proves(self, signature: bytes) -> bool:
+        if not self._key_id:
+            return signature == b"\0"
+        suite = signature[0] if signature else 0
+        return 0 < suite < len(TAG_SIZE) and signature[1 + TAG_SIZE[suite] :] == self._key_id
+
+
+def _prefix(sent_ms: int) -> bytes:
+    """How the id of a message of that time begins."""
+    return b"urn:uuid:%08x-%04x-8" % (sent_ms >> 16, sent_ms & 0xFFFF)

@@ -1,0 +1,216 @@
+"""The five frames of notifications: as the codec makes them, and made again out of what a mailbox sends."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import struct
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pzc.protocol import serializers
+from pzc.protocol.bundle import Item, Record, Signed, decode, encode, size_beside
+from pzc.protocol.codec import Codec
+from pzc.protocol.errors import DecodeError, LocalProtocolError, RemoteProtocolError
+from pzc.protocol.frames import MAX_HEADER, Kind
+from pzc.protocol.ids import MessageIds
+from pzc.protocol.keyring import Keyring
+from pzc.protocol.records import Opener, Records
+from pzc.protocol.signing import LARGE
+
+SENDER = "ab" * 16
+EPOCH = 0xBEEF
+MS = 1_700_000_000_123
+BODY = b"\xcb12345678"
+SECRET = "a long secret of lab"
+WAYS = ["hmac-sha256", "aes256-gmac", "aes256-gcm", None, "unsigned", "long key"]
+SUITES = pytest.mark.parametrize("suite", WAYS)
+SIZES = pytest.mark.parametrize("size", [0, 10, LARGE - 100, LARGE, LARGE + 1, 300_000])
+TOPICS = ["level", "µ", "a+b", "t" * 300]
+
+
+def codec_of(suite: str | None) -> Codec:
+    if suite == "unsigned":
+        return Codec()
+    key = Keyring.from_key("k" * 200 if suite == "long key" else SECRET)
+    return Codec(key, suite=None if suite == "long key" else suite, serializer="msgpack")
+
+
+def records_of(codec: Codec, epoch: int = EPOCH) -> Records:
+    return Records(codec, SENDER, epoch, MessageIds(epoch).next_urn)
+
+
+def opener_of(codec: Codec, **other: Any) -> Opener:
+    key_id = "" if codec.keyring is None else codec.keyring.active.key_id
+    return Opener(**{"sender": SENDER, "epoch": EPOCH, "key_id": key_id, **other})
+
+
+def an_item(number: int = 1, key: str = "", body: bytes = BODY, topic: str = "level", ms: int = MS) -> Item:
+    return Item(topic, number, key, ms, 0, "msgpack", body)
+
+
+@SUITES
+@SIZES
+@pytest.mark.parametrize("key", ["", "a b+ç"])
+def test_frames_are_those_of_the_codec(suite: str | None, size: int, key: str) -> None:
+    codec, theirs = codec_of(suite), MessageIds(EPOCH)
+    records, body = records_of(codec), serializers.encode("msgpack", bytes(size))
+    for number in (1, 2, 10**17):
+        made = codec.encode(
+            SENDER, "t", bytes(size), stamp=theirs.next(MS), sequence=number, key=key, serializer="msgpack"
+        )
+        assert list(map(bytes, records.seal("t", number, key, MS, "msgpack", body))) == list(map(bytes, made))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(TOPICS), st.integers(1, 10**17), st.text(max_size=5), st.integers(0, 9))
+    )
+)
+def test_frames_are_those_of_the_codec_whatever_came_before(
+    parts: list[tuple[str, int, str, int]],
+) -> None:
+    codec, theirs = codec_of(None), MessageIds(EPOCH)
+    records = records_of(codec)
+    for topic, number, key, late in parts:
+        about = key.encode(errors="ignore").decode()
+        made = codec.encode(
+            SENDER, topic, key, stamp=theirs.next(MS + late), sequence=number, key=about, serializer="json"
+        )
+        assert list(records.seal(topic, number, about, MS + late, "json", bytes(made[2]))) == made
+
+
+def test_a_signature_covers_all_frames_and_their_lengths() -> None:
+    codec = codec_of(None)
+    assert codec.keyring is not None
+    key = codec.keyring.active
+    header, name, body, msgid, signature = records_of(codec).seal("level", 7, "", MS, "msgpack", BODY)
+    assert (header, name, body) == (b"PZC01+" + SENDER.encode() + b"+level+7+", b"msgpack", BODY)
+    lengths = struct.pack(">HHIIIQ", 8, 0, len(header), len(name), len(msgid), len(body))
+    covered = b"PZC01\x03\x01" + lengths + key.key_id.encode() + header + name + msgid + body
+    tag = hmac.digest(key.hmac_key, covered, hashlib.sha256)
+    assert signature == b"\x01" + tag + key.key_id.encode()
+
+
+def test_each_has_an_id_of_its_own() -> None:
+    records = records_of(codec_of(None))
+    assert len({records.record(an_item()).msgid for _ in range(100)}) == 100
+
+
+@SUITES
+@SIZES
+def test_a_record_is_verified_as_a_broadcast_of_its_publisher(suite: str | None, size: int) -> None:
+    codec = codec_of(suite)
+    record = records_of(codec).record(an_item(7, "a b+c", bytes(size)))
+    envelope = codec.open(opener_of(codec).frames(record), kind=Kind.NOTIFICATION)
+    assert (envelope.sender, envelope.topic, envelope.sequence, envelope.key) == (SENDER, "level", 7, "a b+c")
+    assert (envelope.stamp and envelope.stamp.ms, envelope.epoch) == (MS, EPOCH)
+    assert bytes(envelope.content) == bytes(size)
+    assert record.sealed == (suite == "aes256-gcm")
+
+
+@SUITES
+@pytest.mark.parametrize("size", [10, 300_000])
+def test_records_come_back_from_bytes_as_they_were(suite: str | None, size: int) -> None:
+    records = records_of(codec_of(suite))
+    made = [records.record(an_item(n, body=bytes(size))) for n in (1, 2)]
+    found = decode(encode(Signed(5, made, epoch=EPOCH, tenure=2, after=4)), Signed)
+    assert (found.first, found.epoch, found.tenure, found.after) == (5, EPOCH, 2, 4)
+    for before, after in zip(made, found.items, strict=True):
+        assert (after.topic, after.number, bytes(after.body)) == ("level", before.number, bytes(before.body))
+        assert (after.msgid, after.signature) == (before.msgid, before.signature)
+
+
+@SUITES
+@given(st.lists(st.tuples(st.text(max_size=5), st.sampled_from(TOPICS), st.integers(0, 3)), max_size=6))
+def test_many_headers_are_those_of_each(suite: str | None, parts: list[tuple[str, str, int]]) -> None:
+    codec = codec_of(suite)
+    records, opener = records_of(codec), opener_of(codec)
+    keys = [(key.encode(errors="ignore").decode(), topic, late) for key, topic, late in parts]
+    made = [
+        records.record(an_item(n, key, topic=topic, ms=MS + late))
+        for n, (key, topic, late) in enumerate(keys)
+    ]
+    found = opener.headers(made) if made else []
+    assert found == [opener.frames(record)[0] for record in made]
+
+
+def of_another_epoch(record: Record) -> Record:
+    return msgspec.structs.replace(record, msgid=record.msgid[:-8] + b"00000001")
+
+
+def of_another_time(record: Record) -> Record:
+    return msgspec.structs.replace(record, sent_ms=record.sent_ms + 1)
+
+
+def of_another_key(record: Record) -> Record:
+    return msgspec.structs.replace(record, signature=record.signature[:-8] + b"00000000")
+
+
+def without_frames(record: Record) -> Record:
+    return msgspec.structs.replace(record, msgid=b"", signature=b"")
+
+
+def with_a_short_tag(record: Record) -> Record:
+    return msgspec.structs.replace(record, signature=record.signature[:1] + record.signature[2:])
+
+
+def of_no_suite(record: Record) -> Record:
+    return msgspec.structs.replace(record, signature=b"\x09" + record.signature[1:])
+
+
+def plain(record: Record) -> Item:
+    return an_item(record.number)
+
+
+WRONG = [
+    of_another_epoch, of_another_time, of_another_key, without_frames, with_a_short_tag, of_no_suite, plain,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spoil", WRONG)
+def test_what_does_not_belong_together_is_refused_alone_and_among_others(spoil: Any) -> None:
+    codec = codec_of(None)
+    good = records_of(codec).record(an_item())
+    with pytest.raises(RemoteProtocolError, match="message 1 of 'level'"):
+        opener_of(codec).frames(spoil(good))
+    assert opener_of(codec).headers([good, spoil(good)]) is None
+    assert opener_of(codec).headers([good, good]) is not None
+
+
+def test_a_signed_record_on_an_unsigned_line_is_refused() -> None:
+    signed = records_of(codec_of(None)).record(an_item())
+    opener = opener_of(codec_of("unsigned"))
+    with pytest.raises(RemoteProtocolError, match="signature of another key"):
+        opener.frames(signed)
+    assert opener.headers([signed]) is None
+
+
+@pytest.mark.parametrize("item", [an_item(topic="t" * 2040), an_item(key="k" * 2040)])
+def test_what_fits_into_no_header_has_no_frames(item: Item) -> None:
+    record = records_of(codec_of(None)).record(item)
+    assert (record.msgid, record.signature, record.number) == (b"", b"", 1)
+
+
+def test_a_number_that_fits_behind_no_topic_is_refused() -> None:
+    records, topic = records_of(codec_of(None)), "t" * (MAX_HEADER - len(f"PZC01+{SENDER}++1+"))
+    assert len(records.seal(topic, 1, "", MS, "msgpack", BODY)[0]) == MAX_HEADER
+    with pytest.raises(LocalProtocolError, match="the limit is 2048"):
+        records.seal(topic, 10, "", MS, "msgpack", BODY)
+
+
+@SUITES
+def test_the_bounds_of_a_mailbox_count_at_least_the_frames(suite: str | None) -> None:
+    codec = codec_of(suite)
+    frames = opener_of(codec).frames(records_of(codec).record(an_item(10**15, "käse", topic="t" * 50)))
+    assert sum(map(len, frames)) - len(frames[2]) <= size_beside("t" * 50, "käse")
+
+
+def test_a_record_in_a_block_is_refused() -> None:
+    block = Record("t", 1, "", MS, 0, "json", b"", 3, 10)
+    with pytest.raises(DecodeError, match="has no content"):
+        decode(encode(Signed(1, [block])), Signed)
