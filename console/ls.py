@@ -19,8 +19,8 @@ from ..discovery.static import parse_peers
 from ..transport.settings import load
 from ..transport.wire import Protocol
 from .options import Commands, add_command, add_json, seconds
-from .output import say, write, write_json
-from .values import plain
+from .output import say, write_json, write_table
+from .values import age
 
 LISTEN = 1.0
 """Seconds; whoever is there answers within 0.1, and says something within one."""
@@ -116,32 +116,16 @@ def _write(rows: list[dict[str, Any]]) -> None:
     if not rows:
         say("nobody was found; pzc doctor tells what may be in the way")
         return
-    table = [HEADINGS, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(HEADINGS))]
-    for line in table:
-        write(
-            plain(
-                "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip(),
-                keep="",
-            )
-        )
+    write_table(HEADINGS, [_cells(row) for row in rows])
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     where = f"{row['host']} {row['pid']}" if row["host"] else ""
+    since = "" if row["age_s"] is None else age(row["age_s"])
     address = row["addresses"][0] if row["addresses"] else "not from here"
     return (
-        row["name"], row["kind"], row["type"], address, where, _age(row["age_s"]), ",".join(row["sources"])
+        row["name"], row["kind"], row["type"], address, where, since, ",".join(row["sources"])
     )  # fmt: skip
-
-
-def _age(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def names_of(entries: Iterable[Entry], namespace: str) -> list[str]:

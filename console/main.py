@@ -23,6 +23,7 @@ from .. import __version__
 from . import (
     doctor,
     keys,
+    lab,
     ls,
     members,
     pipeline,
@@ -38,7 +39,22 @@ from . import (
 from .output import OutputClosed, describe, say
 from .targets import UsageError, is_negative_literal, shield
 
-GROUPS = (serve, ls, members, stopping, watch, rates, top, recording, pipeline, registry, doctor, stubs, keys)
+GROUPS = (
+    serve,
+    ls,
+    members,
+    stopping,
+    watch,
+    rates,
+    top,
+    recording,
+    pipeline,
+    lab,
+    registry,
+    doctor,
+    stubs,
+    keys,
+)
 
 FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 

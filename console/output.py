@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .values import plain, to_json, to_text
@@ -52,6 +53,14 @@ def write_value(value: Any, as_json: bool) -> None:
         write_json(value)
     else:
         write(to_text(value))
+
+
+def write_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write rows under their headings, each column as wide as its widest cell; errors as `write`."""
+    table = [[plain(cell, keep="") for cell in row] for row in (headings, *rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def say(text: str) -> None:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from ..agents.registry import Registry
+from ..transport.endpoints import reached_here
 from .options import Commands, add_command, add_json
 from .output import write, write_json
 from .running import SIGNAL_LATENCY, Signals, endpoint_file
@@ -56,14 +57,6 @@ def run_registry(args: argparse.Namespace) -> int:
         signals.interrupt = False
         registry.stop()
     return 0
-
-
-def reached_here(endpoint: str) -> str:
-    """Where this machine reaches what is bound to a TCP endpoint; empty when its port is not known yet."""
-    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
-    if not endpoint.startswith("tcp://") or port in ("0", "*"):
-        return ""
-    return f"tcp://{'127.0.0.1' if host in ('*', '0.0.0.0', '[::]') else host}:{port}"
 
 
 def _announce(registry: Registry, as_json: bool) -> None:

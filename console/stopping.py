@@ -7,9 +7,8 @@ import argparse
 from ..agents.client.running import cancel, cancel_of_key, running
 from ..agents.proxy import Proxy, close
 from .options import Commands, add_agent, add_command, add_json, add_timeout
-from .output import say, write, write_json
+from .output import say, write, write_json, write_table
 from .targets import UsageError
-from .values import plain
 
 HEADINGS = ("MEMBER", "STATE", "SINCE", "CALLER", "AGENT", "ID")
 
@@ -54,10 +53,7 @@ def run_running(args: argparse.Namespace) -> int:
         (c.member, c.state, f"{c.since:.1f} s", c.caller or "-", c.agent[:8], c.id.removeprefix("urn:uuid:"))
         for c in calls
     ]
-    widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
-    for row in (HEADINGS, *rows):
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        write(plain(line.rstrip(), keep=""))
+    write_table(HEADINGS, rows)
     return 0
 
 

@@ -35,6 +35,14 @@ def plain(text: str, keep: str = "\n\t") -> str:
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
+def age(seconds: float) -> str:
+    """A time for people: ``12 s``, ``3 min``, ``2 h``, ``5 d``."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 def to_text(value: object) -> str:
     """A value for people, possibly of several lines: text as it is, arrays under their type and shape."""
     if isinstance(value, str):

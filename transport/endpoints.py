@@ -42,6 +42,14 @@ _warned: set[str] = set()
 _monitors = itertools.count(1)
 
 
+def reached_here(endpoint: str) -> str:
+    """Where this machine reaches what is bound to a TCP endpoint; empty when its port is not known yet."""
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    if not endpoint.startswith("tcp://") or port in ("0", "*"):
+        return ""
+    return f"tcp://{'127.0.0.1' if host in ('*', '0.0.0.0', '[::]') else host}:{port}"
+
+
 def check(endpoint: str) -> str:
     """Return the endpoint when it can be used.
 

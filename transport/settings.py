@@ -8,7 +8,6 @@ variables' names in lower case without the prefix (``ser = "json"``); its tables
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from ..protocol import limits, serializers
 from ..protocol.errors import ConfigError, PzcError
 from ..protocol.frames import DIALECTS
 from ..protocol.keyring import Key, Keyring, read_private
+from ..protocol.nearest import hint
 from ..protocol.signing import SUITES
 from .topic_settings import TopicSettings
 
@@ -198,11 +198,9 @@ class Settings:
             if name in _WITHOUT_EFFECT:
                 lines.append(f"{where} has no effect: {_WITHOUT_EFFECT[name]}")
                 continue
-            near = difflib.get_close_matches(name, KNOWN.keys() | RESERVED, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(KNOWN))}"
-            lines.append(f"{where} is not known and has no effect: {hint}")
+            lines.append(f"{where} is not known and has no effect: {hint(name, KNOWN.keys() | RESERVED)}")
         lines += [
-            f"{where} is not known and has no effect: {hint}" for where, hint in self.topics.unknown.items()
+            f"{where} is not known and has no effect: {meant}" for where, meant in self.topics.unknown.items()
         ]
         return lines
 

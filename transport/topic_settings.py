@@ -23,7 +23,6 @@ transport   subscriber  ``auto``, ``inproc``, ``unix`` or ``tcp``
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
@@ -32,6 +31,7 @@ from typing import Any, cast
 
 from ..delivery.policies import Policy, block, drop, latest, mailbox
 from ..protocol.errors import ConfigError, PzcError
+from ..protocol.nearest import hint
 
 _REMEMBERED = 10_000
 _MAKERS: Mapping[str, Callable[..., Policy]] = {
@@ -143,8 +143,7 @@ class TopicSettings:
     def _take(self, pattern: str, key: str, value: object, where: str) -> None:
         parse = _KNOWN.get(key)
         if parse is None:
-            near = difflib.get_close_matches(key, _KNOWN, n=1)
-            self.unknown[where] = f"did you mean {near[0]}?" if near else f"known are {', '.join(_KNOWN)}"
+            self.unknown[where] = hint(key, _KNOWN)
             return
         try:
             self._values.setdefault(pattern, {})[key] = parse(value)

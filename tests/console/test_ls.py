@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pzc.console.ls import names_of
-from pzc.console.registry import reached_here
 from pzc.discovery.records import Entry
+from pzc.transport.endpoints import reached_here
 
 
 def test_every_way_to_write_a_name_is_known() -> None:

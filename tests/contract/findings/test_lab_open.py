@@ -288,7 +288,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@finding("L8", open=True, reason="there is no pzc check")
+@finding("L8")
 def test_a_lab_file_is_checked_without_starting_anything(folder: Path) -> None:
     assert command("check", "lab.toml", cwd=folder).status == 0
     (folder / "lab.toml").write_text(LAB.replace("object", "objet"), encoding="utf-8")
@@ -297,7 +297,7 @@ def test_a_lab_file_is_checked_without_starting_anything(folder: Path) -> None:
     assert "did you mean object" in wrong.err
 
 
-@finding("L8", open=True, reason="there are no pzc up, status and down")
+@finding("L8")
 def test_a_lab_file_starts_and_ends_servers(folder: Path) -> None:
     try:
         assert command("up", "lab.toml", cwd=folder).status == 0
@@ -318,7 +318,7 @@ def process_of(name: str) -> int:
     return next((row["pid"] for row in rows if row["name"] == f"/{name}"), 0)
 
 
-@finding("L8", open=True, reason="there is no pzc up")
+@finding("L8")
 def test_a_killed_server_of_a_lab_file_is_started_again(folder: Path) -> None:
     (folder / "lab.toml").write_text(f'{LAB}restart = "always"\n', encoding="utf-8")
     try:

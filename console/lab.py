@@ -1,0 +1,331 @@
+"""``pzc up``, ``down``, ``status``, ``logs``, ``restart``, ``check``: a lab that stands in one file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+from ..agents.client.arguments import remote_of
+from ..agents.client.running import running
+from ..agents.proxy import Proxy, close
+from ..agents.serving import Server
+from ..lab import detached_program
+from ..lab.file import DEFAULT, LabFile, read_lab
+from ..lab.places import Places
+from ..lab.supervisor import SETTLE, Supervisor
+from ..lab.systemd import write_unit
+from ..lab.units import ORDER, chosen, environment_of, units_of
+from ..protocol.errors import PeerLost, PzcError
+from ..transport.settings import load
+from ..transport.wire import Protocol
+from .options import Commands, add_command, add_json, positive
+from .output import say, write, write_json, write_table
+from .running import SIGNAL_LATENCY, Signals
+from .targets import UsageError
+from .values import age, plain, to_line
+
+HEADINGS = ("NAME", "KIND", "STATE", "SINCE", "PID", "RESTARTS", "LOCK", "ENDPOINT", "DOES")
+VERBS = ("up", "down", "status", "restart", "started")
+WIDTH = 80
+"""Characters of what a process does, at most; ``--json`` and ``pzc logs`` tell all."""
+
+START, LOOK, ANSWER, AT_ONCE = 20.0, 0.1, 1.0, 16
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of this module."""
+    up = add_command(
+        commands, "up", run_up, "start the servers, the recorder and the pipeline of a lab file",
+        "pzc up\n  pzc up bench.toml psu dmm\n  pzc up --systemd   (at every start of the machine)",
+    )  # fmt: skip
+    up.add_argument("--foreground", action="store_true", help="stay, and end everything with Ctrl-C")
+    up.add_argument("--systemd", action="store_true", help="write a unit for systemd instead of starting")
+    down = add_command(commands, "down", run_down, "end what pzc up started", "pzc down\n  pzc down psu")
+    status = add_command(
+        commands, "status", run_status, "show what each process of a lab does, and why one does not run",
+        "pzc status\n  pzc status bench.toml --json",
+    )  # fmt: skip
+    restart = add_command(
+        commands, "restart", run_restart, "end processes of a lab and start them again", "pzc restart psu"
+    )
+    logs = add_command(commands, "logs", run_logs, "print what a process of a lab wrote", "pzc logs psu -f")
+    check = add_command(
+        commands, "check", run_check, "read a lab file without starting anything", "pzc check bench.toml"
+    )
+    for parser in (up, down, status, restart, logs, check):
+        parser.add_argument(
+            "words", nargs="*", metavar="[FILE] [NAME]",
+            help=f"a lab file ends in .toml, default {DEFAULT}; names of its processes, default all",
+        )  # fmt: skip
+    logs.add_argument("-f", "--follow", action="store_true", help="print what comes, until Ctrl-C")
+    logs.add_argument("-n", "--lines", type=positive, default=20, metavar="N", help="the last N; default 20")
+    for parser in (up, status, check):
+        add_json(parser)
+
+
+def _split(words: Sequence[str]) -> tuple[Path, list[str]]:
+    if words and words[0].endswith(".toml"):
+        return Path(words[0]), list(words[1:])
+    return Path(DEFAULT), list(words)
+
+
+def run_up(args: argparse.Namespace) -> int:
+    """``pzc up``; 0 when everything that was asked for runs."""
+    path, names = _split(args.words)
+    file = read_lab(path)
+    wanted = {unit.name for unit in chosen(units_of(file), names)}
+    places = Places(path)
+    if args.systemd:
+        unit = write_unit(file)
+        write(plain(f"{unit} is written; start the lab with", keep=""))
+        write(f"  systemctl --user daemon-reload && systemctl --user enable --now {unit.name}")
+        write("  loginctl enable-linger   (so that it runs while nobody is logged in)")
+        return 0
+    places.make()
+    if args.foreground:
+        return _supervise(path.absolute(), places, names)
+    if places.free():
+        _start(path.absolute(), places, names)
+    else:
+        with _asked(places, 3 * SETTLE) as lab:
+            lab.up(names)
+    rows = _rows(file, places, wanted)
+    _show(rows, args.json)
+    return 0 if all(row["state"] == "running" for row in rows) else 1
+
+
+def _start(path: Path, places: Places, names: list[str]) -> None:
+    """Start the supervisor as nobody's child, and wait until everything runs or has ended once."""
+    log = places.log_of("lab")
+    command = [sys.executable, "-m", "pzc", "up", "--foreground", str(path), *names]
+    subprocess.run(
+        [sys.executable, "-I", "-S", str(detached_program), str(log), *command],
+        check=True, capture_output=True, timeout=START,
+    )  # fmt: skip
+    begun, was_up, pause = time.monotonic(), False, threading.Event()
+    while time.monotonic() < begun + START + SETTLE * len(ORDER):
+        pause.wait(LOOK)
+        is_up = not places.free()
+        if not is_up and (was_up or time.monotonic() > begun + START):
+            break
+        was_up = is_up
+        if is_up and _has_started(places):
+            return
+    raise PeerLost(f"the lab did not start; {log} says: {'; '.join(_tail(log, 3)) or 'nothing'}")
+
+
+def _has_started(places: Places) -> bool:
+    try:
+        with _asked(places, ANSWER) as lab:
+            return lab.started()
+    except PzcError:  # it is not bound yet, or ends again
+        return False
+
+
+def _supervise(path: Path, places: Places, names: list[str]) -> int:
+    held = places.take()
+    if held is None:
+        raise UsageError(f"{path} is up already: pzc status {path}")
+    signals = Signals()
+    signals.interrupt = False
+    supervisor = Supervisor(path, places)
+    Path(places.endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
+    try:
+        with Server(
+            supervisor, places.endpoint, protocol=Protocol(""), concurrency=4,
+            discovery=False, single_port=True, expose=VERBS,
+        ):  # fmt: skip
+            try:
+                supervisor.up(names)
+                while not signals.came and not supervisor.wait_end(SIGNAL_LATENCY):
+                    pass
+            finally:
+                supervisor.close()
+    finally:
+        os.close(held)
+    return 0
+
+
+def run_down(args: argparse.Namespace) -> int:
+    """``pzc down``; returns when it is done."""
+    path, names = _split(args.words)
+    places = Places(path)
+    with _asked(places, _patience(path)) as lab:
+        lab.down(names)
+    deadline, pause = time.monotonic() + _patience(path), threading.Event()
+    while not names and not places.free():
+        if time.monotonic() > deadline:
+            raise PeerLost(f"the lab of {path} did not end in time; see {places.log_of('lab')}")
+        pause.wait(LOOK)
+    return 0
+
+
+def _patience(path: Path) -> float:
+    """Seconds in which everything of a lab can end."""
+    try:
+        grace = read_lab(path).lab.grace
+    except PzcError:
+        grace = 10.0
+    return 3 * grace + START
+
+
+def run_status(args: argparse.Namespace) -> int:
+    """``pzc status``; 0 when everything runs."""
+    path, names = _split(args.words)
+    file = read_lab(path)
+    wanted = {unit.name for unit in chosen(units_of(file), names)}
+    rows = _rows(file, Places(path), wanted)
+    _show(rows, args.json)
+    return 0 if all(row["state"] == "running" for row in rows) else 1
+
+
+def run_restart(args: argparse.Namespace) -> int:
+    """``pzc restart``."""
+    path, names = _split(args.words)
+    with _asked(Places(path), _patience(path)) as lab:
+        lab.restart(names)
+    return 0
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """``pzc check``."""
+    path, names = _split(args.words)
+    units = chosen(units_of(read_lab(path)), names)
+    if args.json:
+        for unit in units:
+            write_json({**unit._asdict(), "command": unit.command})
+    else:
+        write(plain(f"{path}: {', '.join(unit.name for unit in units)}", keep=""))
+    return 0
+
+
+def run_logs(args: argparse.Namespace) -> int:
+    """``pzc logs``; with ``--follow`` until Ctrl-C."""
+    path, names = _split(args.words)
+    known = ["lab", *(unit.name for unit in units_of(read_lab(path)))]
+    if len(names) != 1 or names[0] not in known:
+        raise UsageError(f"expected one name out of {', '.join(known)}")
+    log = Places(path).log_of(names[0])
+    for line in _tail(log, args.lines):
+        write(plain(line, keep="\t"))
+    if args.follow:
+        for line in _following(log):
+            write(plain(line, keep="\t"))
+    return 0
+
+
+def _tail(log: Path, count: int) -> list[str]:
+    if not log.exists():
+        return []
+    with log.open(encoding="utf-8", errors="backslashreplace") as lines:
+        return [line.rstrip("\n") for line in deque(lines, count)]
+
+
+def _following(log: Path) -> Iterator[str]:
+    """Lines that are written from now on, into the file that has this name then."""
+    pause, at = threading.Event(), log.stat() if log.exists() else None
+    place = at.st_size if at is not None else 0
+    while True:
+        now = log.stat() if log.exists() else None
+        if now is not None:
+            if at is None or now.st_ino != at.st_ino:
+                place = 0
+            with log.open(encoding="utf-8", errors="backslashreplace") as lines:
+                lines.seek(place)
+                while (line := lines.readline()).endswith("\n"):
+                    yield line.rstrip("\n")
+                    place += len(line.encode())
+        at = now
+        pause.wait(SIGNAL_LATENCY)
+
+
+@contextmanager
+def _asked(places: Places, timeout: float) -> Generator[Any]:
+    """The supervisor of a lab.
+
+    Raises:
+        PeerLost: when the lab is not up.
+    """
+    if places.free():
+        raise PeerLost("the lab is not up: pzc up starts it")
+    with _proxy(places.endpoint, Protocol(""), timeout) as proxy:
+        yield proxy
+
+
+@contextmanager
+def _proxy(endpoint: str, protocol: Protocol, timeout: float) -> Generator[Any]:
+    proxy = Proxy(endpoint, protocol=protocol, timeout=timeout)
+    try:
+        yield proxy
+    finally:
+        close(proxy)
+
+
+def _rows(file: LabFile, places: Places, wanted: set[str]) -> list[dict[str, Any]]:
+    """What the supervisor knows of each process, and what each server says of itself."""
+    with _asked(places, START) as lab:
+        rows = [dict(row) for row in lab.status() if row["name"] in wanted]
+    missing = [unit for unit in units_of(file) if unit.name in wanted - {row["name"] for row in rows}]
+    rows += [
+        {"name": unit.name, "kind": unit.kind, "state": "stopped", "since": 0.0, "pid": 0, "restarts": 0,
+         "endpoint": "", "due": 0.0, "last": ""} for unit in missing
+    ]  # fmt: skip
+    protocol = Protocol(settings=load({**os.environ, **environment_of(file)}))
+    with ThreadPoolExecutor(AT_ONCE) as asking:
+        for row, told in zip(rows, asking.map(partial(_told, protocol), rows), strict=True):
+            row.update(told)
+    return rows
+
+
+def _told(protocol: Protocol, row: Mapping[str, Any]) -> dict[str, str]:
+    """``does`` and ``lock`` of one process: its own words, else why it does not run."""
+    if row["state"] != "running" or not row["endpoint"]:
+        return {"does": _why(row), "lock": ""}
+    try:
+        with _proxy(row["endpoint"], protocol, ANSWER) as proxy:
+            told: Mapping[str, Any] = remote_of(proxy).ask({"pzc": "statistics"}, ANSWER).content
+            if row["kind"] != "server":
+                behind = sum(each.get("pending", 0) for each in told["subscriptions"])
+                return {"does": f"{behind} notifications behind", "lock": ""}
+            calls = ", ".join(f"{call.member} for {age(call.since)}" for call in running(proxy))
+            lock = told["calls"]["lock"]
+            return {"does": calls or "idle", "lock": to_line(lock) if lock else ""}
+    except (PzcError, KeyError, TypeError, AttributeError) as exc:
+        return {"does": f"does not answer: {exc}", "lock": ""}
+
+
+def _why(row: Mapping[str, Any]) -> str:
+    last = str(row["last"]).removeprefix("pzc: ")
+    return f"again in {row['due']:.0f} s: {last}" if row["state"] == "waiting" else last
+
+
+def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        for row in rows:
+            write_json(row)
+        return
+    write_table(
+        HEADINGS,
+        [
+            (
+                row["name"], row["kind"], row["state"], age(row["since"]), str(row["pid"] or ""),
+                str(row["restarts"] or ""), row["lock"], row["endpoint"], shorten(row["does"], WIDTH),
+            )
+            for row in rows
+        ],
+    )  # fmt: skip
+    for row in rows:
+        if row["state"] in ("waiting", "failed"):
+            say(f"{row['name']} does not run; pzc logs {row['name']} tells more")

@@ -1,0 +1,79 @@
+"""Where a lab keeps what it writes, and where it is asked."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from ..protocol.errors import ConfigError
+
+
+class Places:
+    """Folders and files of the lab of one lab file; made when first needed, for this user only.
+
+    Args:
+        file: the lab file.
+
+    Attributes:
+        state: ``$XDG_STATE_HOME/pzc/labs/NAME-ID``, default ``~/.local/state/…``.
+        endpoint: where its supervisor is asked.
+        lock: file that its supervisor holds locked as long as it lives.
+    """
+
+    def __init__(self, file: Path) -> None:
+        path = file.absolute()
+        self.id = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+        home = os.environ.get("XDG_STATE_HOME", "")
+        base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"
+        self.state = base / "pzc" / "labs" / f"{path.parent.name or 'lab'}-{self.id}"
+        self._runtime = _runtime()
+        self.endpoint = f"ipc://{self._runtime / self.id}.sock"
+        self.lock = self._runtime / f"{self.id}.lock"
+
+    def log_of(self, name: str) -> Path:
+        """File with the output of a process; ``lab`` is the supervisor itself."""
+        return self.state / f"{name}.log"
+
+    def make(self) -> None:
+        """Make the folders.
+
+        Raises:
+            ConfigError: when they cannot be made, or belong to somebody else.
+        """
+        try:
+            self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as exc:
+            raise ConfigError(f"the lab's folder {exc.filename} cannot be made: {exc.strerror}") from exc
+        about = self._runtime.stat()
+        if about.st_uid != os.getuid() or about.st_mode & 0o077:
+            raise ConfigError(f"{self._runtime} must belong to this user alone: chown and chmod 700 it")
+
+    def take(self) -> int | None:
+        """Hold the lock; its descriptor, or None while another supervisor lives."""
+        held = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(held)
+            return None
+        return held
+
+    def free(self) -> bool:
+        """True when no supervisor lives."""
+        if not self.lock.exists():
+            return True
+        held = self.take()
+        if held is not None:
+            os.close(held)
+        return held is not None
+
+
+def _runtime() -> Path:
+    given = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(given) and os.path.isdir(given):
+        return Path(given) / "pzc"
+    return Path(tempfile.gettempdir()) / f"pzc-{os.getuid()}"

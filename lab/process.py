@@ -1,0 +1,231 @@
+"""One process of a lab: started, heard, started again, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import logging.handlers
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from .units import Unit
+
+FIRST, LONGEST, SETTLED = 1.0, 60.0, 60.0
+"""Seconds before the first restart, before any, and of running after which the next is a first one again."""
+
+LINE, LOG_BYTES, LOG_FILES = 16 << 10, 1 << 20, 5
+"""Bytes of a line of output at most, and of a log; old logs that are kept."""
+
+_KEEPER = Path(__file__).with_name("keeper.py")
+_KILLED = 5.0
+
+
+class Pauses:
+    """Seconds before each restart: 1, 2, 4 … 60; 1 again after a minute of running. Pure.
+
+    Args:
+        first: of the first restart.
+        longest: of any.
+        settled: of running after which the next restart is a first one again.
+    """
+
+    def __init__(self, first: float = FIRST, longest: float = LONGEST, settled: float = SETTLED) -> None:
+        self._first, self._longest, self._settled = first, longest, settled
+        self._next = first
+
+    def after(self, ran: float) -> float:
+        """The pause after a process that ran for so many seconds."""
+        if ran >= self._settled:
+            self._next = self._first
+        pause, self._next = self._next, min(2 * self._next, self._longest)
+        return pause
+
+
+class LabProcess:
+    """Keeps one unit running, in a thread of its own.
+
+    ::
+
+        state      event                                    next
+        starting   its first line of JSON came              running
+        starting,  it ended, and is started again           waiting, for 1, 2, 4 … 60 s
+        running    it ended with status 0, is not           ended
+                   it ended otherwise, is not               failed
+        waiting    the pause is over, or `restart`          starting
+        any        `restart`                                starting, when it has ended
+        any        `stop`                                   stopped, when it has ended
+
+    Args:
+        unit: what runs.
+        folder: where it works.
+        environment: its variables.
+        log: file that gets its output.
+        grace: seconds that it has to end.
+    """
+
+    def __init__(
+        self, unit: Unit, folder: Path, environment: Mapping[str, str], log: Path, grace: float
+    ) -> None:
+        self.unit = unit
+        self.state = "starting"
+        self._folder, self._environment, self._grace = folder, environment, grace
+        self._log = _log_of(log)
+        self._lock = threading.Lock()
+        self._settled = threading.Event()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._again = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._since, self._restarts, self._last, self._about = time.time(), 0, "", dict[str, Any]()
+        self._due = 0.0
+        self._thread = threading.Thread(target=self._keep, name=f"pzc-lab {unit.name}", daemon=True)
+        self._thread.start()
+
+    def wait_settled(self, timeout: float) -> bool:
+        """Wait until it runs, or has ended for the first time."""
+        return self._settled.wait(timeout)
+
+    def is_of(self, unit: Unit, environment: Mapping[str, str]) -> bool:
+        """True when this is what runs, or will again."""
+        return (self.unit, self._environment) == (unit, environment) and self.state not in ("ended", "failed")
+
+    def restart(self) -> None:
+        """End it, and start it at once, whatever its state."""
+        with self._lock:
+            self._again = True
+            self._settled.clear()
+        self._end()
+
+    def stop(self) -> None:
+        """Let it end; `join` waits for that."""
+        with self._lock:
+            self._stopping = True
+        self._end()
+
+    def join(self) -> None:
+        """Wait until it has ended; what does not end in its time is killed."""
+        self._thread.join(self._grace + _KILLED)
+        process = self._process
+        if self._thread.is_alive() and process is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            self._thread.join(_KILLED)
+
+    def report(self) -> dict[str, Any]:
+        """What it does.
+
+        Returns:
+            ``name``, ``kind``, ``state``, ``since`` (seconds in that state), ``pid`` (0 when none runs),
+            ``restarts``, ``endpoint``, ``due`` (seconds to the next start), ``last`` (line that it wrote).
+        """
+        with self._lock:
+            runs = self.state in ("starting", "running") and self._process is not None
+            return {
+                "name": self.unit.name,
+                "kind": self.unit.kind,
+                "state": self.state,
+                "since": max(0.0, time.time() - self._since),
+                "pid": int(self._about.get("pid", 0)) if runs else 0,
+                "restarts": self._restarts,
+                "endpoint": str(self._about.get("rep_endpoint", "")) if runs else "",
+                "due": max(0.0, self._due - time.monotonic()) if self.state == "waiting" else 0.0,
+                "last": self._last,
+            }
+
+    def _end(self) -> None:
+        self._wake.set()
+        with self._lock:
+            process = self._process
+        if process is not None and process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+
+    def _keep(self) -> None:
+        pauses = Pauses()
+        while True:
+            began = time.monotonic()
+            status = self._run()
+            with self._lock:
+                if self._stopping:
+                    break
+                again, self._again = self._again, False
+                wanted = again or self.unit.starts_again(status)
+                pause = 0.0 if again else pauses.after(time.monotonic() - began)
+                self._due = time.monotonic() + pause
+                self._restarts += wanted
+                self._last = self._last or f"ended with status {status}"
+            self._become("waiting" if wanted else "ended" if status == 0 else "failed")
+            if not again:
+                self._write(f"ended with status {status}{f'; again in {pause:g} s' if wanted else ''}")
+                self._settled.set()
+            self._wake.wait(pause if wanted else None)
+            with self._lock:
+                self._wake.clear()
+                if self._stopping:
+                    break
+                self._again = False
+        self._become("stopped")
+        self._settled.set()
+        self._log.close()
+
+    def _run(self) -> int:
+        command = [sys.executable, "-I", "-S", str(_KEEPER), str(self._grace), *self.unit.command]
+        with self._lock:
+            if self._stopping:
+                return 0
+            self._wake.clear()
+            self._again, self._about, self._last = False, {}, ""
+            try:
+                process = self._process = subprocess.Popen(
+                    command, cwd=self._folder, env=dict(self._environment), start_new_session=True,
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                )  # fmt: skip
+            except OSError as exc:
+                self._last = f"cannot be started: {exc}"
+                return 1
+        self._become("starting")
+        with process:
+            assert process.stdout is not None
+            while line := process.stdout.readline(LINE):
+                self._hear(line.decode(errors="backslashreplace").rstrip())
+        with self._lock:
+            self._process = None
+        return process.returncode
+
+    def _hear(self, line: str) -> None:
+        if not line:
+            return
+        self._write(line)
+        if self.state == "starting" and line.startswith("{"):
+            with contextlib.suppress(ValueError):
+                about: object = json.loads(line)
+                with self._lock:
+                    self._about = cast("dict[str, Any]", about) if isinstance(about, dict) else {}
+                self._become("running")
+                self._settled.set()
+                return
+        self._last = line
+
+    def _write(self, line: str) -> None:
+        self._log.handle(logging.makeLogRecord({"msg": line}))
+
+    def _become(self, state: str) -> None:
+        with self._lock:
+            self.state, self._since = state, time.time()
+
+
+def _log_of(path: Path) -> logging.Handler:
+    """What writes lines to a file that is never longer than it may be."""
+    handler = logging.handlers.RotatingFileHandler(
+        path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8"
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    return handler

@@ -1,0 +1,130 @@
+"""All processes of a lab, and how they are asked for."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..protocol.errors import ConfigError
+from ..protocol.nearest import hint
+from .file import read_lab
+from .places import Places
+from .process import LabProcess
+from .units import chosen, environment_of, units_of
+
+SETTLE = 15.0
+"""Seconds for which processes of one kind are waited for before the next kind is started."""
+
+
+class Supervisor:
+    """Starts, watches and ends the processes of one lab file. Its public methods are what a lab is asked.
+
+    Args:
+        path: of the lab file.
+        places: where logs go.
+    """
+
+    def __init__(self, path: Path, places: Places) -> None:
+        self._path, self._places = path, places
+        self._processes: dict[str, LabProcess] = {}
+        self._lock = threading.RLock()
+        self._started, self._ended = threading.Event(), threading.Event()
+
+    def up(self, names: list[str]) -> None:
+        """Read the file again and make it true.
+
+        What does not run is started, what has changed is started anew, what is gone is ended.
+
+        Args:
+            names: of the processes that are meant; none for all.
+
+        Raises:
+            ConfigError: as `read_lab`; for a name that the lab does not have. Nothing is changed then.
+        """
+        file = read_lab(self._path)
+        units = units_of(file)
+        wanted = chosen(units, names)
+        environment = {**os.environ, **environment_of(file)}
+        with self._lock:
+            gone: set[str] = set() if names else self._processes.keys() - {unit.name for unit in units}
+            changed = {
+                unit.name for unit in wanted
+                if (process := self._processes.get(unit.name)) and not process.is_of(unit, environment)
+            }  # fmt: skip
+            self._end(gone | changed)
+            started: dict[str, list[LabProcess]] = {}
+            for unit in wanted:
+                for before in [kind for kind in started if kind != unit.kind]:
+                    _settle(started.pop(before))
+                if unit.name not in self._processes:
+                    made = LabProcess(
+                        unit, file.folder, environment, self._places.log_of(unit.name), file.lab.grace
+                    )
+                    self._processes[unit.name] = made
+                    started.setdefault(unit.kind, []).append(made)
+            for processes in started.values():
+                _settle(processes)
+        self._started.set()
+
+    def started(self) -> bool:
+        """True when everything that was asked for first runs, or has ended once."""
+        return self._started.is_set()
+
+    def status(self) -> list[Mapping[str, Any]]:
+        """What each process does; see `LabProcess.report`."""
+        return [process.report() for process in list(self._processes.values())]
+
+    def restart(self, names: list[str]) -> None:
+        """End these, all for none, and start them again.
+
+        Raises:
+            ConfigError: for a name that is not there.
+        """
+        with self._lock:
+            meant = self._named(names)
+            for process in meant:
+                process.restart()
+            _settle(meant)
+
+    def down(self, names: list[str]) -> None:
+        """End these; all, and the supervisor itself, for none.
+
+        Raises:
+            ConfigError: for a name that is not there.
+        """
+        if not names:
+            self._ended.set()
+            return
+        with self._lock:
+            self._end({process.unit.name for process in self._named(names)})
+
+    def wait_end(self, timeout: float) -> bool:
+        """Wait until `down` was asked for."""
+        return self._ended.wait(timeout)
+
+    def close(self) -> None:
+        """End every process; the later kinds first."""
+        with self._lock:
+            self._end(self._processes.keys())
+
+    def _named(self, names: list[str]) -> list[LabProcess]:
+        for name in names:
+            if name not in self._processes:
+                raise ConfigError(f"nothing of this lab is called {name}; {hint(name, self._processes)}")
+        return [process for name, process in self._processes.items() if not names or name in names]
+
+    def _end(self, names: Iterable[str]) -> None:
+        gone = set(names)
+        ending = [self._processes.pop(name) for name in list(self._processes)[::-1] if name in gone]
+        for process in ending:
+            process.stop()
+        for process in ending:
+            process.join()
+
+
+def _settle(processes: list[LabProcess]) -> None:
+    for process in processes:
+        process.wait_settled(SETTLE)

@@ -1,0 +1,286 @@
+"""``pzc up`` and its companions: a lab in one file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pzc import Proxy, UnknownName, close, lock
+from pzc.testing import Result, Running, command
+
+from tests.contract.findings.marks import finding
+
+TIMEOUT = 30.0
+
+BENCH = """
+import os, subprocess, sys, threading, time
+
+class Supply:
+    voltage = 1.0
+
+    def ramp(self, seconds):
+        time.sleep(seconds)
+
+class Wrong:
+    def __init__(self, address):
+        raise OSError(f"no route to {address}")
+
+class Leaving:
+    def __init__(self):
+        print("warming up", flush=True)
+        threading.Timer(0.2, os._exit, [3]).start()
+
+class Parent:
+    def __init__(self):
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+        self.child = child.pid
+"""
+
+SUPPLY = '[server.psu]\nobject = "bench:Supply"\n'
+
+
+class Bench:
+    """A folder with a lab file, and the commands of its lab.
+
+    Args:
+        folder: of the file.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._environment = {
+            "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config"),
+        }  # fmt: skip
+        (folder / "bench.py").write_text(BENCH, encoding="utf-8")
+
+    def write(self, text: str, grace: float = 5.0) -> None:
+        (self.folder / "lab.toml").write_text(f"[lab]\ngrace = {grace}\n{text}", encoding="utf-8")
+
+    def run(self, *arguments: str, meanwhile: Callable[[Running], object] | None = None) -> Result:
+        return command(*arguments, cwd=self.folder, environment=self._environment, meanwhile=meanwhile)
+
+    def row(self, name: str) -> dict[str, Any]:
+        return next(row for row in self.run("status", "--json").rows if row["name"] == name)
+
+    def await_row(self, name: str, expected: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        deadline = time.monotonic() + TIMEOUT
+        while not expected(row := self.row(name)):
+            assert time.monotonic() < deadline, row
+        return row
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    try:
+        yield made
+    finally:
+        made.run("down")
+
+
+class Held:
+    """A proxy that is closed.
+
+    Args:
+        endpoint: of its server.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self.proxy: Any = Proxy(endpoint, timeout=TIMEOUT)
+
+    def close(self) -> None:
+        close(self.proxy)
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def is_there(pid: int) -> bool:
+    """True while a process runs; one that has ended and was not waited for does not."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def await_gone(pid: int) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while is_there(pid):
+        assert time.monotonic() < deadline, f"{pid} is still there"
+
+
+@finding("L8")
+def test_up_returns_when_all_run_and_down_when_all_have_ended(bench: Bench) -> None:
+    bench.write(f'{SUPPLY}[server.dmm]\nobject = "bench:Supply"\n')
+    assert bench.run("up").status == 0
+    pids = [row["pid"] for row in bench.run("status", "--json").rows]
+    assert [is_there(pid) for pid in pids] == [True, True]
+    assert bench.run("down").status == 0
+    assert not any(map(is_there, pids))
+
+
+@finding("L8")
+def test_whoever_does_not_start_is_told_with_the_reason(bench: Bench) -> None:
+    bench.write(f'{SUPPLY}[server.wrong]\nobject = "bench:Wrong"\nargs = ["10.0.0.7"]\n')
+    started = bench.run("up")
+    assert started.status == 1
+    assert "no route to 10.0.0.7" in started.out
+    assert "pzc logs wrong" in started.err
+    assert bench.row("psu")["state"] == "running"
+
+
+@finding("L8")
+def test_restarts_are_spaced(bench: Bench) -> None:
+    bench.write('[server.leaving]\nobject = "bench:Leaving"\nrestart = "always"\n')
+    bench.run("up")
+    third = bench.await_row("leaving", lambda row: row["restarts"] >= 3 and row["state"] == "waiting")
+    assert 2.0 < third["due"] <= 4.0
+
+
+def test_never_is_never_started_again(bench: Bench) -> None:
+    bench.write('[server.leaving]\nobject = "bench:Leaving"\nrestart = "never"\n')
+    bench.run("up")
+    failed = bench.await_row("leaving", lambda row: row["state"] == "failed")
+    assert (failed["restarts"], failed["does"]) == (0, "warming up")
+
+
+def test_status_tells_what_runs(bench: Bench) -> None:
+    bench.write(SUPPLY)
+    bench.run("up")
+    assert bench.row("psu")["does"] == "idle"
+    with contextlib.closing(Held(bench.row("psu")["endpoint"])) as psu:
+        psu.proxy.ramp.future(3.0)
+        assert bench.await_row("psu", lambda row: row["does"] != "idle")["does"].startswith("ramp for ")
+
+
+def test_status_tells_who_holds_the_lock(bench: Bench) -> None:
+    bench.write(SUPPLY)
+    bench.run("up")
+    with contextlib.closing(Held(bench.row("psu")["endpoint"])) as psu, lock(psu.proxy):
+        assert bench.row("psu")["lock"]
+
+
+def test_up_again_makes_a_changed_file_true_and_leaves_the_rest(bench: Bench) -> None:
+    bench.write(f'{SUPPLY}[server.old]\nobject = "bench:Supply"\n[server.dmm]\nobject = "bench:Supply"\n')
+    bench.run("up")
+    before = {row["name"]: row["pid"] for row in bench.run("status", "--json").rows}
+    bench.write(
+        f'{SUPPLY}[server.dmm]\nobject = "bench:Supply"\nconcurrency = 2\n[server.new]\nobject = "bench:Supply"\n'
+    )
+    assert bench.run("up").status == 0
+    after = {row["name"]: row["pid"] for row in bench.run("status", "--json").rows}
+    assert after.keys() == {"psu", "dmm", "new"}
+    assert after["psu"] == before["psu"]
+    assert after["dmm"] != before["dmm"]
+    assert not is_there(before["old"])
+
+
+def test_one_process_can_be_ended_started_and_restarted(bench: Bench) -> None:
+    bench.write(f'{SUPPLY}[server.dmm]\nobject = "bench:Supply"\n')
+    bench.run("up", "psu")
+    assert [row["state"] for row in bench.run("status", "--json").rows] == ["running", "stopped"]
+    assert bench.run("up", "dmm").status == 0
+    first = bench.row("psu")["pid"]
+    assert bench.run("restart", "psu").status == 0
+    assert bench.row("psu")["pid"] not in (0, first)
+    assert bench.run("down", "psu").status == 0
+    assert bench.row("psu")["state"] == "stopped"
+
+
+def test_logs_tell_what_a_process_wrote(bench: Bench) -> None:
+    bench.write('[server.leaving]\nobject = "bench:Leaving"\n')
+    bench.run("up")
+    bench.await_row("leaving", lambda row: row["restarts"])
+    told = bench.run("logs", "leaving", "-n", "50").out
+    assert "warming up" in told
+    assert "ended with status 3; again in 1 s" in told
+
+
+def test_logs_follow(bench: Bench) -> None:
+    bench.write('[server.leaving]\nobject = "bench:Leaving"\nrestart = "always"\n')
+    bench.run("up")
+
+    def meanwhile(running: Running) -> None:
+        lines = [running.line(TIMEOUT) for _ in range(4)]
+        assert any("warming up" in line for line in lines)
+
+    bench.run("logs", "leaving", "-f", "-n", "1", meanwhile=meanwhile)
+
+
+@pytest.mark.parametrize(
+    "words", [("logs",), ("logs", "psy"), ("restart", "psy"), ("up", "psy"), ("down", "psy")]
+)
+def test_a_wrong_name_is_refused_with_those_that_are_there(bench: Bench, words: tuple[str, ...]) -> None:
+    bench.write(SUPPLY)
+    bench.run("up")
+    refused = bench.run(*words)
+    assert refused.status in (1, 2)
+    assert "psu" in refused.err
+
+
+@pytest.mark.parametrize("verb", ["status", "down", "restart"])
+def test_a_lab_that_is_not_up_is_told(bench: Bench, verb: str) -> None:
+    bench.write(SUPPLY)
+    refused = bench.run(verb)
+    assert refused.status == 1
+    assert "not up" in refused.err
+
+
+@finding("L8")
+def test_a_killed_pzc_up_leaves_no_process_and_neither_do_its_servers(bench: Bench) -> None:
+    bench.write(f'{SUPPLY}[server.parent]\nobject = "bench:Parent"\n')
+    assert bench.run("up").status == 0
+    child = int(bench.run("get", f"{bench.row('parent')['endpoint']}.child").out)
+    pids = [child, *(row["pid"] for row in bench.run("status", "--json").rows)]
+    assert all(map(is_there, pids))
+    os.kill(parent(parent(pids[1])), signal.SIGKILL)
+    for pid in pids:
+        await_gone(pid)
+
+
+def test_whoever_started_others_leaves_none_of_them(bench: Bench) -> None:
+    bench.write('[server.parent]\nobject = "bench:Parent"\n')
+    bench.run("up")
+    child = int(bench.run("get", f"{bench.row('parent')['endpoint']}.child").out)
+    os.kill(bench.row("parent")["pid"], signal.SIGKILL)
+    await_gone(child)
+
+
+def test_whoever_does_not_end_in_its_time_is_killed(bench: Bench) -> None:
+    bench.write(SUPPLY, grace=0.5)
+    bench.run("up")
+    pid = bench.row("psu")["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    assert bench.run("down").status == 0
+    assert not is_there(pid)
+
+
+@finding("L8")
+def test_a_unit_for_systemd_names_the_lab_file(bench: Bench) -> None:
+    bench.write(SUPPLY)
+    told = bench.run("up", "--systemd")
+    assert told.status == 0
+    unit = Path(told.out.split(" is written")[0])
+    assert f'up --foreground "{bench.folder / "lab.toml"}"' in unit.read_text(encoding="utf-8")
+
+
+def test_in_the_foreground_a_lab_ends_with_ctrl_c(bench: Bench) -> None:
+    bench.write(SUPPLY)
+
+    def meanwhile(running: Running) -> None:
+        deadline, voltage = time.monotonic() + TIMEOUT, 0.0
+        while not voltage:
+            assert time.monotonic() < deadline
+            assert not running.wait(0.05), running.err
+            with contextlib.suppress(UnknownName), contextlib.closing(Held("psu")) as psu:
+                voltage = psu.proxy.voltage
+
+    assert bench.run("up", "--foreground", meanwhile=meanwhile).status == 0
+    assert "not up" in bench.run("status").err
