@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .protocol.errors import (
     AgentClosed,
+    ArgumentsRefused,
     BindError,
     CallCancelled,
     CallTimeout,
@@ -77,6 +78,7 @@ __all__ = [
     "PROFILES",
     "Agent",
     "AgentClosed",
+    "ArgumentsRefused",
     "BindError",
     "CallCancelled",
     "CallTimeout",

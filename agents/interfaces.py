@@ -236,6 +236,10 @@ class Subscription(Protocol):
         """The next notification, of those without a callback."""
         ...
 
+    def __next__(self) -> Notification:
+        """The same; StopIteration at its end."""
+        ...
+
     async def __anext__(self) -> Notification:
         """The same, awaited."""
         ...

@@ -1,45 +1,96 @@
-"""Signal: the notification source that a served object owns, as the original Pizco's."""
+"""Signal: the notification source that a served object owns, and the slots that are connected to one."""
 
 from __future__ import annotations
 
 import inspect
 import logging
+import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
+
+from ..protocol.errors import ArgumentsRefused, ConfigError
 
 logger = logging.getLogger("pzc.signals")
 
 Slot = Callable[..., Any]
 
+ORIGINAL = ("value", "old_value", "other")
+"""What a signal carries that declares nothing, as the original Pizco's; what is not emitted is None."""
 
-def accepted_arguments(slot: Slot, most: int = 3) -> int:
-    """How many positional arguments a slot takes, at most ``most``."""
+
+def accepted_arguments(slot: Slot) -> int | None:
+    """How many positional arguments a slot takes, at most; None when that cannot be told."""
+    owner = getattr(slot, "__self__", None)
+    if isinstance(owner, Signal) and slot == owner.emit:
+        return len(owner.names or ORIGINAL)
     try:
         parameters = inspect.signature(slot).parameters.values()
     except (TypeError, ValueError):
-        return most
+        return None
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return most
-    return min(most, sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters))
+        return None if inspect.isroutine(slot) and not hasattr(slot, "__code__") else sys.maxsize
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
-class Signal:
-    """Calls its slots in the order in which they were connected; safe from any thread.
+class _Connected:
+    """A slot, and how many values it takes; None until it was called, when it does not tell."""
 
-    A slot may take fewer than the three arguments ``(value, old_value, other)``. The first
-    exception in a slot reaches the caller of `emit`, after the other slots were called; further
-    ones are logged.
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+        self._count = accepted_arguments(slot)
+
+    def __call__(self, values: tuple[Any, ...]) -> None:
+        if self._count is None:
+            self._try(values)
+        else:
+            self.slot(*values[: self._count])
+
+    def _try(self, values: tuple[Any, ...]) -> None:
+        """Call it with all values; with one less as long as it refuses their number."""
+        refusal: TypeError | None = None
+        for count in range(len(values), -1, -1):
+            try:
+                self.slot(*values[:count])
+            except TypeError as exc:
+                if not _is_of_call(exc):
+                    self._count = count
+                    raise
+                refusal = refusal or exc
+            except Exception:
+                self._count = count
+                raise
+            else:
+                self._count = count
+                return
+        try:
+            raise cast("TypeError", refusal)
+        finally:
+            del refusal  # its traceback holds this frame
+
+
+def _is_of_call(error: TypeError) -> bool:
+    """Whether a call was refused, and not something that the callable did."""
+    here = error.__traceback__
+    inside = None if here is None else here.tb_next
+    return inside is None or (inside.tb_next is None and "argument" in str(error))
+
+
+class SlotList:
+    """Calls slots in the order in which they were connected; safe from any thread.
+
+    A slot gets as many of the values as it takes. The first exception in a slot reaches the caller, after the
+    other slots were called; further ones are logged.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._slots: tuple[tuple[Slot, int], ...] = ()
+        self._slots: tuple[_Connected, ...] = ()
 
     @property
     def slots(self) -> list[Slot]:
         """The connected slots, in order."""
-        return [slot for slot, _ in self._slots]
+        return [each.slot for each in self._slots]
 
     def connect(self, slot: Slot) -> None:
         """Call ``slot`` at every emission; connecting it again changes nothing.
@@ -49,9 +100,9 @@ class Signal:
         """
         if not callable(slot):
             raise TypeError(f"a slot must be callable, not {type(slot).__name__}")
-        entry = (slot, accepted_arguments(slot))
+        entry = _Connected(slot)
         with self._lock:
-            if all(known != slot for known, _ in self._slots):
+            if all(known.slot != slot for known in self._slots):
                 self._slots = (*self._slots, entry)
 
     def disconnect(self, slot: Slot | None = None) -> None:
@@ -61,17 +112,17 @@ class Signal:
             ValueError: when the slot was not connected.
         """
         with self._lock:
-            kept = () if slot is None else tuple(entry for entry in self._slots if entry[0] != slot)
+            kept = () if slot is None else tuple(entry for entry in self._slots if entry.slot != slot)
             if slot is not None and len(kept) == len(self._slots):
                 raise ValueError(f"{slot!r} is not connected to this signal")
             self._slots = kept
 
-    def emit(self, value: Any = None, old_value: Any = None, other: Any = None) -> None:
-        """Call every slot with as many of the three arguments as it takes."""
+    def call(self, values: tuple[Any, ...]) -> None:
+        """Call every slot."""
         failure: Exception | None = None
-        for slot, count in self._slots:
+        for slot in self._slots:
             try:
-                slot(*(value, old_value, other)[:count])
+                slot(values)
             except Exception as exc:
                 if failure is None:
                     failure = exc
@@ -82,3 +133,53 @@ class Signal:
                 raise failure
             finally:
                 del failure  # its traceback holds this frame, and with it what was emitted
+
+
+class Signal(SlotList):
+    """What a served object tells; see `SlotList` for its slots.
+
+    Args:
+        names: of the values that each emission carries, such as ``Signal("value", "unit")``. Default: the
+            original Pizco's ``value``, ``old_value`` and ``other``, each None when it is not given.
+
+    Attributes:
+        names: as given.
+
+    Raises:
+        ConfigError: for a name that no argument can have, or one that comes twice.
+    """
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        for name in names:
+            if not (isinstance(cast("object", name), str) and name.isidentifier()) or names.count(name) > 1:
+                raise ConfigError(f"{name!r} cannot be a name of what a signal carries, out of {names!r}")
+        self.names = names
+
+    def __repr__(self) -> str:
+        return f"<Signal of {', '.join(self.names or ORIGINAL)}>"
+
+    def emit(self, *values: Any, **named: Any) -> None:
+        """Call every slot with as many of the values as it takes.
+
+        Args:
+            values: in the order of the names.
+            named: the others, by their names.
+
+        Raises:
+            ArgumentsRefused: for more or fewer than the signal declares, or other names; no slot was called.
+            Exception: the first one of a slot.
+        """
+        if named or len(values) != len(self.names or ORIGINAL):
+            values = self._in_order(values, named)
+        self.call(values)
+
+    def _in_order(self, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        names = self.names or ORIGINAL
+        left = names[len(values) :]
+        missing = [name for name in left if name not in named] if self.names else []
+        wrong = [name for name in named if name not in left]
+        if len(values) > len(names) or missing or wrong:
+            told = f"{len(values)} values" + "".join(f" and {name}" for name in named)
+            raise ArgumentsRefused(f"the signal carries {', '.join(names)}, and was emitted with {told}")
+        return (*values, *(named.get(name) for name in left))

@@ -15,6 +15,7 @@
     │       ├── SerializerRefused (PermissionError)  a serializer this side does not accept
     │       └── DecodeError                 verified content that cannot be decoded
     ├── SerializeError (TypeError)          content that the chosen serializer cannot express
+    ├── ArgumentsRefused (TypeError)        values that do not fit what a signal declares
     ├── BindError (OSError)                 an endpoint cannot be bound
     ├── PeerLost (ConnectionError)          the peer is gone, restarted or unreachable
     ├── UnknownName (LookupError)           no agent of that name is known
@@ -98,6 +99,10 @@ class DecodeError(RemoteProtocolError):
 
 class SerializeError(PzcError, TypeError):
     """Content that the chosen serializer cannot express."""
+
+
+class ArgumentsRefused(PzcError, TypeError):
+    """Values, or their names, do not fit what a signal declares; nothing was emitted."""
 
 
 class BindError(PzcError, OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ...delivery.policies import Policy
@@ -11,12 +12,13 @@ from ...protocol.values import PLAIN
 from ..interfaces import Subscription
 from .described import Entry
 from .operations import OPERATIONS, Slot, made_of, offered, special
-from .originals import check_options
+from .originals import check_options, instead
 from .pending import PendingCall
 from .reference import HELD, RemoteReference, explained
 from .remote import RemoteObject
 from .sent import filled, place_of
 from .served import checked_timeout, checked_transport
+from .slots import Arriving
 
 _ALWAYS = ("__doc__", "__name__", "__qualname__", "__signature__")
 
@@ -146,6 +148,16 @@ class Member(RemoteReference):
 
     def _way_disconnect(self, slot: Slot | None = None) -> None:
         self._proxy_remote.disconnect(text(self._proxy_path), slot)
+
+    def __iter__(self) -> Iterator[Any]:
+        """What it holds; of a signal its notifications from now on, with default policy."""
+        if self._proxy_kind() == "signal":
+            return Arriving(self._proxy_remote.agent.loop, self._way_subscribe())
+        return super().__iter__()
+
+    def _way_emit(self, *values: Any, **named: Any) -> None:
+        instead(self._proxy_remote, "emit")  # which an original refuses
+        self._proxy_exec("emit", values, named)
 
     def _way_subscribe(self, policy: Policy | None = None) -> Subscription:
         return self._proxy_remote.subscribe(self._proxy_path, policy)

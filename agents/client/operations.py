@@ -92,9 +92,8 @@ class Patterns:
         """A local copy of a remote mapping or sequence."""
         return ()
 
-    def emit(self, *values: Any) -> Any:
-        """Emit the remote signal at the server."""
-        return values
+    def emit(self, *values: Any, **named: Any) -> Any:
+        """Emit the remote signal at the server, with what it declares."""
 
     def call_(self, *args: Any, **kwargs: Any) -> Any:
         """Call it.
@@ -189,7 +188,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("connect", "connect", "connect", _SIGNAL, Patterns.connect),
     Operation("disconnect", "disconnect", "disconnect", _SIGNAL, Patterns.disconnect),
     Operation("subscribe", "subscribe", "subscribe", _SIGNAL, Patterns.subscribe),
-    Operation("emit", "emit", "exec", _SIGNAL, Patterns.emit),
+    Operation("emit", "emit", "emit", _SIGNAL, Patterns.emit),
 )  # fmt: skip
 
 AWAITED = {each.awaited: each for each in OPERATIONS if each.awaited}

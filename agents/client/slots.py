@@ -1,15 +1,18 @@
-"""Slots: what one proxy connected to the signals of its remote object."""
+"""Slots: what one proxy connected to the signals of its remote object, and who iterates over one."""
 
 from __future__ import annotations
 
 import threading
+import weakref
+from collections.abc import Iterator
 from functools import partial
 
 from ...delivery.policies import Policy, drop
 from ...protocol.notification import Notification
 from ...transport.executor import Executor
+from ...transport.loop import Loop
 from ..interfaces import Subscriber, Subscription
-from ..signals import Signal, Slot
+from ..signals import Slot, SlotList
 
 SLOT_POLICY = drop(10_000)
 """Default policy of a connected slot."""
@@ -28,7 +31,7 @@ class Slots:
         self._target = target
         self._executor = Executor("pzc-slots")
         self._lock = threading.Lock()
-        self._signals: dict[tuple[str, Policy], tuple[Signal, Subscription]] = {}
+        self._signals: dict[tuple[str, Policy], tuple[SlotList, Subscription]] = {}
 
     def connect(self, name: str, slot: Slot, policy: Policy | None, timeout: float) -> None:
         """Call ``slot`` at every emission of a remote signal; returns once the server confirmed.
@@ -43,12 +46,12 @@ class Slots:
         with self._lock:
             entry = self._signals.get(key)
             if entry is None:
-                signal = Signal()
-                emit = partial(_emit, signal)
+                slots = SlotList()
+                emit = partial(_emit, slots)
                 subscription = self._agent.subscribe(
                     self._target, name, emit, policy=key[1], timeout=timeout, executor=self._executor
                 )
-                entry = self._signals[key] = (signal, subscription)
+                entry = self._signals[key] = (slots, subscription)
             entry[0].connect(slot)
 
     def disconnect(self, name: str, slot: Slot | None) -> None:
@@ -62,8 +65,8 @@ class Slots:
             holders = [entry[0] for _, entry in mine if slot is None or slot in entry[0].slots]
             if slot is not None and not holders:
                 raise ValueError(f"{slot!r} is not connected to {name} through this proxy")
-            for signal in holders:
-                signal.disconnect(slot)
+            for slots in holders:
+                slots.disconnect(slot)
             empty = [key for key, entry in mine if not entry[0].slots]
             subscriptions = [self._signals.pop(key)[1] for key in empty]
         for subscription in subscriptions:
@@ -79,5 +82,34 @@ class Slots:
         self._executor.close()
 
 
-def _emit(signal: Signal, notification: Notification) -> None:
-    signal.emit(*notification.content)
+def _emit(slots: SlotList, notification: Notification) -> None:
+    slots.call(tuple(notification.content))
+
+
+class Arriving(Iterator[Notification]):
+    """Notifications of a remote signal, until the proxy is closed. Dropping it ends the subscription.
+
+    Args:
+        loop: of the proxy.
+        subscription: to the signal.
+    """
+
+    def __init__(self, loop: Loop, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self._end = weakref.finalize(self, close_aside, loop, subscription)
+        self._end.atexit = False
+
+    def __next__(self) -> Notification:
+        return next(self._subscription)
+
+    def close(self) -> None:
+        """End the subscription. Again: no effect."""
+        self._end.detach()
+        self._subscription.close()
+
+
+def close_aside(loop: Loop, subscription: Subscription) -> None:
+    """Close a subscription in a thread of its own."""
+    thread = threading.Thread(target=subscription.close, name="pzc-close", daemon=True)
+    # The collector may run this while its thread starts another one, so the I/O thread does it.
+    loop.call(thread.start)

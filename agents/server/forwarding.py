@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..interfaces import Publisher
+from ..signals import ORIGINAL, Signal
 from .tree import Tree
 
 logger = logging.getLogger("pzc.forwarding")
@@ -36,7 +37,8 @@ class Forwarding:
                 if self._forwarders.get(name, (signal,))[0] is not signal:
                     self._disconnect(name)
                 if wanted and name not in self._forwarders:
-                    forwarder = partial(self._forward, name)
+                    declares = isinstance(signal, Signal) and bool(signal.names)
+                    forwarder = partial(self._forward, name, 0 if declares else len(ORIGINAL))
                     self._forwarders[name] = (signal, forwarder)
                     _try(name, signal.connect, forwarder)
                 elif not wanted:
@@ -47,8 +49,8 @@ class Forwarding:
         if signal is not None:
             _try(name, signal.disconnect, forwarder)
 
-    def _forward(self, topic: str, value: Any = None, old_value: Any = None, other: Any = None) -> None:
-        self._publisher.publish(topic, (value, old_value, other))
+    def _forward(self, topic: str, least: int, /, *values: Any) -> None:
+        self._publisher.publish(topic, (*values, *[None] * (least - len(values))))
 
     def close(self) -> None:
         """Disconnect from every signal."""

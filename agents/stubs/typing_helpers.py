@@ -10,6 +10,8 @@ from concurrent.futures import Future
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
 from ...delivery.policies import Policy
+from ...protocol.notification import Notification
+from ..interfaces import Subscription
 from ..signals import Slot
 
 P = ParamSpec("P")
@@ -85,7 +87,13 @@ class RemoteSignal(Protocol):
         """Stop calling ``slot``, or every slot of this proxy."""
         ...
 
-    def emit(self, value: Any = None, old_value: Any = None, other: Any = None) -> None:
+    def subscribe(self, policy: Policy | None = None) -> Subscription:
+        """Notifications from now on."""
+        ...
+
+    def __iter__(self) -> Iterator[Notification]: ...
+
+    def emit(self, *values: Any, **named: Any) -> None:
         """Emit the signal at the server."""
         ...
 

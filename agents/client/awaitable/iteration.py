@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
@@ -13,6 +12,7 @@ from typing import Any
 from ....protocol.notification import Notification
 from ....protocol.paths import Path
 from ...interfaces import Subscription
+from ..slots import close_aside
 from ..streams import RemoteStream
 from .link import Link
 from .threads import finished, start
@@ -139,6 +139,4 @@ def _abandon(link: Link, begun: Future[Subscription]) -> None:
 
 def _close(link: Link, begun: Future[Subscription]) -> None:
     if begun.exception() is None and link.remote is not None:
-        thread = threading.Thread(target=begun.result().close, name="pzc-aio", daemon=True)
-        # The collector may run this while its thread starts another one, so the I/O thread does it.
-        link.remote.agent.loop.call(thread.start)
+        close_aside(link.remote.agent.loop, begun.result())

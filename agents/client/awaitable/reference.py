@@ -254,6 +254,11 @@ class RemoteReference:
         await self._link.connect()
         return await in_thread(partial(self._link.subscribe, self._path, policy), _close)
 
+    async def _way_emit(self, *values: Any, **named: Any) -> None:
+        remote = self._link.remote or await self._link.connect()
+        instead(remote, "emit")  # which an original refuses
+        await self._exec(remote, "emit", values, named)
+
     def __aiter__(self) -> AsyncIterator[Notification]:
         """Notifications of the remote signal from the first wait on, with default policy."""
         return Notifications(self._link, self._path)

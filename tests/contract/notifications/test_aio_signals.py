@@ -329,6 +329,21 @@ def test_a_slot_must_be_callable(bench: tuple[Bench, str]) -> None:
     run(main())
 
 
+def test_the_signal_of_a_served_object_can_be_emitted_by_the_names_of_its_values(
+    bench: tuple[Bench, str],
+) -> None:
+    served, endpoint = bench
+    seen: list[float] = []
+    served.voltage_changed.connect(lambda value, old: seen.append(old))
+
+    async def main() -> None:
+        async with proxy_of(endpoint) as psu:
+            await psu.voltage_changed.emit(9.9, old_value=8.8)
+
+    run(main())
+    assert seen == [8.8]
+
+
 def test_the_signal_of_a_served_object_can_be_emitted(bench: tuple[Bench, str]) -> None:
     served, endpoint = bench
     seen: list[float] = []

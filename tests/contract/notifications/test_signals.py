@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Signal
+from pzc import ArgumentsRefused, ConfigError, Signal
 
 from tests.contract.rigs.peers import run_threads
 
@@ -255,3 +255,113 @@ def test_threads_may_connect_disconnect_and_emit_at_once() -> None:
     assert done.is_set()
     assert meter.seen == list(range(1_000))
     assert signal.slots == [meter.show]
+
+
+class Silent:
+    """A callable that does not tell its signature, as of Qt."""
+
+    def __init__(self, takes: int, error: Exception | None = None) -> None:
+        self.seen: list[tuple[Any, ...]] = []
+        self.tried = 0
+        self._takes = takes
+        self._error = error
+
+    def __call__(self, *values: Any) -> None:
+        self.tried += 1
+        if len(values) != self._takes:
+            raise TypeError(f"emit() takes {self._takes} arguments ({len(values)} given)")
+        self.seen.append(values)
+        if self._error is not None:
+            self._fail(self._error)
+
+    @staticmethod
+    def _fail(error: Exception) -> None:
+        raise error
+
+    @property
+    def __signature__(self) -> Any:
+        raise ValueError("no signature found")
+
+
+@pytest.mark.parametrize("takes", [0, 1, 2, 3])
+def test_a_slot_that_does_not_tell_how_many_values_it_takes_is_tried_once(takes: int) -> None:
+    signal, slot = Signal(), Silent(takes)
+    signal.connect(slot)
+    signal.emit(1, 2, 3)
+    assert (slot.tried, slot.seen) == (4 - takes, [(1, 2, 3)[:takes]])
+    signal.emit(4, 5, 6)
+    assert (slot.tried, slot.seen[1:]) == (5 - takes, [(4, 5, 6)[:takes]])
+
+
+@pytest.mark.parametrize("error", [TypeError("an argument of its own work"), KeyError("volts")])
+def test_what_such_a_slot_raises_by_itself_reaches_the_emitter_and_is_not_tried_again(
+    error: Exception,
+) -> None:
+    signal, slot = Signal(), Silent(2, error)
+    signal.connect(slot)
+    for _ in range(2):
+        with pytest.raises(type(error), match=str(error.args[0])):
+            signal.emit(1, 2, 3)
+    assert (slot.tried, len(slot.seen)) == (3, 2)
+
+
+def test_a_slot_that_takes_no_number_of_values_raises_what_it_said_of_all() -> None:
+    signal = Signal()
+    signal.connect(Silent(9))
+    with pytest.raises(TypeError, match="3 given"):
+        signal.emit(1, 2, 3)
+
+
+def test_a_builtin_that_takes_any_number_gets_all_values(capsys: pytest.CaptureFixture[str]) -> None:
+    signal = Signal("value", "unit", "channel", "at")
+    signal.connect(print)
+    signal.emit(1, "V", 2, 3)
+    assert capsys.readouterr().out == "1 V 2 3\n"
+
+
+def test_values_are_put_in_the_order_that_the_signal_declares() -> None:
+    signal, got = Signal("value", "unit", "channel"), []
+    signal.connect(lambda *values: got.append(values))
+    signal.emit(1, channel=3, unit="V")
+    signal.emit(channel=3, unit="V", value=1)
+    assert got == [(1, "V", 3)] * 2
+    assert signal.names == ("value", "unit", "channel")
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [((1,), {}), ((1, "V", 2), {}), ((1,), {"uniit": "V"}), ((1, "V"), {"unit": "V"}), ((), {"unit": "V"})],
+)
+def test_what_a_signal_does_not_declare_is_refused_and_reaches_no_slot(
+    values: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    signal, meter = Signal("value", "unit"), Meter()
+    signal.connect(meter.show)
+    with pytest.raises(ArgumentsRefused, match="the signal carries value, unit, and was emitted with"):
+        signal.emit(*values, **named)
+    assert meter.seen == []
+
+
+def test_a_signal_that_declares_nothing_takes_the_names_of_the_original() -> None:
+    signal, got = Signal(), []
+    signal.connect(lambda *values: got.append(values))
+    signal.emit(1, other=3)
+    assert got == [(1, None, 3)]
+    with pytest.raises(ArgumentsRefused):
+        signal.emit(1, 2, 3, 4)
+    with pytest.raises(ArgumentsRefused):
+        signal.emit(1, unit="V")
+
+
+@pytest.mark.parametrize("names", [("value", "value"), ("1st",), ("",), ("a b",), (5,)])
+def test_names_that_no_argument_can_have_are_refused(names: tuple[Any, ...]) -> None:
+    with pytest.raises(ConfigError, match="cannot be a name of what a signal carries"):
+        Signal(*names)
+
+
+def test_a_signal_passes_on_to_one_that_declares_less() -> None:
+    signal, other, got = Signal("value", "unit", "channel"), Signal("value", "unit"), []
+    signal.connect(other.emit)
+    other.connect(lambda *values: got.append(values))
+    signal.emit(1, "V", 2)
+    assert got == [(1, "V")]
