@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from .agents.server.marks import idempotent, on_cancel, reading, urgent
     from .agents.serving import Server
     from .agents.signals import Signal
+    from .delivery.cursor import Gap
     from .delivery.policies import PROFILES, Policy, block, drop, latest, mailbox, profile
-    from .delivery.sequences import Gap
     from .protocol.keyring import Key, Keyring, Role
     from .protocol.notification import acknowledge
     from .protocol.unpickle import register_class
@@ -174,7 +174,7 @@ _HOMES = {
     "agents.serving": "Server",
     "agents.signals": "Signal",
     "delivery.policies": "PROFILES Policy block drop latest mailbox profile",
-    "delivery.sequences": "Gap",
+    "delivery.cursor": "Gap",
     "protocol.keyring": "Key Keyring Role",
     "protocol.notification": "acknowledge",
     "protocol.unpickle": "register_class",

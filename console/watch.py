@@ -13,7 +13,7 @@ from typing import Any
 
 from ..agents.agent import Agent
 from ..agents.notifications.subscription import Notification, Subscription
-from ..delivery.sequences import Gap, Sequence
+from ..delivery.cursor import Cursor, Gap
 from ..protocol.contents import as_table, ps_message, read_ps_message
 from ..protocol.errors import ReceiveTimeout
 from ..protocol.reply import Reply
@@ -112,13 +112,13 @@ class Printer:
     def __init__(self, as_json: bool, with_topic: bool) -> None:
         self._as_json = as_json
         self._with_topic = with_topic
-        self._sequences: defaultdict[str, Sequence] = defaultdict(Sequence)
+        self._cursors: defaultdict[str, Cursor] = defaultdict(Cursor)
         self.lost = 0
 
     def show(self, notification: Notification) -> None:
         """Print a notification, after the gap before it if there is one; errors as `write`."""
         if notification.sequence:
-            gap = self._sequences[notification.topic].observe(notification.epoch, notification.sequence)[1]
+            gap = self._cursors[notification.topic].observe(notification.epoch, notification.sequence)[1]
             if gap is not None:
                 self._show_gap(notification.topic, gap)
         if self._as_json:

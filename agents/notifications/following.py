@@ -6,8 +6,7 @@
     -        hold                                      held
     held     arrives                                   held     kept, at most `early_notifications`
     held     begin                                     open     a restart is told, what was kept is judged
-    open     arrives, numbered after the beginning     open     new, or repeated; a hole before it is a gap
-    open     told of a number that did not arrive      open     a gap up to it, which is late from now on
+    open     arrives, or the publisher tells its last  open     as `Cursor` says
     open     restart                                   held     the next beginning tells one restart gap
 """
 
@@ -16,24 +15,27 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from ...delivery.sequences import Gap, Sequence
+from ...delivery.cursor import Cursors, Gap
 from ...protocol import limits
 from ...protocol.notification import Notification
+from .filters import ANY
 
 Observed = tuple[bool, Gap | None]
 """Whether a notification is new, and the gap that it reveals."""
 
 
 class Following:
-    """The numbers of one subscription; I/O thread."""
+    """The numbers of one subscription; I/O thread.
 
-    __slots__ = ("_begun", "_early", "_restarted", "_sequences")
+    Args:
+        topic: of the subscription.
+    """
 
-    def __init__(self) -> None:
-        self._sequences: dict[str, Sequence] | None = None
-        self._begun: tuple[int, Mapping[str, int]] | None = None
+    __slots__ = ("_cursors", "_early")
+
+    def __init__(self, topic: str) -> None:
+        self._cursors = Cursors(None if topic == ANY else topic)
         self._early: list[Notification] | None = None
-        self._restarted: int | None = None
 
     @property
     def held(self) -> bool:
@@ -52,17 +54,14 @@ class Following:
             self._early.append(notification)
         return True
 
-    def begin(self, epoch: int, lasts: Mapping[str, int]) -> tuple[Gap | None, list[Notification]]:
+    def begin(self, epoch: int, lasts: Mapping[str, int]) -> tuple[list[Gap], list[Notification]]:
         """The publisher has confirmed: each topic's last number that is not part of this.
 
         Returns:
             The restart gap, and what was kept; each of it is to be observed.
         """
-        self._begun = epoch, lasts
         early, self._early = self._early or [], None
-        gap = None if self._restarted is None else Gap(self._restarted, 0, 0, restarted=True)
-        self._restarted = None
-        return gap, early
+        return [gap for _, gap in self._cursors.begin(epoch, lasts)], early
 
     def observe(self, topic: str, epoch: int, number: int, told: bool = False, upto: int = 0) -> Observed:
         """A verified notification arrived: whether it is new, and the gap that it reveals.
@@ -77,26 +76,12 @@ class Following:
         """
         if not number or self._early is not None:
             return not told, None
-        first_epoch, lasts = self._begun or (None, dict[str, int]())
-        before = lasts.get(topic, 0) if first_epoch == epoch else None
-        if before is not None and number <= before:
-            return False, None
-        sequences = self._sequences
-        if sequences is None:
-            sequences = self._sequences = {}
-        sequence = sequences.get(topic)
-        if sequence is None:
-            sequence = sequences[topic] = Sequence()
-            if before is not None:
-                sequence.begin(epoch, before)
-        return (False, sequence.told(epoch, number)) if told else sequence.observe(epoch, number, upto)
+        cursor = self._cursors.at(topic)
+        return (False, cursor.tail(epoch, number)) if told else cursor.observe(epoch, number, upto)
 
-    def restart(self, epoch: int) -> None:
+    def restart(self) -> None:
         """Another agent has taken the publisher's place, numbering anew."""
-        self._sequences = None
-        self._begun = None
-        if self._early is None or self._restarted is not None:
-            self._restarted = epoch
+        self._cursors.restart()
         self.hold()
 
 
@@ -104,6 +89,7 @@ class Followed(ABC):
     """What of a `Subscription` follows the broadcast plane; one that never does has no `Following`."""
 
     publisher: str
+    topic: str
     _following: Following | None
 
     @abstractmethod
@@ -117,7 +103,7 @@ class Followed(ABC):
     def _follow(self) -> Following:
         following = self._following
         if following is None:
-            following = self._following = Following()
+            following = self._following = Following(self.topic)
         return following
 
     @property
@@ -132,8 +118,8 @@ class Followed(ABC):
 
     def begin(self, epoch: int, lasts: Mapping[str, int]) -> None:
         """The publisher has confirmed; as `Following.begin`; I/O thread."""
-        gap, early = self._follow().begin(epoch, lasts)
-        if gap is not None:
+        gaps, early = self._follow().begin(epoch, lasts)
+        for gap in gaps:
             self.report_gap(gap)
         for notification in early:
             if self.observe(notification.topic, notification.epoch, notification.sequence)[0]:
@@ -146,10 +132,10 @@ class Followed(ABC):
             self.report_gap(gap)
         return new, gap
 
-    def restart(self, publisher: str, epoch: int) -> None:
+    def restart(self, publisher: str) -> None:
         """Another agent has taken the publisher's place, numbering anew; I/O thread.
 
         The gap is reported when that one has confirmed: from then on nothing is lost unseen.
         """
         self.publisher = publisher
-        self._follow().restart(epoch)
+        self._follow().restart()

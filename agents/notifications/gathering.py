@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ...delivery.sequences import Gap
+from ...delivery.cursor import Gap
 from ...protocol.errors import SubscriptionClosed
 from .entries import Entry, done
 from .subscription import Subscription

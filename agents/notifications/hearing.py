@@ -29,7 +29,7 @@ from typing import Any, cast
 
 import zmq
 
-from ...delivery.sequences import Gap
+from ...delivery.cursor import Gap
 from ...protocol import limits, serializers
 from ...protocol.batch import Batch, Opened
 from ...protocol.codec import FRESH_MS, Message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from ...delivery.sequences import Gap
+from ...delivery.cursor import Gap
 from ...protocol import serializers
 from ...protocol.bundle import Bundle, Item
 from ...protocol.errors import CallTimeout, ConfigError, ProtocolError, Refused, SerializerRefused

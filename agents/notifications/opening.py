@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...delivery.sequences import Gap
+from ...delivery.cursor import Cursors, Gap
 from .entries import Entry
 from .filters import ANY
 
@@ -41,7 +41,8 @@ class Opening:
         self._topic = topic
         self._held: list[Entry | Gap] = []
         self.waiting = True
-        self._told: tuple[int, Mapping[str, int]] = 0, {}
+        self._epoch: int | None = None
+        self._cursors = Cursors(None if topic == ANY else topic)
 
     def sift(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
         """Judge arrivals.
@@ -61,10 +62,9 @@ class Opening:
         return [], refused
 
     def _split(self, entries: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
-        epoch, lasts = self._told
         found, refused = list[Entry](), list[Entry]()
         for entry in entries:
-            behind = entry.epoch != epoch or entry.sequence > lasts.get(entry.topic, 0)
+            behind = entry.epoch != self._epoch or self._cursors.at(entry.topic).new(entry.sequence)
             (found if behind else refused).append(entry)
         return found, refused
 
@@ -76,23 +76,24 @@ class Opening:
         return self._behind(gap)
 
     def _behind(self, gap: Gap) -> Gap | None:
-        epoch, lasts = self._told
-        # Of all topics together a gap does not say to which it belongs.
-        last = 0 if self._topic == ANY or gap.epoch != epoch else lasts.get(self._topic, 0)
-        if gap.restarted or gap.first > last:
+        if (
+            self._topic == ANY or gap.epoch != self._epoch
+        ):  # of all topics it does not say to which it belongs
             return gap
-        return Gap(epoch, last + 1, gap.last) if gap.last > last else None
+        return gap.behind(self._cursors.at(self._topic).last or 0)
 
     def _hold_gap(self, gap: Gap) -> None:
         before = self._held[-1] if self._held else None
-        if isinstance(before, Gap) and _follows(before, gap):
-            self._held[-1] = Gap(gap.epoch, before.first, gap.last)
-        else:
+        joined = before.joined(gap) if isinstance(before, Gap) else None
+        if joined is None:
             self._held.append(gap)
+        else:
+            self._held[-1] = joined
 
     def tell(self, epoch: int, lasts: Mapping[str, int]) -> None:
         """The publisher's last numbers at the moment when it told what it keeps; `take` comes next."""
-        self._told = epoch, lasts
+        self._epoch = epoch
+        self._cursors.begin(epoch, lasts)
 
     def take(self) -> tuple[list[Entry | Gap], list[Entry]]:
         """What was kept back, to be handed on and to be done with; when that is nothing, the wait is over."""
@@ -113,8 +114,3 @@ class Opening:
         """Nobody will get what was kept back."""
         held, self._held = self._held, []
         return [each for each in held if not isinstance(each, Gap)]
-
-
-def _follows(before: Gap, gap: Gap) -> bool:
-    restarted = before.restarted or gap.restarted
-    return not restarted and (before.epoch, before.last + 1) == (gap.epoch, gap.first)

@@ -100,6 +100,8 @@ class Subscriber:
             raise AgentClosed("the agent was stopped; it subscribes to nothing more")
         if peer.dialect == PZC01:
             subscription.hold()
+        else:  # an original confirms nothing
+            subscription.begin(peer.epoch, {})
         source = self._sources.get(peer.agent_id) or Source(peer)
         self._set_filters(source.peer, subscription.topic, mark)
         self._route(source, subscription, mark)
@@ -258,9 +260,9 @@ class Subscriber:
             before, mark = self._placed[subscription]
             self._remove_filters(before, subscription.topic, mark)
             self._route(target, subscription, mark)
-            subscription.restart(target.peer.agent_id, target.peer.epoch)
+            subscription.restart(target.peer.agent_id)
             if target.peer.dialect != PZC01:
-                subscription.begin(target.peer.epoch, {})  # an original confirms nothing
+                subscription.begin(target.peer.epoch, {})
 
     def close(self) -> None:
         """End every subscription and close the socket; I/O thread."""

@@ -344,7 +344,7 @@ class Subscribing:
         Raises:
             PzcError: when there is none now; to be called again then.
         """
-        self._loop.run(partial(subscription.restart, peer.agent_id, peer.epoch))
+        self._loop.run(partial(subscription.restart, peer.agent_id))
         if subscription.closed:
             return
         try:

@@ -21,8 +21,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from ...delivery.cursor import Gap
 from ...delivery.policies import Inbox, Policy
-from ...delivery.sequences import Gap
 from ...delivery.throttle import Throttle
 from ...protocol import limits
 from ...protocol.errors import AgentClosed, ProtocolError

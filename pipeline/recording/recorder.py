@@ -27,8 +27,8 @@ from ...agents.notifications.filters import ANY
 from ...agents.notifications.mail.bursts import Burst, Missed
 from ...agents.notifications.subscription import Notification, Subscription
 from ...agents.server.audit import CALLS
+from ...delivery.cursor import Gap
 from ...delivery.policies import Policy, drop, mailbox
-from ...delivery.sequences import Gap
 from ...protocol.errors import JournalError
 from ...transport.wire import Protocol
 from .gaps import GapLog, GapRow

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...agents.agent import Agent
-from ...delivery.sequences import Sequence
+from ...delivery.cursor import Cursor
 from ...protocol.errors import CallTimeout, JournalError, ProtocolError
 from ...transport.wire import Protocol
 from .. import missing
@@ -90,7 +90,7 @@ class Replay:
             raise JournalError(f"nothing is recorded in {directory}")
         protocol = protocol or Protocol()
         self._decoder = make_decoder(protocol.codec.keyring, journal=directory)
-        self._sequences: defaultdict[tuple[str, str], Sequence] = defaultdict(Sequence)
+        self._cursors: defaultdict[tuple[str, str], Cursor] = defaultdict(Cursor)
         self.counts = Replayed()
         self._told: set[tuple[str, str, type[Exception]]] = set()
         self.agents: dict[str, Agent] = {}
@@ -145,8 +145,8 @@ class Replay:
             self.counts.refused += 1
             self._warn("a row", row["name"] or row["publisher"], exc)
             return
-        sequence = self._sequences[envelope.sender, envelope.topic]
-        if envelope.sequence and not sequence.observe(envelope.epoch, envelope.sequence)[0]:
+        cursor = self._cursors[envelope.sender, envelope.topic]
+        if envelope.sequence and not cursor.observe(envelope.epoch, envelope.sequence)[0]:
             self.counts.repeated += 1
             return
         try:

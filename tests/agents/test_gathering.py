@@ -7,7 +7,7 @@ import pytest
 from pzc import Notification, SubscriptionClosed, drop
 from pzc.agents.notifications.gathering import Gathering, Make
 from pzc.agents.notifications.subscription import Subscription
-from pzc.delivery.sequences import Gap
+from pzc.delivery.cursor import Gap
 from pzc.transport.executor import Executor
 
 

@@ -220,7 +220,8 @@ def test_losses_before_its_beginning_are_not_those_of_a_place(bench: Bench, exec
 def test_a_link_that_was_closed_there_misses_what_was_published_meanwhile(bench: Bench) -> None:
     bench.take(Bundle(1, [item(1), item(2)], [Last("t", 4, 2)]))
     place, subscription = next(iter(bench.places)), bench.subscriptions[0]
-    place.resume(EPOCH, {"t": 10})
+    place.forget()
+    place.begin(EPOCH, {"t": 10})
     assert (subscription.pending, subscription.dropped) == (2, 8)
     assert subscription.gaps[-1] == Gap(EPOCH, 5, 10)
 

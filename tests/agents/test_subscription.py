@@ -175,7 +175,7 @@ def test_a_restart_before_the_confirmation_is_no_gap(make: Make) -> None:
     subscription = make()
     subscription.hold()
     feed(subscription, 1, 5)
-    subscription.restart("p2", 8)
+    subscription.restart("p2")
     subscription.begin(8, {"t": 2})
     assert subscription.observe("t", 8, 3) == (True, None)
     assert (subscription.gaps, balance(subscription)) == ([], 0)
@@ -192,7 +192,7 @@ def test_a_subscription_to_all_follows_each_topic_from_the_confirmation_on(make:
 def test_a_restart_is_one_gap_of_unknown_size(make: Make) -> None:
     subscription = make()
     feed(subscription, 1, 5)
-    subscription.restart("p2", 8)
+    subscription.restart("p2")
     assert subscription.gaps == []
     subscription.begin(8, {"t": 2})
     assert subscription.observe("t", 8, 3) == (True, None)

@@ -105,11 +105,6 @@ class Arrival(Struct, eq=False):
                 return self.notification
         raise self.error or _too_late()
 
-    @property
-    def readable(self) -> bool:
-        """False when it could not be made ready to be opened."""
-        return self.notification is not None or self.make is not None
-
     def consumed(self) -> None:
         """A subscription is done with it; keep no reference to its content when calling."""
         self.ledger.consumed(self)
@@ -144,6 +139,10 @@ class Together(Struct, eq=False):
         self.size += arrival.size
         if lost:
             self.lost[arrival.sequence] = lost
+
+    def each(self) -> list[Together]:
+        """Each by itself."""
+        return [alone(arrival, self.lost.get(arrival.sequence, 0)) for arrival in self.arrivals]
 
 
 def alone(arrival: Arrival, lost: int) -> Together:

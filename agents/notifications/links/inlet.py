@@ -29,6 +29,7 @@ from time import monotonic
 from typing import Any
 
 from ....delivery.liveness import Liveness
+from ....protocol.bundle import Last
 from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, SubscriptionClosed
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
@@ -111,7 +112,6 @@ class Inlet(Led):
 
     def _begin_anew(self, peer: Peer) -> None:
         self._link = secrets.token_hex(16)
-        self._forgotten = False
         self._asked: dict[str, list[list[Any]]] = {}
         self._intake = Intake(self._protocol, peer, self._station.counters, self._on_news, self._wake)
 
@@ -218,9 +218,8 @@ class Inlet(Led):
     def _confirm(self, places: tuple[Place, ...], confirmed: Confirmed) -> None:
         for place in places:
             place.subscription.transport = self.kind
-            (place.resume if self._forgotten else place.begin)(confirmed.epoch, confirmed.lasts)
+            place.begin(confirmed.epoch, confirmed.lasts)
         self._intake.ledger.halves = dict(self._places.halves(confirmed, self._places.topics()))
-        self._forgotten = False
 
     # --- ways ----------------------------------------------------------------------------------------
 
@@ -281,8 +280,8 @@ class Inlet(Led):
         """The publisher, which lives, has closed the link."""
         self._intake.close()
         self._begin_anew(self.peer)
-        self._forgotten = True
         for place in self._places:
+            place.forget()
             if place.subscription.policy.on_timeout == "close":
                 place.subscription.report_lost(reason, ends=True)
 
@@ -326,8 +325,8 @@ class Inlet(Led):
 
     def tell_local(self, topic: str, number: int, lost: int) -> None:
         """The last number of a topic of a publisher in this process."""
-        for place in self._places.wanting(topic):
-            place.tell(self.peer.epoch, topic, number, lost)
+        for errand in self._intake.end(Last(topic, number, lost), self._places):
+            errand()
 
     def _receive(self) -> deque[Errand]:
         """Receive, or try to; what to do then."""

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from ....protocol import serializers
-from ....protocol.bundle import MAX_ITEMS, Body, Item
+from ....protocol.bundle import MAX_ITEMS, Body, Item, Last
 from ....protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
@@ -101,8 +101,9 @@ class Intake:
             self.ledger.hurry = bundle.first + len(bundle.items) - 1
         ready: list[Subscription] = []
         errands: deque[Errand] = deque()
+        spoilt: Iterable[Last] = ()
         if bundle.items:
-            entered = self._enter(bundle.first, bundle.items, received.key_id, roster)
+            entered, spoilt = self._enter(bundle.first, bundle.items, received.key_id, roster)
             if any(len(together.arrivals) > _room(wanted) for wanted, together in entered):
                 errands.extend(partial(_hand_on, *part) for each in entered for part in _parts(*each))
             else:
@@ -111,14 +112,18 @@ class Intake:
         if ready:
             several = rounds(ready) if len(ready) > 1 else (Round(ready[0].executor, ready[0]),)
             errands.extend([each.start_here for each in several])
-        for last in bundle.lasts:
-            told = (self.peer.epoch, last.topic, last.number, last.lost)
-            errands.extend(partial(place.tell, *told) for place in roster.wanting(last.topic))
+        for last in (*spoilt, *bundle.lasts):
+            errands.extend(self.end(last, roster))
         if bundle.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
             self._drop(self._mapped, bundle.dropped)
         elif bundle.dropped:  # at last, because to unmap a large one takes milliseconds
             errands.append(partial(self._drop, self._mapped, bundle.dropped))
         return errands
+
+    @staticmethod
+    def end(last: Last, roster: Roster) -> list[Errand]:
+        """How the end of a topic, and what was lost before it, is told to those that want it."""
+        return [partial(place.take, last) for place in roster.wanting(last.topic)]
 
     @staticmethod
     def _drop(mapped: Mapped, blocks: list[int]) -> None:
@@ -137,8 +142,12 @@ class Intake:
 
     def _enter(
         self, first: int, items: list[Item], key_id: str, roster: Roster
-    ) -> list[tuple[tuple[Place, ...], Together]]:
-        """Enter notifications; those of a topic in succession together, and who wants them."""
+    ) -> tuple[list[tuple[tuple[Place, ...], Together]], Iterable[Last]]:
+        """Enter notifications; those of a topic in succession together, and who wants them.
+
+        Returns:
+            Them, and each topic whose last ones cannot be used here.
+        """
         ledger, now = self.ledger, time.time()
         repeated = ledger.entered(first, items)
         if repeated:
@@ -146,6 +155,7 @@ class Intake:
         if repeated < len(items):
             self._counters.add("notifications", len(items) - repeated)
         entered: list[tuple[tuple[Place, ...], Together]] = []
+        spoilt: dict[str, Last] = {}  # what cannot be used, until another one of its topic can
         wanted: tuple[Place, ...] = ()
         topic, together, epoch = "", None, self.peer.epoch
         for number, item in enumerate(items[repeated:] if repeated else items, first + repeated):
@@ -158,24 +168,26 @@ class Intake:
                     made = self._make(item, body, key_id, now)
                 else:
                     make = partial(self._make, item, body, key_id, now, number if block else 0)
-            except ProtocolError:  # counted there; whoever looks sees that it is not readable
+            except ProtocolError:  # counted there, and a loss here
                 pass
+            lost = item.lost
+            if spoilt and topic in spoilt:
+                lost += spoilt.pop(topic).lost
             arrival = Arrival(
                 ledger, number, topic, item.key, epoch, item.number, block, made, len(wanted), make,
                 size=item.size or len(item.body), sent_ms=item.sent_ms,
             )  # fmt: skip
             if made is None and make is None:
-                for place in wanted:
-                    place.miss(arrival)
+                spoilt[topic] = Last(topic, item.number, lost + 1)
                 ledger.unwanted(arrival)
             elif not wanted:
                 ledger.unwanted(arrival)
             elif together is None:
-                together = alone(arrival, item.lost)
+                together = alone(arrival, lost)
                 entered.append((wanted, together))
             else:
-                together.add(arrival, item.lost)
-        return entered
+                together.add(arrival, lost)
+        return entered, spoilt.values()
 
     def take_local(self, number: int, notification: Notification, lost: int, roster: Roster) -> list[Errand]:
         """Enter a notification that was published in this process; how it is handed on.

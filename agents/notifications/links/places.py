@@ -3,11 +3,11 @@
 ::
 
     state     event                             next      what happens
-    held      arrival                           held      kept, up to `early_notifications`; the rest is lost
+    held      arrival, or a loss is told        held      kept, up to `early_notifications`; the rest is lost
     held      the publisher confirmed           open      what it numbers later is delivered
     open      arrival                           open      losses before it are told, then it is delivered
     open      another publisher is in its place held      one restart gap, once that one has confirmed
-    open      confirmed, without memory of us   open      what was missed meanwhile is told as lost
+    open      the publisher closed the link     held      once confirmed, what it numbered meanwhile is lost
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from ....delivery.sequences import Gap
+from ....delivery.cursor import Cursor, Cursors, Gap
 from ....protocol import limits
+from ....protocol.bundle import Last
 from ..filters import ANY
 from ..rounds import rounds
 from ..subscription import Subscription
-from .arrivals import Arrival, Together, alone
+from .arrivals import Arrival, Together
 
 
 class Place:
@@ -39,12 +40,10 @@ class Place:
         self.subscription = subscription
         self.confirmed: Future[None] = Future()
         self._lock = threading.Lock()
-        self._held: list[tuple[Arrival, int]] | None = []
+        self._held: list[Together | Last] | None = []
         self._open = False  # nothing is held any more, nor being handed on
-        self._left_out: dict[str, int] = {}
-        self._restarted = False
-        self._floors: Mapping[str, int] = {}
-        self._seen: dict[str, int] = {}
+        self._left_out: dict[str, Last] = {}
+        self._cursors = Cursors(None if subscription.topic == ANY else subscription.topic)
 
     @property
     def wish(self) -> list[Any]:
@@ -58,10 +57,6 @@ class Place:
         """True until the publisher has confirmed."""
         return self._held is not None
 
-    def wants(self, topic: str) -> bool:
-        """True for the subscription's topic; of the key the subscription judges itself."""
-        return self.subscription.topic in (topic, ANY)
-
     def begin(self, epoch: int, lasts: Mapping[str, int]) -> None:
         """The publisher has confirmed: each topic's last number that is not part of this.
 
@@ -71,34 +66,17 @@ class Place:
             held, self._held = self._held, None
             if held is None:
                 return
-            self._floors = dict(lasts)
-            self._seen.clear()
-            restarted, self._restarted = self._restarted, False
             if self.subscription.held:  # it came from the broadcast plane
                 self.subscription.begin(epoch, {})
-            if restarted:
-                self.subscription.report_gap(Gap(epoch, 0, 0, restarted=True))
-            for topic, number in self._left_out.items():
-                self._lose(epoch, topic, number, number - self._floors.get(topic, 0))
-            self._left_out.clear()
-            ready = [self._admit(alone(arrival, lost)) for arrival, lost in held]
+            for _, gap in self._cursors.begin(epoch, lasts):
+                self._report(gap)
+            left_out, self._left_out = self._left_out, {}
+            ready = [self._admit(each) for each in (*held, *left_out.values())]
             self._open = True
         for each in rounds(called for called in ready if called is not None):
             each.start()
         if not self.confirmed.done():
             self.confirmed.set_result(None)
-
-    def resume(self, epoch: int, lasts: Mapping[str, int]) -> None:
-        """The publisher confirmed anew, and had closed the link: what it numbered until then is lost."""
-        if self.held:
-            self.begin(epoch, lasts)
-            return
-        with self._lock:
-            for topic, number in lasts.items():
-                if topic in self._seen or topic in self._floors or self.subscription.topic == topic:
-                    before = max(self._seen.get(topic, 0), self._floors.get(topic, 0))
-                    self._lose(epoch, topic, number, number - before)
-            self._floors = {**self._floors, **lasts}
 
     def fail(self, error: BaseException) -> None:
         """The publisher refused."""
@@ -110,74 +88,79 @@ class Place:
         self.subscription.publisher = publisher
         with self._lock:
             self._open = False
-            if self._held is None:
-                self._restarted = True
+            self._cursors.restart()
             held, self._held = self._held or [], []
             self._left_out.clear()
-        for arrival, _ in held:
-            arrival.consumed()
+        for each in held:
+            for arrival in each.arrivals if isinstance(each, Together) else ():
+                arrival.consumed()
 
-    def take(self, together: Together) -> Subscription | None:
-        """Take arrivals that are wanted; returns as `Subscription.admit`."""
-        return None if not self._open and self._keep(together) else self._admit(together)
-
-    def _admit(self, together: Together) -> Subscription | None:
-        topic, arrivals = together.topic, together.arrivals
-        floor = self._floors.get(topic, 0)
-        if together.lost or arrivals[0].sequence <= floor:
-            return self._take_after_losses(together, floor)
-        self._seen[topic] = arrivals[-1].sequence
-        return self.subscription.admit(arrivals, together.size)
-
-    def _keep(self, together: Together) -> bool:
-        """Keep them until the publisher has confirmed; False when it has."""
+    def forget(self) -> None:
+        """The publisher has closed the link, and knows nothing of it any more."""
         with self._lock:
-            held = self._held
+            self._open = False
+            self._held = self._held or []
+
+    def take(self, come: Together | Last) -> Subscription | None:
+        """Take arrivals that are wanted, or the end of a topic; returns as `Subscription.admit`."""
+        return None if not self._open and self._keep(come) else self._admit(come)
+
+    def _keep(self, come: Together | Last) -> bool:
+        """Keep it until the publisher has confirmed; False when it has."""
+        refused = list[Arrival]()
+        with self._lock:
+            held, most = self._held, limits.current.early_notifications
             if held is None:
                 return False
-            room = limits.current.early_notifications - len(held)
-            held.extend(
-                (arrival, together.lost.get(arrival.sequence, 0)) for arrival in together.arrivals[:room]
-            )
-            refused = together.arrivals[room:]
-            for arrival in refused:
-                self._left_out[arrival.topic] = arrival.sequence
+            for each in [come] if isinstance(come, Last) else come.each():
+                if len(held) < most:
+                    held.append(each)
+                else:
+                    refused += self._leave_out(each)
         for arrival in refused:
             arrival.consumed()
         return True
 
-    def _take_after_losses(self, together: Together, floor: int) -> Subscription | None:
+    def _leave_out(self, early: Together | Last) -> list[Arrival]:
+        """There is no room for one more; returns what is to be done with."""
+        left_out, topic = self._left_out, early.topic
+        before = left_out[topic].lost if topic in left_out else 0
+        if isinstance(early, Last):
+            left_out[topic] = Last(topic, early.number, before + early.lost)
+            return []
+        [arrival] = early.arrivals
+        lost = before + early.lost.get(arrival.sequence, 0) + 1
+        left_out[topic] = Last(topic, arrival.sequence, lost)
+        return [arrival]
+
+    def _admit(self, come: Together | Last) -> Subscription | None:
+        cursor = self._cursors.at(come.topic)
+        if isinstance(come, Last):
+            self._report(cursor.lost(come.lost, come.number))
+            return None
+        arrivals = come.arrivals
+        if come.lost or not cursor.new(arrivals[0].sequence, arrivals[-1].sequence):
+            return self._admit_each(cursor, come)
+        return self.subscription.admit(arrivals, come.size)
+
+    def _admit_each(self, cursor: Cursor, together: Together) -> Subscription | None:
         """Those that are not part of the beginning, each loss told before what came after it."""
-        topic, subscription, ready = together.topic, self.subscription, list[Arrival]()
+        subscription, ready = self.subscription, list[Arrival]()
         called: Subscription | None = None
         for arrival in together.arrivals:
             number = arrival.sequence
-            if number <= floor:
-                arrival.consumed()
-                continue
             lost = together.lost.get(number, 0)
-            if lost:
-                if ready:  # first
-                    called = subscription.admit(ready) or called
-                    ready = []
-                self._lose(arrival.epoch, topic, number - 1, min(lost, number - 1 - floor))
-            self._seen[topic] = number
-            ready.append(arrival)
-        if ready:
-            called = subscription.admit(ready) or called
-        return called
+            gap = cursor.lost(lost, number - 1) if lost else None
+            if gap is not None and ready:  # first
+                called = subscription.admit(ready) or called
+                ready = []
+            self._report(gap)
+            if cursor.new(number):
+                ready.append(arrival)
+            else:
+                arrival.consumed()
+        return (subscription.admit(ready) if ready else None) or called
 
-    def tell(self, epoch: int, topic: str, number: int, lost: int) -> None:
-        """The last number of a topic, of which this many were dropped that no arrival will tell of."""
-        if not self.held and self.wants(topic):
-            self._lose(epoch, topic, number, min(lost, number - self._floors.get(topic, 0)))
-            self._seen[topic] = number
-
-    def miss(self, arrival: Arrival) -> None:
-        """An arrival cannot be read in this process."""
-        if not self.held and arrival.sequence > self._floors.get(arrival.topic, 0):
-            self._lose(arrival.epoch, arrival.topic, arrival.sequence, 1)
-
-    def _lose(self, epoch: int, topic: str, last: int, count: int) -> None:
-        if count > 0:
-            self.subscription.report_gap(Gap(epoch, last - count + 1, last))
+    def _report(self, gap: Gap | None) -> None:
+        if gap is not None:
+            self.subscription.report_gap(gap)

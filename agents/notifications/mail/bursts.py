@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ....delivery.sequences import Gap
+from ....delivery.cursor import Gap
 from ....protocol.bundle import Body, Record
 
 

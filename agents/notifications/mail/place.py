@@ -12,7 +12,7 @@
     open      message                           open      delivered
     open      messages were evicted             open      a gap of so many
     open      the mailbox was removed           held      once confirmed, a gap of what was numbered meanwhile
-    open      the publisher was restarted       held      one restart gap
+    open      the publisher was restarted       held      once confirmed, one restart gap
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
-from types import MappingProxyType
 
+from ....delivery.cursor import Cursors, Gap
 from ....delivery.mail import ALL, Lost
-from ....delivery.sequences import Gap
 from ....protocol.bundle import Item, Record
 from ..links.arrivals import Arrival
 from ..rounds import Round
@@ -36,7 +35,6 @@ _topic = attrgetter("topic")
 
 
 _EVERY = (None,)
-_NONE: Mapping[str, int] = MappingProxyType({})
 
 
 def asked_keys(subscription: Subscription) -> Collection[str | None]:
@@ -62,8 +60,7 @@ class Place:
     """
 
     __slots__ = (
-        "_begun", "_confirmed", "_durable", "_early", "_forgotten", "_last", "_lasts", "_unsaid", "held",
-        "subscription", "unjudged",
+        "_confirmed", "_cursors", "_durable", "_early", "_unsaid", "held", "subscription", "unjudged",
     )  # fmt: skip
 
     def __init__(self, subscription: Subscription, durable: bool, confirmed: Future[None]) -> None:
@@ -72,11 +69,7 @@ class Place:
         self.unjudged = False
         self._durable = durable
         self._early: list[Arrival] | None = None
-        # The highest numbers that were seen: of its topic, or of each when it is for all topics.
-        self._last: int | None = None
-        self._lasts: dict[str, int] | None = {} if subscription.topic == ALL else None
-        self._begun: Mapping[str, int] | None = None  # numbers after which unseen topics began
-        self._forgotten = False
+        self._cursors = Cursors(None if subscription.topic == ALL else subscription.topic)
         self._unsaid: set[str | None] | None = None  # of many keys, those that are not confirmed
         self._hold()
 
@@ -141,15 +134,8 @@ class Place:
         self.held = self.unjudged = False
         self._unsaid = None
         early, self._early = [*earlier, *(self._early or ())], None
-        forgotten, self._forgotten = self._forgotten, False
-        for topic, last in lasts.items():
-            if self.topic not in (topic, ALL):
-                continue
-            if forgotten and (seen := self._seen(topic, self._begun)) is not None:
-                self._lose(epoch, topic, last, last - seen, "forgotten")
-            if not self._durable:
-                self._see(topic, last)
-        self._begun = lasts if self._durable else _NONE
+        for topic, gap in self._cursors.begin(epoch, lasts, self._durable):
+            self._report(topic or ALL, gap, "restarted" if gap.restarted else "forgotten")
         confirmed, self._confirmed = self._confirmed, None
         if confirmed is not None:
             with suppress(InvalidStateError):  # it was closed at this moment
@@ -163,46 +149,30 @@ class Place:
             with suppress(InvalidStateError):  # it was confirmed at this moment
                 confirmed.set_exception(error.with_traceback(None))  # else the two may hold each other
 
-    def _seen(self, topic: str, begun: Mapping[str, int] | None = None) -> int | None:
-        seen = self._last if self._lasts is None else self._lasts.get(topic)
-        return seen if seen is not None or begun is None else begun.get(topic, 0)
-
-    def _see(self, topic: str, number: int) -> None:
-        if self._lasts is None:
-            self._last = number
-        else:
-            self._lasts[topic] = number
-
-    def restart(self, epoch: int, publisher: str) -> None:
+    def restart(self, publisher: str) -> None:
         """Another agent has taken the publisher's place, numbering anew."""
-        missed = self._end_early()
+        self._end_early()
         self.subscription.publisher = publisher
         self.unjudged = bool(self.subscription.type)
-        self._last = None
-        if self._lasts is not None:
-            self._lasts.clear()
-        self._begun = None
-        if missed or self._forgotten or not self.held:
-            self._report(ALL, Gap(epoch, 0, 0, restarted=True), "restarted")
-        self._forgotten = False
+        self._cursors.restart()
         self._hold()
 
     def forget(self) -> None:
         """The publisher has removed the mailbox, with what was in it."""
-        self._forgotten = self._end_early() or self._forgotten or not self.held
+        self._end_early()
         self._hold()
 
-    def _end_early(self) -> bool:
-        """What came is not confirmed any more: delivered of a name, else missed; False for nothing."""
+    def _end_early(self) -> None:
+        """What came is not confirmed any more: delivered of a name, else missed."""
         early, self._early = self._early or [], None
         if self._durable and not self.unjudged:
             self.deliver(early)
-            return bool(early)
+            return
         for arrival in early:
-            if self._seen(arrival.topic) is None:
-                self._see(arrival.topic, arrival.sequence - 1)
+            cursor = self._cursors.at(arrival.topic)
+            if cursor.last is None:
+                cursor.begin(arrival.epoch, arrival.sequence - 1)
             arrival.consumed()
-        return bool(early)
 
     def take(self, arrivals: list[Arrival]) -> None:
         """Messages came."""
@@ -217,11 +187,10 @@ class Place:
         """Hand on what was numbered since the subscription began."""
         fresh = list[Arrival]()
         for arrival in arrivals:
-            if arrival.sequence <= (self._seen(arrival.topic) or 0):
-                arrival.consumed()
-            else:
-                self._see(arrival.topic, arrival.sequence)
+            if self._cursors.at(arrival.topic).new(arrival.sequence):
                 fresh.append(arrival)
+            else:
+                arrival.consumed()
         for _, together in groupby(fresh, key=_topic):
             ready = self.subscription.admit(list(together))
             if ready is not None:
@@ -229,25 +198,20 @@ class Place:
 
     def passed(self, letters: Sequence[Record]) -> None:
         """Messages of its topics went to the sink; with the lock of the reader."""
-        if self._lasts is not None:
-            self._lasts.update([(letter.topic, letter.number) for letter in letters])
-        elif letters:
-            self._last = letters[-1].number
+        for topic, number in {letter.topic: letter.number for letter in letters}.items():
+            self._cursors.at(topic).new(number)
         self.subscription.passed(len(letters), sum([len(letter.body) for letter in letters]))
 
     def refuse(self, epoch: int, item: Item) -> None:
         """A message came that cannot be used."""
-        self._lose(epoch, item.topic, item.number, 1, "refused")
+        if self.held or self._cursors.at(item.topic).new(item.number):
+            self._report(item.topic, Gap(epoch, item.number, item.number), "refused")
 
-    def miss(self, epoch: int, lost: Lost) -> None:
+    def miss(self, lost: Lost) -> None:
         """Messages were evicted."""
-        if not self.held and lost.last > (self._seen(lost.topic) or 0):
-            self._lose(epoch, lost.topic, lost.last, lost.evicted, "evicted")
-
-    def _lose(self, epoch: int, topic: str, last: int, count: int, reason: str) -> None:
-        self._see(topic, max(last, self._seen(topic) or 0))
-        if count > 0:
-            self._report(topic, Gap(epoch, last - count + 1, last), reason)
+        gap = None if self.held else self._cursors.at(lost.topic).lost(lost.evicted, lost.last)
+        if gap is not None:
+            self._report(lost.topic, gap, "evicted")
 
     def _report(self, topic: str, gap: Gap, reason: str) -> None:
         self.subscription.report_gap(gap)

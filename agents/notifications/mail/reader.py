@@ -293,11 +293,11 @@ class Reader:
                     places = self._places.about(event.lost.topic)
                 self.counters.add("notifications_lost", event.lost.evicted)
                 for place in places:
-                    place.miss(event.epoch, event.lost)
+                    place.miss(event.lost)
             elif isinstance(event, Restarted):
                 self._unclaimed.clear()
                 for place in self.places():
-                    place.restart(event.epoch, self.peer.agent_id)
+                    place.restart(self.peer.agent_id)
             elif isinstance(event, Forgotten):
                 for place in self.places():
                     place.forget()

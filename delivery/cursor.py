@@ -1,0 +1,234 @@
+"""Cursor: where a reader is in a topic, and what of it is lost; nothing else counts losses.
+
+``last`` is the number up to which everything is accounted for: received, told as lost, or no part of it::
+
+    state    event                                   next                 gap
+    early    begin(e, n)                             open, last n         -
+    early    begin(e, n), what was kept comes        open, last 0         -
+    early    observe(e, k): nobody told where to     open, last k         -
+             begin
+    early    tail                                    early                -
+    open     observe(e, k > last)                    last k               last + 1 .. k - 1
+    open     observe(e, k <= last)                   not new              -
+    open     tail(e, n > last)                       last n               last + 1 .. n
+    open     tail(e, else)                           same                 -
+    open     new(k > last): holes are no losses      last k               -
+    open     new(k <= last)                          not new              -
+    open     lost(c, at > last)                      last at              at - c + 1 .. at, not below last + 1
+    open     lost(c, at <= last): it came before     same                 -
+    open     begin(e, n): what was between is lost   last n at least      last + 1 .. n
+    open     begin or observe of another epoch       early, then as above one of unknown size
+    any      observe of the epoch before             not new              -
+
+`Cursors` are those of one subscription, which begin together. A publisher that was restarted gives one gap
+for all of its topics, with the next beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+_NONE: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Numbers that never arrived: ``first`` to ``last`` of one epoch, both included.
+
+    A restart of the publisher is a gap with ``first`` and ``last`` 0 and ``restarted`` True: how
+    much it published before nobody was connected cannot be known.
+    """
+
+    epoch: int
+    first: int
+    last: int
+    restarted: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many notifications are known to be lost."""
+        return 0 if self.restarted else self.last - self.first + 1
+
+    def behind(self, number: int) -> Gap | None:
+        """What of it is numbered behind ``number``; a restart always is."""
+        if self.restarted or self.first > number:
+            return self
+        return Gap(self.epoch, number + 1, self.last) if self.last > number else None
+
+    def joined(self, later: Gap) -> Gap | None:
+        """Both in one, when the other one follows without a number in between."""
+        if self.restarted or later.restarted or (self.epoch, self.last + 1) != (later.epoch, later.first):
+            return None
+        return Gap(self.epoch, self.first, later.last)
+
+
+class Cursor:
+    """One topic of one publisher; see the table in the module's docstring.
+
+    Attributes:
+        epoch: of the publisher; None before anything of it is known.
+        last: number up to which everything is accounted for; None while it is early.
+    """
+
+    __slots__ = ("_before", "_begun", "epoch", "last")
+
+    def __init__(self) -> None:
+        self.epoch: int | None = None
+        self.last: int | None = None
+        self._before: int | None = None  # the epoch before
+        self._begun = 0  # where the publisher was when it began with what was kept
+
+    def begin(self, epoch: int, last: int, kept: bool = False) -> Gap | None:
+        """The publisher has confirmed: ``last`` is its last number that is not part of this.
+
+        Args:
+            epoch: of the publisher.
+            last: number, from 0.
+            kept: what it kept up to there comes first, of which nobody knows how much that is.
+
+        Returns:
+            What was lost since another beginning, or the restart in between.
+        """
+        gap = self._turn(epoch)
+        if self.last is None:
+            self.last, self._begun = (0, last) if kept else (last, 0)
+            return gap
+        seen = self.last or self._begun
+        self.last = max(seen, last)
+        return Gap(epoch, seen + 1, last) if last > seen else None
+
+    def observe(self, epoch: int, number: int, upto: int = 0) -> tuple[bool, Gap | None]:
+        """Something came that shows by its number what is missing before it.
+
+        Args:
+            epoch: of the publisher.
+            number: in the topic, from 1.
+            upto: that of the last of several, which are numbered without a hole.
+
+        Returns:
+            Whether it, the first one, is new, and the gap that it reveals. When that is not new, nothing is
+            said of the others.
+        """
+        if epoch == self._before:
+            return False, None
+        gap, last = self._turn(epoch), self.last
+        if last is not None:
+            if number <= last:
+                return False, None
+            if number > last + 1:
+                gap = Gap(epoch, last + 1, number - 1)
+        self.last = max(number, upto)
+        return True, gap
+
+    def tail(self, epoch: int, last: int) -> Gap | None:
+        """The publisher says, behind all that it sent, that ``last`` is its last number by now.
+
+        Returns:
+            What is missing up to there; it is refused as late from now on.
+        """
+        before = self.last
+        if epoch != self.epoch or before is None or last <= before:
+            return None
+        self.last = last
+        return Gap(epoch, before + 1, last)
+
+    def new(self, number: int, upto: int = 0) -> bool:
+        """Something came, or several up to ``upto``, of a publisher that tells its losses by `lost`.
+
+        Returns:
+            Whether it, the first one, is new.
+        """
+        if self.last is not None and number <= self.last:
+            return False
+        self.last = upto or number
+        return True
+
+    def lost(self, count: int, at: int) -> Gap | None:
+        """The publisher tells that it left out so many up to number ``at``, since it told of one before.
+
+        Returns:
+            Those that are part of this; they are refused as late from now on.
+        """
+        before, epoch = self.last, self.epoch
+        if before is None or epoch is None or at <= before:
+            return None
+        self.last = at
+        count = min(count, at - before)
+        return Gap(epoch, at - count + 1, at) if count > 0 else None
+
+    def _turn(self, epoch: int) -> Gap | None:
+        if epoch == self.epoch:
+            return None
+        restarted = self.epoch is not None
+        self._before, self.epoch, self.last = self.epoch, epoch, None
+        return Gap(epoch, 0, 0, restarted=True) if restarted else None
+
+
+class Cursors:
+    """Where one subscription is in each of its topics. Not thread-safe.
+
+    Args:
+        topic: of the subscription; None for all topics of the publisher.
+    """
+
+    __slots__ = ("_begun", "_cursors", "_epoch", "_kept", "_restarted", "topic")
+
+    def __init__(self, topic: str | None) -> None:
+        self.topic = topic
+        self._restarted = False
+        self._clear()
+
+    def _clear(self) -> None:
+        self._cursors: Cursor | dict[str, Cursor] = {} if self.topic is None else Cursor()
+        self._epoch: int | None = None
+        self._kept = False
+        self._begun: Mapping[str, int] = _NONE  # for topics that are seen later
+
+    def at(self, topic: str) -> Cursor:
+        """That of a topic of the subscription."""
+        cursors = self._cursors
+        if isinstance(cursors, Cursor):
+            return cursors
+        cursor = cursors.get(topic)
+        if cursor is None:
+            cursor = cursors[topic] = Cursor()
+            if self._epoch is not None:
+                cursor.begin(self._epoch, self._begun.get(topic, 0), self._kept)
+        return cursor
+
+    def begin(self, epoch: int, lasts: Mapping[str, int], kept: bool = False) -> list[tuple[str, Gap]]:
+        """The publisher has confirmed; as `Cursor.begin`.
+
+        Args:
+            epoch: of the publisher.
+            lasts: last number of each topic; 0 of those that are not named.
+            kept: as for `Cursor.begin`.
+
+        Returns:
+            What was lost of which topic since another beginning; a restart is of no topic.
+        """
+        if self._epoch not in (None, epoch):
+            self.restart()
+        gaps = list[tuple[str, Gap]]()
+        if self._restarted:
+            self._restarted = False
+            gaps.append(("", Gap(epoch, 0, 0, restarted=True)))
+        if self.topic is not None:
+            lasts = {self.topic: lasts.get(self.topic, 0)}
+        for topic in lasts:
+            gap = self.at(topic).begin(epoch, lasts[topic], kept)
+            gaps += [] if gap is None else [(topic, gap)]
+        self._epoch, self._kept = epoch, kept
+        if self.topic is None:
+            self._begun = lasts
+        return gaps
+
+    def restart(self) -> None:
+        """Another publisher, numbering anew, is in the place of this one; no gap if that was not known."""
+        cursors = self._cursors
+        seen = (cursors,) if isinstance(cursors, Cursor) else cursors.values()
+        known = self._epoch is not None or any(cursor.last is not None for cursor in seen)
+        self._restarted = self._restarted or known
+        self._clear()
