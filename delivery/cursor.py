@@ -28,9 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-
-_NONE: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,18 +170,16 @@ class Cursors:
         topic: of the subscription; None for all topics of the publisher.
     """
 
-    __slots__ = ("_begun", "_cursors", "_epoch", "_kept", "_restarted", "topic")
+    __slots__ = ("_cursors", "_epoch", "_restarted", "_topic")
 
     def __init__(self, topic: str | None) -> None:
-        self.topic = topic
+        self._topic = topic
         self._restarted = False
         self._clear()
 
     def _clear(self) -> None:
-        self._cursors: Cursor | dict[str, Cursor] = {} if self.topic is None else Cursor()
+        self._cursors: Cursor | dict[str, Cursor] = {} if self._topic is None else Cursor()
         self._epoch: int | None = None
-        self._kept = False
-        self._begun: Mapping[str, int] = _NONE  # for topics that are seen later
 
     def at(self, topic: str) -> Cursor:
         """That of a topic of the subscription."""
@@ -194,8 +189,8 @@ class Cursors:
         cursor = cursors.get(topic)
         if cursor is None:
             cursor = cursors[topic] = Cursor()
-            if self._epoch is not None:
-                cursor.begin(self._epoch, self._begun.get(topic, 0), self._kept)
+            if self._epoch is not None:  # else the beginning tells
+                cursor.begin(self._epoch, 0)
         return cursor
 
     def begin(self, epoch: int, lasts: Mapping[str, int], kept: bool = False) -> list[tuple[str, Gap]]:
@@ -215,14 +210,12 @@ class Cursors:
         if self._restarted:
             self._restarted = False
             gaps.append(("", Gap(epoch, 0, 0, restarted=True)))
-        if self.topic is not None:
-            lasts = {self.topic: lasts.get(self.topic, 0)}
+        if self._topic is not None:
+            lasts = {self._topic: lasts.get(self._topic, 0)}
         for topic in lasts:
             gap = self.at(topic).begin(epoch, lasts[topic], kept)
             gaps += [] if gap is None else [(topic, gap)]
-        self._epoch, self._kept = epoch, kept
-        if self.topic is None:
-            self._begun = lasts
+        self._epoch = epoch
         return gaps
 
     def restart(self) -> None:

@@ -325,8 +325,7 @@ class Inlet(Led):
 
     def tell_local(self, topic: str, number: int, lost: int) -> None:
         """The last number of a topic of a publisher in this process."""
-        for errand in self._intake.end(Last(topic, number, lost), self._places):
-            errand()
+        self._intake.end_local(Last(topic, number, lost), self._places)
 
     def _receive(self) -> deque[Errand]:
         """Receive, or try to; what to do then."""

@@ -37,6 +37,8 @@ logger = logging.getLogger("pzc.links")
 
 OnNews = Callable[["Intake", Urgency], object]
 
+_Come = tuple[tuple[Place, ...], Together | Last]
+
 
 class Intake:
     """What has arrived from one publisher since it numbers from 1.
@@ -101,29 +103,21 @@ class Intake:
             self.ledger.hurry = bundle.first + len(bundle.items) - 1
         ready: list[Subscription] = []
         errands: deque[Errand] = deque()
-        spoilt: Iterable[Last] = ()
-        if bundle.items:
-            entered, spoilt = self._enter(bundle.first, bundle.items, received.key_id, roster)
-            if any(len(together.arrivals) > _room(wanted) for wanted, together in entered):
-                errands.extend(partial(_hand_on, *part) for each in entered for part in _parts(*each))
-            else:
-                for wanted, together in entered:
-                    ready += _admit(wanted, together)
+        entered = self._enter(bundle.first, bundle.items, received.key_id, roster) if bundle.items else []
+        entered += [(roster.wanting(last.topic), last) for last in bundle.lasts]
+        if any(isinstance(come, Together) and len(come.arrivals) > _room(wanted) for wanted, come in entered):
+            errands.extend(partial(_hand_on, *part) for each in entered for part in _parts(*each))
+        else:
+            for wanted, come in entered:
+                ready += _admit(wanted, come)
         if ready:
             several = rounds(ready) if len(ready) > 1 else (Round(ready[0].executor, ready[0]),)
             errands.extend([each.start_here for each in several])
-        for last in (*spoilt, *bundle.lasts):
-            errands.extend(self.end(last, roster))
         if bundle.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
             self._drop(self._mapped, bundle.dropped)
         elif bundle.dropped:  # at last, because to unmap a large one takes milliseconds
             errands.append(partial(self._drop, self._mapped, bundle.dropped))
         return errands
-
-    @staticmethod
-    def end(last: Last, roster: Roster) -> list[Errand]:
-        """How the end of a topic, and what was lost before it, is told to those that want it."""
-        return [partial(place.take, last) for place in roster.wanting(last.topic)]
 
     @staticmethod
     def _drop(mapped: Mapped, blocks: list[int]) -> None:
@@ -140,22 +134,15 @@ class Intake:
                 raise Starved(text) from exc  # a way without blocks will do
             logger.warning("%s", text)  # its contents are lost here, and counted when they come
 
-    def _enter(
-        self, first: int, items: list[Item], key_id: str, roster: Roster
-    ) -> tuple[list[tuple[tuple[Place, ...], Together]], Iterable[Last]]:
-        """Enter notifications; those of a topic in succession together, and who wants them.
-
-        Returns:
-            Them, and each topic whose last ones cannot be used here.
-        """
+    def _enter(self, first: int, items: list[Item], key_id: str, roster: Roster) -> list[_Come]:
+        """Enter notifications; those of a topic in succession together, losses apart, and who wants them."""
         ledger, now = self.ledger, time.time()
         repeated = ledger.entered(first, items)
         if repeated:
             self._counters.add("notifications_repeated", repeated)
         if repeated < len(items):
             self._counters.add("notifications", len(items) - repeated)
-        entered: list[tuple[tuple[Place, ...], Together]] = []
-        spoilt: dict[str, Last] = {}  # what cannot be used, until another one of its topic can
+        entered: list[_Come] = []
         wanted: tuple[Place, ...] = ()
         topic, together, epoch = "", None, self.peer.epoch
         for number, item in enumerate(items[repeated:] if repeated else items, first + repeated):
@@ -170,24 +157,22 @@ class Intake:
                     make = partial(self._make, item, body, key_id, now, number if block else 0)
             except ProtocolError:  # counted there, and a loss here
                 pass
-            lost = item.lost
-            if spoilt and topic in spoilt:
-                lost += spoilt.pop(topic).lost
             arrival = Arrival(
                 ledger, number, topic, item.key, epoch, item.number, block, made, len(wanted), make,
                 size=item.size or len(item.body), sent_ms=item.sent_ms,
             )  # fmt: skip
             if made is None and make is None:
-                spoilt[topic] = Last(topic, item.number, lost + 1)
+                entered.append((wanted, Last(topic, item.number, item.lost + 1)))
+                together = None
                 ledger.unwanted(arrival)
             elif not wanted:
                 ledger.unwanted(arrival)
             elif together is None:
-                together = alone(arrival, lost)
+                together = alone(arrival, item.lost)
                 entered.append((wanted, together))
             else:
-                together.add(arrival, lost)
-        return entered, spoilt.values()
+                together.add(arrival, item.lost)
+        return entered
 
     def take_local(self, number: int, notification: Notification, lost: int, roster: Roster) -> list[Errand]:
         """Enter a notification that was published in this process; how it is handed on.
@@ -207,6 +192,11 @@ class Intake:
             self.ledger.unwanted(arrival)
         arrival.left = len(wanted)
         return [each.start for each in rounds(_admit(wanted, alone(arrival, lost)))]
+
+    @staticmethod
+    def end_local(last: Last, roster: Roster) -> None:
+        """Tell the end of a topic that is published in this process."""
+        _admit(roster.wanting(last.topic), last)
 
     def _body(self, number: int, item: Item) -> Body:
         ended = partial(self.ledger.view_ended, number)
@@ -261,27 +251,30 @@ def _room(wanted: Iterable[Place]) -> int:
     return min([policy.bound for policy in policies if policy.lossy], default=MAX_ITEMS)
 
 
-def _parts(wanted: tuple[Place, ...], together: Together) -> Iterator[tuple[tuple[Place, ...], Together]]:
+def _parts(wanted: tuple[Place, ...], come: Together | Last) -> Iterator[_Come]:
     """Arrivals in parts that every inbox takes, so that quick callbacks get all of them."""
-    arrivals, room = together.arrivals, _room(wanted)
+    if isinstance(come, Last):
+        yield wanted, come
+        return
+    arrivals, room = come.arrivals, _room(wanted)
     for first in range(0, len(arrivals), room):
         part = arrivals[first : first + room]
-        yield wanted, Together(together.topic, part, together.lost, sum([each.size for each in part]))
+        yield wanted, Together(come.topic, part, come.lost, sum([each.size for each in part]))
 
 
-def _hand_on(wanted: tuple[Place, ...], part: Together) -> None:
+def _hand_on(wanted: tuple[Place, ...], part: Together | Last) -> None:
     for each in rounds(_admit(wanted, part)):
         each.start_here()
 
 
-def _admit(wanted: Iterable[Place], together: Together) -> list[Subscription]:
-    """Hand arrivals to all who want them, before any callback; whose callbacks are to be called then."""
+def _admit(wanted: Iterable[Place], come: Together | Last) -> list[Subscription]:
+    """Hand what came to all who want it, before any callback; whose callbacks are to be called then."""
     ready: list[Subscription] = []
     for place in wanted:
         try:
-            called = place.take(together)
+            called = place.take(come)
         except Exception:
-            logger.exception("%s could not be handed on to one subscription", together.topic)
+            logger.exception("%s could not be handed on to one subscription", come.topic)
         else:
             if called is not None:
                 ready.append(called)
