@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from .agents.server.marks import idempotent, on_cancel, reading, urgent
     from .agents.serving import Server
     from .agents.signals import Signal
+    from .agents.watch import Watch, watch
     from .delivery.cursor import Gap
     from .delivery.policies import PROFILES, Policy, block, drop, latest, mailbox, profile
     from .protocol.keyring import Key, Keyring, Role
@@ -130,6 +131,7 @@ __all__ = [
     "TypeMismatch",
     "UnknownName",
     "VersionError",
+    "Watch",
     "acknowledge",
     "aio",
     "attach",
@@ -154,6 +156,7 @@ __all__ = [
     "running",
     "stubs",
     "urgent",
+    "watch",
 ]  # fmt: skip
 
 _HOMES = {
@@ -173,6 +176,7 @@ _HOMES = {
     "agents.server.marks": "idempotent on_cancel reading urgent",
     "agents.serving": "Server",
     "agents.signals": "Signal",
+    "agents.watch": "Watch watch",
     "delivery.policies": "PROFILES Policy block drop latest mailbox profile",
     "delivery.cursor": "Gap",
     "protocol.keyring": "Key Keyring Role",

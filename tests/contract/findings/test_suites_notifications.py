@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import zmq
 
-from pzc import Agent, Gap, Notification, Protocol, Proxy, Server, Signal, TypeMismatch, drop, mailbox
+from pzc import Agent, Gap, Notification, Protocol, Proxy, Server, Signal, TypeMismatch, drop, mailbox, watch
 
 from tests.contract.findings.marks import finding
-from tests.contract.rigs.coming import coming
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import TIMEOUT, Inbox
 
@@ -170,9 +169,8 @@ def test_a_remote_signal_is_emitted_with_what_it_declares() -> None:
     assert heard == [(2.5, "A")]
 
 
-@finding("S14", open=True, reason="nobody is told of names that come and go")
+@finding("S14")
 def test_names_that_come_and_go_are_told() -> None:
-    watch = coming("watch")
     came, left = Noted(), Noted()
     with watch(kind="agent", pattern="psu*") as watching:
         watching.on_appear, watching.on_leave = came, left
@@ -181,9 +179,8 @@ def test_names_that_come_and_go_are_told() -> None:
         assert "psu7" in str(left.next())
 
 
-@finding("S14", open=True, reason="nobody is told of names that come and go")
+@finding("S14")
 def test_names_that_come_can_be_iterated() -> None:
-    watch = coming("watch")
     with Agent(name="psu8"), watch(kind="agent", pattern="psu8") as watching:
         assert "psu8" in str(next(iter(watching)))
 
