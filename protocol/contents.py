@@ -9,7 +9,8 @@
     {"pzc": "cancel", "id": call id}                 {"pzc": "cancel", "state": removed | told | unknown}
     {"pzc": "drop", "id": stream id}                 {"pzc": "drop"}
     {"pzc": "lock", "token": text, "ttl": s, ...}    {"pzc": "lock", "owner": label}, or refused after "wait"
-    {"pzc": "unlock", "token": text}                 {"pzc": "unlock", "held": bool}
+    {"pzc": "unlock", "token": text}                 {"pzc": "unlock", "held": bool}; with "given_up":
+                                                     True the token gets the lock no more
     {"pzc": "alive"}                                 {"pzc": "alive"}, late: a sign of life in both directions
     anything                                         ("PZCError", {"code": class name, "text": text})
     ("PSMessage", action, options)                   ("PSMessage", action, options)

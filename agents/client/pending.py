@@ -137,7 +137,7 @@ class Pending(Future[Any]):
     note: dict[str, Any] | None = None
 
     def __init__(self, peer: Peer, content: object, seconds: float) -> None:
-        Future.__init__(self)
+        super().__init__()
         self.peer = peer
         self.content = content
         self.seconds = seconds
@@ -188,7 +188,7 @@ class PendingCall(Pending):
         self, client: Owner, ref: Reference, peer: Peer, content: object, seconds: float, *,
         detached: bool = False,
     ) -> None:  # fmt: skip
-        Future.__init__(self)  # as that of `Pending`, of which there are many
+        super(Pending, self).__init__()  # what that of `Pending` does is written out: of these there are many
         self.peer, self.content, self.seconds = peer, content, seconds
         self.started = now = time.monotonic()
         self.due = now + seconds

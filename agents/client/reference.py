@@ -53,7 +53,7 @@ class _Doc:
 class _Signature:
     """Descriptor of ``__signature__``: parsed when somebody looks at it; the class itself has none."""
 
-    def __get__(self, instance: RemoteReference | None, owner: object = None) -> inspect.Signature | None:
+    def __get__(self, instance: Any, owner: object = None) -> inspect.Signature | None:
         told = "" if instance is None else instance._proxy_signature()
         if not told:
             raise AttributeError("__signature__")

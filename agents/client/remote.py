@@ -13,7 +13,7 @@ from typing import Protocol as Form
 from ...delivery.policies import Policy
 from ...discovery.place import Place
 from ...protocol import limits
-from ...protocol.contents import ps_message
+from ...protocol.contents import as_table, ps_message
 from ...protocol.errors import PeerLost
 from ...protocol.frames import PZC00
 from ...protocol.paths import Handle, Path, from_wire, text, to_wire
@@ -175,7 +175,7 @@ class RemoteObject(ServedObject):
 
     def take_about(self, path: Path, told: object, generation: int) -> About:
         """Remember what a server answered to ``describe``, unless it may be out of date by now."""
-        fields: dict[str, Any] = told if isinstance(told, dict) else {}
+        fields = as_table(told)
         about = described.read(fields) if all(map(fields.__contains__, _TOLD)) else None
         if about is None:
             return About()

@@ -27,9 +27,9 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -296,7 +296,7 @@ def is_secret(name: object) -> bool:
 
 def shorten(value: Any) -> Any:
     """What the log keeps of a value: itself when it is a scalar of JSON, else a short text; never raises."""
-    kind = type(value)
+    kind = cast("type[Any]", type(value))
     if kind is str:
         return value if len(value) <= LONGEST else f"{value[:LONGEST]}… ({len(value)} characters)"
     if kind is float:
@@ -314,7 +314,7 @@ def shorten(value: Any) -> Any:
 
 def _summary(value: Any, levels: int) -> str:
     """As `reprlib`, which sorts all of a dictionary, and shows all of bytes, numbers and subclasses."""
-    kind = type(value)
+    kind = cast("type[Any]", type(value))
     if kind is str:
         return repr(value[:LONGEST])
     if kind is int and value.bit_length() > LONGEST:
@@ -325,14 +325,18 @@ def _summary(value: Any, levels: int) -> str:
         marks = "()" if issubclass(kind, tuple) else "{}" if issubclass(kind, (set, frozenset)) else "[]"
         return _several(marks, (_summary(item, levels - 1) for item in value), len(value), levels)
     if issubclass(kind, dict):
-        parts = (f"{_summary(k, levels - 1)}: {_masked(k, v, levels)}" for k, v in dict.items(value))
+        parts = (
+            f"{_summary(k, levels - 1)}: {_masked(k, v, levels)}" for k, v in dict[object, Any].items(value)
+        )
         return _several("{}", parts, len(value), levels)
     if issubclass(kind, _BYTES):
         return f"{kind.__name__}[{memoryview(value).nbytes}]"
     if hasattr(kind, "__array__") and numpy_kind(kind) != "generic":
         name = _text_of(value.dtype) if hasattr(kind, "dtype") else kind.__name__
         return f"{name}[{', '.join(map(str, value.shape))}]"
-    names = getattr(kind, "__struct_fields__", None) or getattr(kind, "__dataclass_fields__", None)
+    names: Collection[str] | None = getattr(kind, "__struct_fields__", None) or getattr(
+        kind, "__dataclass_fields__", None
+    )
     if names:
         parts = (f"{name}={_masked(name, getattr(value, name), levels)}" for name in names)
         return kind.__name__ + _several("()", parts, len(names), levels)

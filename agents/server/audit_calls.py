@@ -42,18 +42,18 @@ class CallAudit:
         if not action:
             return
         outcome, told = "ok", ""
-        if type(answer) is not tuple or len(answer) != 3 or answer[1] != "return":
+        if answer.__class__ is not tuple or len(answer) != 3 or answer[1] != "return":
             error = answer if isinstance(answer, BaseException) else is_raised(answer)
             if error is not None:
                 outcome, told = _outcome(error), f"{type(error).__name__}: {text_of(error)}"
-        options: dict[str, Any] = call.options if type(call.options) is dict else _NONE
+        options = call.options
         method = options.get("method", CALL)
         if method != CALL:
             action = f"{action} {as_text(method)}"
-        args = (options["value"],) if "value" in options else options.get("args", ())
-        kwargs = options.get("kwargs") or _NONE
-        if type(args) is not tuple:
-            args = (*args,) if type(args) is list else (args,)
+        args: Any = (options["value"],) if "value" in options else options.get("args", ())
+        kwargs: Any = options.get("kwargs") or _NONE
+        if args.__class__ is not tuple:
+            args = (*args,) if args.__class__ is list else (args,)
         record = (
             time.time(), message.msgid, caller.key_name, caller.agent, caller.address, action,
             call.member.text, args, kwargs, outcome, told, seconds * 1000,
@@ -61,7 +61,7 @@ class CallAudit:
         if (
             len(message.content) <= _LIGHT
             and _LASTING.issuperset(map(type, args))
-            and (not kwargs or (type(kwargs) is dict and _LASTING.issuperset(map(type, kwargs.values()))))
+            and (not kwargs or (kwargs.__class__ is dict and _LASTING.issuperset(map(type, kwargs.values()))))
         ):
             self._put(None, record)
         else:

@@ -3,42 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from ...protocol import limits
-from ...protocol.contents import as_list, as_table, ps_message, raised, read_ps_message, shown
-from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError
+from ...protocol.contents import as_list, ps_message, raised, read_ps_message, shown
+from ...protocol.errors import Refused, RemoteProtocolError
 from .calls import Call, Exposed
 
 _SHARED = ("lock", "as")
 _RESULTS = ("return", "remote", "reference")
 
 
-def calls_of(options: Any) -> list[tuple[str, Any]]:
+def calls_of(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Action and options of each call of a batch.
 
     Raises:
         RemoteProtocolError: when it is no batch.
     """
-    told = as_table(options).get("calls")
+    told = options.get("calls")
     calls = as_list(told)
     if not isinstance(told, list | tuple) or len(calls) > limits.current.batch_calls:
         raise RemoteProtocolError(f"a batch has a list of at most {limits.current.batch_calls} calls")
-    found: list[tuple[str, Any]] = []
+    found: list[tuple[str, dict[str, Any]]] = []
     for call in calls:
         pair = as_list(call)
-        if len(pair) != 2 or not isinstance(action := pair[0], str):
+        if list(map(type, pair)) != [str, dict]:
             raise RemoteProtocolError(f"a call of a batch is an action and its options, not {shown(call)}")
+        action, given = pair
         if action == "batch":
             raise RemoteProtocolError("a batch has no batches inside")
-        found.append((action, pair[1]))
+        found.append((action, given))
     return found
 
 
 def run_batch(
     call: Call,
-    options: Any,
-    check: Callable[[Call, str, Any], object],
+    options: dict[str, Any],
+    check: Callable[[Call, str, dict[str, Any]], object],
     exposed: Exposed,
     log: Callable[[Call, str, BaseException], object],
 ) -> Any:
@@ -55,8 +56,8 @@ def run_batch(
     refs: list[Any] = []
     for action, inner in calls_of(options):
         try:
-            given = {**_table(inner), **{key: options[key] for key in _SHARED if key in options}}
-            member = exposed.member(action, given)
+            given = {**inner, **{key: options[key] for key in _SHARED if key in options}}
+            member = exposed.unnamed(action, given) if action == "next" else exposed.member(given)
             if member.lane != call.member.lane:
                 raise Refused("the calls of a batch are of one object, where each has a lane of its own")
             check(call, action, given)
@@ -78,9 +79,3 @@ def _told(results: list[Any], refs: list[Any], error: Any) -> Any:
     """The answer: references apart, by their places, where None stands."""
     told = {"results": results, "raised": error}
     return ps_message("batch", {**told, "refs": refs} if refs else told)
-
-
-def _table(options: object) -> dict[str, Any]:
-    if not isinstance(options, dict):
-        raise MemberRefused(f"options must be a mapping, not {type(options).__name__}")
-    return cast("dict[str, Any]", options)

@@ -36,6 +36,8 @@ LATE = 0.25
 LONGEST = 1e9
 """Seconds that a caller may say that it waits."""
 
+_NO_OPTIONS: dict[str, Any] = {}
+
 
 class Call(Request, Turn):
     """One request that runs or waits.
@@ -43,7 +45,7 @@ class Call(Request, Turn):
     Attributes:
         content: decoded; `UNREAD` before.
         action: what is done, of a message of a proxy; empty for any other content.
-        options: of the action.
+        options: of the action; empty without one.
         member: with what.
         cancelled: whoever made it has given it up.
         detached: it outlives whoever made it.
@@ -52,7 +54,7 @@ class Call(Request, Turn):
 
     content: Any = UNREAD
     action = ""
-    options: Any = None
+    options: dict[str, Any] = _NO_OPTIONS
     member = NOTHING
     cancelled = False
     detached = False
@@ -98,8 +100,7 @@ class Call(Request, Turn):
     @property
     def patience(self) -> float | None:
         """Seconds for which it may wait for its turn, a little less than its caller does; None for ever."""
-        options: Any = self.options
-        seconds = options.get("timeout") if type(options) is dict else None
+        seconds = self.options.get("timeout")
         if not isinstance(seconds, float | int) or not 0 < seconds < LONGEST:
             return None
         return seconds - min(LATE, seconds / 10)
@@ -141,11 +142,19 @@ class Exposed(typing.Protocol):
 
     needs_at_most: Mapping[str, Role]
 
-    def member(self, action: str, options: Any) -> Member:
-        """What a call is about; never raises, and runs nothing of the user's."""
+    def member(self, options: dict[str, Any]) -> Member:
+        """What a message names; never raises, and runs nothing of the user's."""
         ...
 
-    def role(self, action: str, options: Any) -> Role:
+    def unnamed(self, action: str, options: dict[str, Any]) -> Member:
+        """What a message is about that names nothing: that of its stream, or of the first call of its batch.
+
+        Raises:
+            RemoteProtocolError: for a batch that is none.
+        """
+        ...
+
+    def role(self, action: str, options: dict[str, Any]) -> Role:
         """The role that it takes.
 
         Raises:
@@ -153,11 +162,11 @@ class Exposed(typing.Protocol):
         """
         ...
 
-    def only_reads(self, action: str, options: Any) -> bool:
+    def only_reads(self, action: str, options: dict[str, Any]) -> bool:
         """True for what may be done while somebody else holds the lock, where the server says so."""
         ...
 
-    def act(self, call: Call, action: str, options: Any, member: Member) -> Any:
+    def act(self, call: Call, action: str, options: dict[str, Any], member: Member) -> Any:
         """Do it with what `member` said of it, in its turn; the message of the answer.
 
         Raises:
@@ -169,7 +178,7 @@ class Exposed(typing.Protocol):
         """Close a stream early."""
         ...
 
-    def cancelled(self, call: Call, action: str, options: Any) -> None:
+    def cancelled(self, call: Call) -> None:
         """A call was cancelled while it ran: do what its member's ``on_cancel`` says; in the same turn."""
         ...
 

@@ -30,6 +30,7 @@ from typing import Any
 from ...protocol.contents import PS, raised, text_of
 from ...protocol.errors import (
     FrameError,
+    MemberRefused,
     PzcError,
     Refused,
     RemoteProtocolError,
@@ -44,7 +45,7 @@ from ...transport.executor import Executor
 from ...transport.loop import Loop
 from ..current import reset_current, set_current
 from ..here import NOT_NOW
-from .batch import calls_of, run_batch
+from .batch import run_batch
 from .calls import UNREAD, Call, Calls, Exposed, Member
 from .lane import Lane
 from .presence import Presence
@@ -60,6 +61,7 @@ URGENT_THREADS = 8
 _LARGE = Member("a large content")
 _SEQUENCES = frozenset({tuple, list})
 _BESIDE = frozenset({"describe", "inspect"})
+_UNNAMED = frozenset({"batch", "next"})
 _UNLOCKED = frozenset({"inspect", "describe", "next", "batch"})
 
 
@@ -179,6 +181,7 @@ class Dispatcher:
 
         Raises:
             SignatureError: when it is not addressed to this agent.
+            MemberRefused: for options that are none.
             RemoteProtocolError: for a batch that is none.
             RoleRefused: when it may not.
         """
@@ -195,15 +198,14 @@ class Dispatcher:
             and type(content[1]) is str
         ):
             _, action, options = content
+            if type(content[2]) is not dict:
+                raise MemberRefused(f"options must be a mapping, not {type(content[2]).__name__}")
             call.action, call.options = action, options
-            call.member = exposed.member(action, options)
-            if action == "batch":
-                calls_of(options)
-            if type(options) is dict:
-                if options.get("oneway"):
-                    call.oneway = call.detached = True
-                elif "detached" in options:
-                    call.detached = options["detached"] is True
+            call.member = exposed.unnamed(action, options) if action in _UNNAMED else exposed.member(options)
+            if options.get("oneway"):
+                call.oneway = call.detached = True
+            elif "detached" in options:
+                call.detached = options["detached"] is True
         key = call.caller.key
         if key is not None and (key.role < Role.ADMIN or self.always_asks):
             if call.action and not self.always_asks and exposed is not None:
@@ -226,7 +228,7 @@ class Dispatcher:
         member, action = call.member, call.action
         lane = self.lanes[member.lane]
         call.kind = action, member.text
-        if member.urgent or (action in _BESIDE and not _has_path(call.options) and lane.running):
+        if member.urgent or (action in _BESIDE and "on" not in call.options and lane.running):
             return self._beside(call)
         call.lane = lane
         try:
@@ -324,7 +326,7 @@ class Dispatcher:
         token = set_current(call)
         try:
             action, options = call.action, call.options
-            if type(options) is dict and (self._presence.lock.owner is not None or "lock" in options):
+            if action and (self._presence.lock.owner is not None or "lock" in options):
                 self.check_lock(call, action, options)
             if not action or self.passes_on or self.exposed is None:
                 message = call.message
@@ -340,7 +342,7 @@ class Dispatcher:
                 self._after_cancel(call)
             reset_current(token)
 
-    def answer(self, call: Call, action: str, options: Any) -> Any:
+    def answer(self, call: Call, action: str, options: dict[str, Any]) -> Any:
         """The answer to a message of a proxy, whose turn it is.
 
         Raises:
@@ -353,7 +355,7 @@ class Dispatcher:
             return run_batch(call, options, self.check_lock, exposed, self._log)
         return exposed.act(call, action, options, call.member)
 
-    def check_lock(self, call: Call, action: str, options: Any) -> None:
+    def check_lock(self, call: Call, action: str, options: dict[str, Any]) -> None:
         """Judge an action of a call by the lock.
 
         Raises:
@@ -368,7 +370,7 @@ class Dispatcher:
         if self.exposed is None:
             return
         try:
-            self.exposed.cancelled(call, call.action, call.options)
+            self.exposed.cancelled(call)
         except BaseException as exc:
             logger.warning("what is to follow a cancelled %s raised", call.label, exc_info=exc)
 
@@ -387,10 +389,6 @@ class Dispatcher:
         for lane in self.lanes:
             lane.close(timeout)
         self._urgent.close(0.0)
-
-
-def _has_path(options: Any) -> bool:
-    return type(options) is dict and "on" in options
 
 
 def _expire(waiting: weakref.ref[Call], lane: Lane, patience: float) -> None:

@@ -20,14 +20,13 @@ one, else a handle. Whoever cannot read references gets the copy of a value, or 
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
 from ...protocol import operations, paths
 from ...protocol.contents import PS, shown
-from ...protocol.errors import MemberRefused, PzcError, Refused, RemoteProtocolError, RoleRefused
+from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError, RoleRefused
 from ...protocol.keyring import Role
 from ...protocol.operations import CALL, EMIT, OPERATIONS
 from ...protocol.paths import Handle, Path
@@ -77,7 +76,7 @@ class ExposedObject:
         return_as_remote: Callable[[object], bool] | None = None,
     ) -> None:
         self.tree = tree
-        self.member = tree.member if tree.lanes == 1 else self._member
+        self.member = tree.member
         self._agent_id = agent_id
         self._coroutines = coroutines
         self._answers = answers
@@ -95,17 +94,19 @@ class ExposedObject:
             "instantiate": self._make,
         }
 
-    def _member(self, action: str, options: Any) -> Member:
-        """What a message is about, where each object has a lane of its own."""
-        if action == "next" and isinstance(options, dict):
-            return self._answers.streams.member(options.get("id"))
-        if action == "batch":
-            with contextlib.suppress(PzcError):
-                for inner, given in calls_of(options)[:1]:
-                    return NOTHING._replace(lane=self.tree.member(inner, given).lane)
-        return self.tree.member(action, options)
+    def unnamed(self, action: str, options: dict[str, Any]) -> Member:
+        """What a message is about that names nothing: that of its stream, or of the first call of its batch.
 
-    def role(self, action: str, options: Any) -> Role:
+        Raises:
+            RemoteProtocolError: for a batch that is none.
+        """
+        if action == "next":
+            return self._answers.streams.member(options.get("id"))
+        for _, given in calls_of(options)[:1]:
+            return NOTHING._replace(lane=self.member(given).lane)
+        return NOTHING
+
+    def role(self, action: str, options: dict[str, Any]) -> Role:
         """The role that a message takes, of a batch the highest of its calls; see the table.
 
         What is not known before the turn of a call is judged then, by `act`.
@@ -116,23 +117,23 @@ class ExposedObject:
             return max((self.role(*each) for each in calls_of(options)), default=Role.OBSERVER)
         return _NEEDS.get(action, Role.OBSERVER)
 
-    def _may_read(self, options: Any) -> bool:
-        method = options.get("method", CALL) if isinstance(options, dict) else None
+    def _may_read(self, options: dict[str, Any]) -> bool:
+        method = options.get("method", CALL)
         if method == CALL:
-            member = self.member("exec", options)
+            member = self.member(options)
             return member.reading or not member.sure
         operation = OPERATIONS.get(method) if isinstance(method, str) else None
         return operation is not None and operation.reads
 
-    def only_reads(self, action: str, options: Any) -> bool:
+    def only_reads(self, action: str, options: dict[str, Any]) -> bool:
         """True for what others may do while somebody holds the lock, where the server says so."""
         if action != "exec":
             return action in ("get", "getattr", "describe", "inspect")
-        return self.member(action, options).reading or (
-            isinstance(options, dict) and options.get("method", CALL) != CALL and self._may_read(options)
+        return self.member(options).reading or (
+            options.get("method", CALL) != CALL and self._may_read(options)
         )
 
-    def act(self, call: Call, action: str, options: Any, member: Member) -> Message:
+    def act(self, call: Call, action: str, options: dict[str, Any], member: Member) -> Message:
         """Do what a message asks for; the content of its answer.
 
         Args:
@@ -146,8 +147,6 @@ class ExposedObject:
             MemberRefused: for what is not there, or not served.
             BaseException: whatever the object raised.
         """
-        if type(options) is not dict:
-            raise MemberRefused(f"options must be a mapping, not {type(options).__name__}")
         do = self._actions.get(action)
         if do is None:
             raise RemoteProtocolError(f"unknown action {shown(action, 60)}")
@@ -182,7 +181,7 @@ class ExposedObject:
                     "the reference is to an object of another server, or of this one before its restart"
                 )
             named = {"on": paths.to_wire(reference.path)}
-            self._whole(named, self.tree.member("", named))
+            self._whole(named, self.member(named))
             return self._find(call, reference.path)
 
         return replaced(content, find)
@@ -232,7 +231,7 @@ class ExposedObject:
         if member.narrowed:
             if method == operations.GET and args and (step := paths.step_of(args[0])) is not None:
                 item = {"on": (*path, step)}
-                return self._get(call, item, self.member("get", item))
+                return self._get(call, item, self.member(item))
             self._whole(options, member)
         thing = self._find(call, path)
         if method == EMIT and members.is_signal(thing):
@@ -241,12 +240,13 @@ class ExposedObject:
         operation = OPERATIONS.get(method) if isinstance(method, str) else None
         if operation is None or not operations.fits(operation, thing):
             raise members.not_allowed(member.text, thing, method)
+        kind = cast("type[Any]", type(thing))
         known = not operation.of or isinstance(thing, operation.of)
-        if not known or (method == operations.ITER and hasattr(type(thing), "__next__")):
+        if not known or (method == operations.ITER and hasattr(kind, "__next__")):
             self._need(call, Role.OPERATOR, member)
         if method == "__dir__":
             return PS, "return", self.tree.names(thing, path)
-        if method == operations.ITER and not hasattr(type(thing), "__len__") and call.can_refer:
+        if method == operations.ITER and not hasattr(kind, "__len__") and call.can_refer:
             return self._answers.of(call, each_of(thing), member)
         result = (
             operation.do(thing, *args, **kwargs) if known else getattr(thing, str(method))(*args, **kwargs)
@@ -267,11 +267,11 @@ class ExposedObject:
             return PS, "reference", about(result, path)
         if method == operations.GET and (step := paths.step_of(args[0])) is not None:
             return self._answers.of(call, result, member, (*path, step))
-        if method in _LISTING and type(result) is list and first_reference(result) is not None:
+        if method in _LISTING and first_reference(result) is not None and type(result) is list:
             here = path if members.items_of(thing) == "sequence" and method == operations.ITER else None
             items = [
                 self._answers.item(call, each, member, None if here is None else (*here, (n,)))
-                for n, each in enumerate(result)
+                for n, each in enumerate(cast("list[Any]", result))
             ]
             return PS, "items", listed(items, done=True)
         return self._answers.of(call, result, member)
@@ -349,13 +349,13 @@ class ExposedObject:
         self._instantiate(options)
         return _NONE
 
-    def cancelled(self, call: Call, action: str, options: Any) -> None:
+    def cancelled(self, call: Call) -> None:
         """A call was cancelled while it ran: do what is said of that; in the same turn.
 
         Raises:
             BaseException: whatever the object raised.
         """
-        member = self.member(action, options)
+        member = call.member
         if member.on_cancel is None or not member.path:
             return
         result = self._find(call, (*member.path[:-1], member.on_cancel))()

@@ -41,14 +41,17 @@ class Turn(ABC):
         kind: what it is, to tell quick work from slow.
         since: when it came, and from its turn on when that began, in monotonic seconds.
         label: what it is and for whom, for people.
+        state: row of the table above; the lane's lock protects it.
+        gate: released when its turn has come or will not come; None without a thread that waits.
+        reason: why its turn did not come.
     """
 
     # What most turns keep stands here once, instead of being set in each.
     kind: tuple[str, str] = ("", "")
     since = 0.0
-    _state = _NEW
-    _gate: threading.Lock | None = None
-    _reason: Exception | None = None
+    state = _NEW
+    gate: threading.Lock | None = None
+    reason: Exception | None = None
 
     @property
     def label(self) -> str:
@@ -58,7 +61,7 @@ class Turn(ABC):
     @property
     def runs(self) -> bool:
         """True while it is its turn."""
-        return self._state == _RUNNING
+        return self.state == _RUNNING
 
     @property
     def patience(self) -> float | None:
@@ -67,7 +70,7 @@ class Turn(ABC):
 
     def begin(self) -> None:
         """Run beside the lanes, from now on."""
-        self._state, self.since = _RUNNING, monotonic()
+        self.state, self.since = _RUNNING, monotonic()
 
     @abstractmethod
     def work(self) -> None:
@@ -150,13 +153,13 @@ class Lane:
         with self._lock:
             if self._free and not self._waiting and not self._closed:
                 self._free -= 1
-                turn._state, turn.since = _RUNNING, monotonic()
+                turn.state, turn.since = _RUNNING, monotonic()
                 self._running[turn] = threading.get_ident()
                 return
             if self._take_or_queue(turn):
                 self._running[turn] = threading.get_ident()
                 return
-            gate = turn._gate = threading.Lock()
+            gate = turn.gate = threading.Lock()
             gate.acquire()
         wait = turn.patience
         until = None if wait is None else monotonic() + wait
@@ -166,8 +169,8 @@ class Lane:
                 self.remove(turn, self.late(turn, wait))
             elif turn.is_unwanted():
                 self.remove(turn, PeerLost("its sender left before its turn; it was not executed"))
-        if turn._reason is not None:
-            raise turn._reason
+        if turn.reason is not None:
+            raise turn.reason
         self._running[turn] = threading.get_ident()
 
     def enter_quick(self, turn: Turn) -> bool:
@@ -178,7 +181,7 @@ class Lane:
             if self._closed or not self._free or self._waiting:
                 return False
             self._free -= 1
-        turn._state, turn.since = _RUNNING, monotonic()
+        turn.state, turn.since = _RUNNING, monotonic()
         self._running[turn] = threading.get_ident()
         return True
 
@@ -200,11 +203,11 @@ class Lane:
         turn.since = monotonic()
         if self._free and not self._waiting:
             self._free -= 1
-            turn._state = _RUNNING
+            turn.state = _RUNNING
             return True
         if self._count >= limits.current.lane_waiting:
             raise Refused("the lane of this agent is full: too many requests are waiting")
-        turn._state = _WAITING
+        turn.state = _WAITING
         self._waiting.append(turn)
         self._count += 1
         return False
@@ -212,8 +215,8 @@ class Lane:
     def _start(self, turn: Turn) -> None:
         turn.since = monotonic()
         self._running[turn] = 0
-        if turn._gate is not None:
-            turn._gate.release()
+        if turn.gate is not None:
+            turn.gate.release()
             return
         try:
             self._workers.submit(partial(self._work, turn))
@@ -241,14 +244,14 @@ class Lane:
             proofs[kind] = proved + 1
             if len(proofs) > _MAX_KINDS:
                 proofs.clear()
-        turn._state = _OVER
+        turn.state = _OVER
         with self._lock:
             del self._running[turn]
             while self._waiting:
                 following = self._waiting.popleft()
-                if following._state == _WAITING:
+                if following.state == _WAITING:
                     self._count -= 1
-                    following._state = _RUNNING
+                    following.state = _RUNNING
                     break
             else:
                 self._free += 1
@@ -267,24 +270,24 @@ class Lane:
     def remove(self, turn: Turn, reason: Exception | None = None) -> bool:
         """End a turn that waits; False when it has not been entered yet, runs or is over."""
         with self._lock:
-            if turn._state != _WAITING:
+            if turn.state != _WAITING:
                 return False
-            turn._state = _OVER
-            turn._reason = reason or CallCancelled("the call was cancelled before it started")
+            turn.state = _OVER
+            turn.reason = reason or CallCancelled("the call was cancelled before it started")
             self._count -= 1
             if self._count * 2 < len(self._waiting):  # what was removed leaves the queue by and by
-                self._waiting = deque(other for other in self._waiting if other._state == _WAITING)
-        if turn._gate is not None:
-            turn._gate.release()
+                self._waiting = deque(other for other in self._waiting if other.state == _WAITING)
+        if turn.gate is not None:
+            turn.gate.release()
         else:
-            turn.refuse(turn._reason)
+            turn.refuse(turn.reason)
         return True
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Refuse what waits, and wait for what runs, at most ``timeout`` seconds."""
         with self._lock:
             self._closed = True
-            waiting = [turn for turn in self._waiting if turn._state == _WAITING]
+            waiting = [turn for turn in self._waiting if turn.state == _WAITING]
         for turn in waiting:
             self.remove(turn, PeerLost(STOPPING))
         if not self.in_thread():

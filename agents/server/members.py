@@ -39,7 +39,7 @@ _FUNCTIONS = (
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType,
     functools.partial, type,
 )  # fmt: skip
-CLOSED = (
+CLOSED: tuple[type[Any], ...] = (
     types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.FrameType,
     types.CodeType, types.TracebackType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType,
     functools.partial,

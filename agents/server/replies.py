@@ -86,18 +86,14 @@ class Replies:
         """An answer in the serializer of its request; the reason, when the content cannot be expressed."""
         message, most = request.message, self._codec.max_content
         try:
-            returned = type(content) is tuple and len(content) == 3 and type(content[1]) is str
-            if (
-                returned
-                and content[1] == "return"
-                and message.serializer == "pickle"
-                and request.caller.session
-            ):
+            returned = content.__class__ is tuple and len(content) == 3 and content[1].__class__ is str
+            returned = returned and content[1] == "return"
+            if returned and message.serializer == "pickle" and request.caller.session:
                 outside = Outside()  # what most calls answer has no exception in it, and no large array
                 body = pickles.dumps(content, _PROTOCOL, buffer_callback=outside)
                 if not outside and len(body) <= most:
                     return "pickle", body
-            return self._pack(request, content, portably=not (returned and content[1] == "return"))
+            return self._pack(request, content, portably=not returned)
         except Exception as exc:
             self._counters.add("replies_not_serialisable")
             logger.warning("a reply cannot be expressed in %s: %s", request.message.serializer, exc)

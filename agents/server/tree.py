@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from ...protocol import operations, paths
-from ...protocol.contents import as_table
 from ...protocol.errors import ConfigError, MemberRefused
 from ...protocol.paths import Handle, Path, Step
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
@@ -91,25 +90,25 @@ class Tree:
         self._given = dict(given)
         self._known = {}
 
-    def member(self, action: str, options: Any) -> Member:
-        """What a message is about; never fails, and runs nothing of the objects. Any thread."""
+    def member(self, options: dict[str, Any]) -> Member:
+        """What a message names; never fails, and runs nothing of the objects. Any thread."""
         try:
             return self._known[options.get("on", ()), options.get("name")]
-        except (KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError):
             return self._learn(options)
 
-    def _learn(self, options: Any) -> Member:
+    def _learn(self, options: dict[str, Any]) -> Member:
         try:
             path = path_of(options)
             member = self.look(path)
         except Exception:  # the same is found, and told, in its turn
-            name = as_table(options).get("name", "")
+            name = options.get("name", "")
             return NOTHING._replace(text=name[:100] if isinstance(name, str) else "", path=None)
         if not path or not isinstance(path[0], Handle):
             self.remember(options, member)
         return member
 
-    def remember(self, options: Any, member: Member) -> None:
+    def remember(self, options: dict[str, Any], member: Member) -> None:
         """Take a member for what a message is about from now on."""
         on, name = options.get("on", ()), options.get("name")
         if (type(on) is tuple and type(name) is str) or name is None:
