@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from .agents.watch import Watch, watch
     from .delivery.cursor import Gap
     from .delivery.policies import PROFILES, Policy, block, drop, latest, mailbox, profile
+    from .pipeline.snapshot import tables
     from .protocol.keyring import Key, Keyring, Role
     from .protocol.notification import acknowledge
     from .protocol.unpickle import register_class
@@ -155,6 +156,7 @@ __all__ = [
     "register_class",
     "running",
     "stubs",
+    "tables",
     "urgent",
     "watch",
 ]  # fmt: skip
@@ -179,6 +181,7 @@ _HOMES = {
     "agents.watch": "Watch watch",
     "delivery.policies": "PROFILES Policy block drop latest mailbox profile",
     "delivery.cursor": "Gap",
+    "pipeline.snapshot": "tables",
     "protocol.keyring": "Key Keyring Role",
     "protocol.notification": "acknowledge",
     "protocol.unpickle": "register_class",

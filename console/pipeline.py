@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.errors import ConfigError
 from ..transport.settings import load
 from .options import Commands, add_command, add_every, add_json, positive, seconds
 from .output import say, write, write_json
@@ -26,6 +27,8 @@ MASTER = "local[*]"
 MAX_FILES = 64
 JOURNAL, MAILBOXES = "journal", "pzc"
 SOURCES = (JOURNAL, MAILBOXES)
+DUCKDB, SPARK = "duckdb", "spark"
+ENGINES = (DUCKDB, SPARK)
 ROWS = 1000
 WINDOW = 60.0
 PATIENCE = 30.0
@@ -52,7 +55,11 @@ def add_commands(commands: Commands) -> None:
     sql.add_argument(
         "--limit", type=positive, default=ROWS, metavar="N", help=f"print at most N rows; default {ROWS}"
     )
-    _add_master(sql)
+    sql.add_argument(
+        "--engine", choices=ENGINES, default=DUCKDB,
+        help=f"what answers, in its dialect: {DUCKDB} in this process (default), or {SPARK}",
+    )  # fmt: skip
+    _add_master(sql, None)
     add_json(sql)
     report = add_command(
         commands, "report", run_report, "write an HTML page about the tables of a pipeline",
@@ -131,9 +138,9 @@ def _add_pipeline(commands: Commands) -> None:
         add_json(parser)
 
 
-def _add_master(parser: argparse.ArgumentParser) -> None:
+def _add_master(parser: argparse.ArgumentParser, default: str | None = MASTER) -> None:
     parser.add_argument(
-        "--master", default=MASTER, metavar="URL",
+        "--master", default=default, metavar="URL",
         help=f"of Spark: {MASTER} (default), local[N], spark://HOST:PORT",
     )  # fmt: skip
 
@@ -279,48 +286,57 @@ def _spark(master: str) -> Generator[SparkSession]:
 
 def run_sql(args: argparse.Namespace) -> int:
     """``pzc sql``."""
-    _check_tables(args.tables)
-    with _spark(args.master) as spark:
-        from ..pipeline.reporting.texts import format_table
-        from ..pipeline.spark.jobs import TABLES, read_table
+    from ..pipeline.reporting.texts import format_table
 
-        for name in TABLES:
-            if (args.tables / name).is_dir():
-                read_table(spark, args.tables, name).createOrReplaceTempView(name)
-        rows, columns = _answer(spark, args.query, args.limit)
-        if args.json and (again := [name for name in columns if columns.count(name) > 1]):
-            raise UsageError(f"two columns are called {again[0]}: name them with AS")
-        if args.json:
-            for row in rows[: args.limit]:
-                write_json(dict(zip(columns, row, strict=True)))
-        elif columns:
-            write(format_table([plain(name, keep="") for name in columns], rows[: args.limit]))
+    ask = _ask_spark if args.engine == SPARK or args.master else _ask_duckdb
+    columns, rows = ask(args)
+    if args.json:
+        for row in rows[: args.limit]:
+            write_json(dict(zip(columns, row, strict=True)))
+    elif columns:
+        write(format_table([plain(name, keep="") for name in columns], rows[: args.limit]))
     if len(rows) > args.limit:
         say(f"there are more than {args.limit} rows; --limit prints more")
     return 0
 
 
-def _answer(spark: SparkSession, query: str, limit: int) -> tuple[list[list[Any]], list[str]]:
-    from pyspark.errors import AnalysisException
+def _ask_duckdb(args: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
+    from ..pipeline.snapshot import Tables
 
+    tables: Any = Tables(args.tables)
     try:
-        found = spark.sql(query)
-    except AnalysisException as exc:  # a syntax error is one as well
-        raise UsageError(" ".join(str(exc).split("\n\n")[0].split())) from None
-    rows = found.limit(limit + 1).toLocalIterator()
-    return [list(row) for row in islice(rows, limit + 1)], found.columns
+        found = tables.sql(args.query, args.limit + 1)
+    except ConfigError as exc:
+        raise UsageError(str(exc)) from None
+    cells: list[list[Any]] = [column.to_pylist() for column in found.columns]
+    return list(found.schema.names), [list(row) for row in zip(*cells, strict=True)]
 
 
-def _check_tables(directory: Path) -> None:
-    if not (directory / "notifications").is_dir():
-        raise FileNotFoundError(
-            f"no tables in {directory}: make them with pzc pipeline run JOURNAL {directory} --once"
-        )
+def _ask_spark(args: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
+    from ..pipeline.snapshot import Tables
+
+    tables = Tables(args.tables)
+    with _spark(args.master or MASTER) as spark:
+        from pyspark.errors import AnalysisException
+
+        from ..pipeline.spark.jobs import read_table
+
+        for name in tables:
+            if (args.tables / name).is_dir():
+                read_table(spark, args.tables, name).createOrReplaceTempView(name)
+        try:
+            found = spark.sql(args.query)
+        except AnalysisException as exc:  # a syntax error is one as well
+            raise UsageError(" ".join(str(exc).split("\n\n")[0].split())) from None
+        columns = found.columns
+        if again := [name for name in columns if columns.count(name) > 1]:
+            raise UsageError(f"two columns are called {again[0]}: name them with AS")
+        rows = found.limit(args.limit + 1).toLocalIterator()
+        return columns, [list(row) for row in islice(rows, args.limit + 1)]
 
 
 def run_report(args: argparse.Namespace) -> int:
     """``pzc report``."""
-    _check_tables(args.tables)
     from ..pipeline.reporting.report import write_report
     from ..pipeline.reporting.stored import stored_results
 

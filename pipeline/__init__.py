@@ -5,6 +5,7 @@
     schema.py    names of a journal's files, columns of the journal and of every table
     locking.py   a lock that ends with its process
     private.py   files and folders that their owner alone can read
+    snapshot.py  the tables as they are now, and SQL over them
     recording/   notifications into a journal, and out of it again
     decoding/    verify and decode rows inside Spark's Python workers
     spark/       session, cluster, jobs, limits

@@ -223,6 +223,25 @@ ALARMS = pa.schema(
 )
 """One row per notification and limit that it violates; ``value`` is what the limit shows of it."""
 
+TABLES = {
+    "notifications": NOTIFICATIONS,
+    "quarantine": QUARANTINE,
+    "alarms": ALARMS,
+    "gaps": GAPS,
+    "statistics": STATISTICS,
+    "windows": WINDOWS,
+    "restarts": RESTARTS,
+    "damaged": DAMAGED,
+}
+"""All tables by name, as their files have them; `folders` has the columns that stand in folder names."""
+
+_DAY = (pa.field("date", pa.date32()),)
+_DAY_AND_AGENT = (*_DAY, pa.field("agent", pa.string()))
+_FOLDERS = {
+    **dict.fromkeys(("notifications", "quarantine", "alarms"), _DAY_AND_AGENT),
+    "windows": _DAY,
+}
+
 DECODED = pa.schema(
     [
         *NOTIFICATIONS,
@@ -240,8 +259,19 @@ _SQL = {
     pa.float64(): "DOUBLE",
     pa.bool_(): "BOOLEAN",
     TIMESTAMP: "TIMESTAMP",
+    pa.date32(): "DATE",
     pa.list_(pa.int64()): "ARRAY<BIGINT>",
 }
+
+
+def folders(table: str) -> pa.Schema:
+    """Columns of a table that its folders are called after, from the outermost."""
+    return pa.schema(_FOLDERS.get(table, ()))
+
+
+def stored(table: str) -> pa.Schema:
+    """All columns of a table, those of its folders last."""
+    return pa.unify_schemas([TABLES[table], folders(table)])
 
 
 def ddl(schema: pa.Schema) -> str:

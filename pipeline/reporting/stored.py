@@ -6,13 +6,13 @@ from pathlib import Path
 
 from ...protocol.errors import JournalError
 from .. import missing
-from ..schema import ALARMS, GAPS, QUARANTINE, STATISTICS
+from ..schema import GAPS, STATISTICS
+from ..snapshot import Tables
 from .report import Results
 
 try:
     import pandas as pd
     import pyarrow as pa
-    import pyarrow.parquet as pq
 except ImportError as exc:
     raise missing("pyarrow") from exc
 
@@ -24,13 +24,13 @@ def stored_results(directory: str | Path) -> Results:
     """The tables of `jobs.write_tables` or `streaming.Following`, for `report.write_report`.
 
     Raises:
-        JournalError: when a table cannot be read.
+        JournalError: when there are no tables, or one cannot be read.
     """
-    root = Path(directory)
-    statistics = _table(root / "statistics", STATISTICS, STATISTICS.names)
-    gaps = _table(root / "gaps", GAPS, GAPS.names)
-    quarantine = _table(root / "quarantine", QUARANTINE, _QUARANTINE)
-    alarms = _table(root / "alarms", ALARMS, _ALARMS) if (root / "alarms").is_dir() else None
+    tables = Tables(directory)
+    statistics = _table(tables, "statistics", STATISTICS.names)
+    gaps = _table(tables, "gaps", GAPS.names)
+    quarantine = _table(tables, "quarantine", _QUARANTINE)
+    alarms = _table(tables, "alarms", _ALARMS) if (tables.directory / "alarms").is_dir() else None
     facts = {
         "agents": str(statistics["publisher"].nunique()),
         "notifications": str(int(statistics["count"].sum())),
@@ -50,21 +50,8 @@ def stored_results(directory: str | Path) -> Results:
     )
 
 
-def _table(path: Path, schema: pa.Schema, columns: list[str]) -> pd.DataFrame:
-    """Some columns of a stored table; no rows when it has no files."""
-    wanted = pa.schema([schema.field(name) for name in columns])
-    tables = [_file(file, wanted) for file in sorted(path.rglob("*.parquet")) if _visible(file, path)]
-    return pa.concat_tables(tables or [wanted.empty_table()]).to_pandas()
-
-
-def _file(path: Path, wanted: pa.Schema) -> pa.Table:
+def _table(tables: Tables, name: str, columns: list[str]) -> pd.DataFrame:
     try:
-        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
-            return file.read(wanted.names).cast(wanted)
+        return tables[name].to_table(columns).to_pandas()
     except (OSError, pa.ArrowException) as exc:
-        raise JournalError(f"table file {path} cannot be read: {exc}") from exc
-
-
-def _visible(file: Path, root: Path) -> bool:
-    """False for what a job has not finished."""
-    return not any(part.startswith((".", "_")) for part in file.relative_to(root).parts)
+        raise JournalError(f"table {name} in {tables.directory} cannot be read: {exc}") from exc

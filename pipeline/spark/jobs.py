@@ -19,27 +19,13 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
 from urllib.parse import unquote
 
 from ...protocol.errors import JournalError
 from .. import missing
 from ..decoding.decode import Decoder
 from ..forms import check_journal
-from ..schema import (
-    ALARMS,
-    DAMAGED,
-    DECODED,
-    GAPS,
-    JOURNAL,
-    NOTIFICATIONS,
-    QUARANTINE,
-    RESTARTS,
-    STATISTICS,
-    WINDOWS,
-    ddl,
-    segments,
-)
+from ..schema import DECODED, JOURNAL, NOTIFICATIONS, QUARANTINE, STATISTICS, ddl, segments, stored
 from .limits import Limit, violations
 
 try:
@@ -52,24 +38,7 @@ except ImportError as exc:
 IDENTITY = ("publisher", "epoch", "topic", "sequence")
 """Two rows that agree in these are one notification (for PZC00, the message id instead)."""
 
-TableName = Literal[
-    "notifications", "quarantine", "alarms", "gaps", "statistics", "windows", "restarts", "damaged"
-]  # fmt: skip
-
-TABLES: tuple[TableName, ...] = get_args(TableName)
-"""Names of all tables."""
-
 _PARTITIONS = ("date", "agent")
-_SCHEMAS = {
-    "notifications": f"{ddl(NOTIFICATIONS)}, date DATE, agent STRING",
-    "quarantine": f"{ddl(QUARANTINE)}, date DATE, agent STRING",
-    "alarms": f"{ddl(ALARMS)}, date DATE, agent STRING",
-    "gaps": ddl(GAPS),
-    "statistics": ddl(STATISTICS),
-    "windows": f"{ddl(WINDOWS)}, date DATE",
-    "restarts": ddl(RESTARTS),
-    "damaged": ddl(DAMAGED),
-}
 
 
 @dataclass(frozen=True)
@@ -343,7 +312,7 @@ def store_counts(gap_rows: DataFrame, statistics: DataFrame, directory: str | Pa
         )
 
 
-def read_table(spark: SparkSession, directory: str | Path, name: TableName) -> DataFrame:
+def read_table(spark: SparkSession, directory: str | Path, name: str) -> DataFrame:
     """A table that `write_tables` stored, with its schema whatever the partitions look like.
 
     Raises:
@@ -352,7 +321,7 @@ def read_table(spark: SparkSession, directory: str | Path, name: TableName) -> D
     path = Path(directory).absolute() / name
     if not path.is_dir():
         raise JournalError(f"no table {name} in {directory}")
-    return spark.read.schema(_SCHEMAS[name]).parquet(literal(path))
+    return spark.read.schema(ddl(stored(name))).parquet(literal(path))
 
 
 def _replace_days(rows: DataFrame, path: Path, days: set[str]) -> None:

@@ -9,6 +9,7 @@
     filing.py      what Spark's Python workers run; with files.py and clerk.py
     summary.py     what a worker tells the driver of the rows it wrote
     ledger.py      what the tables hold of each publisher
+    commit_log.py  the file that keeps that
     ranges.py      ranges of whole numbers
     sketch.py      figures of many numbers that can be added up
     keeping.py     the folder of tables, as the driver works on it

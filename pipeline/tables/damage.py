@@ -9,7 +9,8 @@ from pathlib import Path
 from .. import missing
 from ..forms import check_segment
 from ..schema import JOURNAL, segment_recorder
-from .ledger import Damage, Ledger
+from .commit_log import Damage
+from .ledger import Ledger
 from .ranges import Ranges
 
 try:

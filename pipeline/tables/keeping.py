@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from .. import missing
 from ..durable import make_folder, replace_file, sync_folder, write_file
 from ..private import make_private
 from ..schema import DAMAGED, GAPS, RESTARTS, STATISTICS, WINDOWS
-from .ledger import Ledger, Window
+from .commit_log import Window
+from .ledger import Ledger
 from .sketch import Figures
 
 try:
@@ -73,11 +74,21 @@ def remove_unfinished(root: Path, ledger: Ledger) -> int:
     removed = 0
     for name in (*ROWS, "windows"):
         for path in (root / name).rglob("*.parquet"):
-            found = _FILE.fullmatch(path.name)
-            if found and int(found["batch"]) > ledger.runs.get(found["run"], -1):
+            if not is_committed(path, ledger.runs):
                 path.unlink()
                 removed += 1
     return removed
+
+
+def is_committed(path: Path, runs: Mapping[str, int] | None) -> bool:
+    """Whether a file of a table is one of a batch that is done, or of no batch.
+
+    Args:
+        path: of the file.
+        runs: of the ledger; None without one.
+    """
+    found = _FILE.fullmatch(path.name)
+    return found is None or runs is None or int(found["batch"]) <= runs.get(found["run"], -1)
 
 
 def stored_runs(root: Path) -> dict[str, int]:

@@ -17,83 +17,9 @@ import msgspec
 
 from ...protocol.errors import JournalError
 from ..durable import replace_file
-from ..forms import check_form
+from .commit_log import LEDGER, Content, Damage, Series, Topic, Window, read_file
 from .ranges import Ranges, Span
-from .sketch import Figures
 from .summary import Cell, Part, Report
-
-LEDGER = "pipeline.ledger"
-"""File among the tables."""
-
-_FORMAT = 1
-
-
-class Series(msgspec.Struct, array_like=True):
-    """One publisher, epoch and topic: what was seen of it.
-
-    Attributes:
-        name: of the publisher.
-        runs: sequence numbers as ranges.
-        since: first receipt, µs since 1970.
-    """
-
-    name: str | None
-    runs: list[int]
-    since: int
-
-
-class Topic(msgspec.Struct, array_like=True):
-    """One publisher and topic: figures of everything that was stored."""
-
-    name: str | None = None
-    count: int = 0
-    timed: int = 0
-    first_sent: int | None = None
-    last_sent: int | None = None
-    late: int = 0
-    duplicates: int = 0
-    ages: Figures = msgspec.field(default_factory=Figures)
-    values: Figures = msgspec.field(default_factory=Figures)
-
-
-class Window(msgspec.Struct, array_like=True):
-    """One publisher, topic and window that may still grow."""
-
-    name: str | None
-    cell: Cell
-    newest: int
-
-
-class Damage(msgspec.Struct, array_like=True):
-    """A segment that could not be read as a whole."""
-
-    file: str
-    rows: int | None
-    read: int
-    reason: str
-    found: int
-
-
-class _Form(msgspec.Struct):
-    form: object = None
-
-
-class _Content(msgspec.Struct):
-    form: int = _FORMAT
-    query: str = ""
-    batch: int = -1
-    runs: dict[str, int] = {}
-    offsets: dict[str, list[int]] = {}
-    series: list[tuple[str, int | None, str, Series]] = []
-    topics: list[tuple[str, str, Topic]] = []
-    windows: list[tuple[str, str, int, Window]] = []
-    heard: dict[str, int] = {}
-    closed: dict[str, int] = {}
-    damaged: list[Damage] = []
-    width: int = 0
-    too_late: int = 0
-    upto: list[tuple[str, int | None, str, int]] = []
-
 
 Key = tuple[str, "int | None", str]
 
@@ -145,18 +71,9 @@ class Ledger:
                 says what to do.
         """
         path = folder / LEDGER
-        try:
-            content = path.read_bytes()
-            form = msgspec.msgpack.decode(content, type=_Form).form
-        except FileNotFoundError:
+        found = read_file(path, Content)
+        if found is None:
             return cls(width)
-        except (OSError, msgspec.MsgspecError) as exc:
-            raise _unreadable(path, exc) from exc
-        check_form(path, form, _FORMAT)
-        try:
-            found = msgspec.msgpack.decode(content, type=_Content)
-        except msgspec.MsgspecError as exc:
-            raise _unreadable(path, exc) from exc
         if found.windows and found.width != width:
             own, other = f"{found.width / 1e6:g}", f"{width / 1e6:g}"
             raise JournalError(
@@ -181,7 +98,7 @@ class Ledger:
         """Put the ledger in place of the one before, durably."""
         for key, one in self.series.items():
             one.runs = self.seen[key].flat()
-        content = _Content(
+        content = Content(
             query=self.query,
             batch=self.batch,
             runs=self.runs,
@@ -363,10 +280,6 @@ class Ledger:
             if known is None or one.since < known[1]:
                 found[publisher, epoch] = one.name, one.since
         return found
-
-
-def _unreadable(path: Path, error: Exception) -> JournalError:
-    return JournalError(f"{path} cannot be read: {error}; remove it, and the next run counts what is stored")
 
 
 def _runs_by_key(report: Report) -> dict[Key, Ranges]:

@@ -12,6 +12,7 @@ from .. import missing
 from ..durable import replace_file
 from ..schema import NOTIFICATIONS, QUARANTINE, ddl
 from .batches import Batch, Settings, commit, stage_rows
+from .commit_log import LEDGER, Topic, Window
 from .filing import REPORTED, Recount
 from .keeping import (
     STAGE,
@@ -26,7 +27,7 @@ from .keeping import (
     stored_runs,
     write_small,
 )
-from .ledger import LEDGER, Ledger, Topic, Window
+from .ledger import Ledger
 from .summary import Report, decode
 
 try:

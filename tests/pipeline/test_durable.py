@@ -11,9 +11,10 @@ import pytest
 from pzc.pipeline.durable import make_folder, replace_file
 from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.schema import NOTIFICATIONS
+from pzc.pipeline.tables.commit_log import LEDGER, Window
 from pzc.pipeline.tables.files import Files
 from pzc.pipeline.tables.keeping import clear_stage, move_in, remove_days, stage_windows, write_small
-from pzc.pipeline.tables.ledger import LEDGER, Ledger, Window
+from pzc.pipeline.tables.ledger import Ledger
 from pzc.pipeline.tables.sketch import Figures
 from pzc.pipeline.tables.summary import Cell
 

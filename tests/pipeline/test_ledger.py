@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.pipeline.tables.ledger import LEDGER, Ledger
+from pzc.pipeline.tables.commit_log import LEDGER
+from pzc.pipeline.tables.ledger import Ledger
 from pzc.pipeline.tables.ranges import Ranges
 from pzc.pipeline.tables.sketch import Figures
 from pzc.pipeline.tables.summary import Cell, Part, Report

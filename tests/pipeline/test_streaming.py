@@ -14,8 +14,9 @@ import pytest
 from pzc.pipeline.recording.journal import JournalRow
 from pzc.pipeline.spark.limits import Limit
 from pzc.pipeline.tables import batches, keeping, streaming
+from pzc.pipeline.tables.commit_log import LEDGER
 from pzc.pipeline.tables.feeds import CHECKPOINT, JournalFeed
-from pzc.pipeline.tables.ledger import LEDGER, Ledger
+from pzc.pipeline.tables.ledger import Ledger
 from pzc.pipeline.tables.streaming import Following
 from pzc.protocol.errors import ConfigError, JournalError
 from pzc.protocol.frames import PZC00

@@ -15,8 +15,9 @@ from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.spark.limits import Limit
 from pzc.pipeline.tables import streaming
 from pzc.pipeline.tables.batches import Settings
+from pzc.pipeline.tables.commit_log import LEDGER
 from pzc.pipeline.tables.feeds import MAILBOXES, JournalFeed, MailboxFeed, mailbox_name
-from pzc.pipeline.tables.ledger import LEDGER, Ledger
+from pzc.pipeline.tables.ledger import Ledger
 from pzc.pipeline.tables.streaming import Following
 from pzc.protocol.errors import ConfigError, JournalError
 

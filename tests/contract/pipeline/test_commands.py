@@ -47,9 +47,9 @@ class Made:
         assert outcome.status == 0, outcome.err
         return outcome.rows
 
-    def asked(self, query: str) -> list[list[Any]]:
+    def asked(self, query: str, *options: str) -> list[list[Any]]:
         """What a query finds."""
-        return [list(row.values()) for row in self.rows("sql", query, "--tables", "tables")]
+        return [list(row.values()) for row in self.rows("sql", query, "--tables", "tables", *options)]
 
     def add(self, published: int) -> None:
         """What another recorder wrote, of another agent, on the next day."""
@@ -111,6 +111,11 @@ def test_backfill_judges_stored_days_anew_and_repeats_nothing(own: Made) -> None
     assert own.asked(counts) == [[own.truth.notifications, 0]]
 
 
+def test_both_engines_answer_the_same(made: Made) -> None:
+    query = "select name, topic, sequence, value_double from notifications order by sequence"
+    assert made.asked(query) == made.asked(query, "--engine", "spark")
+
+
 def test_a_report_shows_alarms_and_quarantine(own: Made) -> None:
     (told,) = own.rows("report", "tables")
     page = (own.folder / told["page"]).read_text(encoding="utf-8")
@@ -125,9 +130,19 @@ def test_a_report_shows_alarms_and_quarantine(own: Made) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["sql", "selec 1", "--tables", "tables"], 2, "PARSE_SYNTAX_ERROR"),
-        (["sql", "select nothing from statistics", "--tables", "tables"], 2, "UNRESOLVED_COLUMN"),
-        (["sql", "select 1 a, 2 a", "--tables", "tables", "--json"], 2, "two columns are called a"),
+        (["sql", "selec 1", "--tables", "tables"], 2, "syntax error at or near"),
+        (["sql", "select nothing from statistics", "--tables", "tables"], 2, '"nothing" not found'),
+        (["sql", "selec 1", "--tables", "tables", "--engine", "spark"], 2, "PARSE_SYNTAX_ERROR"),
+        (
+            ["sql", "select value_duoble from notifications", "--tables", "tables", "--engine", "spark"],
+            2,
+            "`value_double`",
+        ),
+        (
+            ["sql", "select 1 a, 2 a", "--tables", "tables", "--engine", "spark"],
+            2,
+            "two columns are called a",
+        ),
         (["sql", "select 1", "--tables", "absent"], 1, "pzc pipeline run JOURNAL absent"),
         (["report", "absent"], 1, "no tables in absent"),
         (["pipeline", "run", "absent", "tables"], 1, "no journal at absent"),

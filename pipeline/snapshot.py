@@ -1,0 +1,155 @@
+"""Snapshots: the tables as whole batches have left them, for any reader of Arrow or of Parquet files; no JVM.
+
+::
+
+    file of a table                          in a snapshot
+    of a batch that the commit log has       yes
+    of a batch that is not done yet          no
+    when there is no commit log              yes
+    hidden, or in the stage                  no
+
+What a snapshot lists stays readable while a pipeline adds to the tables. Days that `backfill` makes anew are
+the exception: take another snapshot then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.errors import ConfigError, JournalError
+from . import missing
+from .schema import TABLES, folders, stored
+from .tables.commit_log import committed
+from .tables.keeping import is_committed
+
+try:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    from pyarrow.fs import LocalFileSystem
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SETTINGS: dict[str, Any] = {
+    # A query sees the tables, and neither files nor variables of the program around it.
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+}
+
+
+class Tables(Mapping[str, ds.Dataset]):
+    """The tables of a folder by name, as they are now; a table without files has its columns and no rows.
+
+    Args:
+        directory: of the tables.
+
+    Attributes:
+        directory: the same, absolute.
+
+    Raises:
+        JournalError: when there are no tables, or they are of a newer form; says what to do.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory).absolute()
+        if not (self.directory / "notifications").is_dir():
+            raise JournalError(
+                f"no tables in {directory}: make them with pzc pipeline run JOURNAL {directory} --once"
+            )
+        batches = committed(self.directory)
+        self._files = {name: self._listed(name, batches) for name in TABLES}
+
+    def __getitem__(self, name: str) -> ds.Dataset:
+        """One table.
+
+        Raises:
+            KeyError: for a name that no table has.
+            JournalError: when its files cannot be read.
+        """
+        files, schema = self._files[name], stored(name)
+        if not files:
+            return ds.dataset(schema.empty_table())
+        by_folder = ds.partitioning(folders(name), flavor="hive") if folders(name) else None
+        options = ds.FileSystemFactoryOptions(str(self.directory / name), partitioning=by_folder)
+        parquet = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+        try:
+            factory = ds.FileSystemDatasetFactory(LocalFileSystem(), files, parquet, options)
+            return factory.finish(schema)
+        except (OSError, pa.ArrowException) as exc:
+            raise JournalError(f"table {name} in {self.directory} cannot be read: {exc}") from exc
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def files(self, name: str) -> list[str]:
+        """Paths of a table's files, for DuckDB, Polars or Spark; KeyError for a name that no table has."""
+        return list(self._files[name])
+
+    def sql(self, query: str, limit: int | None = None) -> pa.Table:
+        """Ask the tables in SQL of DuckDB, which the extra ``pzc[sql]`` installs.
+
+        Args:
+            query: over the names of the tables.
+            limit: at most so many rows; default all.
+
+        Raises:
+            ConfigError: for a query that cannot be understood or answered; one line, with the nearest names.
+            MissingRequirement: when DuckDB is not installed.
+        """
+        try:
+            import duckdb
+        except ImportError as exc:
+            raise missing("duckdb", "sql") from exc
+        with duckdb.connect(config=_SETTINGS) as connection:
+            connection.execute("SET TimeZone='UTC'")
+            try:
+                return self._answered(connection, query, limit)
+            except duckdb.Error as exc:
+                raise ConfigError(_line(exc)) from None
+
+    def _answered(self, connection: duckdb.DuckDBPyConnection, query: str, limit: int | None) -> pa.Table:
+        for name in self:
+            connection.register(name, self[name])
+        found = connection.sql(query)
+        if found is None:
+            return pa.table({})
+        return _with_whole_numbers((found if limit is None else found.limit(limit)).to_arrow_table())
+
+    def _listed(self, name: str, batches: Mapping[str, int] | None) -> list[str]:
+        root = self.directory / name
+        return [str(path) for path in sorted(root.rglob("*.parquet"))
+                if _is_visible(path.relative_to(root)) and is_committed(path, batches)]  # fmt: skip
+
+
+def tables(directory: str | Path) -> Tables:
+    """The tables that a pipeline has made, as they are now; arguments and errors as `Tables`."""
+    return Tables(directory)
+
+
+def _is_visible(place: Path) -> bool:
+    """False for what a job has not finished."""
+    return not any(part.startswith((".", "_")) for part in place.parts)
+
+
+def _line(error: Exception) -> str:
+    """What DuckDB says, without the place in the query that it draws."""
+    return " ".join(str(error).partition("\n\nLINE ")[0].split())
+
+
+def _with_whole_numbers(table: pa.Table) -> pa.Table:
+    """Sums of whole numbers as such: DuckDB gives them more digits than 64 bits have."""
+    for number, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type) and not field.type.scale:
+            try:
+                column = table.column(number).cast(pa.int64())
+            except pa.ArrowInvalid:  # it needs these digits
+                continue
+            table = table.set_column(number, field.name, column)
+    return table
