@@ -23,37 +23,19 @@ from typing import Any, NamedTuple, Protocol
 
 from ..delivery.policies import Policy
 from ..discovery.place import Place
-from ..protocol.consignments import Consignment
 from ..protocol.frames import Buffer
-from ..protocol.message import Message
 from ..protocol.notification import Callback, Notification
 from ..protocol.peer import Peer
 from ..protocol.reply import Reply
 from ..transport import wire
 from ..transport.counters import Counters
+from ..transport.exchange import UnixExchange
 from ..transport.executor import Executor
 from ..transport.loop import Loop
-from ..transport.stream import Stream
 
 Frames = list[Buffer]
 
 # --- asking ----------------------------------------------------------------------------------------------
-
-
-class Sealed(Protocol):
-    """Makes and reads the messages of one connection to a peer."""
-
-    def seal(self, content: object) -> Frames:
-        """Frames of a request; the fourth is its message id."""
-        ...
-
-    def open(self, frames: Frames, *, proved: bool = False) -> Message:
-        """A verified reply; ProtocolError for anything else."""
-        ...
-
-    def arriving(self, msgid: str) -> Consignment | None:
-        """What opens bundles that answer a request; None when something is unusual."""
-        ...
 
 
 class Client(Protocol):
@@ -102,8 +84,8 @@ class Client(Protocol):
         """Shake hands again before the next request to an endpoint."""
         ...
 
-    def dedicate(self, peer: Peer, deadline: float) -> tuple[Sealed, Stream]:
-        """A Unix connection of its own to a peer: what seals and opens, and the stream that carries it."""
+    def dedicate(self, peer: Peer, deadline: float, serializer: str) -> UnixExchange:
+        """A Unix connection of its own to a peer, whose small messages are mostly in that serializer."""
         ...
 
     def hang_up(self) -> None:

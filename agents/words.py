@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from ..protocol.frames import Buffer
 from ..protocol.message import Message
-from ..transport.stream import Stream
+from ..transport.exchange import UnixExchange
 from .interfaces import Frames
 
 T = TypeVar("T")
@@ -39,8 +39,8 @@ class Connection(Protocol):
         """Whether the connection itself proves a content."""
         ...
 
-    def become_link(self, pipe: Callable[[Stream], T], on_end: Callable[[], object]) -> T:
-        """Have everything written by what ``pipe`` makes of the stream; ``on_end`` is called at its end."""
+    def become_link(self, make: Callable[[UnixExchange], T], on_end: Callable[[], object]) -> T:
+        """Have everything written by what ``make`` makes of the exchange; ``on_end`` is called at its end."""
         ...
 
 

@@ -142,6 +142,7 @@ class Session:
         request: Message,
         *,
         binding: str = "",
+        serializer: str | None = None,
         allocate: Allocate | None = None,
         proves: Callable[[Buffer], bool] | None = None,
     ) -> Session:
@@ -153,6 +154,7 @@ class Session:
             epoch: of this end.
             request: the first one; its counter is the `last`.
             binding: as for the class.
+            serializer: of the plain messages of both ends, see `terms`; default the codec's.
             allocate: as for the class.
             proves: as for the class.
         """
@@ -162,7 +164,7 @@ class Session:
         session = cls(
             codec, Party(agent_id, epoch, signer), Party(request.sender, stamp.epoch, signer),
             asks=False, binding=binding, suite=Suite(request.suite) if request.suite else None,
-            abilities=request.sequence, allocate=allocate, proves=proves,
+            serializer=serializer, abilities=request.sequence, allocate=allocate, proves=proves,
         )  # fmt: skip
         session.last = stamp.counter
         return session

@@ -33,13 +33,11 @@ class Lane(Protocol):
     Attributes:
         last: counter of the last request; later ones must be above it.
         spin: microseconds to look for a message, giving way to others, before sleeping.
-        late: replies to other requests that `ask` skipped.
         msgid: id of the request that `ask` made last; empty when it made none.
     """
 
     last: int
     spin: int
-    late: int
     msgid: str
 
     def ask(self, body: bytes | None, timeout: float, look: float, /) -> Plain | None:
@@ -55,8 +53,16 @@ class Lane(Protocol):
         """
         ...
 
-    def post(self, messages: Sequence[bytes | tuple[bytes, str]], timeout: float, /) -> list[str]:
-        """Send bodies of requests, or replies as body and message id, in few writes; their ids."""
+    def post(
+        self, messages: Sequence[bytes | tuple[bytes, str]], timeout: float, /
+    ) -> tuple[list[str], bytes]:
+        """Send bodies of requests, or replies as body and message id, in few writes.
+
+        Returns:
+            Their ids, and the bytes that the kernel did not take when nothing was to be waited for: the
+            caller has to write them before anything else, or to end the connection. Messages that need
+            more than one write of 128 KiB are not for that.
+        """
         ...
 
     def take(self, timeout: float, limit: int = 64, /) -> list[Plain] | None:

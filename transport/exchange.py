@@ -14,16 +14,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from time import time_ns
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ..protocol.errors import ProtocolError
 from ..protocol.frames import Buffer
 from ..protocol.message import Message
 from ..protocol.session import Session
+from .pipe import Pipe
 from .stream import Stream
 from .transport import Transport
-
-T = TypeVar("T")
 
 
 class Sealing(Protocol):
@@ -177,9 +176,12 @@ class UnixExchange(Exchange):
         session: of the connection.
         count: as for `Exchange`.
         otherwise: as for `Exchange`.
+
+    Attributes:
+        pipe: by which all is sent after `divert`; None before.
     """
 
-    __slots__ = ("session", "stream")
+    __slots__ = ("pipe", "session", "stream")
 
     def __init__(
         self, stream: Stream, session: Session, count: Callable[[], int], otherwise: Otherwise = refuse
@@ -187,6 +189,7 @@ class UnixExchange(Exchange):
         super().__init__(stream, session, count, otherwise)
         self.stream = stream
         self.session: Session = session
+        self.pipe: Pipe | None = None
 
     def send_many(
         self, messages: Sequence[tuple[Any, Message | None]], deadline: float, *, packed: bool = False
@@ -204,10 +207,56 @@ class UnixExchange(Exchange):
             self.stream.send_many(sealed, deadline)
         return [str(frames[3], "ascii") for frames in sealed]
 
-    def divert(self, pipe: Callable[[Stream], T]) -> T:
-        """Let something else write to the stream from now on; what ``pipe`` made of it."""
+    def divert(self) -> Pipe:
+        """Never wait for the other side from now on to send something; `release` gives back what that takes.
+
+        Raises:
+            OSError: when a descriptor is missing.
+        """
         with self._sending:
-            return pipe(self.stream)
+            pipe = self.pipe = Pipe(self.stream)
+        return pipe
+
+    def push(self, packed: tuple[str, Buffer], answers: Message | None, fd: int = -1) -> bool:
+        """Send a message by the pipe, or keep what the kernel does not take of it.
+
+        Args:
+            packed: serializer and bytes of the content, which must not change until they went.
+            answers: the request that is answered.
+            fd: descriptor that comes with the message, for whoever receives it; it stays the caller's.
+
+        Returns:
+            False when what was pushed before is left, or the connection is over: nothing of the message went
+            or will go.
+
+        Raises:
+            LocalProtocolError: when the wire cannot carry it.
+        """
+        pipe = self.pipe
+        if pipe is None or not pipe.takes:
+            return False
+        with self._sending:
+            return pipe.takes and self._push(pipe, packed, answers, fd)
+
+    def _push(self, pipe: Pipe, packed: tuple[str, Buffer], answers: Message | None, fd: int) -> bool:
+        ms, count = time_ns() // 1_000_000, self._count()
+        return pipe.push(self.session.seal(None, ms, count, answers=answers, packed=packed), fd)
+
+    def flush(self) -> bool:
+        """Write more of what the pipe has kept; True when it is ready."""
+        with self._sending:
+            return self.pipe is not None and self.pipe.flush()
+
+    def release(self) -> None:
+        """`close`, and close the pipe, whose descriptor nobody watches any longer. Again does nothing."""
+        self.close()
+        with self._sending:
+            if self.pipe is not None:
+                self.pipe.close()
+
+    def comes(self, deadline: float) -> bool:
+        """Wait until `receive` would not have to; False at the deadline."""
+        return self.stream.comes(deadline)
 
     def receive_many(self, deadline: float, closed: threading.Event | None = None) -> list[Message]:
         """The next message and those that came whole with it, verified; errors as `receive`."""

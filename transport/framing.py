@@ -19,7 +19,7 @@ Integers little-endian::
     ...     4 each     notes, signed: +id the block is given back, -id the sender let go of its block
 
 Flags 1, 2 and 4 are about contents of calls (see `.stream`). With flag 8 the content is inline and says what
-the descriptor is of; a link hands over the blocks of its notifications so (see `.links.pipe`).
+the descriptor is of; a link hands over the blocks of its notifications so (see `.pipe`).
 """
 
 from __future__ import annotations

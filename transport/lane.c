@@ -298,7 +298,6 @@ typedef struct {
     long spin;                              /* us */
     int misses, skip;                       /* spins in vain of late; waits that do not spin therefore */
     unsigned born;
-    unsigned long long late;
     int sending, receiving;                 /* whether a thread does */
     atomic_int over;                        /* why nothing can be received any more */
     unsigned char asked[MSGID + 1];         /* the request that `ask` made last */
@@ -448,7 +447,7 @@ static int gather(Lane *l, Wait *w, Message *found, int limit, const unsigned ch
     int n = 0, why;
     do {
         Py_BEGIN_ALLOW_THREADS
-        while ((why = next_message(l, w, found)) == OK && msgid && memcmp(found->msgid, msgid, MSGID)) l->late++;
+        while ((why = next_message(l, w, found)) == OK && msgid && memcmp(found->msgid, msgid, MSGID)) {}
         if (why == OK)      /* what is wrong behind the first is found again when its turn comes */
             for (n = 1; n < limit && !l->over && !l->nfds && judge(&l->core, &found[n]) == OK;) n++;
         Py_END_ALLOW_THREADS
@@ -477,19 +476,20 @@ static PyObject *lane_take(PyObject *self, PyObject *args) {
     return result;
 }
 
-/* Push, without the GIL where that waits; what was begun (`before`: bytes of it) and cannot be ended is the end. */
-static int push_all(Lane *l, size_t size, Wait *w, size_t before) {
+/* Push, without the GIL where that waits. Without a wait what the kernel did not take is `left`, where that is wanted;
+   else what was begun (`before`: bytes of it) and cannot be ended is the end. */
+static int push_all(Lane *l, size_t size, Wait *w, size_t before, size_t *left) {
     size_t done = 0;
     Wait none = {0};
     int why = push(l, l->made, size, &done, &none);
+    if (why == LATE && left && w->end == 0) return *left = size - done, 0;
     if (why == LATE) do {
         Py_BEGIN_ALLOW_THREADS
         why = push(l, l->made, size, &done, w);
         Py_END_ALLOW_THREADS
     } while (why == SIGNAL && !PyErr_CheckSignals());
     if (why == OK) return 0;
-    if (why == LATE && !done && !before) return fail(l, UNSENT), -1;
-    if (why == SIGNAL && !done && !before) return -1;
+    if (!done && !before && (why == LATE || why == SIGNAL)) return fail(l, why == LATE ? UNSENT : SIGNAL), -1;
     shutdown(l->fd, SHUT_RDWR);
     l->over = BROKEN;
     return fail(l, why == SIGNAL ? SIGNAL : BROKEN), -1;
@@ -525,7 +525,7 @@ static PyObject *lane_ask(PyObject *self, PyObject *args) {
     if (begin(l, &l->receiving)) return NULL;
     Wait w = wait_of(timeout);
     if (body && !(bad = begin(l, &l->sending))) {
-        bad = add(l, body, size, NULL, 0, l->asked, &filled) || push_all(l, filled, &w, 0);
+        bad = add(l, body, size, NULL, 0, l->asked, &filled) || push_all(l, filled, &w, 0, NULL);
         end(l, &l->sending);
     }
     w = wait_of(look);
@@ -538,15 +538,15 @@ static PyObject *lane_ask(PyObject *self, PyObject *args) {
 /* Many messages in as few writes as possible: bodies of requests, or (body, message id) of replies. */
 static PyObject *lane_post(PyObject *self, PyObject *args) {
     Lane *l = (Lane *)self;
-    PyObject *given, *ids = NULL;
+    PyObject *given;
     double timeout;
-    size_t filled = 0, before = 0;
-    if (!PyArg_ParseTuple(args, "Od", &given, &timeout) || !(given = PySequence_Tuple(given))) return NULL;
+    size_t filled = 0, before = 0, left = 0;
+    if (!PyArg_ParseTuple(args, "Od", &given, &timeout) || begin(l, &l->sending)) return NULL;
     Wait w = wait_of(timeout);
-    int bad = begin(l, &l->sending), begun = !bad;
-    if (begun) bad = !(ids = PyList_New(0));
+    PyObject *ids = NULL, *made, *result = NULL;
+    int bad = !(given = PySequence_Tuple(given)) || !(ids = PyList_New(PyTuple_Size(given)));
     for (Py_ssize_t i = 0; !bad && i < PyTuple_Size(given); i++) {
-        PyObject *each = PyTuple_GetItem(given, i), *made;
+        PyObject *each = PyTuple_GetItem(given, i);
         char *body, *id = NULL;
         unsigned char msgid[MSGID];
         Py_ssize_t size, nid = 0;
@@ -554,19 +554,19 @@ static PyObject *lane_post(PyObject *self, PyObject *args) {
               : !PyTuple_Check(each) ? (PyErr_SetString(PyExc_TypeError, "not a tuple of body and message id"), -1)
               : !PyArg_ParseTuple(each, "y#s#", &body, &size, &id, &nid);
         if (!bad && filled + MAX_FRONT + (size_t)size > ROOM) {
-            bad = push_all(l, filled, &w, before);
+            bad = push_all(l, filled, &w, before, NULL);
             before += filled;
             filled = 0;
         }
         if (bad || (bad = add(l, body, size, id, nid, msgid, &filled))) break;
-        made = PyUnicode_FromStringAndSize((const char *)msgid, MSGID);
-        bad = !made || PyList_Append(ids, made);
-        Py_XDECREF(made);
+        bad = !(made = PyUnicode_FromStringAndSize((const char *)msgid, MSGID)) || PyList_SetItem(ids, i, made);
     }
-    if (!bad && filled) bad = push_all(l, filled, &w, before);
-    if (begun) end(l, &l->sending);
-    Py_DECREF(given);
-    return bad ? (Py_XDECREF(ids), NULL) : ids;
+    if (!bad && filled) bad = push_all(l, filled, &w, before, &left);
+    if (!bad) result = Py_BuildValue("(Oy#)", ids, l->made + filled - left, (Py_ssize_t)left);
+    end(l, &l->sending);
+    Py_XDECREF(given);
+    Py_XDECREF(ids);
+    return result;
 }
 
 /* What was received and not judged, with the descriptors that came: the caller's from now on. */
@@ -668,11 +668,10 @@ static PyMemberDef lane_members[] = {
     {"msgid", T_STRING_INPLACE, offsetof(Lane, asked), READONLY, "Id of the request that `ask` made last; empty when it made none."},
     {"last", T_LONGLONG, offsetof(Lane, core.last), 0, "Counter of the request that came last."},
     {"spin", T_LONG, offsetof(Lane, spin), 0, "Microseconds to look for a message, yielding the core, before sleeping."},
-    {"late", T_ULONGLONG, offsetof(Lane, late), READONLY, "Replies to other requests that `ask` and `more` skipped."},
     {0}};
 static PyMethodDef lane_methods[] = {
     {"ask", lane_ask, METH_VARARGS, "Send a request, or None to wait on; its reply as of `take`, None before the unusual."},
-    {"post", lane_post, METH_VARARGS, "Send many requests, or replies as (body, message id); their ids."},
+    {"post", lane_post, METH_VARARGS, "Send many requests, or replies as (body, message id); their ids, and what did not go."},
     {"take", lane_take, METH_VARARGS, "All that is there as (body, id, ms, counter), verified; None before the unusual."},
     {"unread", lane_unread, METH_NOARGS, "Hand over what was received and not judged."},
     {"feed", lane_feed, METH_VARARGS, "Take back what was received too far."},

@@ -28,6 +28,7 @@ from ..protocol.errors import (
     CallTimeout,
     PeerLost,
     ProtocolError,
+    PzcError,
     RemoteProtocolError,
 )
 from ..protocol.frames import Buffer
@@ -35,10 +36,13 @@ from ..protocol.message import Message
 from ..protocol.session import ARRAYS, Session
 from .compiled import LANE, LIMIT, Lane
 from .exchange import Otherwise, UnixExchange, refuse
+from .pipe import Pipe
 from .stream import Stream
 from .unix import SLICE
 
 _FOREVER = float("inf")
+_AT_ONCE = 1e-9
+"""Seconds in which something goes at once or not at all; with 0 the lane would give back a part of it."""
 
 
 class Laned(UnixExchange):
@@ -137,7 +141,7 @@ class Laned(UnixExchange):
         left = deadline - monotonic()
         with self._sending:
             try:
-                return self._lane.post((message,), left if left > 0 else 0.0)[0]
+                return self._lane.post((message,), left if left > 0 else _AT_ONCE)[0][0]
             except OSError as exc:
                 self._fail(exc, sending=True)
 
@@ -158,9 +162,22 @@ class Laned(UnixExchange):
         ]
         with self._sending:
             try:
-                return self._lane.post(given, max(0.0, deadline - monotonic()))
+                return self._lane.post(given, max(_AT_ONCE, deadline - monotonic()))[0]
             except OSError as exc:
                 self._fail(exc, sending=True)
+
+    def _push(self, pipe: Pipe, packed: tuple[str, Buffer], answers: Message | None, fd: int) -> bool:
+        body = self._packed(packed, answers) if fd < 0 and pipe.ready else None
+        if body is None:
+            return super()._push(pipe, packed, answers, fd)
+        try:
+            _, rest = self._lane.post((body if answers is None else (body, answers.msgid),), 0.0)
+        except OSError:
+            pipe.end()
+            return False
+        if rest:
+            pipe.keep(rest)
+        return True
 
     def _packed(self, packed: tuple[str, Buffer], answers: Message | None) -> bytes | None:
         """What the lane would send for a content that was expressed before; None when it is none for it."""
@@ -212,6 +229,16 @@ class Laned(UnixExchange):
             else:
                 taken.extend(self.session.taken(found))
         return taken.popleft()
+
+    def comes(self, deadline: float) -> bool:
+        """See `UnixExchange.comes`."""
+        try:
+            self._taken.appendleft(self.receive(deadline))
+        except CallTimeout:
+            return False
+        except PzcError:  # the next `receive` tells
+            return True
+        return True
 
     def receive_many(self, deadline: float, closed: threading.Event | None = None) -> list[Message]:
         """See `UnixExchange.receive_many`."""

@@ -149,7 +149,7 @@ class Stream(UnixEnd):
     def send_many(self, messages: Sequence[Sequence[Buffer]], deadline: float) -> None:
         """Send messages, with as few writes as their sizes allow; errors as `send`."""
         pieces = [compose(frames) for frames in messages]
-        if self.notes or any(len(each) > 1 for each in pieces):
+        if self.notes or self.diverted or any(len(each) > 1 for each in pieces):
             for frames in messages:
                 self.send(frames, deadline)
             return

@@ -18,13 +18,12 @@ from ...protocol.peer import Peer
 from ...protocol.reply import Reply, reply_of
 from ...protocol.values import TRAVELLING
 from ...transport.counters import Counters
+from ...transport.exchange import UnixExchange
 from ...transport.executor import Executor
 from ...transport.loop import Loop
-from ...transport.stream import Stream
 from ...transport.tables import Table
 from ...transport.wire import Protocol as Wire
 from .abort import AbortSignal, AbortSignals
-from .connection import Sealed
 from .exchanges import Exchanges
 from .heartbeat import Heartbeat
 from .many import in_receiver
@@ -337,16 +336,18 @@ class Client:
                     raise
                 self.closed.wait(min(_PATIENCE / 10, left))  # a refusal comes at once
 
-    def dedicate(self, peer: Peer, deadline: float) -> tuple[Sealed, Stream]:
-        """A Unix connection of its own to a peer, of no pool, by the deadline in monotonic seconds.
+    def dedicate(self, peer: Peer, deadline: float, serializer: str) -> UnixExchange:
+        """A Unix connection of its own to a peer, of no pool.
 
-        Returns:
-            What makes and reads its messages, and the stream that carries them.
+        Args:
+            peer: at the other end.
+            deadline: in monotonic seconds.
+            serializer: of its small messages, as a rule.
 
         Raises:
             PeerLost: when the peer has none for this user on this host.
         """
-        return self._pools.dedicated(peer, deadline)
+        return self._pools.dedicated(peer, deadline, serializer)
 
     def hang_up(self) -> None:
         """End every wait, and begin no other; any thread."""

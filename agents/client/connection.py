@@ -21,7 +21,6 @@ from time import time_ns
 from typing import Any, cast
 
 from ...protocol.codec import Codec
-from ...protocol.consignments import Consignment
 from ...protocol.contents import PS, control, is_word, ps_message, read_ps_message, read_refusal
 from ...protocol.errors import ProtocolError, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01, Buffer, Kind
@@ -105,7 +104,12 @@ def abilities(codec: Codec) -> int:
 
 
 def session_of(
-    protocol: Wire, agent_id: str, peer: Peer, binding: str, stream: Stream | None, *, gmac: bool
+    protocol: Wire,
+    agent_id: str,
+    peer: Peer,
+    binding: str,
+    stream: Stream | None,
+    serializer: str | None = None,
 ) -> Session:
     """The session of a new connection to a peer.
 
@@ -114,17 +118,19 @@ def session_of(
         agent_id: of the agent.
         peer: at the other end, as it was met.
         binding: what stands behind both agent ids under the signatures of a Unix connection.
-        stream: that connection; None over ZeroMQ.
-        gmac: as for `Sealed`.
+        stream: that connection; None over ZeroMQ, where AES-GMAC is used with a peer that knows it, because
+            it is quicker for large contents.
+        serializer: of requests; None for the codec's.
     """
     codec = protocol.codec
     own = theirs = None
-    gmac = gmac and GMAC in (peer.details.get("suites") or ())
+    gmac = stream is None and GMAC in (peer.details.get("suites") or ())
     if codec.keyring is not None:
         own, theirs = codec.keyring.calling, codec.keyring.find(peer.key_id)
     return Session(
         codec, Party(agent_id, protocol.epoch, own), Party(peer.agent_id, peer.epoch, theirs), asks=True,
-        binding=binding, suite=Suite.AES256_GMAC if gmac else None, abilities=abilities(codec),
+        binding=binding, suite=Suite.AES256_GMAC if gmac else None, serializer=serializer,
+        abilities=abilities(codec),
         arrays="buffers" in (peer.details.get("serializers") or ()),
         allocate=None if stream is None else stream.allocate,
         proves=None if stream is None else stream.proves,
@@ -141,20 +147,20 @@ class Sealed:
         counters: where oddities are counted.
         binding: what stands behind both agent ids under the signatures.
         stream: over which they go; None over ZeroMQ.
-        gmac: sign with AES-GMAC where the peer knows it, which is quicker for large contents.
+        serializer: of requests; None for the codec's.
     """
 
     __slots__ = (
-        "_counters", "_gmac", "_own", "_protocol", "_session", "_stream", "binding", "count", "original",
-        "peer",
+        "_counters", "_own", "_protocol", "_serializer", "_session", "_stream", "binding", "count",
+        "original", "peer",
     )  # fmt: skip
 
     def __init__(
         self, peer: Peer, protocol: Wire, own: str, counters: Counters, binding: str = "",
-        stream: Stream | None = None, gmac: bool = False,
+        stream: Stream | None = None, serializer: str | None = None,
     ) -> None:  # fmt: skip
         self._protocol, self._own, self._counters, self._stream = protocol, own, counters, stream
-        self._gmac = gmac or stream is None
+        self._serializer = serializer
         self.binding = binding
         self.count = protocol.counter()
         self.turn_to(peer)
@@ -168,7 +174,7 @@ class Sealed:
             self._session = Stranger(self._protocol, self._own, peer.dialect)
         else:
             self._session = session_of(
-                self._protocol, self._own, peer, self.binding, self._stream, gmac=self._gmac
+                self._protocol, self._own, peer, self.binding, self._stream, self._serializer
             )
 
     def seal(self, content: object) -> list[Buffer]:
@@ -192,17 +198,15 @@ class Sealed:
         except ProtocolError as error:
             return self._read_other(frames, error)
 
-    def arriving(self, msgid: str) -> Consignment | None:
-        """What opens bundles that answer a request; None when something is unusual.
+    def over(self, stream: Stream) -> UnixExchange:
+        """The exchange over a connection.
 
-        Args:
-            msgid: of the request.
+        Raises:
+            VersionError: with an original, which has no session.
         """
-        peer, codec = self.peer, self._protocol.codec
-        theirs = None if codec.keyring is None else codec.keyring.find(peer.key_id)
-        if theirs is None or Suite.AES256_GMAC not in codec.accept_suites:
-            return None
-        return Consignment(peer.agent_id, theirs, peer.epoch, self._own + self.binding, msgid.encode())
+        if not isinstance(self._session, Session):
+            raise VersionError(f"{self.peer.dialect} is not spoken over a Unix socket")
+        return exchange_of(stream, self._session, self.count, self._read_other)
 
     def _read_other(self, frames: list[Buffer], error: ProtocolError) -> Message:
         """A message that the session does not take: only a refusal may come from another agent or key."""
@@ -271,7 +275,7 @@ class Connection(Sealed):
         self._exchange: Exchange
         self._many: UnixExchange  # only over a Unix connection
         if isinstance(transport, Stream) and isinstance(session, Session):
-            self._exchange = self._many = exchange_of(transport, session, self.count, self._read_other)
+            self._exchange = self._many = self.over(transport)
         else:
             self._exchange = Exchange(transport, session, self.count, self._read_other)
 

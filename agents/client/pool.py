@@ -28,8 +28,8 @@ from ...transport import greeting
 from ...transport.channels import Channel
 from ...transport.counters import Counters
 from ...transport.endpoints import is_direct
+from ...transport.exchange import UnixExchange
 from ...transport.loop import Loop
-from ...transport.stream import Stream
 from ...transport.wire import Protocol
 from ..here import find, is_here
 from .abort import AbortSignal
@@ -283,11 +283,12 @@ class Pools:
         stream, nonce = greeting.connect(peer.agent_id, peer.endpoint, deadline)
         return Connection(stream, "unix", peer, self._protocol, self._agent_id, self._counters, f"/{nonce}")
 
-    def dedicated(self, peer: Peer, deadline: float) -> tuple[Sealed, Stream]:
-        """As `unix`, for whoever sends and receives himself; in a suite that is quick for large contents."""
+    def dedicated(self, peer: Peer, deadline: float, serializer: str) -> UnixExchange:
+        """As `unix`, for whoever sends and receives himself, mostly in that serializer."""
         stream, nonce = greeting.connect(peer.agent_id, peer.endpoint, deadline)
-        made = Sealed(peer, self._protocol, self._agent_id, self._counters, f"/{nonce}", stream, gmac=True)
-        return made, stream
+        binding = f"/{nonce}"
+        made = Sealed(peer, self._protocol, self._agent_id, self._counters, binding, stream, serializer)
+        return made.over(stream)
 
     def tcp(self, peer: Peer) -> Connection:
         """A new ZeroMQ connection to an endpoint."""

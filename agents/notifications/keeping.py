@@ -26,7 +26,6 @@ from .filters import ANY
 from .links.outlets import Outlets
 from .links.published import Published
 from .links.topics import SCOPES
-from .links.ways import Sealer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,7 +113,7 @@ class Keeping:
             lasts = [Last(each, numbers.get(each, 0), 0) for each in topics]
         return Bundle(1, items, lasts)
 
-    def answer(self, seal: Sealer, replies: Replies, request: Request, content: dict[str, Any]) -> None:
+    def answer(self, replies: Replies, request: Request, content: dict[str, Any]) -> None:
         """Answer the word ``kept``.
 
         Raises:
@@ -125,7 +124,7 @@ class Keeping:
         if type(topic) is not str or not topic or not (key is None or type(key) is str):
             raise RemoteProtocolError(f"what is kept was asked for in an unknown form: {shown(content, 200)}")
         way = "tcp" if request.connection is None else "unix"
-        replies.send(request, seal(request, self.look(topic, key, way)))
+        replies.send(request, request.seal(self.look(topic, key, way), "bundle"))
 
 
 def _size(content: object) -> int:

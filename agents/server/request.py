@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from ...protocol.errors import RemoteProtocolError
+from ...protocol.contents import control
+from ...protocol.errors import ProtocolError, RemoteProtocolError
 from ...protocol.frames import Buffer
 from ...protocol.keyring import Key
 from ...protocol.message import Identity, Message
@@ -165,3 +167,11 @@ class Request:
     def transmit(self, frames: Frames) -> bool:
         """Send frames back; False when there is no way any more. Any thread."""
         return self.caller.carrier.transmit(frames, self.route)
+
+
+def spoken(first: Message) -> str | None:
+    """Serializer of the small messages of a Unix connection, by its first request; None for the codec's."""
+    if first.serializer == "json":
+        with suppress(ProtocolError):  # whoever answers it says why it cannot be read
+            return "bundle" if control(first.decode()) == "link" else None
+    return None

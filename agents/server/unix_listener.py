@@ -48,7 +48,7 @@ from ...transport.wire import Protocol
 from .dispatcher import Dispatcher
 from .presence import Presence
 from .replies import Replies
-from .request import NO_ROUTE, Asker, Frames, Packed, Request
+from .request import NO_ROUTE, Asker, Frames, Packed, Request, spoken
 
 logger = logging.getLogger("pzc.unix")
 
@@ -308,7 +308,7 @@ class UnixConnection(threading.Thread):
         binding, listener, user = f"/{self._nonce}", self._listener, os.geteuid()
         session = Session.answering(
             self.protocol.codec, listener.agent_id, self.protocol.epoch, message, binding=binding,
-            allocate=self._stream.allocate, proves=self._stream.proves,
+            serializer=spoken(message), allocate=self._stream.allocate, proves=self._stream.proves,
         )  # fmt: skip
         self._exchange = exchange_of(self._stream, session, self.protocol.counter(), self._refuse)
         self.identity = message.identity
@@ -330,11 +330,11 @@ class UnixConnection(threading.Thread):
         """True after `become_link`."""
         return self._on_end is not None
 
-    def become_link(self, pipe: Callable[[Stream], T], on_end: Callable[[], object]) -> T:
+    def become_link(self, make: Callable[[UnixExchange], T], on_end: Callable[[], object]) -> T:
         """Have everything written without waiting from now on.
 
         Args:
-            pipe: makes what writes to the stream from now on.
+            make: makes what writes to the exchange from now on, which it diverts and in the end releases.
             on_end: called once, when the connection is over.
 
         Raises:
@@ -342,7 +342,7 @@ class UnixConnection(threading.Thread):
         """
         if self._on_end is not None or self._exchange is None:
             raise Refused("the connection is that of another link")
-        made = self._exchange.divert(pipe)
+        made = make(self._exchange)
         self._on_end = on_end
         return made
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from pzc import Notification, Policy, Subscription, drop
 from pzc.transport.executor import Executor
-from pzc.transport.stream import Stream
 
-from tests.agents.piping import Link
 from tests.agents.subscriptions import Blocked, Make
 
 
@@ -50,29 +45,3 @@ def make(executor: Executor) -> Iterator[Make]:
     yield subscription
     for each in made:
         each.close()
-
-
-@pytest.fixture
-def link() -> Iterator[Link]:
-    made = Link()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def raw() -> Iterator[tuple[Stream, socket.socket]]:
-    """A stream, and the bare socket of its peer."""
-    one, two = socket.socketpair()
-    stream = Stream(one)
-    with two:
-        yield stream, two
-    stream.close()
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Iterator[list[int]]:
-    """Descriptors of three files."""
-    fds = [os.open(tmp_path / name, os.O_CREAT | os.O_RDWR) for name in "abc"]
-    yield fds
-    for fd in fds:
-        os.close(fd)

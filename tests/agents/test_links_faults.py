@@ -25,9 +25,9 @@ from tests.contract.rigs.peers import KEY, TIMEOUT
 def break_connections() -> None:
     """Shut down the Unix connections of all links, as if the kernel had."""
     for inlet in list(inlets._table.inlets):
-        stream: Any = getattr(inlet._way, "_stream", None)
-        if stream is not None:
-            stream._socket.shutdown(socket.SHUT_RDWR)
+        exchange: Any = getattr(inlet._way, "_exchange", None)
+        if exchange is not None:
+            exchange.stream._socket.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_broken_connection_loses_nothing_and_repeats_nothing() -> None:

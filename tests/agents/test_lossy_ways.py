@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pzc import Agent, Protocol, drop, latest
-from pzc.agents.notifications.links.pipe import Pipe
-from pzc.transport.stream import Stream
 
 from tests.agents.test_links_faults import break_connections
 from tests.contract.rigs.pairs import pair, read, wait_until
@@ -101,16 +98,3 @@ def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_bundle(timings: Calla
         outlet.flush()
         assert got.contents(50) == list(range(50))
         assert small.dropped == 0
-
-
-def test_a_reader_has_not_received_what_is_in_its_socket() -> None:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        pipe = Pipe(Stream(ours))
-        assert pipe.drained
-        assert pipe.push([b"header", b"json", b"content", b"id", b""])
-        assert not pipe.drained
-        theirs.recv(1 << 16)
-        assert pipe.drained
-        pipe.close()
-        assert pipe.drained

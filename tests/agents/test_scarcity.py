@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pzc import Refused
-from pzc.agents.notifications.links import inlets, outlet, pipe
+from pzc.agents.notifications.links import inlets, outlet
+from pzc.transport import pipe
 
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
 from tests.contract.rigs.processes import Workers
@@ -66,8 +67,8 @@ def test_a_broken_link_that_cannot_be_had_over_unix_any_more_goes_on_over_tcp_wi
         publishing = Publishing(publisher, "t", range(300))
         found = read(subscription, 100)
         for each in list(inlets._table.inlets):
-            stream: Any = getattr(each._way, "_stream", None)
-            stream._socket.shutdown(socket.SHUT_RDWR)
+            exchange: Any = getattr(each._way, "_exchange", None)
+            exchange.stream._socket.shutdown(socket.SHUT_RDWR)
         found += read(subscription, 200)
         publishing.finish()
         assert found == list(range(300))

@@ -16,7 +16,9 @@ from pzc.protocol.keyring import Key, Keyring
 from pzc.protocol.message import Message
 from pzc.protocol.session import ARRAYS, Party, Session
 from pzc.protocol.signing import Suite
+from pzc.transport import compiled
 from pzc.transport.exchange import UnixExchange
+from pzc.transport.laned import exchange_of
 from pzc.transport.stream import Stream
 
 from tests.contract.rigs.calling import TIMEOUT
@@ -27,6 +29,8 @@ KEY = Key("a secret of the lab")
 CALL = ("PSMessage", "exec", {"name": "add", "args": (1, 2)})
 
 Make = Callable[[Stream, Session, Callable[[], int]], UnixExchange]
+LANES: dict[str, Make] = {"python": UnixExchange, **({"compiled": exchange_of} if compiled.LANE else {})}
+PAIRS = [(one, two) for one in LANES for two in LANES]
 
 
 @dataclass

@@ -15,21 +15,11 @@ from pzc import AgentClosed, CallTimeout, PeerLost
 from pzc.protocol.errors import ReplayedMessage, SerializeError, SignatureError
 from pzc.protocol.message import Message
 from pzc.protocol.signing import Suite
-from pzc.transport import compiled
-from pzc.transport.exchange import UnixExchange
-from pzc.transport.laned import exchange_of
 
 from tests.contract.rigs.calling import TIMEOUT
 from tests.transport.exchanging import CALL, Ends, Make, pair, soon
 
 NEVER = threading.Event()
-LANES: dict[str, Make] = {"python": UnixExchange, **({"compiled": exchange_of} if compiled.LANE else {})}
-PAIRS = [(one, two) for one in LANES for two in LANES]
-
-
-@pytest.fixture(params=PAIRS, ids=[" asks ".join(each) for each in PAIRS])
-def makes(request: pytest.FixtureRequest) -> tuple[Make, Make]:
-    return LANES[request.param[0]], LANES[request.param[1]]
 
 
 @pytest.fixture

@@ -27,7 +27,6 @@ from typing import Any, NamedTuple, Protocol
 
 from ....protocol import bundle
 from ....protocol.bundle import Bundle
-from ....protocol.consignments import Consignment
 from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, Refused, RemoteProtocolError
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply, accepted, reply_of
@@ -126,15 +125,13 @@ class OverUnix:
     def __init__(self, loop: Loop, client: Client, peer: Peer, deadline: float) -> None:
         self._loop = loop
         self._peer = peer
-        self._connection, self._stream = client.dedicate(peer, deadline)
+        self._exchange = client.dedicate(peer, deadline, "bundle")
         self._sending = threading.Lock()
-        self._never = threading.Event()
         self._lock = threading.Lock()
         self._asked: dict[str, Future[Reply]] = {}
         self._opened = ""
         self._closed = self.hopeless = False
         self._early: deque[Received] = deque()
-        self._arriving: Consignment | None = None
 
     def open(self, content: Word, deadline: float) -> Reply:
         """See `Inward.open`."""
@@ -144,20 +141,22 @@ class OverUnix:
                 received = self._receive(deadline)
                 if received is not None:
                     self._early.append(received)
-            reply = opened(self._peer, answer)
+            return opened(self._peer, answer)
         except (Refused, Starved):
             self.hopeless = True
             raise
         finally:
             del answer
-        self._arriving = self._connection.arriving(self._opened)
-        return reply
 
     def ask(self, content: Word) -> Future[Reply]:
         """See `Inward.ask`."""
         answer: Future[Reply] = Future()
-        with self._sending:
-            self._transmit(content, time.monotonic() + SEND_TIMEOUT, answer)
+        with self._sending, self._lock:  # whoever receives the answer finds what it is of
+            if self._closed:
+                raise PeerLost(f"the link to {self._peer.endpoint} was closed")
+            msgid = self._transmit(content, SEND_TIMEOUT)
+            self._asked[msgid] = answer
+            self._opened = self._opened or msgid
         return answer
 
     def tell(self, news: News) -> bool:
@@ -168,22 +167,13 @@ class OverUnix:
         try:
             content = news()
             if content is not None:
-                deadline = time.monotonic() + (0.0 if hurry else SEND_TIMEOUT)
-                self._transmit(content, deadline, None)
+                self._transmit(content, 0.0 if hurry else SEND_TIMEOUT)
         finally:
             self._sending.release()
         return True
 
-    def _transmit(self, content: Word, deadline: float, answer: Future[Reply] | None) -> None:
-        frames = self._connection.seal(content)
-        if answer is not None:
-            msgid = str(frames[3], "ascii")
-            with self._lock:
-                if self._closed:
-                    raise PeerLost(f"the link to {self._peer.endpoint} was closed")
-                self._asked[msgid] = answer
-                self._opened = self._opened or msgid
-        self._stream.send(frames, deadline)
+    def _transmit(self, content: Word, timeout: float) -> str:
+        return self._exchange.send(content, time.monotonic() + timeout, serializer="json")
 
     def receive(self) -> Received | None:
         """See `Inward.receive`."""
@@ -191,29 +181,23 @@ class OverUnix:
 
     def comes(self, deadline: float) -> bool:
         """Wait until `receive` would not have to; False at the deadline, in monotonic seconds."""
-        return bool(self._early) or self._stream.comes(deadline)
+        return bool(self._early) or self._exchange.comes(deadline)
 
     def _receive(self, deadline: float) -> Received | None:
-        frames = self._stream.receive(deadline, self._never)
-        fd = self._stream.take_descriptor()
-        if self._arriving is not None:
-            body = self._arriving.open(frames)
-            if body is not None:
-                return Received(bundle.decode(body, Bundle), self._peer.publishing, fd)
-        message = self._connection.open(frames, proved=self._stream.referred)
+        message = self._exchange.receive(deadline)
+        if message.serializer == "bundle" and message.msgid == self._opened:
+            fd = self._exchange.stream.take_descriptor()
+            return Received(bundle.decode(message.content, Bundle), self._peer.publishing, fd)
         with self._lock:
             answer = self._asked.pop(message.msgid, None)
-        if answer is None and message.msgid != self._opened:
-            raise RemoteProtocolError(f"{self._peer.endpoint} sent over a link what nobody asked for")
-        reply = reply_of(message, message.decode(writable=True))
         if answer is None:
-            return _bundle_of(self._peer, reply, fd)
-        settle(answer, reply)
+            raise RemoteProtocolError(f"{self._peer.endpoint} sent over a link what nobody asked for")
+        settle(answer, reply_of(message, message.decode(writable=True)))
         return None
 
     def close(self) -> None:
         """See `Inward.close`."""
-        self._stream.close()
+        self._exchange.close()
         with self._lock:
             self._closed = True
             asked = list(self._asked.values())
@@ -284,11 +268,11 @@ class OverTcp:
         self._teller.abandon()
 
 
-def _bundle_of(peer: Peer, reply: Reply, fd: int = -1) -> Received:
+def _bundle_of(peer: Peer, reply: Reply) -> Received:
     content = accepted(reply).content
     if not isinstance(content, Bundle):
         raise RemoteProtocolError(f"{peer.endpoint} sent over a link something else than notifications")
-    return Received(content, peer.publishing, fd)
+    return Received(content, peer.publishing)
 
 
 def settle(answer: Future[Reply], reply: Reply) -> None:

@@ -38,9 +38,8 @@ from .granted import link_number, read_grant
 from .local import LocalInlet
 from .outlet import Outlet, Owner
 from .outlets import Outlets
-from .pipe import Pipe
 from .topics import Wanted, wishes
-from .ways import LocalWay, PollWay, Sealer, UnixWay, Way
+from .ways import LocalWay, PollWay, UnixWay, Way
 
 logger = logging.getLogger("pzc.links")
 
@@ -79,7 +78,6 @@ class Linking:
         self._name = name
         self._replies = replies
         self._on_change = on_change
-        self._seal = Sealer(protocol, agent_id)
         self.keeping = keeping
         self._over: dict[str, str] = {}
         self._lifelines: dict[str, Lifeline] = {}
@@ -87,7 +85,7 @@ class Linking:
             "link": self._on_link,
             "grant": self._on_grant,
             "unlink": self._on_unlink,
-            "kept": partial(keeping.answer, self._seal, replies),
+            "kept": partial(keeping.answer, replies),
         }
         outlets.on_end = self._on_end
 
@@ -142,7 +140,7 @@ class Linking:
                 self._outlets.attach(outlet, unix, received, tell)
                 return
         elif not isinstance(way, PollWay):
-            self._outlets.attach(outlet, PollWay(self._seal), received, tell)
+            self._outlets.attach(outlet, PollWay(), received, tell)
             return
         tell()
 
@@ -227,8 +225,8 @@ class Linking:
         self._lifelines[outlet.link] = lifeline
         if before is not None:
             before.close()
-        pipe = connection.become_link(Pipe, partial(self._lost, outlet, connection))
-        return UnixWay(self._loop, request, pipe, self._seal, partial(outlets.refill, outlet))
+        make = partial(UnixWay, self._loop, request, partial(outlets.refill, outlet))
+        return connection.become_link(make, partial(self._lost, outlet, connection))
 
     def _short(self, outlet: Outlet, error: OSError, is_new: bool) -> Refused:
         """The refusal of a Unix way, for which something is missing here; an older link stays, for others."""

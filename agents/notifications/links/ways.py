@@ -17,16 +17,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ....protocol.bundle import Bundle, encode
-from ....protocol.consignments import Consignment
 from ....protocol.notification import Notification
-from ....protocol.signing import Suite
+from ....transport.exchange import UnixExchange
 from ....transport.loop import Loop
-from ....transport.wire import Protocol as Wire
-from ....transport.wire import now_ms
-from ...interfaces import Frames
 from ...words import Request
 from .local import LocalInlet
-from .pipe import Pipe
 from .published import Published
 
 UNIX_LIMIT = 1 << 16
@@ -69,42 +64,17 @@ class Way(Protocol):
         ...
 
 
-class Sealer:
-    """Makes the frames of bundles that answer a request.
-
-    Args:
-        protocol: of the publisher.
-        agent_id: of the publisher.
-    """
-
-    def __init__(self, protocol: Wire, agent_id: str) -> None:
-        self._protocol = protocol
-        self._agent_id = agent_id
-
-    def consignment(self, request: Request) -> Consignment | None:
-        """What seals small bundles for a request on their shortest way; None when something is unusual."""
-        protocol = self._protocol
-        codec = protocol.codec
-        ours = request.message.signer
-        if ours is None or (codec.suite or request.suite) != Suite.AES256_GMAC:
-            return None
-        msgid = request.message.msgid.encode()
-        return Consignment(self._agent_id, ours, protocol.epoch, request.receiver, msgid, protocol.counter())
-
-    def __call__(self, request: Request, bundle: Bundle) -> Frames:
-        """The bundle in the suite of the request, addressed to its sender."""
-        return request.seal(bundle, "bundle")
-
-
 class UnixWay:
     """The Unix connection on which the link was opened.
 
     Args:
         loop: waits until the socket takes more.
         request: that opened it; every bundle answers it.
-        pipe: writes to the connection.
-        seal: makes the frames.
         on_ready: called in the I/O thread when it is ready again.
+        exchange: of the connection.
+
+    Raises:
+        OSError: when a descriptor is missing.
 
     Attributes:
         connection: on which the request came.
@@ -115,14 +85,13 @@ class UnixWay:
     blocks = True
 
     def __init__(
-        self, loop: Loop, request: Request, pipe: Pipe, seal: Sealer, on_ready: Callable[[], object]
+        self, loop: Loop, request: Request, on_ready: Callable[[], object], exchange: UnixExchange
     ) -> None:
         self.connection = request.connection
         self._loop = loop
-        self._request = request
-        self._pipe = pipe
-        self._seal = seal
-        self._consignment = seal.consignment(request)
+        self._opened = request.message
+        self._exchange = exchange
+        self._pipe = exchange.divert()
         self._on_ready = on_ready
         self._watched = -1
         loop.call(self._watch)
@@ -139,11 +108,7 @@ class UnixWay:
 
     def send(self, bundle: Bundle, fd: int, contents: Sequence[Published]) -> bool:
         """See `Way.send`."""
-        frames, items = None, bundle.items
-        # One that is larger surely is the only one: it would be encoded in vain.
-        if self._consignment is not None and not (items and len(items[0].body) > UNIX_LIMIT):
-            frames = self._consignment.seal(encode(bundle), now_ms())
-        return self._pipe.push(frames or self._seal(self._request, bundle), fd)
+        return self._exchange.push(("bundle", encode(bundle)), self._opened, fd)
 
     def _watch(self) -> None:
         self._watched = self._pipe.fileno()
@@ -151,7 +116,7 @@ class UnixWay:
             self._loop.register(self._watched, self._on_writable)
 
     def _on_writable(self) -> None:
-        if self._pipe.flush():
+        if self._exchange.flush():
             self._on_ready()
         elif self._pipe.gone:
             self._close()
@@ -164,22 +129,17 @@ class UnixWay:
         if self._watched >= 0:
             self._loop.unregister(self._watched)
             self._watched = -1
-        self._pipe.close()
+        self._exchange.release()
 
 
 class PollWay:
-    """Answers the long polls of a reader, one after the other.
-
-    Args:
-        seal: makes the frames.
-    """
+    """Answers the long polls of a reader, one after the other."""
 
     kind = "tcp"
     limit = TCP_LIMIT
     blocks = False
 
-    def __init__(self, seal: Sealer) -> None:
-        self._seal = seal
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._poll: Request | None = None
         self._following = 1
@@ -200,20 +160,20 @@ class PollWay:
             before, self._poll = self._poll, poll
             self._following = following
         if before is not None:
-            before.transmit(self._seal(before, Bundle(following)))
+            before.transmit(before.seal(Bundle(following), "bundle"))
 
     def send(self, bundle: Bundle, fd: int, contents: Sequence[Published]) -> bool:
         """See `Way.send`."""
         with self._lock:
             poll, self._poll = self._poll, None
-        return poll is not None and poll.transmit(self._seal(poll, bundle))
+        return poll is not None and poll.transmit(poll.seal(bundle, "bundle"))
 
     def close(self) -> None:
         """See `Way.close`; a poll that waits is answered with nothing, and the next one is refused."""
         with self._lock:
             poll, self._poll = self._poll, None
         if poll is not None:
-            poll.transmit(self._seal(poll, Bundle(self._following)))
+            poll.transmit(poll.seal(Bundle(self._following), "bundle"))
 
 
 class LocalWay:

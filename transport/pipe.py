@@ -1,4 +1,4 @@
-"""Pipe: all that a publisher writes to a Unix connection that has become a link, without ever waiting.
+"""Pipe: what is written to a Unix connection without ever waiting.
 
 What the kernel does not take at once is kept, and written when it takes more; while something is kept the
 pipe is not `ready`, and a link keeps its notifications by their policies instead. So a reader that is slow,
@@ -12,6 +12,9 @@ frozen or gone costs the publisher one message that is half in the socket::
     full     send (an answer to a request)  full     goes behind what is kept; over `answers_behind`: gone
     full     flush, all taken               ready
     any      the connection is over, close  gone
+
+`.exchange` has one where its connection was dedicated to a link, and calls it with its lock of sending held,
+but for what says otherwise.
 """
 
 from __future__ import annotations
@@ -19,57 +22,56 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import threading
 from collections import deque
 from collections.abc import Sequence
 
-from ....protocol import limits
-from ....protocol.errors import AgentClosed, PeerLost
-from ....protocol.frames import Buffer
-from ....transport.framing import CARRYING, PLAIN, compose
-from ....transport.stream import Stream
+from ..protocol import limits
+from ..protocol.errors import AgentClosed, PeerLost
+from ..protocol.frames import Buffer
+from .framing import CARRYING, PLAIN, compose
+from .stream import Stream
 
 _WRITABLE = select.EPOLLOUT | select.EPOLLONESHOT if hasattr(select, "EPOLLOUT") else 0
 
 
 class Pipe:
-    """Writes to a stream in place of `Stream.send`; any thread.
-
-    The caller sees to it that no other thread sends on the stream while the pipe is made.
+    """Writes to a stream in place of `Stream.send`.
 
     Args:
-        stream: of the connection, which still receives by itself. `close` closes it, too.
+        stream: of the connection, which still receives by itself.
+
+    Attributes:
+        gone: the connection is over; any thread.
     """
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._lock = threading.Lock()
         self._left: deque[tuple[list[memoryview], int]] = deque()
         self._behind = 0
         self._pushed = False  # among what is left is what was pushed
-        self._gone = False
+        self.gone = False
         # It is readable when the socket is writable, so a loop that waits for readers will do.
         self._writable = select.epoll()
         try:
             self._writable.register(stream.fileno(), select.EPOLLONESHOT)
         except (OSError, ValueError):  # the connection is over: the first write tells
-            self._gone = True
+            self.gone = True
         stream.divert(self.send)
 
     @property
     def ready(self) -> bool:
-        """True when nothing is left, so that `push` takes a message."""
-        return not (self._left or self._gone)
+        """True when nothing is left, so that `push` takes a message; any thread."""
+        return not (self._left or self.gone)
 
     @property
-    def gone(self) -> bool:
-        """True when the connection is over."""
-        return self._gone
+    def takes(self) -> bool:
+        """False when `push` would refuse; any thread."""
+        return not (self._pushed or self.gone)
 
     @property
     def drained(self) -> bool:
-        """True when the reader has received everything, or the connection is over."""
-        return self._gone or not (self._left or self._stream.untaken())
+        """True when the reader has received everything, or the connection is over; any thread."""
+        return self.gone or not (self._left or self._stream.untaken())
 
     def fileno(self) -> int:
         """A descriptor that is readable when `flush` should be called; -1 when the pipe is closed."""
@@ -89,17 +91,19 @@ class Pipe:
         Raises:
             LocalProtocolError: not five frames of sane sizes.
         """
-        if self._pushed or self._gone:
+        if not self.takes:
             return False
         parts = compose(frames, CARRYING if fd >= 0 else PLAIN)
-        with self._lock:
-            if self._pushed or self._gone:
-                return False
-            if not self._left:
-                taken = self._begin(parts, fd)
-                self._pushed = bool(self._left)
-                return taken
+        if self._left:
             return self._append(parts, fd)
+        taken = self._begin(parts, fd)
+        self._pushed = bool(self._left)
+        return taken
+
+    def keep(self, rest: bytes) -> None:
+        """Keep the rest of a message that somebody else has begun to write; nothing is left before it."""
+        self._pushed = True
+        self._keep([memoryview(rest)], -1)
 
     def send(self, frames: Sequence[Buffer], deadline: float) -> None:
         """Send an answer to a request of the reader, behind whatever is left; see `Transport.send`.
@@ -114,16 +118,15 @@ class Pipe:
         """
         parts = compose(frames)
         size = sum(map(len, parts))
-        with self._lock:
-            if self._left and self._behind + size > limits.current.answers_behind:
-                self._end()
-                self._stream.close()
-                raise PeerLost(f"{self._stream.peer} was given up, because it takes no more answers")
-            if self._left:
-                self._behind += size
-                self._left.append((list(map(memoryview, parts)), -1))
-            elif self._gone or not self._begin(parts, -1):
-                raise PeerLost(f"{self._stream.peer} was lost before it got the message whole")
+        if self._left and self._behind + size > limits.current.answers_behind:
+            self.end()
+            self._stream.close()
+            raise PeerLost(f"{self._stream.peer} was given up, because it takes no more answers")
+        if self._left:
+            self._behind += size
+            self._left.append((list(map(memoryview, parts)), -1))
+        elif self.gone or not self._begin(parts, -1):
+            raise PeerLost(f"{self._stream.peer} was lost before it got the message whole")
 
     def flush(self) -> bool:
         """Write more of what is left, when the descriptor of `fileno` is readable or at any other time.
@@ -131,22 +134,27 @@ class Pipe:
         Returns:
             True when the pipe is ready.
         """
-        with self._lock:
-            if self._gone:
-                return False
-            self._writable.poll(0)  # else it stays readable
-            while self._left and self._continue():
-                pass
-            if not self._left:
-                self._behind, self._pushed = 0, False
-            return self.ready
+        if self.gone:
+            return False
+        self._writable.poll(0)  # else it stays readable
+        while self._left and self._continue():
+            pass
+        if not self._left:
+            self._behind, self._pushed = 0, False
+        return self.ready
+
+    def end(self) -> None:
+        """The connection is over: what is left is forgotten."""
+        self.gone = True
+        while self._left:
+            _, fd = self._left.popleft()
+            if fd >= 0:
+                os.close(fd)
 
     def close(self) -> None:
-        """End the connection; what is left is forgotten. Again does nothing."""
-        self._stream.close()
-        with self._lock:
-            self._end()
-            self._writable.close()
+        """`end`, and close the descriptor of `fileno`; again does nothing."""
+        self.end()
+        self._writable.close()
 
     def _begin(self, parts: list[Buffer], fd: int) -> bool:
         """Send a message, with nothing left before it; False when it cannot go."""
@@ -207,15 +215,8 @@ class Pipe:
         try:
             return self._stream.write_now(parts, fd)
         except (PeerLost, AgentClosed):
-            self._end()
+            self.end()
             return -1
-
-    def _end(self) -> None:
-        self._gone = True
-        while self._left:
-            _, fd = self._left.popleft()
-            if fd >= 0:
-                os.close(fd)
 
 
 def _behind(parts: list[memoryview], taken: int) -> list[memoryview]:

@@ -8,15 +8,16 @@ import threading
 import numpy as np
 import pytest
 
-from pzc.agents.notifications.links.pipe import Pipe
 from pzc.protocol.errors import RemoteProtocolError
 from pzc.shm.blocks import Block, available
 from pzc.shm.views import Mapped
+from pzc.transport.framing import compose
+from pzc.transport.pipe import Pipe
 from pzc.transport.stream import Stream
 
-from tests.agents.piping import CARRYING, HUGE, Link, descriptors, identity
 from tests.contract.rigs.calling import TIMEOUT
-from tests.transport.streaming import HEAD, LARGE, NEVER, attached, message, packed, soon
+from tests.transport.piping import CARRYING, HUGE, Link, descriptors, identity
+from tests.transport.streaming import HEAD, LARGE, NEVER, attached, message, soon
 
 pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over Unix sockets")
 
@@ -24,28 +25,28 @@ pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over U
 def test_a_descriptor_comes_with_its_message(link: Link, files: list[int]) -> None:
     inodes = [os.fstat(fd).st_ino for fd in files]
     for fd in (files[0], -1, files[1], files[2], -1):
-        assert link.pipe.push(message(), fd)
+        assert link.push(b"content", fd)
     came = [link.receive()[1] for _ in range(5)]
     assert [identity(fd) if fd >= 0 else -1 for fd in came] == [inodes[0], -1, inodes[1], inodes[2], -1]
 
 
 def test_a_descriptor_is_taken_once(link: Link, files: list[int]) -> None:
-    link.pipe.push(message(), files[0])
+    link.push(b"content", files[0])
     _, fd = link.receive()
     os.close(fd)
-    assert link.reader.take_descriptor() == -1
+    assert link.reader.stream.take_descriptor() == -1
 
 
 def test_a_descriptor_that_nobody_takes_is_closed(link: Link, files: list[int]) -> None:
     before = descriptors()
     for fd in files:
-        link.pipe.push(message(), fd)
+        link.push(b"content", fd)
         link.reader.receive(soon(), NEVER)
         assert descriptors() == before + 1
-    link.pipe.push(message())
+    link.push()
     link.reader.receive(soon(), NEVER)
     assert descriptors() == before
-    link.pipe.push(message(), files[0])
+    link.push(b"content", files[0])
     link.reader.receive(soon(), NEVER)
     link.close()
     assert descriptors() < before
@@ -53,10 +54,10 @@ def test_a_descriptor_that_nobody_takes_is_closed(link: Link, files: list[int]) 
 
 def test_the_descriptor_of_a_large_message_comes_with_it(link: Link, files: list[int]) -> None:
     inode = os.fstat(files[0]).st_ino
-    link.pipe.push(message(bytes(HUGE)), files[0])
+    link.push(bytes(HUGE), files[0])
     assert [len(content) for content in link.contents(1)] == [HUGE]
-    assert identity(link.reader.take_descriptor()) == inode
-    link.pipe.push(message(bytes(LARGE)), files[0])
+    assert identity(link.reader.stream.take_descriptor()) == inode
+    link.push(bytes(LARGE), files[0])
     content, fd = link.receive()
     assert (len(content), identity(fd)) == (LARGE, inode)
 
@@ -65,16 +66,17 @@ def test_a_descriptor_waits_with_its_message_though_the_caller_closes_its_own(
     link: Link, files: list[int]
 ) -> None:
     inode, count = os.fstat(files[0]).st_ino, 0
-    while link.stream.write_now([packed()]):
+    frames = link.exchange.session.seal(None, 1, 1, answers=link.opened, packed=("pickle", b"x"))
+    while link.exchange.stream.write_now(compose(frames)):
         count += 1
     before = descriptors()
     own = os.dup(files[0])
-    assert link.pipe.push(message(), own)
+    assert link.push(b"content", own)
     os.close(own)
     assert descriptors() == before + 1
-    assert not link.pipe.flush()
+    assert not link.exchange.flush()
     assert [link.receive()[1] for _ in range(count)] == [-1] * count
-    assert link.pipe.flush()
+    assert link.exchange.flush()
     assert descriptors() == before
     assert identity(link.receive()[1]) == inode
 
@@ -82,7 +84,7 @@ def test_a_descriptor_waits_with_its_message_though_the_caller_closes_its_own(
 def test_a_block_is_handed_over_and_seen(link: Link) -> None:
     block, mapped = Block.create(1 << 16), Mapped()
     block.buffer[:5] = b"hello"
-    link.pipe.push(message(), block.fd)
+    link.push(b"content", block.fd)
     mapped.add(1, link.receive()[1])
     view = mapped.view(1, 1 << 16, int)
     assert np.frombuffer(view, np.uint8)[:5].tobytes() == b"hello"
@@ -155,12 +157,14 @@ def test_a_descriptor_that_was_not_taken_leaves_room_for_the_next_two(
         assert identity(stream.take_descriptor()) == os.fstat(fd).st_ino
 
 
-def test_the_flag_stands_where_the_layout_says(link: Link, files: list[int]) -> None:
+def test_the_flag_stands_where_the_layout_says(files: list[int]) -> None:
     one, two = socket.socketpair()
-    pipe = Pipe(Stream(one))
+    stream = Stream(one)
+    pipe = Pipe(stream)
     with two:
         pipe.push(message(), files[0])
         data, rights, _, _ = two.recvmsg(1000, socket.CMSG_LEN(4))
     pipe.close()
+    stream.close()
     os.close(*struct.unpack("i", rights[0][2]))
     assert (data, HEAD.unpack_from(data)[1]) == (carrying(), CARRYING)

@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from pzc.agents.notifications.links.pipe import Pipe
-from pzc.protocol.errors import AgentClosed, LocalProtocolError, PeerLost
+from pzc.protocol.errors import AgentClosed, PeerLost
 from pzc.protocol.frames import Buffer
 from pzc.shm.blocks import available
+from pzc.transport.laned import Laned
+from pzc.transport.pipe import Pipe
 from pzc.transport.stream import INLINE, Stream
 
-from tests.agents.piping import HUGE, Link, descriptors, wait_until_writable, writable
 from tests.contract.rigs.calling import TIMEOUT
-from tests.transport.streaming import LARGE, NEVER, message, packed, soon
+from tests.transport.piping import HUGE, Link, descriptors, wait_until_writable, writable
+from tests.transport.streaming import LARGE, NEVER, message, soon
 
 pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over Unix sockets")
 
@@ -26,24 +27,10 @@ pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over U
 @pytest.mark.parametrize("size", [0, 5, INLINE, INLINE + 1, HUGE])
 def test_a_message_of_any_size_arrives_as_it_was(link: Link, size: int) -> None:
     content = os.urandom(size)
-    assert link.pipe.push(message(content))
+    assert link.push(content)
     (received,) = link.contents(1)
     assert bytes(received) == content
     assert link.pipe.ready
-
-
-def test_all_frames_arrive_in_their_places(link: Link) -> None:
-    link.pipe.push(message())
-    assert link.reader.receive(soon(), NEVER) == message()
-
-
-def test_a_message_without_descriptor_is_as_that_of_a_stream() -> None:
-    one, two = socket.socketpair()
-    pipe = Pipe(Stream(one))
-    with two:
-        pipe.push(message())
-        assert two.recv(1000) == packed()
-    pipe.close()
 
 
 def test_a_pipe_is_not_ready_while_the_rest_of_a_message_is_being_written(
@@ -56,7 +43,7 @@ def test_a_pipe_is_not_ready_while_the_rest_of_a_message_is_being_written(
         found.append(link.pipe.ready)
         return write_now(stream, parts, fd)
 
-    assert link.pipe.push(message(bytes(HUGE)))
+    assert link.push(bytes(HUGE))
     monkeypatch.setattr(Stream, "write_now", asked_meanwhile)
     link.contents(1)
     assert found
@@ -64,24 +51,24 @@ def test_a_pipe_is_not_ready_while_the_rest_of_a_message_is_being_written(
 
 
 def test_nothing_is_taken_while_something_is_left(link: Link) -> None:
-    assert link.pipe.push(message(bytes(HUGE)))
+    assert link.push(bytes(HUGE))
     assert not link.pipe.ready
-    assert not link.pipe.push(message(b"refused"))
-    assert not link.pipe.flush()
+    assert not link.push(b"refused")
+    assert not link.exchange.flush()
     received = link.contents(1)
-    assert link.pipe.push(message(b"after"))
+    assert link.push(b"after")
     assert [*map(len, received), link.receive()[0]] == [HUGE, b"after"]
 
 
 def test_a_reader_that_takes_nothing_costs_the_rest_of_one_message(link: Link) -> None:
     count = link.fill()
-    assert not link.pipe.push(message())
+    assert not link.push()
     assert len(link.pipe._left) == 1
     assert [bytes(content) for content in link.contents(count)] == [b"%06d" % n for n in range(count)]
 
 
 def test_the_pipe_tells_when_the_reader_takes_more(link: Link) -> None:
-    link.pipe.push(message(bytes(HUGE)))
+    link.push(bytes(HUGE))
     assert not writable(link.pipe)
     link.contents(1)
     assert not writable(link.pipe)
@@ -89,58 +76,67 @@ def test_the_pipe_tells_when_the_reader_takes_more(link: Link) -> None:
 
 def test_a_pipe_whose_reader_went_asks_for_one_flush_only(link: Link) -> None:
     link.reader.close()
-    link.pipe.flush()
+    link.exchange.flush()
     assert not writable(link.pipe)
 
 
-def test_a_message_that_is_no_message_is_refused_and_the_next_goes(link: Link) -> None:
-    with pytest.raises(LocalProtocolError):
-        link.pipe.push([b"one"])
-    with pytest.raises(LocalProtocolError):
-        link.pipe.send([b"one"], soon())
-    assert link.pipe.push(message())
-    assert link.receive() == (b"content", -1)
+def test_a_reader_has_not_received_what_is_in_its_socket(link: Link) -> None:
+    assert link.pipe.drained
+    assert link.push()
+    assert not link.pipe.drained
+    link.receive()
+    assert link.pipe.drained
+    link.push()
+    link.exchange.release()
+    assert link.pipe.drained
+
+
+def test_many_answers_go_behind_what_is_left(link: Link) -> None:
+    link.push(bytes(HUGE))
+    answers = [(("pickle", b"%d" % number), link.opened) for number in range(3)]
+    link.exchange.send_many(answers, soon(), packed=True)
+    assert [bytes(content[-1:]) for content in link.contents(4)] == [b"\0", b"0", b"1", b"2"]
 
 
 def test_answers_go_behind_what_is_left(link: Link) -> None:
-    link.pipe.push(message(bytes(HUGE)))
-    link.stream.send(message(b"one"), soon())
-    link.stream.send(message(b"two"), soon())
+    link.push(bytes(HUGE))
+    link.answer(b"one")
+    link.answer(b"two")
     assert [bytes(content[-3:]) for content in link.contents(3)] == [bytes(3), b"one", b"two"]
-    link.stream.send(message(b"three"), soon())
+    link.answer(b"three")
     assert link.receive()[0] == b"three"
 
 
 def test_a_message_goes_behind_an_answer_that_came_just_before_it(link: Link, files: list[int]) -> None:
-    link.stream.send(message(bytes(HUGE)), soon())
+    link.answer(bytes(HUGE))
     assert not link.pipe.ready
-    assert link.pipe.push(message(b"behind"), files[0])
-    assert not link.pipe.push(message(b"refused"))
+    assert link.push(b"behind", files[0])
+    assert not link.push(b"refused")
     received = link.contents(1)
     content, fd = link.receive()
     assert os.path.sameopenfile(fd, files[0])
     os.close(fd)
     assert [*map(len, received), content] == [HUGE, b"behind"]
-    assert link.pipe.push(message(b"after"))
+    assert link.push(b"after")
     assert link.receive()[0] == b"after"
 
 
 def test_a_reader_that_takes_no_answers_is_given_up(
     link: Link, timings: Callable[..., None], files: list[int]
 ) -> None:
-    timings(answers_behind=1000)
-    link.pipe.push(message(bytes(HUGE)), files[0])
-    for _ in range(1000 // len(packed())):
-        link.stream.send(message(), soon())
+    timings(answers_behind=900)
+    link.push(bytes(HUGE), files[0])
+    for _ in range(4):
+        link.answer()
     with pytest.raises(PeerLost, match="takes no more answers"):
-        link.stream.send(message(), soon())
+        link.answer()
     assert link.pipe.gone
     with pytest.raises(PeerLost):
-        link.stream.send(message(), soon())
+        link.answer()
 
 
 def test_nothing_of_a_link_is_signed_by_its_length_only(link: Link) -> None:
-    assert not link.stream.proves(link.stream.allocate(LARGE))
+    assert not link.exchange.stream.proves(link.exchange.stream.allocate(LARGE))
 
 
 def test_threads_that_share_a_pipe_do_not_mix_their_messages(link: Link) -> None:
@@ -149,16 +145,16 @@ def test_threads_that_share_a_pipe_do_not_mix_their_messages(link: Link) -> None
     def push(number: int) -> None:
         for _ in range(count):
             with room:
-                while not link.pipe.push(message(bytes([number]) * 7000)):
+                while not link.push(bytes([number]) * 7000):
                     room.wait(TIMEOUT)
 
     def answer() -> None:
         for _ in range(count):
-            link.stream.send(message(b"\x09" * 100), soon())
+            link.answer(b"\x09" * 100)
 
     def flush() -> None:
         while not done.is_set():
-            link.pipe.flush()
+            link.exchange.flush()
             with room:
                 room.notify_all()
             done.wait(0.001)
@@ -178,12 +174,13 @@ def test_threads_that_share_a_pipe_do_not_mix_their_messages(link: Link) -> None
 
 def test_a_pipe_that_is_closed_closes_everything_and_takes_nothing(link: Link, files: list[int]) -> None:
     before = descriptors()
-    link.pipe.push(message(bytes(HUGE)), files[0])
-    link.pipe.close()
-    link.pipe.close()
-    assert descriptors() == before - 2  # the socket, and what tells when it is writable
-    assert not link.pipe.push(message())
-    assert not link.pipe.flush()
+    link.push(bytes(HUGE), files[0])
+    link.exchange.release()
+    link.exchange.release()
+    assert descriptors() == before - 2 - isinstance(link.exchange, Laned)  # that of the lane, of the socket,
+    # and of what tells when it is writable
+    assert not link.push()
+    assert not link.exchange.flush()
     assert (link.pipe.gone, link.pipe.ready, link.pipe.fileno()) == (True, False, -1)
 
 
@@ -192,14 +189,14 @@ def test_closing_from_another_thread_ends_what_receives(link: Link) -> None:
 
     def receive() -> None:
         try:
-            link.stream.receive(soon(), NEVER)
+            link.exchange.receive(soon(), NEVER)
         except AgentClosed as exc:
             ended.append(exc)
 
     thread = threading.Thread(target=receive)
     thread.start()
-    link.pipe.push(message(bytes(HUGE)))
-    link.pipe.close()
+    link.push(bytes(HUGE))
+    link.exchange.release()
     thread.join(TIMEOUT)
     assert len(ended) == 1
 
@@ -249,6 +246,7 @@ def other() -> Iterator[Reader]:
     yield made
     made.kill()
     made.pipe.close()
+    made.stream.close()
 
 
 def test_a_reader_that_is_frozen_stops_nobody_and_gets_everything_later(other: Reader) -> None:
