@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ..delivery.policies import Policy
 from ..discovery.place import Place
+from ..protocol.errors import PzcError
 from ..protocol.frames import Buffer
 from ..protocol.notification import Callback, Notification
 from ..protocol.peer import Peer
@@ -161,6 +162,10 @@ class Resolver(Protocol):
         """Call ``move(before, endpoint)`` whenever the agent of a name is elsewhere; None: it stays."""
         ...
 
+    def hears(self) -> bool:
+        """Whether a name that was looked for is heard of once somebody has it."""
+        ...
+
     def help(self, function: Callable[[], object]) -> None:
         """Run something that may wait, in a thread of its own."""
         ...
@@ -265,6 +270,10 @@ class Sources(Protocol):
         """Subscribe to one less; an unknown one changes nothing."""
         ...
 
+    def refuse(self, error: PzcError) -> None:
+        """End, because the only one that it is for has refused it."""
+        ...
+
 
 class Watching(Protocol):
     """Keeps sources equal to the names that are there."""
@@ -290,6 +299,7 @@ class Subscriber(Protocol):
         policy: Policy | None = None,
         timeout: float = 5.0,
         executor: Executor | None = None,
+        must_exist: bool = False,
     ) -> Subscription:
         """Returns when the publisher has confirmed; arguments and errors as `Agent.subscribe`."""
         ...

@@ -44,7 +44,7 @@ def run_watch(args: argparse.Namespace) -> int:
     target, topic = split_target(args.target, known_names(args.target))
     deadline = None if args.timeout is None else time.monotonic() + args.timeout
     with leased_agent(args.timeout) as (agent, timeout):
-        with agent.subscribe(target, topic, timeout=timeout) as subscription:
+        with agent.subscribe(target, topic, timeout=timeout, must_exist=True) as subscription:
             subscription.on_lost = say
             if topic != ALL:
                 check_topic(agent, target, topic, timeout)

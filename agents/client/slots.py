@@ -49,7 +49,13 @@ class Slots:
                 slots = SlotList()
                 emit = partial(_emit, slots)
                 subscription = self._agent.subscribe(
-                    self._target, name, emit, policy=key[1], timeout=timeout, executor=self._executor
+                    self._target,
+                    name,
+                    emit,
+                    policy=key[1],
+                    timeout=timeout,
+                    executor=self._executor,
+                    must_exist=True,
                 )
                 entry = self._signals[key] = (slots, subscription)
             entry[0].connect(slot)

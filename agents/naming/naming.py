@@ -244,11 +244,18 @@ class Naming:
         found = self._participant(self._site.partition).match(pattern)
         return [entry for entry in found if entry.kind != "topic"]
 
-    def watch(self, pattern: str, listener: Callable[[Event], object]) -> None:
-        """Call a function with every event of the own partition, and ask who fits a pattern now."""
-        participant = self._participant(self._site.partition)
-        participant.listen(listener)
-        participant.ask([pattern])
+    def watch(self, target: str, listener: Callable[[Event], object]) -> None:
+        """Call a function with every event where a name may be, or names that fit, and ask who has it now."""
+        pattern = names.is_pattern(target)
+        places = [Target(self.partition, target)] if pattern else self.places(target)
+        for partition in {place.partition for place in places}:
+            self._participant(partition).listen(listener)
+        self._ask(places)
+
+    def hears(self) -> bool:
+        """Whether a name that was looked for is heard of once somebody has it."""
+        opened = list(self._open.values())
+        return any(each.registering or (each.site.group and not each.problem) for each in opened)
 
     def unwatch(self, listener: Callable[[Event], object]) -> None:
         """End what `watch` began."""

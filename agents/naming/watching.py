@@ -1,5 +1,7 @@
 """Watching: a gathering subscribes to whoever has a name that fits a pattern, for as long as that is there.
 
+The pattern may be a name that nobody has yet; once somebody has it, the subscription stays and follows it.
+
 ::
 
     source     event                                     next
@@ -8,7 +10,8 @@
     joining    not to be reached                         joining, again after `RETRY` seconds
     joining    refused by its publisher                  refused: told once, until the name is gone
     joined     its agent is at another endpoint          joined: it follows as any subscription by name
-    any        nobody has the name any more              absent
+    any        nobody has the name any more              absent; of a single name as it was
+    joining    refused, of a single name                 the subscription ends
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import time
 from functools import partial
 
 from ...discovery.events import Changed, Conflict, Event
-from ...discovery.names import Pattern
+from ...discovery.names import Pattern, Target, is_pattern
 from ...discovery.records import Entry
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, SubscriptionClosed, UnknownName
 from ..interfaces import Sources
@@ -39,16 +42,17 @@ class Watching:
 
     Args:
         naming: of the agent.
-        pattern: of names.
+        pattern: of names, or one name.
 
     Raises:
-        ConfigError: for what is no pattern.
+        ConfigError: for what is neither.
     """
 
     def __init__(self, naming: Naming, pattern: str) -> None:
         self._naming = naming
         self._pattern = pattern
-        self._fits = Pattern(pattern)
+        self._fits = Pattern(pattern) if is_pattern(pattern) else None
+        self._places = () if self._fits else tuple(naming.places(pattern))
         self._gathering: Sources | None = None
         self._lock = threading.Lock()
         self._busy: set[str] = set()
@@ -81,10 +85,15 @@ class Watching:
 
     def _concerns(self, entry: Entry) -> bool:
         """Whether an entry that came, went or changed may be a source."""
+        if self._fits is None:
+            return entry.kind != "topic" and Target(entry.partition, entry.name) in self._places
         return entry.kind != "topic" and self._fits.matches(entry.name)
 
     def _there(self) -> set[str]:
         """The sources that there are now."""
+        if self._fits is None:
+            joined = self._gathering is not None and self._gathering.sources
+            return {self._pattern} if joined or self._naming.known(self._pattern) else set()
         return {f"@{entry.partition}@{entry.name}" for entry in self._naming.match(self._pattern)}
 
     def follow(self, until: float) -> bool:
@@ -119,6 +128,9 @@ class Watching:
         except (AgentClosed, SubscriptionClosed):
             self.close()
         except PzcError as exc:
+            if self._fits is None:
+                gathering.refuse(exc)
+                return
             logger.warning("%s is left out of %s of %s: %s", source, gathering.topic, self._pattern, exc)
             with self._lock:
                 self._refused.add(source)

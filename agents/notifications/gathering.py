@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ...delivery.cursor import Gap
-from ...protocol.errors import SubscriptionClosed
+from ...protocol.errors import PzcError, Refused, SubscriptionClosed
 from .entries import Entry, done
 from .subscription import Subscription
 
@@ -24,17 +24,18 @@ Join = Callable[[str, Make], Subscription]
 
 
 class Gathering(Subscription):
-    """A subscription made of others; arguments as `Subscription`, and ``join``. `add` its sources.
+    """A subscription made of others; arguments as `Subscription`, ``join`` and ``single``. `add` its sources.
 
-    ``received``, ``dropped`` and ``gaps`` are those of all sources together. ``on_lost`` is not called: a
-    source that is lost may come back.
+    ``received``, ``dropped`` and ``gaps`` are those of all sources together. ``on_lost`` is not called, as a
+    source that is lost may come back, unless it is for a ``single`` one.
     """
 
     join: Join
 
-    def __init__(self, *args: object, join: Join, **options: object) -> None:
+    def __init__(self, *args: object, join: Join, single: bool = False, **options: object) -> None:
         super().__init__(*args, **options)  # pyright: ignore[reportArgumentType]
         self.join = join
+        self.single = single
         self._members: dict[str, Subscription] = {}
         self._joining = threading.Lock()
 
@@ -55,7 +56,7 @@ class Gathering(Subscription):
         """
         if source in self.sources:
             return
-        member = self.join(source, partial(_Member, self))
+        member = self.join(source, partial(Member, self))
         with self._joining:
             kept = not self.closed and source not in self.sources
             if kept:
@@ -71,6 +72,12 @@ class Gathering(Subscription):
             member = self._members.pop(source, None)
         if member is not None:
             member.close()
+
+    def refuse(self, error: PzcError) -> None:
+        """Its only source refuses it: it ends."""
+        if isinstance(error, Refused):
+            self.refusal = error
+        self.report_lost(str(error), ends=True)
 
     def take(self, entries: Sequence[Entry], member: Subscription) -> Subscription | None:
         """Notifications of a member; returns as `admit`."""
@@ -94,7 +101,7 @@ class Gathering(Subscription):
             member.close()
 
 
-class _Member(Subscription):
+class Member(Subscription):
     """The subscription of a gathering to one source; passes on what it gets."""
 
     def __init__(self, gathering: Gathering, *args: object, **options: object) -> None:
@@ -105,6 +112,12 @@ class _Member(Subscription):
         """Count it for the gathering as well."""
         super().passed(number, size)
         self._gathering.passed(number, size)
+
+    def report_lost(self, reason: str, *, ends: bool = False) -> None:
+        """As `Subscription.report_lost`, for the gathering too when this is its only source."""
+        super().report_lost(reason, ends=ends)
+        if self._gathering.single:
+            self._gathering.report_lost(reason, ends=ends)
 
     def ignore(self, entries: Sequence[Entry]) -> None:
         """Count it for the gathering."""

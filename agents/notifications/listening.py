@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from ...delivery.policies import Policy
 from ...discovery.names import is_pattern, type_name
-from ...protocol.errors import ConfigError, LocalProtocolError, PolicyRefused
+from ...protocol.errors import ConfigError, LocalProtocolError, PolicyRefused, UnknownName
 from ...protocol.notification import Notification
 from ...protocol.peer import Peer
 from ...transport.executor import Executor
@@ -19,7 +19,7 @@ from ..interfaces import Coroutines, Finder, Resolver, Watching
 from .awaited import Awaited, CoroutineFunction, is_awaited
 from .gathering import Gathering, Make
 from .judging import Judging
-from .keys import Keys, checked
+from .keys import checked
 from .mail.bursts import Sink
 from .subscribing import Subscribing
 from .subscription import Callback, Subscription
@@ -87,12 +87,15 @@ class Listening:
         manual_ack: bool = False,
         sink: Sink | None = None,
         fallback: Policy | None = None,
+        must_exist: bool = False,
     ) -> Subscription:
         """Get another agent's notifications; returns when it has confirmed the subscription.
 
         Args:
             publisher: REP endpoint, name, or pattern of names (``cam*``): all agents that have such a name,
-                also those that come later.
+                also those that come later. A name that nobody has within ``timeout`` seconds, 3 at most, is
+                subscribed to once somebody has it, which is logged; what refuses it then ends the
+                subscription, with `Subscription.on_lost`.
             topic: one topic, or ``*`` for all.
             callback: called with each Notification, one callback of the agent at a time; a coroutine function
                 is awaited, beside the others; None to use `recv` or iteration.
@@ -119,6 +122,7 @@ class Listening:
             sink: with ``raw`` and ``manual_ack``: takes what comes, in the place of the callback.
             fallback: the policy where a publisher refuses ``policy``, which is logged then; the callback gets
                 what comes, and nothing needs to be acknowledged.
+            must_exist: raise UnknownName for a name that nobody has. Default: wait for it.
 
         Raises:
             TypeMismatch: when the publisher says another type.
@@ -127,7 +131,8 @@ class Listening:
             ConfigError: for an argument that cannot be used.
             LocalProtocolError: for a topic or key that nothing can be published with.
             PeerLost: also when a transport does not reach the publisher.
-            CallTimeout, SignatureError, UnknownName: as `request`.
+            CallTimeout, SignatureError: as `request`.
+            UnknownName: likewise, with ``must_exist`` or where no name can be heard of.
         """
         self._check_usable()
         _check(publisher, topic, callback, (policy, fallback))
@@ -145,11 +150,17 @@ class Listening:
         }  # fmt: skip
         if manual_ack and way["policy"].name != "mailbox":
             raise ConfigError(f"manual_ack needs policy=mailbox(), not {way['policy'].name}")
+        own: dict[str, Any] = {"callback": callback, "key": keys, "throttle": throttle}
         if "://" not in publisher and is_pattern(publisher):
-            made = self._watch(publisher, timeout, callback, keys, throttle, way)
+            made = self._watch(publisher, timeout, own, way)
         else:
-            way |= {"callback": callback, "key": keys, "throttle": throttle}
-            made = self.join(publisher, timeout, way)
+            try:
+                made = self.join(publisher, timeout, {**way, **own})
+            except UnknownName as unknown:
+                if must_exist or not self._resolver.hears():
+                    raise
+                logger.warning("%s of %s is subscribed to once it is there: %s", topic, publisher, unknown)
+                made = self._watch(publisher, timeout, own, way)
         if awaited is not None:
             awaited.adopt(executor, made)
         return made
@@ -224,27 +235,25 @@ class Listening:
         self,
         pattern: str,
         timeout: float,
-        callback: Callback | None,
-        key: Keys,
-        throttle: float | None,
+        own: dict[str, Any],
         way: dict[str, Any],
     ) -> Gathering:
-        watching = self._watching(pattern)
+        watching, single = self._watching(pattern), not is_pattern(pattern)
 
         def join(source: str, make: Make) -> Subscription:
-            return self.join(source, timeout, {**way, "callback": None, "key": key, "make": make})
+            return self.join(source, timeout, {**way, "callback": None, "key": own["key"], "make": make})
 
         def on_close(gathering: Subscription) -> None:
             self._subscribing.gatherings.pop(gathering, None)
             watching.close()
 
         gathering = Gathering(
-            pattern, way["topic"], callback, way["policy"], key, way["executor"], on_close, way["raw"],
-            throttle, join=join,
+            pattern, way["topic"], own["callback"], way["policy"], own["key"], way["executor"], on_close,
+            way["raw"], own["throttle"], join=join, single=single,
         )  # fmt: skip
         self._subscribing.gatherings[gathering] = None
         try:
-            watching.begin(gathering, timeout)
+            watching.begin(gathering, 0.0 if single else timeout)
         except BaseException:
             gathering.close()
             raise
@@ -257,9 +266,16 @@ class Listening:
             publisher: as `subscribe`.
             topic: as `subscribe`.
         """
+        dispersed = self._subscribing.disperse(publisher, topic)
         if "://" not in publisher and is_pattern(publisher):
-            return self._subscribing.disperse(publisher, topic)
-        return self._subscribing.unsubscribe(self._finder.peer(publisher).agent_id, topic)
+            return dispersed
+        try:
+            found = self._finder.peer(publisher)
+        except UnknownName:
+            if dispersed:
+                return dispersed
+            raise
+        return dispersed + self._subscribing.unsubscribe(found.agent_id, topic)
 
 
 def _check(publisher: object, topic: object, callback: object, policies: tuple[object, ...]) -> None:

@@ -39,7 +39,7 @@ from ...transport.settings import TRANSPORTS, Settings
 from ...transport.wire import Protocol
 from ..interfaces import Client, Follower, NewClient
 from . import typed
-from .gathering import Make
+from .gathering import Make, Member
 from .initial import Initial
 from .keys import Keys
 from .links import inlets, local
@@ -311,7 +311,10 @@ class Subscribing:
 
     def unsubscribe(self, publisher: str, topic: str) -> int:
         """Close the subscriptions to a topic of an agent; returns how many there were."""
-        found = [each for each in self.subscriptions() if each.publisher == publisher and each.topic == topic]
+        found = [
+            each for each in self.subscriptions()
+            if each.publisher == publisher and each.topic == topic and not isinstance(each, Member)
+        ]  # fmt: skip
         for subscription in found:
             subscription.close()
         return len(found)

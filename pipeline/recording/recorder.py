@@ -128,7 +128,7 @@ class Recorder:
         kept = self._policy.name == "mailbox"
         options: dict[str, Any] = {"manual_ack": True, "sink": self, "fallback": INBOX} if kept else {}
         subscription = self.agent.subscribe(
-            publisher, topic, self._take_one, policy=self._policy, raw=True, **options
+            publisher, topic, self._take_one, policy=self._policy, raw=True, must_exist=True, **options
         )
         subscription.on_lost = lambda reason: logger.error("%s of %s: %s", topic, publisher, reason)
         if subscription.sink is None:

@@ -204,6 +204,7 @@ class Joining:
                 raw=True,
                 manual_ack=True,
                 timeout=CONFIRM,
+                must_exist=True,
             )
         except BaseException:
             with self._lock:
