@@ -4,7 +4,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := pipeline,demo,instruments,dev
+EXTRAS := pipeline,demo,instruments,qt,dev
 DEMO_EXTRAS := pipeline,demo
 # Named after the directory, so that a moved or copied checkout builds an environment of its own.
 PLACE := $(shell pwd -P | cksum | cut -d ' ' -f 1)

@@ -48,7 +48,7 @@ from .protocol.errors import (
 from .protocol.version import VERSION
 
 if TYPE_CHECKING:
-    from . import aio
+    from . import aio, qt
     from .agents.agent import Agent
     from .agents.attach import attach
     from .agents.client.batches import batch
@@ -151,6 +151,7 @@ __all__ = [
     "on_cancel",
     "path",
     "profile",
+    "qt",
     "reading",
     "refresh",
     "register_class",
@@ -193,8 +194,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 
 
 def __getattr__(name: str) -> Any:
-    if name == "aio":
-        return import_module(".aio", __name__)
+    if name in ("aio", "qt"):
+        return import_module(f".{name}", __name__)
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)

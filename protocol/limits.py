@@ -182,6 +182,12 @@ class Limits:
     early_notifications: int = 10_000
     """Notifications that may arrive before the publisher's confirmation."""
 
+    gui_turn: float = 0.01
+    """Seconds for which slots keep the GUI thread of a Qt program; then the user's events have their turn."""
+
+    gui_waiting: int = 10_000
+    """Emissions of one connection that may wait for a GUI thread; then the oldest is dropped."""
+
     callback_turn: float = 0.005
     """Seconds after which quick callbacks let others have their turn."""
 

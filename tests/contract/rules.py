@@ -14,12 +14,14 @@ from pathlib import Path
 import pzc
 import pzc.aio
 import pzc.protocol
+import pzc.qt
 import pzc.testing
 
 FOLDER = Path(__file__).resolve().parent
 PUBLIC = {
     "pzc": {*pzc.__all__, "__all__", "__version__", "protocol", "testing"},
     "pzc.aio": set(pzc.aio.__all__),
+    "pzc.qt": set(pzc.qt.__all__),
     "pzc.protocol": set(pzc.protocol.__all__),
     "pzc.testing": {*pzc.testing.__all__, "journals"},
 }
