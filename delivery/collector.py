@@ -45,7 +45,7 @@ from .mail import (
 from .orders import Orders
 from .pauses import Pauses
 from .policies import Policy
-from .progress import Progress
+from .receipts import Receipts
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -166,7 +166,7 @@ class Collector(Generic[P]):
         self._delay = delay
         self._window = policy.bound if window is None else window
         self._orders = Orders()
-        self._progress: Progress | None = None
+        self._receipts: Receipts | None = None
         self._epoch: int | None = None
         self._serial = 0
         self._opened = 0  # answers to earlier requests do not open the mailbox
@@ -184,8 +184,8 @@ class Collector(Generic[P]):
         """Whether anything is wanted, waits to be done with, or is to be told."""
         if self.ended:
             return False
-        progress = self._progress
-        unfinished = progress is not None and (progress.pending > 0 or progress.acknowledged > self._told)
+        receipts = self._receipts
+        unfinished = receipts is not None and (len(receipts) > 0 or receipts.upto() > self._told)
         orders = self._orders
         untold = not orders.settled and (self.position is not None or orders.flying is not None)
         return len(orders) > 0 or unfinished or untold
@@ -198,7 +198,7 @@ class Collector(Generic[P]):
     @property
     def pending(self) -> int:
         """Messages that came and are not done with."""
-        return 0 if self._progress is None else self._progress.pending
+        return 0 if self._receipts is None else len(self._receipts)
 
     def subscribe(self, topic: str, key: str | None = None, *others: str | None) -> None:
         """Want keys of a topic, all keys (None), or all topics (`mail.ALL`)."""
@@ -208,29 +208,10 @@ class Collector(Generic[P]):
         """Want them no longer; the last word holds."""
         self._orders.order(topic, (key, *others), False)
 
-    def done(self, position: Position, number: int, now: float) -> None:
-        """The process is done with a message; in any order, once for each.
-
-        Raises:
-            LocalProtocolError: when it is not held.
-        """
-        if self._progress is not None and position == self.position:
-            self._progress.done(number)
-            self._note_news(now)
-
-    def done_many(self, position: Position, numbers: Iterable[int], now: float) -> None:
-        """The process is done with several messages; those that are not held change nothing."""
-        if self._progress is not None and position == self.position:
-            if isinstance(numbers, range) and numbers:
-                self._progress.done_run(numbers[0], numbers[-1])
-            else:
-                self._progress.done_many(numbers)
-            self._note_news(now)
-
-    def done_upto(self, position: Position, number: int, now: float) -> None:
-        """The process is done with everything up to a message; errors as `done`."""
-        if self._progress is not None and position == self.position:
-            self._progress.done_upto(number)
+    def done(self, position: Position, numbers: Iterable[int], now: float) -> None:
+        """The process is done with messages, in any order; those that are not held change nothing."""
+        if self._receipts is not None and position == self.position:
+            self._receipts.done_all(numbers)
             self._note_news(now)
 
     def heard(self, now: float) -> None:
@@ -347,17 +328,17 @@ class Collector(Generic[P]):
             return [Ended(refusal.reason)]
         restarted = refusal.epoch != self._epoch
         self.position, self._epoch, self._opened = None, refusal.epoch, self._serial
-        self._progress, self._told, self._news_at = None, 0, None
+        self._receipts, self._told, self._news_at = None, 0, None
         self._poll = self._batch = None
         self._orders.forget()
         return [Restarted(refusal.epoch) if restarted else Forgotten(refusal.epoch)]
 
     def _collect(self, batch: Batch[P], events: list[Event[P]]) -> None:
-        if self._progress is None:
-            self._progress = Progress(batch.after)
+        if self._receipts is None:
+            self._receipts = Receipts(batch.after, singly=False)
             self._told = batch.after
-        progress = self._progress
-        received = progress.received
+        receipts = self._receipts
+        received = receipts.received
         if batch.after > received or batch.upto <= received:
             return
         events += [
@@ -367,14 +348,15 @@ class Collector(Generic[P]):
         ]
         first = max(batch.first, received + 1)
         messages = batch.messages[first - batch.first :]
-        progress.receive(first, len(messages))
+        receipts.skip(first - 1)
+        receipts.arrived(first, len(messages))
         if messages:
             events.append(Arrived(batch.position, first, messages))
 
     def _note_news(self, now: float) -> None:
         if self._news_at is None and self._poll is not None:
-            progress, asked = self._progress, self._poll.request
-            if progress is not None and (progress.acknowledged > asked.acknowledged or asked.limit == 0):
+            receipts, asked = self._receipts, self._poll.request
+            if receipts is not None and (receipts.upto() > asked.acknowledged or asked.limit == 0):
                 self._news_at = now
 
     def _poll_due(self, now: float) -> bool:
@@ -383,13 +365,13 @@ class Collector(Generic[P]):
         return self._news_at is not None and self._news_at + self._delay <= now
 
     def _next_poll(self) -> PollRequest:
-        progress = self._progress
+        receipts = self._receipts
         room = 0 if self.paused else self._window - self.pending
         return PollRequest(
             serial=self._next_serial(),
             position=self.position,
-            after=None if progress is None else progress.received,
-            acknowledged=0 if progress is None else progress.acknowledged,
+            after=None if receipts is None else receipts.received,
+            acknowledged=0 if receipts is None else receipts.upto(),
             limit=max(0, min(room, BATCH_MESSAGES)),
             hold=self._hold,
         )

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pzc.delivery.acknowledgements import MAX_OTHERS, Acknowledger, Unacknowledged
-from pzc.protocol.errors import LocalProtocolError, RemoteProtocolError
+from pzc.delivery.acknowledgements import Unacknowledged
+from pzc.delivery.receipts import Receipts
+from pzc.protocol.errors import RemoteProtocolError
 
 from tests.effort import many
 
@@ -22,10 +23,10 @@ def sent(count: int) -> Unacknowledged[str]:
     return outlet
 
 
-def arrived(count: int) -> Acknowledger:
-    inlet = Acknowledger()
+def arrived(count: int) -> Receipts:
+    inlet = Receipts()
     for number in range(1, count + 1):
-        assert inlet.arrived(number)
+        assert inlet.arrived(number) == 0
     return inlet
 
 
@@ -35,7 +36,7 @@ class Connections(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.outlet: Unacknowledged[int] = Unacknowledged()
-        self.inlet = Acknowledger()
+        self.inlet = Receipts()
         self.forth: list[tuple[int, int]] = []
         self.back: list[tuple[int, int, list[int]]] = []
         self.published = 0
@@ -52,7 +53,7 @@ class Connections(RuleBasedStateMachine):
     @rule()
     def bring(self) -> None:
         number, item = self.forth.pop(0)
-        if self.inlet.arrived(number):
+        if not self.inlet.arrived(number):
             self.delivered.append(item)
             self.held.append(number)
 
@@ -182,99 +183,6 @@ def test_what_is_sent_again_keeps_its_number() -> None:
     assert outlet.next == 5
 
 
-def test_a_message_that_comes_again_is_told_apart() -> None:
-    inlet = arrived(3)
-    inlet.done(2)
-    assert [inlet.arrived(number) for number in (1, 2, 3)] == [False, False, False]
-    assert inlet.arrived(4)
-
-
-@pytest.mark.parametrize("number", [5, 0, -1])
-def test_a_hole_in_the_numbers_is_refused(number: int) -> None:
-    inlet = arrived(3)
-    with pytest.raises(RemoteProtocolError, match=f"message {number} of the link came, expected 4"):
-        inlet.arrived(number)
-    assert inlet.received == 3
-
-
-def test_a_message_is_done_once() -> None:
-    inlet = arrived(1)
-    inlet.done(1)
-    with pytest.raises(LocalProtocolError, match="message 1 of the link is not held"):
-        inlet.done(1)
-
-
-def test_a_message_that_never_arrived_is_never_done() -> None:
-    with pytest.raises(LocalProtocolError):
-        arrived(1).done(2)
-
-
-def test_a_report_tells_what_arrived_and_what_is_done() -> None:
-    inlet = arrived(5)
-    for number in (1, 2, 4):
-        inlet.done(number)
-    assert inlet.report() == (5, 2, [4])
-
-
-def test_a_report_with_nothing_new_is_not_made() -> None:
-    inlet = Acknowledger()
-    assert inlet.report() is None
-    inlet.arrived(1)
-    assert inlet.report() == (1, 0, [])
-    assert inlet.report() is None
-    inlet.done(1)
-    assert inlet.report() == (1, 1, [])
-    assert inlet.report() is None
-
-
-def test_a_message_held_for_ever_does_not_delay_the_others() -> None:
-    inlet = arrived(3)
-    inlet.done(2)
-    assert inlet.report() == (3, 0, [2])
-    inlet.done(3)
-    assert inlet.report() == (3, 0, [3])
-
-
-def test_a_report_is_bounded_and_the_rest_is_told_by_the_next() -> None:
-    inlet = arrived(2 * MAX_OTHERS + 2)
-    for number in range(2, 2 * MAX_OTHERS + 3):
-        inlet.done(number)
-    reports = [inlet.report() for _ in range(4)]
-    lengths = [len(told[2]) for told in reports if told is not None]
-    assert (lengths, reports[3]) == ([MAX_OTHERS, MAX_OTHERS, 1], None)
-
-
-def test_everything_is_told_again_after_a_lost_connection() -> None:
-    inlet = arrived(MAX_OTHERS + 5)
-    for number in (1, 2, *range(4, MAX_OTHERS + 5)):
-        inlet.done(number)
-    while inlet.report() is not None:
-        pass
-    inlet.repeat()
-    told = [inlet.report(), inlet.report(), inlet.report()]
-    assert told[0] == (MAX_OTHERS + 5, 2, list(range(4, MAX_OTHERS + 4)))
-    assert told[1:] == [(MAX_OTHERS + 5, 2, [MAX_OTHERS + 4]), None]
-
-
-def test_what_a_lost_connection_carried_is_told_again_even_without_news() -> None:
-    inlet = arrived(2)
-    for number in (1, 2):
-        inlet.done(number)
-    assert inlet.report() == (2, 2, [])
-    inlet.repeat()
-    assert [inlet.report(), inlet.report()] == [(2, 2, []), None]
-
-
-def test_what_is_told_by_upto_is_not_told_again_one_by_one() -> None:
-    inlet = arrived(3)
-    for number in (2, 3):
-        inlet.done(number)
-    inlet.report()
-    inlet.repeat()
-    inlet.done(1)
-    assert inlet.report() == (3, 3, [])
-
-
 def test_messages_that_other_threads_finish_during_a_report_are_each_told() -> None:
     count, workers = 20_000, 4
     outlet, inlet, items = sent(count), arrived(count), list[str]()
@@ -294,19 +202,3 @@ def test_messages_that_other_threads_finish_during_a_report_are_each_told() -> N
     while (told := inlet.report()) is not None:
         items += outlet.acknowledged(told[1], told[2])
     assert (len(items), len(outlet)) == (count, 0)
-
-
-@given(received=st.integers(0, 20), first=st.integers(-2, 25), count=st.integers(1, 8))
-def test_several_arrive_as_each_of_them(received: int, first: int, count: int) -> None:
-    one, all_at_once = Acknowledger(), Acknowledger()
-    for reader in (one, all_at_once):
-        for number in range(1, received + 1):
-            reader.arrived(number)
-    try:
-        repeated = [one.arrived(number) for number in range(first, first + count)].count(False)
-    except RemoteProtocolError:
-        with pytest.raises(RemoteProtocolError):
-            all_at_once.arrived_all(first, count)
-        return
-    assert all_at_once.arrived_all(first, count) == repeated
-    assert (len(all_at_once), all_at_once.report()) == (len(one), one.report())

@@ -17,7 +17,7 @@ from pzc.delivery.mail import (
     Refusal,
 )
 from pzc.delivery.policies import mailbox
-from pzc.protocol.errors import ConfigError, LocalProtocolError
+from pzc.protocol.errors import ConfigError
 
 AT = Position(7, 1)
 NEXT = Position(8, 1)
@@ -103,8 +103,8 @@ def test_the_next_poll_says_what_was_received_and_what_is_done() -> None:
     reader.get(batch(1, 3))
     assert reader.poll is not None
     assert (reader.poll.after, reader.poll.acknowledged) == (3, 0)
-    reader.collector.done(AT, 2, 1.0)
-    reader.collector.done(AT, 1, 1.0)
+    reader.collector.done(AT, [2], 1.0)
+    reader.collector.done(AT, [1], 1.0)
     assert reader.send(1.01) == []
     assert reader.send(1.02) == [reader.poll]
     assert (reader.poll.after, reader.poll.acknowledged) == (3, 2)
@@ -133,7 +133,7 @@ def test_a_window_that_is_full_asks_for_nothing_more_and_stays_alive() -> None:
     assert reader.poll.limit == 3
     reader.get(batch(1, 3))
     assert reader.poll.limit == 0
-    reader.collector.done(AT, 3, 1.0)
+    reader.collector.done(AT, [3], 1.0)
     reader.send(1.02)
     assert (reader.poll.limit, reader.poll.acknowledged) == (1, 0)
 
@@ -147,8 +147,8 @@ def test_a_restarted_publisher_is_one_gap_and_its_messages_are_accepted() -> Non
     assert reader.command.batch.number == 2
     assert reader.get(Applied(NEXT, 2)) == []
     assert arrived(reader.get(batch(1, 2, position=NEXT))) == [1, 2]
-    reader.collector.done(AT, 1, 1.0)
-    reader.collector.done(NEXT, 1, 1.0)
+    reader.collector.done(AT, [1], 1.0)
+    reader.collector.done(NEXT, [1], 1.0)
 
 
 def test_a_second_restart_before_the_first_was_recovered_from_is_told_too() -> None:
@@ -286,7 +286,7 @@ def test_it_ends_in_good_order() -> None:
     reader.send()
     reader.get(Applied(AT, 2))
     assert (reader.collector.settled, reader.collector.active) == (True, True)
-    reader.collector.done_upto(AT, 2, 1.0)
+    reader.collector.done(AT, [1, 2], 1.0)
     reader.send(1.02)
     assert reader.collector.active
     reader.get(batch(3, 2))
@@ -294,11 +294,10 @@ def test_it_ends_in_good_order() -> None:
     assert reader.send(99.0) == []
 
 
-def test_what_was_never_held_cannot_be_done() -> None:
+def test_what_was_never_held_changes_nothing() -> None:
     reader = reading()
     reader.get(batch(1, 2))
-    with pytest.raises(LocalProtocolError):
-        reader.collector.done(AT, 3, 0.0)
+    reader.collector.done(AT, [3], 0.0)
     assert reader.collector.pending == 2
 
 

@@ -207,7 +207,7 @@ class Lab(RuleBasedStateMachine):
 
     def finish(self, process: Process, position: Any, number: int) -> None:
         self.settled.setdefault(id(self.by_position[position]), set()).add(number)
-        process.collector.done(position, number, self.now)
+        process.collector.done(position, [number], self.now)
 
     @rule(reader=READERS)
     def done_with_all(self, reader: str) -> None:
@@ -219,7 +219,7 @@ class Lab(RuleBasedStateMachine):
             self.settled.setdefault(id(self.by_position[position]), set()).update(
                 number for _, number in process.undone
             )
-            process.collector.done_upto(position, last, self.now)
+            process.collector.done(position, range(1, last + 1), self.now)
             process.undone.clear()
 
     @rule(reader=READERS, times=st.integers(1, 3))

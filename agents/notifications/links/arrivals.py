@@ -25,7 +25,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ....delivery.acknowledgements import Acknowledger
+from ....delivery.receipts import Receipts, Report
 from ....protocol.bundle import Item
 from ....protocol.errors import ProtocolError
 from ....protocol.notification import Notification
@@ -175,13 +175,12 @@ class Ledger:
 
     Attributes:
         hurry: somebody waits for the end of numbers up to this.
-        acks: of the link's numbers; use it within ``lock`` only.
         halves: of each topic with a window, how many done ones are worth a message of their own.
     """
 
     def __init__(self, on_news: Callable[[Urgency], object], wake: Callable[[], object]) -> None:
         self.lock = threading.Lock()
-        self.acks = Acknowledger()
+        self._receipts = Receipts()
         self.halves: dict[str, int] = {}
         self._held: dict[int, str] = {}  # the topic of each number
         self._leased: dict[int, int] = {}  # bytes of the numbers in blocks
@@ -191,13 +190,17 @@ class Ledger:
         self._lent = 0  # number whose block is looked at, of a topic without a window
         self.hurry = 0
         self._since_report: dict[str, int] = {}
-        self._upto = 0
         self._on_news = on_news
         self._wake = wake
         self._settling: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._held)
+
+    @property
+    def received(self) -> int:
+        """Number up to which everything came."""
+        return self._receipts.received
 
     def arrived(self, number: int, topic: str, leased: int) -> bool:
         """Enter the next number of the link, with its bytes in a block; False when it came before.
@@ -206,7 +209,7 @@ class Ledger:
             ValueError: when one before it is missing.
         """
         with self.lock:
-            new = self.acks.arrived(number)
+            new = not self._receipts.arrived(number)
             if new:
                 self._held[number] = topic
                 if leased:
@@ -217,7 +220,7 @@ class Ledger:
         """Enter a bundle, as `arrived` each of its items; how many of its first ones came before."""
         held = self._held
         with self.lock:
-            repeated = self.acks.arrived_all(first, len(items))
+            repeated = self._receipts.arrived(first, len(items))
             for number, item in enumerate(items[repeated:] if repeated else items, first + repeated):
                 held[number] = item.topic
                 if item.block:
@@ -305,7 +308,7 @@ class Ledger:
         topic = self._held.pop(number, None)
         if topic is None:
             return None
-        self.acks.done(number)
+        self._receipts.done(number)
         since = self._since_report
         count = since[topic] = since.get(topic, 0) + 1
         half = self.halves.get(topic)
@@ -317,8 +320,8 @@ class Ledger:
             urgent = urgent or half is None or bool(self._kept) or self._freed >= FREED
         return _NOW if urgent else _LATER
 
-    def report(self, *, always: bool) -> tuple[int, int, list[int]] | None:
-        """What the publisher is to be told: received, done up to, others done; None: nothing new.
+    def report(self, *, always: bool) -> Report | None:
+        """What the publisher is to be told; None: nothing new.
 
         Args:
             always: tell something all the same.
@@ -326,14 +329,9 @@ class Ledger:
         with self.lock:
             self._since_report.clear()
             self._freed = 0
-            report = self.acks.report()
-            if report is not None:
-                self._upto = report[1]
-            elif always:
-                report = (self.acks.received, self._upto, list[int]())
-            return report
+            return self._receipts.report(always=always)
 
     def repeat(self) -> None:
         """What was told may be lost with its connection: tell it again."""
         with self.lock:
-            self.acks.repeat()
+            self._receipts.repeat()

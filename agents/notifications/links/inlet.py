@@ -233,7 +233,7 @@ class Inlet(Led):
             version, places = self._places.version, tuple(self._places)
             self._asked, wishes = self._places.wished()
             try:
-                answer = way.open(self._wish(way.kind, wishes, intake.ledger.acks.received), deadline)
+                answer = way.open(self._wish(way.kind, wishes, intake.ledger.received), deadline)
                 confirmed = read_confirmed(self.peer, answer)
             except BaseException:
                 way.close()

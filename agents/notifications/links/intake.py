@@ -84,10 +84,7 @@ class Intake:
     def report(self, *, always: bool) -> Mapping[str, Any] | None:
         """What to tell the publisher; None when nothing is new, unless ``always``."""
         told = self.ledger.report(always=always)
-        if told is None:
-            return None
-        received, upto, others = told
-        return {"received": received, "upto": upto, "others": others}
+        return None if told is None else told._asdict()
 
     def take(self, received: Received, roster: Roster) -> deque[Errand]:
         """Enter a bundle's notifications; how they are handed on.

@@ -360,10 +360,7 @@ class Reader:
             collector = self._collector
             if collector is None or self._parked:
                 return
-            if len(numbers) == 1:
-                collector.done(position, numbers[0], time.monotonic())
-            else:
-                collector.done_many(position, numbers, time.monotonic())
+            collector.done(position, numbers, time.monotonic())
             if self._noted:
                 return
             self._noted = True
