@@ -101,7 +101,6 @@ class Intake:
         ready: list[Subscription] = []
         errands: deque[Errand] = deque()
         entered = self._enter(bundle.first, bundle.items, received.key_id, roster) if bundle.items else []
-        entered += [(roster.wanting(last.topic), last) for last in bundle.lasts]
         if any(isinstance(come, Together) and len(come.arrivals) > _room(wanted) for wanted, come in entered):
             errands.extend(partial(_hand_on, *part) for each in entered for part in _parts(*each))
         else:
@@ -110,6 +109,7 @@ class Intake:
         if ready:
             several = rounds(ready) if len(ready) > 1 else (Round(ready[0].executor, ready[0]),)
             errands.extend([each.start_here for each in several])
+        errands.extend([partial(_hand_on, roster.wanting(last.topic), last) for last in bundle.lasts])
         if bundle.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
             self._drop(self._mapped, bundle.dropped)
         elif bundle.dropped:  # at last, because to unmap a large one takes milliseconds
