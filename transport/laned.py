@@ -82,7 +82,11 @@ class Laned(UnixExchange):
 
     def _turn_to_stream(self) -> None:
         """Let the stream read on: the next message is not for the lane."""
-        self.stream.go_on(*self._lane.unread())
+        try:
+            unread = self._lane.unread()
+        except OSError as exc:  # closed meanwhile
+            self._fail(exc)
+        self.stream.go_on(*unread)
         self._in_stream = True
 
     def ask(
