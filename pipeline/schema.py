@@ -9,6 +9,9 @@ Values stand in the first column that fits: ``value_bool``, ``value_long`` (64-b
 ``value_double``, ``value_string``, else ``value_json``. None is the JSON text ``null``. In
 ``value_json`` floats are written with ``repr`` and read back identically; not-a-number is ``NaN``,
 which ``from_json`` reads, and for which ``get_json_object`` answers NULL.
+
+An array of up to `LIST_NUMBERS` numbers stands in ``value_list`` in C order, beside ``dtype`` and ``shape``.
+Whole numbers beyond 2**53 lose their last digits there. Of a larger array only figures are in the tables.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ JOURNAL_FORM = 1
 
 FRAMES = ("header", "serializer", "content", "msgid", "signature")
 """Names of the columns that hold frames 0 to 4."""
+
+LIST_NUMBERS = 8192
+"""Numbers of an array that stand in a row at most: 64 KiB."""
 
 _SEGMENT = re.compile(r"segment-(?P<recorder>.+?)-(?P<offset>\d+)(?:\.to-(?P<last>\d+))?\.parquet")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -81,6 +87,7 @@ NOTIFICATIONS = pa.schema(
         pa.field("value_bool", pa.bool_()),
         pa.field("value_string", pa.string()),
         pa.field("value_json", pa.string()),
+        pa.field("value_list", pa.list_(pa.float64())),
         pa.field("dtype", pa.string()),
         pa.field("shape", pa.list_(pa.int64())),
         pa.field("min", pa.float64()),
@@ -261,6 +268,7 @@ _SQL = {
     TIMESTAMP: "TIMESTAMP",
     pa.date32(): "DATE",
     pa.list_(pa.int64()): "ARRAY<BIGINT>",
+    pa.list_(pa.float64()): "ARRAY<DOUBLE>",
 }
 
 

@@ -28,7 +28,7 @@ from ...protocol.errors import DecodeError
 from ...protocol.frames import PZC00, Kind
 from ...protocol.keyring import Keyring
 from .. import missing
-from ..schema import DECODED, FRAMES, NOTIFICATIONS, blob_path
+from ..schema import DECODED, FRAMES, LIST_NUMBERS, NOTIFICATIONS, blob_path
 from . import columns, scalars
 from .plain import to_json
 
@@ -59,6 +59,7 @@ class Value(NamedTuple):
     value_bool: bool | None = None
     value_string: str | None = None
     value_json: str | None = None
+    value_list: list[float] | None = None
     dtype: str | None = None
     shape: list[int] | None = None
     min: float | None = None
@@ -273,6 +274,8 @@ def as_value(content: object) -> Value:
 def _array_value(array: np.ndarray) -> Value:
     digest = None if array.dtype.hasobject else hashlib.sha256(array.tobytes()).hexdigest()
     value = Value(dtype=str(array.dtype), shape=list(array.shape), digest=digest)
+    if array.dtype.kind in "buif" and array.size <= LIST_NUMBERS:
+        value = value._replace(value_list=array.astype(np.float64).ravel().tolist())
     if array.dtype.kind not in "buif" or not array.size:
         return value
     with np.errstate(all="ignore"):

@@ -3,6 +3,7 @@
 ::
 
     stored.py    what a report says of stored tables
+    series.py    numbers over time, and arrays, out of stored tables
     report.py    one self-contained HTML page
     plots.py     figures as data URIs
     texts.py     tables and cells as text

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import missing
+from .series import Panel, Shot
+from .texts import show
 
 try:
     import pandas as pd
     from matplotlib import rc_context
-    from matplotlib.dates import DateFormatter, YearLocator
+    from matplotlib.dates import ConciseDateFormatter, DateFormatter, YearLocator
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogFormatter
 except ImportError as exc:
@@ -29,7 +31,14 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES = ("-", "--", "-.", ":")
+_MISSING, _ALARM = "#5f6670", "#b00020"
 _WIDTH = 9.0
+_FEW = 50
+"""Points of a line that are marked one by one at most."""
+
+_AROUND = np.timedelta64(30, "s")
+"""Time that is shown on both sides of a single moment."""
+
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -107,6 +116,54 @@ def panels(frame: pd.DataFrame) -> Figure:
             axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
         rows[-1].set_xlabel("time (UTC)")
     return figure
+
+
+def over_time(panel: Panel) -> Figure:
+    """Numbers of a topic over time, a line for each key; gaps are shaded and alarms are crosses."""
+    with rc_context(_STYLE):
+        figure, axes = _strip(panel.agent, panel.topic, "time (UTC)")
+        for i, (key, line) in enumerate(panel.lines.items()):
+            colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+            dots = "." if len(line.times) <= _FEW else ""
+            axes.plot(line.times, line.mean, dash, color=colour, lw=1.2, marker=dots, label=show(key))
+            if (line.greatest > line.least).any():
+                axes.fill_between(
+                    line.times, line.least, line.greatest, alpha=0.25, color=colour, linewidth=0
+                )
+        if panel.gaps:  # with an edge, so that the shortest one can be seen
+            spans: Any = [(start, end - start) for start, end in panel.gaps]
+            axes.broken_barh(
+                spans, (0, 1), transform=axes.get_xaxis_transform(), color=_MISSING, alpha=0.35, label="gap"
+            )
+        if panel.alarms:
+            when, values = zip(*panel.alarms, strict=True)
+            axes.plot(np.array(when), values, "x", color=_ALARM, label="alarm")
+        if panel.alarms or panel.gaps or any(panel.lines):
+            axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+        ends = [time for line in panel.lines.values() for time in (line.times[0], line.times[-1])]
+        if min(ends) == max(ends):
+            axes.set_xlim(min(ends) - _AROUND, max(ends) + _AROUND)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(axes.xaxis.get_major_locator()))
+    return figure
+
+
+def curve(shot: Shot) -> Figure:
+    """The last array of one dimension, by index."""
+    with rc_context(_STYLE):
+        figure, axes = _strip(shot.agent, shot.topic, "index")
+        dots = "." if len(shot.values) <= _FEW else ""
+        axes.plot(shot.values, color=COLOURS[0], linewidth=1.0, marker=dots)
+    return figure
+
+
+def _strip(agent: str, topic: str, below: str) -> tuple[Figure, Axes]:
+    """A low figure of one topic; its margins are fixed, as finding them takes as long as all the rest."""
+    figure = Figure(figsize=(_WIDTH, 2.4))
+    axes = figure.subplots(gridspec_kw={"left": 0.08, "right": 0.84, "bottom": 0.2, "top": 0.88})
+    axes.set_title(show(f"{agent}  {topic}"))
+    axes.set_xlabel(below)
+    axes.ticklabel_format(axis="y", useOffset=False)
+    return figure, axes
 
 
 def image(pixels: np.ndarray) -> Figure:

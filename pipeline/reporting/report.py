@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import missing
 from . import plots
+from .series import Panel, Shot
 from .texts import format_table, is_number, show
 
 try:
@@ -95,6 +96,8 @@ class Results:
         quarantine: columns ``name topic error reason`` at least.
         facts: label to text, shown under the title (machine, duration, versions).
         lab: show what belongs to the instruments of the demo, or that it is absent.
+        series: numbers over time, by topic.
+        shots: last arrays, by topic.
     """
 
     checks: Sequence[Check] = ()
@@ -109,6 +112,8 @@ class Results:
     quarantine: pd.DataFrame | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     lab: bool = True
+    series: Sequence[Panel] = ()
+    shots: Sequence[Shot] = ()
 
     @property
     def ok(self) -> bool:
@@ -177,7 +182,7 @@ def _plots(results: Results) -> list[str]:
         ("Camera frame", _camera(results.camera)),
     ]
     drawn = [
-        *(instruments if results.lab else []),
+        *(instruments if results.lab else [("Values over time", _series(results.series, results.shots))]),
         ("Rate per topic", _topic_bars(results.statistics, {"rate": "rate_hz"}, "Hz")),
         (
             "Age per topic",
@@ -316,6 +321,28 @@ def _camera(pixels: np.ndarray | None) -> str:
     span = f"from {pixels.min()} to {pixels.max()}" if pixels.size else "empty"
     alt = f"One camera frame of {rows} rows and {columns} columns, {pixels.dtype}, {span}."
     return _figure(plots.png(plots.image(pixels)), alt)
+
+
+def _series(series: Sequence[Panel], shots: Sequence[Shot]) -> str:
+    if not series and not shots:
+        return _note("No numbers.")
+    drawn = [_figure(plots.svg(plots.over_time(panel)), _said(panel)) for panel in series]
+    for shot in shots:
+        said = show(f"Last array of {shot.agent} {shot.topic}, {shot.values.shape}, {shot.time} UTC.")
+        uri = plots.svg(plots.curve(shot)) if shot.values.ndim == 1 else plots.png(plots.image(shot.values))
+        drawn.append(_figure(uri, said))
+    return "".join(drawn)
+
+
+def _said(panel: Panel) -> str:
+    least = min(line.least.min() for line in panel.lines.values())
+    greatest = max(line.greatest.max() for line in panel.lines.values())
+    counts = {"gaps": len(panel.gaps), "alarms": len(panel.alarms), "keys that are not drawn": panel.more}
+    more = "".join(f"; {what}: {count}" for what, count in counts.items() if count)
+    return show(
+        f"{panel.agent} {panel.topic}: {panel.count} numbers from {show(float(least))} to "
+        f"{show(float(greatest))}{more}."
+    )
 
 
 def _topic_bars(statistics: pd.DataFrame | None, columns: Mapping[str, str], unit: str) -> str:

@@ -9,6 +9,7 @@ from .. import missing
 from ..schema import GAPS, STATISTICS
 from ..snapshot import Tables
 from .report import Results
+from .series import panels, shots
 
 try:
     import pandas as pd
@@ -47,6 +48,8 @@ def stored_results(directory: str | Path) -> Results:
         alarms=alarms,
         facts=facts,
         lab=False,
+        series=panels(tables),
+        shots=shots(tables),
     )
 
 

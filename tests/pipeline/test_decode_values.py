@@ -118,6 +118,21 @@ def test_an_array_is_summarised_as_numpy_does(dtype: str) -> None:
     assert (found.min, found.max, found.mean, found.std) == (wide.min(), wide.max(), wide.mean(), wide.std())
 
 
+@pytest.mark.parametrize("dtype", ["u1", "<u2", ">i4", "f2", "<f8", "?"])
+def test_an_array_of_numbers_can_be_made_again_from_its_row(dtype: str) -> None:
+    array = np.asfortranarray(np.arange(6).reshape(2, 3).astype(dtype))
+    found = as_value(array)
+    assert found.value_list is not None
+    assert (np.array(found.value_list).reshape(found.shape).astype(found.dtype) == array).all()
+
+
+def test_only_small_arrays_of_numbers_stand_in_a_row() -> None:
+    assert as_value(np.zeros(8192)).value_list is not None
+    assert as_value(np.zeros(8193)).value_list is None
+    assert as_value(np.array(["a"])).value_list is None
+    assert as_value(np.array([1j])).value_list is None
+
+
 def test_the_digest_is_that_of_the_bytes_in_c_order() -> None:
     array = np.arange(12.0).reshape(3, 4)
     assert as_value(np.asfortranarray(array)).digest == hashlib.sha256(array.tobytes()).hexdigest()
@@ -147,7 +162,7 @@ def test_an_array_of_objects_has_no_digest() -> None:
 
 def test_an_array_of_no_dimensions_is_an_array() -> None:
     assert as_value(np.array(2.5))._replace(digest=None) == Value(
-        dtype="float64", shape=[], min=2.5, max=2.5, mean=2.5, std=0.0
+        value_list=[2.5], dtype="float64", shape=[], min=2.5, max=2.5, mean=2.5, std=0.0
     )
 
 

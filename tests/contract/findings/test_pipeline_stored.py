@@ -154,7 +154,7 @@ def test_a_wrong_column_is_one_line_with_the_nearest_names(tables: Path) -> None
     assert "value_double" in line
 
 
-@finding("5.9", open=True, reason="the report shows rates and ages of a topic, not its values")
+@finding("5.9")
 @pytest.mark.allow_leaks("matplotlib keeps the fonts that it draws with open")
 def test_a_report_shows_the_values_of_a_topic_over_time(tables: Path) -> None:
     outcome = command("report", str(tables), environment=NO_JAVA)

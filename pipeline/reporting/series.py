@@ -1,0 +1,158 @@
+"""What a report draws over time: numbers of each topic and key, its gaps and alarms; and the last arrays.
+
+A million points are drawn as `POINTS`: the least, the mean and the greatest of each part of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..snapshot import Tables
+
+POINTS = 400
+"""Parts of a panel's time; more points than this are drawn as the range of each part."""
+
+PANELS = 40
+"""Topics that are drawn; of more, those with the most numbers."""
+
+KEYS = 6
+"""Keys of a topic that are drawn, likewise."""
+
+MARKS = 200
+"""Gaps and alarms that are marked in a panel."""
+
+Times = NDArray[np.datetime64]
+Numbers = NDArray[np.float64]
+
+
+class Line(NamedTuple):
+    """Numbers of one key, in order of time; ``least`` and ``greatest`` of those that a point stands for."""
+
+    times: Times
+    least: Numbers
+    mean: Numbers
+    greatest: Numbers
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The numbers of one agent and topic.
+
+    Attributes:
+        agent: its name, or id.
+        topic: as published.
+        count: of all numbers.
+        lines: by key; empty text where there is none.
+        more: keys that are not drawn.
+        gaps: first and last time between which something is missing.
+        alarms: time and value of each.
+    """
+
+    agent: str
+    topic: str
+    count: int
+    lines: Mapping[str, Line]
+    more: int = 0
+    gaps: list[tuple[np.datetime64, np.datetime64]] = field(default_factory=list)
+    alarms: list[tuple[np.datetime64, float]] = field(default_factory=list)
+
+
+class Shot(NamedTuple):
+    """The last array of an agent and topic."""
+
+    agent: str
+    topic: str
+    time: np.datetime64
+    values: Numbers
+
+
+_AGENT = "coalesce(nullif(name, ''), publisher)"
+_TIME = "epoch_us(coalesce(sent_at, received_at))"
+
+# A signal's content is the list of its arguments, the new value first.
+_NUMBER = """coalesce(value_double, value_long, value_bool::int, case when value_json like '[%' then
+    try_cast(regexp_extract(value_json, '^\\[\\s*(-?[0-9][0-9.eE+-]*)\\s*[,\\]]', 1) as double) end)"""
+
+_NUMBERS = f"""numbers as materialized (select * from (
+    select {_AGENT} agent, topic, coalesce(key, '') key, {_TIME} t, ({_NUMBER})::double v from notifications)
+    where isfinite(v))"""
+
+_LINES = f"""
+with {_NUMBERS},
+panels as (select agent, topic, count(*) count, min(t) start, max(t) - min(t) + 1 span,
+    count(distinct key) keys
+    from numbers group by agent, topic order by count desc, agent, topic limit {PANELS}),
+chosen as (select agent, topic, key from numbers group by agent, topic, key
+    qualify row_number() over (partition by agent, topic order by count(*) desc, key) <= {KEYS})
+select agent, topic, key, any_value(p.count) count, any_value(p.keys) keys, avg(t)::bigint t, min(v) least,
+    avg(v) mean, max(v) greatest
+from numbers join panels p using (agent, topic) semi join chosen using (agent, topic, key)
+group by agent, topic, key, (t - p.start) * {POINTS} // p.span order by agent, topic, key, t"""
+
+_GAPS = f"""
+with told as (select {_AGENT} agent, publisher, epoch, topic, first_missing - 1 before, last_missing + 1 after
+    from gaps qualify row_number() over (partition by agent, topic order by count desc) <= {MARKS})
+select g.agent, g.topic, epoch_us(coalesce(b.sent_at, b.received_at)) t,
+    epoch_us(coalesce(a.sent_at, a.received_at, b.sent_at, b.received_at)) upto
+from told g
+join notifications b
+    on (b.publisher, b.epoch, b.topic, b.sequence) = (g.publisher, g.epoch, g.topic, g.before)
+left join notifications a
+    on (a.publisher, a.epoch, a.topic, a.sequence) = (g.publisher, g.epoch, g.topic, g.after)
+order by all"""
+
+_ALARMS = f"""select {_AGENT} agent, topic, {_TIME} t, value from alarms where isfinite(value)
+    qualify row_number() over (partition by agent, topic order by t desc) <= {MARKS} order by all"""
+
+_SHOTS = f"""select {_AGENT} agent, topic, {_TIME} t, value_list, shape from notifications
+    where len(value_list) > 1 and len(shape) in (1, 2)
+    qualify row_number() over (partition by agent, topic order by t desc) = 1
+    order by agent, topic limit {PANELS}"""
+
+
+def panels(tables: Tables) -> list[Panel]:
+    """What is to be drawn over time, by agent and topic; errors as `Tables.sql`."""
+    gaps, alarms = _marks(tables, _GAPS), _marks(tables, _ALARMS)
+    made: list[Panel] = []
+    for (agent, topic), rows in _grouped(tables, _LINES):
+        lines = {key: _line(list(each)) for key, each in groupby(rows, key=lambda row: row["key"])}
+        count, keys = rows[0]["count"], rows[0]["keys"]
+        spans = [(_time(row["t"]), _time(row["upto"])) for row in gaps.get((agent, topic), [])]
+        points = [(_time(row["t"]), row["value"]) for row in alarms.get((agent, topic), [])]
+        made.append(Panel(agent, topic, count, lines, keys - len(lines), spans, points))
+    return made
+
+
+def shots(tables: Tables) -> list[Shot]:
+    """The last array of each topic whose values stand in its rows; errors as `Tables.sql`."""
+    return [
+        Shot(row["agent"], row["topic"], _time(row["t"]), np.array(row["value_list"]).reshape(row["shape"]))
+        for _, rows in _grouped(tables, _SHOTS)
+        for row in rows
+        if np.prod(row["shape"]) == len(row["value_list"])
+    ]
+
+
+def _grouped(tables: Tables, query: str) -> Iterator[tuple[tuple[str, str], list[dict[str, Any]]]]:
+    found = tables.sql(query).to_pylist()
+    for key, rows in groupby(found, key=lambda row: (row["agent"], row["topic"])):
+        yield key, list(rows)
+
+
+def _marks(tables: Tables, query: str) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    return dict(_grouped(tables, query))
+
+
+def _line(rows: list[dict[str, Any]]) -> Line:
+    times = np.array([row["t"] for row in rows], np.int64).astype("datetime64[us]")
+    return Line(times, *(np.array([row[name] for row in rows]) for name in ("least", "mean", "greatest")))
+
+
+def _time(micros: int) -> np.datetime64:
+    return np.datetime64(micros, "us")
