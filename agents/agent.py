@@ -130,7 +130,7 @@ class Agent:
         try:
             self._publishing = Publishing(
                 owner, pub_endpoint, protocol, self.agent_id, self.name, counters, answering.replies,
-                self.settings.topics, self._on_filters, self.check_usable,
+                self.settings.topics, self._on_filters, self.check_usable, self._callbacks,
             )  # fmt: skip
         except BaseException:
             answering.abandon()
@@ -146,7 +146,9 @@ class Agent:
         self._control.words.update(self._publishing.words)
         self.client = Client(owner, protocol, self.agent_id, self.rep_endpoint, counters)
         self._named = NamedClient(owner, self.client, self._naming, self.check_usable)
-        self._subscribing = Subscribing(owner, protocol, counters, self.client, new_client, self.settings)
+        self._subscribing = Subscribing(
+            owner, protocol, counters, self.client, new_client, self.settings, self.name
+        )
         self._listening = Listening(
             self.name, owner, self._subscribing, self._callbacks, self._named, self._naming,
             partial(Watching, self._naming), self._new_coroutines, self.check_usable,
@@ -269,13 +271,11 @@ class Agent:
         codec = self.protocol.codec
         return {
             "version": VERSION, "agent_id": self.agent_id, "epoch": self.epoch, "name": self.name,
-            "kind": type(self).__name__,
+            "kind": type(self).__name__, "host": socket.gethostname(), "pid": self._pid,
             "rep_endpoint": self.rep_endpoint, "pub_endpoint": self.pub_endpoint,
-            "host": socket.gethostname(), "pid": self._pid,
             "dialects": list(codec.accept), "serializers": sorted(codec.accept_serializers),
-            "signed": self.protocol.signed, "suites": codec.suites,
-            "publishes": self.protocol.publishing_key, "pipelined": True,
-            "lane": self._answering.unix.name, "lock": self._answering.presence.describe(),
+            "signed": self.protocol.signed, "suites": codec.suites, "publishes": self.protocol.publishing_key,
+            "pipelined": True, "lane": self._answering.unix.name, "lock": self._answering.presence.describe(),
         }  # fmt: skip
 
     resolve = method("_named", NamedClient.resolve)
@@ -293,6 +293,7 @@ class Agent:
     publish = method("_publishing", Publishing.publish)
     loan = method("_publishing", Publishing.loan)
     advertise = method("_publishing", Publishing.advertise)
+    on_readers = method("_publishing", Publishing.on_readers)
     wait_for_subscribers = method("_publishing", Publishing.wait_for_subscribers)
     subscribe = method("_listening", Listening.subscribe)
     on = method("_listening", Listening.on)

@@ -26,6 +26,7 @@ PATIENCE = 2.0
 AT_ONCE = 16
 """Agents that are asked at the same time."""
 
+_READERS = 3
 _CLEAR = "\x1b[H\x1b[2J"
 
 
@@ -131,6 +132,13 @@ def _show(told: Sequence[Mapping[str, Any]], *, redraw: bool, first: bool) -> No
         write(text if first else f"\n{text}")
 
 
+def _readers(topic: Mapping[str, Any]) -> str:
+    """How many agents read a topic, and the first of their names; an older agent tells none."""
+    names: Sequence[str] = topic.get("readers", ())
+    shown = ", ".join([*names[:_READERS], *["..."] * (len(names) > _READERS)])
+    return f"{topic['subscribers']} ({shown})" if names else str(topic["subscribers"])
+
+
 def lines_of(told: Mapping[str, Any]) -> list[str]:
     """One agent as lines of text."""
     title = " ".join(dict.fromkeys(filter(None, (told["agent"], told.get("name"), told.get("endpoint")))))
@@ -144,7 +152,7 @@ def lines_of(told: Mapping[str, Any]) -> list[str]:
         ("topic", "published", "rate/s", "bytes/s", "dropped", "readers"),
         [
             (name, topic["published"], f"{topic['rate_hz']:.1f}", in_bytes(topic["bytes_per_s"]),
-             topic["dropped"], topic["subscribers"])
+             topic["dropped"], _readers(topic))
             for name, topic in sorted(told["topics"].items())
         ],
     )  # fmt: skip

@@ -133,6 +133,10 @@ class Filters:
         """True while some agent has marked a subscription to that topic, or to all."""
         return topic in self._who or ANY in self._who
 
+    def who(self, topic: str) -> set[str]:
+        """What those are known by who marked a subscription to a topic, or to all."""
+        return {*self._who.get(topic, ()), *self._who.get(ANY, ())}
+
     def matches(self, header: bytes) -> bool:
         """True when a held filter is the beginning of a header."""
         return any(header[:end] in self._held for end in range(len(header) + 1))
@@ -155,7 +159,7 @@ class Filters:
             original_headers: its PZC00 headers, one for each name that originals know the agent by.
             others: agents that listen in another way, each of which counts once.
         """
-        count = len({*others, *self._who.get(topic, ()), *self._who.get(ANY, ())})
+        count = len(others | self.who(topic))
         for end in range(len(header)):
             general = end < len(self._everything)
             count += (general or header[end - 1 : end] != b"+") and header[:end] in self._held

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import zmq
 
@@ -38,7 +38,6 @@ from .links.express import Express, prepare
 from .links.outlets import Outlets
 from .links.published import Published
 from .links.turns import Turn
-from .statistics import topics_told
 from .voices import Voice, Voices
 
 logger = logging.getLogger("pzc.publisher")
@@ -352,6 +351,12 @@ class Publisher:
         """What links want has changed; any thread. It was acted upon before a reader is told so."""
         (self._loop.run if before_confirming else self._loop.call)(self._acting.act)
 
+    def readers(self, topic: str) -> set[str]:
+        """What the agents are known by that listen to a topic; an original peer is not known."""
+        readers = self._outlets.routes.readers(topic)
+        with self._state:
+            return readers | self._filters.who(topic)
+
     def subscribers(self, topic: str) -> int:
         """Number of agents that listen to a topic; equal filters of original peers count as one."""
         readers = self._outlets.routes.readers(topic)
@@ -379,10 +384,6 @@ class Publisher:
         """
         with self._state:
             return self._filters.last_at(mark)
-
-    def statistics(self) -> dict[str, Any]:
-        """Last number and listeners of each topic, what was dropped for links, and how much it is."""
-        return topics_told(self._outlets, self.subscribers)
 
 
 def _over() -> AgentClosed:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...delivery.policies import Policy
+from ...protocol.errors import AgentClosed
 from ...protocol.frames import check_key
 from ...protocol.records import Records
 from ...shm.ring import BUFFERS
 from ...transport.counters import Counters
+from ...transport.executor import Executor
 from ...transport.loop import Loop
 from ...transport.topic_settings import TopicSettings
 from ...transport.wire import Protocol
@@ -24,6 +26,8 @@ from .links.published import Published
 from .links.topics import Advertised, advertised
 from .mail.posting import Posting
 from .publisher import Publisher
+from .readers import OnReaders, Readers
+from .statistics import topics_told
 
 if TYPE_CHECKING:
     from .links.loans import Array
@@ -46,6 +50,7 @@ class Publishing:
         topics: what the settings file says.
         on_filters: called in the I/O thread after the set of filters, or of links, changed.
         check_usable: AgentClosed when the agent was stopped.
+        callbacks: runs those of `on_readers`.
 
     Raises:
         BindError: naming the endpoint and the reason.
@@ -70,6 +75,7 @@ class Publishing:
         topics: TopicSettings,
         on_filters: Callable[[], None],
         check_usable: Callable[[], None],
+        callbacks: Executor,
     ) -> None:
         self._loop = loop
         self._agent_id = agent_id
@@ -79,9 +85,11 @@ class Publishing:
         self.on_advertise: OnAdvertise = _nothing
         self.outlets = Outlets(loop, protocol, counters)
         records = Records(protocol.codec, agent_id, protocol.epoch, protocol.urn_at)
+        self._on_filters = on_filters
         self.publisher = Publisher(
-            loop, endpoint, protocol, agent_id, records, counters, self.outlets, on_filters
+            loop, endpoint, protocol, agent_id, records, counters, self.outlets, self._on_changed
         )
+        self._readers = Readers(self.publisher.readers, callbacks.submit)
         self.publisher.voices.begin(replies.rep_endpoint)
         self.linking = Linking(
             self.outlets, loop, protocol, agent_id, name, replies, self.publisher.on_links,
@@ -224,6 +232,27 @@ class Publishing:
         """
         return self.publisher.wait_for_subscribers(topic, n, timeout)
 
+    def on_readers(self, topic: str, callback: OnReaders | None) -> None:
+        """Call a function whenever agents begin or cease to read a topic.
+
+        Args:
+            topic: of this agent; what is read with ``*`` counts for each.
+            callback: called with the names of those who read it now, sorted, in the thread of the agent's
+                callbacks; at once when somebody reads it already. An agent without a name is told by 16 hex
+                digits, an original Pizco not at all. It takes the place of the one before; None ends it.
+
+        Raises:
+            ConfigError: for what is no function.
+            AgentClosed: after `stop`.
+        """
+        self._check_usable()
+        self._readers.on_readers(topic, callback)
+
+    def _on_changed(self) -> None:
+        self._on_filters()
+        with suppress(AgentClosed):
+            self._readers.changed()
+
     def _say_usual(self, topic: str) -> Advertised | None:
         """What the settings file says of a topic; None for nothing. Called once for each topic."""
         said = self._topics.of(topic)
@@ -239,7 +268,7 @@ class Publishing:
     def statistics(self) -> dict[str, Any]:
         """What was published of each topic, and how it is with links and mailboxes."""
         return {
-            "topics": self.publisher.statistics(),
+            "topics": topics_told(self.outlets, self.publisher.subscribers, self.publisher.readers),
             "links": self.outlets.statistics(),
             "mailboxes": self.mailboxes.statistics(),
         }

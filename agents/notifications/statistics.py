@@ -9,10 +9,16 @@ from typing import Any
 
 from .links.outlets import Outlets
 from .metering import told
+from .readers import name_of
+
+MOST_READERS = 100
+"""Names of readers that are told of one topic."""
 
 
-def topics_told(outlets: Outlets, subscribers: Callable[[str], int]) -> dict[str, Any]:
-    """Of each topic its last number, listeners, what was dropped for links, and what its meter says."""
+def topics_told(
+    outlets: Outlets, subscribers: Callable[[str], int], readers: Callable[[str], set[str]]
+) -> dict[str, Any]:
+    """Of each topic its last number, who listens, what was dropped for links, and what its meter says."""
     now = monotonic()
     with outlets.lock:
         dropped = Counter[str]()
@@ -23,4 +29,11 @@ def topics_told(outlets: Outlets, subscribers: Callable[[str], int]) -> dict[str
             topic: {"published": last, "dropped": dropped[topic], **told(outlets.meters[topic], None, now)}
             for topic, last in outlets.numbers.items()
         }
-    return {topic: {**about, "subscribers": subscribers(topic)} for topic, about in topics.items()}
+    return {
+        topic: {
+            **about,
+            "subscribers": subscribers(topic),
+            "readers": sorted(name_of(who) for who in readers(topic) if ":" in who)[:MOST_READERS],
+        }
+        for topic, about in topics.items()
+    }

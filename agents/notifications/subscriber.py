@@ -16,7 +16,6 @@ subscriptions it has. Whether the publisher is still there is watched by `presen
 from __future__ import annotations
 
 import itertools
-import secrets
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -61,7 +60,7 @@ class Subscriber:
     """
 
     def __init__(
-        self, loop: Loop, protocol: Protocol, counters: Counters, meet: Callable[[str], None]
+        self, loop: Loop, protocol: Protocol, counters: Counters, meet: Callable[[str], None], who: str
     ) -> None:
         self._loop = loop
         self._protocol = protocol
@@ -74,7 +73,7 @@ class Subscriber:
         self._ipv6: dict[str, bool] = {}  # by which family each PUB endpoint is connected
         self._socket: zmq.Socket[bytes] | None = None
         self._closed = False
-        self.who = secrets.token_hex(8)
+        self.who = who
         self._marks = itertools.count(1)
         self._hearing = Hearing(loop, protocol, counters, self._sources, self._presence.ask)
 

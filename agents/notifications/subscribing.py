@@ -45,6 +45,7 @@ from .keys import Keys
 from .links import inlets, local
 from .mail import readers
 from .mail.bursts import Sink
+from .readers import who_of
 from .subscriber import Subscriber, check_topic
 from .subscription import Callback, Subscription
 
@@ -73,6 +74,7 @@ class Subscribing:
         client: asks publishers.
         new_client: makes the clients of links and mailboxes.
         settings: what holds where no argument says otherwise.
+        name: of the agent, for people.
 
     Attributes:
         gatherings: open subscriptions that are made of others.
@@ -86,6 +88,7 @@ class Subscribing:
         client: Client,
         new_client: NewClient,
         settings: Settings,
+        name: str,
     ) -> None:
         self._settings = settings
         self._protocol = protocol
@@ -98,7 +101,7 @@ class Subscribing:
         self._followers: dict[Subscription, Follower] = {}
         self.gatherings: dict[Subscription, None] = {}
         self._initial = Initial(protocol, counters, client)
-        self.subscriber = Subscriber(loop, protocol, counters, self._meet_again)
+        self.subscriber = Subscriber(loop, protocol, counters, self._meet_again, who_of(name))
         self._on_close = self._remove  # one for all subscriptions
 
     def subscribe(
