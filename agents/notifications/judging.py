@@ -8,6 +8,7 @@ sides are told as soon as a type is said, whichever way the messages come::
     asked      the type that is wanted, or none     asked again, from then on knowing that
     asked      another type                         the subscription ends, `Subscription.refusal` says why
     any        the publisher is elsewhere           asked there the next time
+    any        another agent answers in its place   that one is asked the next time
     any        the subscription was closed          over
 """
 
@@ -17,6 +18,7 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -26,14 +28,12 @@ from ...protocol.frames import PZC01
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
 from ...transport.loop import Loop
+from ..interfaces import Finder
 from . import typed
 from .subscription import Subscription
 
 PATIENCE = 8.0
 """Seconds for an answer; a publisher keeps the question for `announcing.HELD` of them."""
-
-AskLater = Callable[[Peer, object, float], Future[Reply]]
-"""As `Agent.exchange_later`."""
 
 
 class Judging:
@@ -43,7 +43,7 @@ class Judging:
         subscription: wants a type.
         peer: its publisher.
         loop: keeps the time.
-        ask: asks the publisher.
+        finder: knows and asks the publisher.
         help: runs something that may wait, in a thread of the agent.
     """
 
@@ -52,13 +52,13 @@ class Judging:
         subscription: Subscription,
         peer: Peer,
         loop: Loop,
-        ask: AskLater,
+        finder: Finder,
         help: Callable[[Callable[[], object]], object],
     ) -> None:
         self._subscription = weakref.ref(subscription)
         self._peer = peer
         self._loop = loop
-        self._ask = ask
+        self._finder = finder
         self._help = help
         self._known = ""
         if peer.dialect == PZC01:
@@ -75,13 +75,18 @@ class Judging:
         question = typed.question(subscription.topic, subscription.type, self._known)
         begun = time.monotonic()
         try:
-            answer = self._ask(self._peer, question, PATIENCE)
+            answer = self._finder.exchange_later(self._peer, question, PATIENCE)
         except AgentClosed:
             return
         except PzcError:
             self._loop.call_later(limits.current.type_pause, self._question)
         else:
             answer.add_done_callback(partial(self._on_answer, begun))
+
+    def _look(self) -> None:
+        """Who is there by now; in a thread that may wait."""
+        with suppress(PzcError):
+            self._peer = self._finder.peer(self._peer.endpoint, PATIENCE)
 
     def _on_answer(self, begun: float, answer: Future[Reply]) -> None:
         subscription = self._subscription()
@@ -91,7 +96,9 @@ class Judging:
         if isinstance(error, AgentClosed):
             return
         if error is None:
-            content = answer.result().content
+            content, answered_by = answer.result().content, answer.result().sender
+            if answered_by != self._peer.agent_id:
+                self._help(self._look)
             try:
                 typed.check(self._peer.endpoint, subscription.topic, subscription.type, content)
             except TypeMismatch as exc:

@@ -229,7 +229,7 @@ class Listening:
         return subscription
 
     def _judge(self, subscription: Subscription, peer: Peer) -> Judging:
-        return Judging(subscription, peer, self._loop, self._finder.exchange_later, self._resolver.help)
+        return Judging(subscription, peer, self._loop, self._finder, self._resolver.help)
 
     def _watch(
         self,

@@ -1,4 +1,4 @@
-"""Notifications: what was lost without a word."""
+"""Notifications: what was lost without a word, or asked for ever."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from pzc import Agent, Server, Signal, block, drop, latest, mailbox
+from pzc.testing import Timings
 
 from tests.contract.findings.marks import finding
-from tests.contract.rigs.peers import TIMEOUT, Inbox
+from tests.contract.rigs.peers import TIMEOUT, Inbox, in_place_of
 
 
 class Gate(Signal):
@@ -97,3 +98,23 @@ def test_a_block_reader_gets_everything_that_lies_in_more_than_256_blocks() -> N
                     publisher.publish("t", np.full(size, number, np.float64))
                 assert [reading.recv(TIMEOUT).content[-1] for _ in range(300)] == [*range(300)]
             assert (reading.gaps, reading.dropped) == ([], 0)
+
+
+@finding("3.15")
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_typed_subscription_asks_the_agent_that_took_its_publisher_s_place(transport: str) -> None:
+    with Timings(type_question=0.02, type_pause=0.02), Agent(discovery=False) as reader:
+        first = Agent(discovery=False)
+        endpoint = first.rep_endpoint
+        reader.subscribe(endpoint, "t", policy=block(), transport=transport, type="Reading")
+        first.stop()
+        with in_place_of(first, Agent, endpoint, discovery=False) as second:
+            assert second.wait_for_subscribers("t", 1, TIMEOUT)
+            before = refused(second)
+            threading.Event().wait(0.5)
+            assert refused(second) - before < 3
+
+
+def refused(agent: Agent) -> int:
+    """Requests that were not for this agent."""
+    return agent.statistics()["counts"].get("requests_refused", 0)

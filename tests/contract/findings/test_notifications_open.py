@@ -26,7 +26,6 @@ from pzc import (
     PzcError,
     Role,
     Server,
-    block,
     discover,
     latest,
     mailbox,
@@ -35,7 +34,7 @@ from pzc.testing import Timings
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs.pairs import wait_until
-from tests.contract.rigs.peers import TIMEOUT, Inbox, in_place_of
+from tests.contract.rigs.peers import TIMEOUT, Inbox
 
 SOON = 1.0
 """Seconds for what happens at once when nothing holds it up."""
@@ -133,26 +132,6 @@ def test_a_link_that_finds_no_free_thread_fails_with_a_typed_error_and_leaves_no
     ):
         assert said(reader) == "typed"
         assert publisher.statistics()["links"]["links"] == []
-
-
-@finding("3.15", open=True, reason="each question for the type is one for the agent that was there before")
-@pytest.mark.parametrize("transport", ["unix", "tcp"])
-def test_a_typed_subscription_asks_the_agent_that_took_its_publisher_s_place(transport: str) -> None:
-    with Timings(type_question=0.02, type_pause=0.02), Agent(discovery=False) as reader:
-        first = Agent(discovery=False)
-        endpoint = first.rep_endpoint
-        reader.subscribe(endpoint, "t", policy=block(), transport=transport, type="Reading")
-        first.stop()
-        with in_place_of(first, Agent, endpoint, discovery=False) as second:
-            assert second.wait_for_subscribers("t", 1, TIMEOUT)
-            before = refused(second)
-            threading.Event().wait(SOON / 2)
-            assert refused(second) - before < 3
-
-
-def refused(agent: Agent) -> int:
-    """Requests that were not for this agent."""
-    return agent.statistics()["counts"].get("requests_refused", 0)
 
 
 FROZEN = """
