@@ -112,7 +112,7 @@ def prepare(
     """The airing of a topic that is broadcast in PZC01 only; None when it needs the general way."""
     version = outlets.routes.version  # before the rest: whatever changes from now on makes it stale
     about = outlets.routes.about(topic)
-    if about.throttle is not None or about.ack_wait is not None or outlets.routes.of(topic).legs:
+    if about.throttle is not None or about.ack_wait is not None or outlets.routes.of(topic).outlets:
         return None
     if outlets.mail and outlets.mail.wants(topic):
         return None

@@ -202,7 +202,7 @@ class Publisher:
         except BaseException:
             self._outlets.withdraw(turn)
             raise
-        if turn.route.legs:
+        if turn.route.outlets:
             self._outlets.flush(turn)
             if published.waited:
                 self._outlets.wait_until_done(turn, ack_wait or 0.0)
@@ -218,20 +218,19 @@ class Publisher:
             return self._sequences.get(topic, 0)
         while True:
             with self._publishing:
-                if outlets.admit(turn):
-                    number, encoded = self._number(turn, dialects, ack_wait)
+                if outlets.admit(turn) and (numbered := self._number(turn, dialects, ack_wait)) is not None:
                     self._counters.add("published")
-                    self._send_all(encoded)
-                    return number
+                    self._send_all(numbered[1])
+                    return numbered[0]
             outlets.wait(turn)
 
     def _number(
         self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None
-    ) -> tuple[int, list[_Outgoing]]:
+    ) -> tuple[int, list[_Outgoing]] | None:
         """Encode for whoever listens, take the next number and hand it to the links, all at one moment.
 
-        The I/O thread is never waited for. A filter that came before the number was taken is served: it
-        changed the version first.
+        None, and nothing was done, when a window is full by now. The I/O thread is never waited for.
+        A filter that came before the number was taken is served: it changed the version first.
         """
         published, outlets = turn.published, self._outlets
         topic, known = published.topic, (self._express, self._airings)
@@ -243,6 +242,8 @@ class Publisher:
             encoded = [self._encode(voice, published, number) for voice in wanted]
             with outlets.lock:
                 if self._sequences.get(topic, 0) + 1 == number and outlets.is_prepared(turn):
+                    if not outlets.has_room(turn):
+                        return None
                     outlets.commit(turn, number, ack_wait)
                     if kept is not None:
                         self.keeping.keep(published, kept)

@@ -8,8 +8,7 @@ import pytest
 
 from pzc import Agent
 from pzc.agents.notifications.links.bursts import Bursts
-from pzc.agents.notifications.links.outlet import Outlet
-from pzc.agents.notifications.links.queues import LENT
+from pzc.agents.notifications.links.outlet import LENT, Outlet
 from pzc.protocol import limits
 
 from tests.agents.links_reader import UnixReader, wish
@@ -55,7 +54,7 @@ def endless(monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]) -> No
 def opened(agent: Agent, reader: UnixReader) -> Outlet:
     """A reader's link, after the thread that opens it has sent all that it had to."""
     outlet = agent._publishing.outlets.links[reader.link]
-    reader.ask(wish("t", bound=outlet.legs["t"].flow.policy.bound))
+    reader.ask(wish("t", bound=outlet.interests["t"].policy.bound))
     return outlet
 
 

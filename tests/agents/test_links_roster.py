@@ -36,7 +36,7 @@ def test_a_place_that_left_wants_nothing(executor: Executor) -> None:
 def test_each_wish_is_told_once_however_many_have_it(executor: Executor) -> None:
     roster = Roster(place(executor, "a", key=str(number)) for number in range(9))
     roster.add(place(executor, "a", block()))
-    assert [wish[2] for wish in roster.wishes("a")] == ["drop", "block"]
+    assert [wish[1:3] for wish in roster.wishes("a")] == [[list("012345678"), "drop"], [None, "block"]]
     asked, wishes = roster.wished()
     assert (list(asked), len(wishes)) == (["a"], 2)
 
@@ -56,3 +56,10 @@ def test_half_of_the_smallest_window_is_worth_a_message(executor: Executor) -> N
     roster = Roster([place(executor, "a", block(slots=8)), place(executor, "a", block(slots=20))])
     roster.add(place(executor, "b"))
     assert roster.halves(Confirmed(1, {}, {"a": 32}), roster.topics()) == {"a": 4}
+
+
+def test_beyond_a_thousand_keys_all_are_asked_for(executor: Executor) -> None:
+    roster = Roster(place(executor, "a", key=str(number)) for number in range(1000))
+    assert [len(wish[1]) for wish in roster.wishes("a")] == [1000]
+    roster.add(place(executor, "a", key="one more"))
+    assert [wish[1] for wish in roster.wishes("a")] == [None]

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pzc.delivery.acknowledgements import Unacknowledged
+from pzc.delivery.claims import Entry, M
 from pzc.delivery.receipts import Receipts
+from pzc.delivery.under_way import UnderWay
 from pzc.protocol.errors import RemoteProtocolError
 
 from tests.effort import many
@@ -16,10 +18,28 @@ from tests.effort import many
 TIMEOUT = 20
 
 
-def sent(count: int) -> Unacknowledged[str]:
-    outlet: Unacknowledged[str] = Unacknowledged()
+class Sender(UnderWay[M]):
+    """What is under way, as plain messages."""
+
+    def send(self, message: M) -> int:
+        entry = Entry(message, 1, 0, False, ())
+        self.sent(entry)
+        return entry.position
+
+    def acknowledged(self, upto: int, others: Iterable[int] = ()) -> list[M]:
+        return [entry.message for entry in self.done(upto, others)]
+
+    def repeats(self, position: int) -> list[tuple[int, M]]:
+        return [(entry.position, entry.message) for entry in self.after(position)]
+
+    def left(self) -> list[M]:
+        return [entry.message for entry in self.all()]
+
+
+def sent(count: int) -> Sender[str]:
+    outlet: Sender[str] = Sender()
     for number in range(1, count + 1):
-        assert outlet.sent(str(number)) == number
+        assert outlet.send(str(number)) == number
     return outlet
 
 
@@ -35,7 +55,7 @@ class Connections(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.outlet: Unacknowledged[int] = Unacknowledged()
+        self.outlet: Sender[int] = Sender()
         self.inlet = Receipts()
         self.forth: list[tuple[int, int]] = []
         self.back: list[tuple[int, int, list[int]]] = []
@@ -47,7 +67,7 @@ class Connections(RuleBasedStateMachine):
     @rule()
     def publish(self) -> None:
         self.published += 1
-        self.forth.append((self.outlet.sent(self.published), self.published))
+        self.forth.append((self.outlet.send(self.published), self.published))
 
     @precondition(lambda self: self.forth)
     @rule()
@@ -78,7 +98,7 @@ class Connections(RuleBasedStateMachine):
     @rule()
     def break_and_resume(self) -> None:
         self.back.clear()
-        self.forth = self.outlet.after(self.inlet.received)
+        self.forth = self.outlet.repeats(self.inlet.received)
         self.inlet.repeat()
 
     @rule()
@@ -95,8 +115,8 @@ class Connections(RuleBasedStateMachine):
 
     @invariant()
     def every_item_is_waiting_or_was_acknowledged_once(self) -> None:
-        assert sorted(self.acknowledged + self.outlet.all()) == list(range(1, self.published + 1))
-        assert len(self.outlet) == len(self.outlet.all())
+        assert sorted(self.acknowledged + self.outlet.left()) == list(range(1, self.published + 1))
+        assert len(self.outlet) == len(self.outlet.left())
 
     @invariant()
     def what_is_held_is_not_acknowledged(self) -> None:
@@ -113,7 +133,7 @@ class Connections(RuleBasedStateMachine):
         while self.back:
             self.hear()
         assert self.delivered == list(range(1, self.published + 1))
-        assert (self.outlet.all(), self.inlet.report()) == ([], None)
+        assert (self.outlet.left(), self.inlet.report()) == ([], None)
 
 
 TestConnections = Connections.TestCase
@@ -151,7 +171,7 @@ def test_an_acknowledgement_far_above_what_is_left_gives_just_that() -> None:
     outlet = sent(1000)
     outlet.acknowledged(0, [number for number in range(1, 1001) if number % 100])
     assert outlet.acknowledged(900) == [str(number) for number in range(100, 1000, 100)]
-    assert outlet.all() == ["1000"]
+    assert outlet.left() == ["1000"]
 
 
 @pytest.mark.parametrize(("upto", "others"), [(4, []), (-1, []), (3, [4]), (3, [2, -1]), (0, [1, 2, 9])])
@@ -159,7 +179,7 @@ def test_numbers_that_were_never_sent_are_refused_and_change_nothing(upto: int, 
     outlet = sent(3)
     with pytest.raises(RemoteProtocolError, match="has had 3 so far"):
         outlet.acknowledged(upto, others)
-    assert outlet.all() == ["1", "2", "3"]
+    assert outlet.left() == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("number", [-1, 4])
@@ -173,13 +193,13 @@ def test_a_reader_cannot_have_received_what_was_never_sent(number: int) -> None:
 def test_what_the_reader_surely_has_is_not_sent_again() -> None:
     outlet = sent(4)
     outlet.received(2)
-    assert outlet.after(1) == [(3, "3"), (4, "4")]
+    assert outlet.repeats(1) == [(3, "3"), (4, "4")]
 
 
 def test_what_is_sent_again_keeps_its_number() -> None:
     outlet = sent(4)
     outlet.acknowledged(0, [3])
-    assert outlet.after(1) == [(2, "2"), (4, "4")]
+    assert outlet.repeats(1) == [(2, "2"), (4, "4")]
     assert outlet.next == 5
 
 

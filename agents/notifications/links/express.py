@@ -18,8 +18,9 @@ from __future__ import annotations
 from time import monotonic
 
 from ....transport.wire import now_ms
+from .outlet import Outlet
 from .outlets import Outlets
-from .published import Leg, Published
+from .published import Published
 from .turns import Route, Turn
 
 
@@ -34,15 +35,14 @@ class Express:
         mailed: mailboxes want it, too.
     """
 
-    __slots__ = ("_flows", "_mail", "_only", "_outlets", "_route", "_topic", "_version")
+    __slots__ = ("_mail", "_only", "_outlets", "_route", "_topic", "_version")
 
     def __init__(self, outlets: Outlets, topic: str, route: Route, version: int, mailed: bool) -> None:
         self._outlets = outlets
         self._topic = topic
         self._route = route
         self._version = version
-        self._flows = tuple(leg.flow for leg in route.blocking)
-        self._only = route.legs[0] if len(route.legs) == 1 and route.legs == route.blocking else None
+        self._only = route.outlets[0] if len(route.outlets) == 1 else None
         self._mail = outlets.mail if mailed else None
 
     @property
@@ -59,16 +59,11 @@ class Express:
         """
         since, outlets, route = monotonic(), self._outlets, self._route
         lock, routes = outlets.lock, outlets.routes
-        with lock:
-            if routes.version != self._version:
-                return None
-            for entered, flow in enumerate(self._flows):
-                if not flow.enter():
-                    for other in self._flows[:entered]:
-                        other.acknowledge()
-                    return None
         published = Published(self._topic, key, content)
-        turn = Turn(published, since, route, route.blocking)
+        turn = Turn(published, since, route)
+        with lock:
+            if routes.version != self._version or not outlets.has_room(turn):
+                return None
         try:
             if route.remote:
                 outlets.encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
@@ -77,7 +72,7 @@ class Express:
             elif self._only is not None and published.slot is None and self._send_alone(turn, self._only):
                 return published
             with lock:
-                current = routes.version == self._version
+                current = routes.version == self._version and outlets.has_room(turn)
                 if current:
                     outlets.commit(turn, outlets.numbers.get(self._topic, 0) + 1, None)
         except BaseException:
@@ -86,17 +81,17 @@ class Express:
         if not current:
             outlets.withdraw(turn)
             return None
-        if route.legs:
+        if route.outlets:
             outlets.flush(turn)
         return published
 
-    def _send_alone(self, turn: Turn, only: Leg) -> bool:
+    def _send_alone(self, turn: Turn, outlet: Outlet) -> bool:
         """Number it, and write it to the one socket that it goes to.
 
         False, and nothing was done, when it has to wait: behind others, for others of its burst, or for a
         reader that has to come back.
         """
-        outlets, published, outlet = self._outlets, turn.published, only.outlet
+        outlets, published = self._outlets, turn.published
         if outlets.bursts.on or not outlet.sending.acquire(blocking=False):
             return False
         try:
@@ -104,15 +99,15 @@ class Express:
                 way = outlet.way
                 if way is None or way.kind != "unix" or outlet.waiting or not way.ready:
                     return False
-                if outlets.routes.version != self._version:
+                if outlets.routes.version != self._version or not outlets.has_room(turn):
                     return False
                 number = outlets.numbers[self._topic] = outlets.numbers.get(self._topic, 0) + 1
                 published.number, published.sent_ms = number, now_ms()
                 outlets.meters[self._topic].add(turn.since, 1, len(published.body))
-                turn.places = ()
-                bundle = outlet.post_alone(only, published, way, turn.since)
+                batch = outlet.post_alone(published, way, turn.since)
             outlets.bursts.begin(turn.since)
-            way.send(bundle, -1, (published,))  # what does not go will go again over another way
+            if batch is not None:
+                way.send(*batch)  # what does not go will go again over another way
         finally:
             outlet.sending.release()
         if outlet.waiting:  # for whoever could not send meanwhile
@@ -131,6 +126,6 @@ def prepare(outlets: Outlets, topic: str) -> Express | None:
     if outlets.mail is not None and outlets.mail.may_block:
         return None
     route = outlets.routes.of(topic)
-    if outlets.mail is not None and mailed and not route.legs:
+    if outlets.mail is not None and mailed and not route.outlets:
         return outlets.mail.express(topic, route, version)
     return Express(outlets, topic, route, version, mailed)

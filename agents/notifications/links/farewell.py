@@ -54,7 +54,7 @@ def _owes(outlet: Outlet) -> bool:
     way = outlet.way
     if way is None:
         return False
-    behind = any(leg.flow.pending or leg.last != leg.told for leg in outlet.legs.values())
+    behind = any(each.waiting or each.missed != each.told for each in outlet.interests.values())
     return behind or outlet.waiting > 0 or (isinstance(way, UnixWay) and not way.drained)
 
 

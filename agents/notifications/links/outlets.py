@@ -3,10 +3,11 @@
 A publication goes through them in these steps, of which only `wait` and `wait_until_done` wait, both without
 any lock::
 
-    admit      a place in the window of every reader that is waited for, or in none: then `wait`, and again
+    admit      every reader that is waited for has a place in its window; else `wait`, and again
     prepare    the content is encoded, once
-    commit     it gets its number and is queued, kept or dropped for each link, in one moment
-    flush      what is queued is sent, as far as each way takes it; that of a burst together
+    has_room   once more, because others publish meanwhile
+    commit     it gets its number and a place in each queue, in one moment
+    flush      what is ready is sent, as far as each way takes it; that of a burst together
 
 The state of all links belongs to one lock. Nobody holds it while user code runs, a socket is written, or
 memory is copied.
@@ -21,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ....delivery.flows import Verdict
+from ....delivery.claims import Interest
 from ....delivery.liveness import Liveness
 from ....delivery.patience import Patience
 from ....protocol import limits
@@ -34,7 +35,6 @@ from ..metering import Meters
 from .bursts import Bursts
 from .encoding import Encoding
 from .outlet import Outlet
-from .published import Leg
 from .routes import SPARE, Routes
 from .turns import Mailboxes, Turn
 from .ways import Way
@@ -86,7 +86,7 @@ class Outlets:
     # --- publishing ----------------------------------------------------------------------------------
 
     def admit(self, turn: Turn) -> bool:
-        """Take a place with every reader that is waited for; False when one has none."""
+        """Whether every reader that is waited for has room; any thread."""
         mail = self.mail or None
         if mail is not None:
             mail.prepare_to_wait(turn)
@@ -94,31 +94,29 @@ class Outlets:
             turn.full = mail is not None and mail.is_full(turn)
             if turn.full:
                 return False
-            route = turn.route = self.routes.of(turn.published.topic)
-            if not route.blocking:
-                return True
-            legs = route.blocking
-            if turn.passed:
-                legs = tuple(leg for leg in legs if leg not in turn.passed)
-            verdicts = [leg.flow.verdict(True) for leg in legs]
-            if _WAIT in verdicts:
-                turn.blocked = tuple(leg for leg in legs if leg.outlet.blocked(leg))
-                return False
-            # With kept messages, which go first, it is kept as well.
-            turn.places = tuple(leg for leg, verdict in zip(legs, verdicts, strict=True) if verdict is _SEND)
-            for leg in turn.places:
-                leg.flow.send()
+            turn.route = self.routes.of(turn.published.topic)
+            return self.has_room(turn)
+
+    def has_room(self, turn: Turn) -> bool:
+        """Whether no link that is waited for has a full window; with the lock."""
+        if not turn.route.waits:
             return True
+        topic, key = turn.published.topic, turn.published.key
+        turn.blocked = tuple(
+            [
+                (outlet, interest)
+                for outlet in turn.route.outlets
+                for interest in outlet.queue.matching(topic, key)
+                if interest.held >= interest.window and interest not in turn.passed
+            ]
+        )
+        return not turn.blocked
 
     def withdraw(self, turn: Turn) -> None:
-        """Give the places back: it is not published after all."""
+        """It is not published after all."""
         with self.lock:
-            for leg in turn.places:
-                leg.flow.acknowledge()
-            turn.places = ()
             if not turn.published.number:
                 self.encoding.give_back(turn.published)
-            self.changed.notify_all()
 
     def wait(self, turn: Turn) -> None:
         """Wait until no window is full, or the time of one is over; no lock may be held.
@@ -130,35 +128,35 @@ class Outlets:
         if turn.full and self.mail is not None:
             self.mail.wait(turn)
             return
-        for leg in turn.blocked:
-            leg.outlet.flush()
+        for outlet, _ in turn.blocked:
+            outlet.flush()
         since = -math.inf if self._loop.in_thread() else turn.since
         with self.lock:
             while not self._closed:
-                blocked = [leg for leg in turn.blocked if _is_open(leg) and leg.outlet.blocked(leg)]
+                blocked = [each for each in turn.blocked if not each[0].ended and each[1].is_full]
                 now = time.monotonic()
-                due = [leg for leg in blocked if since + (leg.flow.policy.timeout or 0.0) <= now]
+                due = [each for each in blocked if since + (each[1].policy.timeout or 0.0) <= now]
                 if due or not blocked:
                     break
-                until = min(since + (leg.flow.policy.timeout or 0.0) for leg in blocked)
+                until = min(since + (interest.policy.timeout or 0.0) for _, interest in blocked)
                 self.changed.wait(min(until - now, _LONGEST))
             else:
                 raise AgentClosed("the agent was stopped while a publication waited for its readers")
         self._give_up(turn, due)
 
-    def _give_up(self, turn: Turn, due: list[Leg]) -> None:
-        for leg in due:
-            promise, outlet = leg.flow.policy.on_timeout, leg.outlet
+    def _give_up(self, turn: Turn, due: list[tuple[Outlet, Interest]]) -> None:
+        for outlet, interest in due:
+            policy = interest.policy
             self._counters.add("publish_timeouts")
-            if promise == "raise":
+            if policy.on_timeout == "raise":
                 raise CallTimeout(
-                    f"agent {outlet.owner.agent[:8]} is not done with {leg.flow.outstanding} messages of "
-                    f"{leg.topic!r} after {leg.flow.policy.timeout:g} s; nothing was published"
+                    f"agent {outlet.owner.agent[:8]} is not done with {interest.held} messages of "
+                    f"{interest.topic!r} after {policy.timeout:g} s; nothing was published"
                 )
-            if promise == "close":
-                self.end(outlet, f"it was not done with {leg.topic!r} in time")
+            if policy.on_timeout == "close":
+                self.end(outlet, f"it was not done with {interest.topic!r} in time")
             else:
-                turn.passed = (*turn.passed, leg)
+                turn.passed = (*turn.passed, interest)
 
     def prepare(self, turn: Turn) -> None:
         """Encode the content when somebody needs it encoded; errors as `Encoding.encode`."""
@@ -178,7 +176,7 @@ class Outlets:
         return bool(turn.published.serializer) or not turn.route.remote
 
     def commit(self, turn: Turn, number: int, ack_wait: float | None) -> None:
-        """Take the number and hand the notification to every link; with the lock."""
+        """Take the number and hand the notification to every link; with the lock, and room."""
         published = turn.published
         if turn.mail is not None and self.mail:
             self.mail.put(turn, number)
@@ -186,15 +184,9 @@ class Outlets:
         published.number, published.sent_ms = number, now_ms()
         self.meters[published.topic].add(turn.since, 1, len(published.body))
         took: list[Outlet] = []
-        for leg in turn.route.legs:
-            if leg in turn.passed:
-                leg.outlet.pass_over(leg, number)
-            elif leg.outlet.post(leg, published, reserved=leg in turn.places):
-                took.append(leg.outlet)
-        for leg in turn.places:
-            if leg not in turn.route.legs:
-                leg.flow.acknowledge()
-        turn.places = ()
+        for outlet in turn.route.outlets:
+            if outlet.post(published, turn.passed):
+                took.append(outlet)
         if published.slot is not None:
             self.ring.publish(published.slot, [outlet.link for outlet in took if outlet.takes_blocks])
         if ack_wait is not None:
@@ -356,7 +348,7 @@ class Outlets:
         """Every link, and the shared memory."""
         now = time.monotonic()
         with self.lock:
-            links = [outlet.statistics(now) for outlet in self.links.values()]
+            links = [outlet.statistics(now, self.numbers) for outlet in self.links.values()]
         leases = self.ring.leases()
         for link in links:
             link["leases"] = leases.get(link["link"], 0)
@@ -376,9 +368,4 @@ def _nobody(outlet: Outlet, way: Way | None) -> None:
     return None
 
 
-_SEND, _WAIT = Verdict.SEND, Verdict.WAIT
 _LONGEST = 1.0  # nothing but a lost wake-up would ever need it
-
-
-def _is_open(leg: Leg) -> bool:
-    return not leg.outlet.ended and leg.outlet.legs.get(leg.topic) is leg

@@ -21,6 +21,7 @@ from ....delivery.cursor import Cursor, Cursors, Gap
 from ....protocol import limits
 from ....protocol.bundle import Last
 from ..filters import ANY
+from ..keys import every
 from ..rounds import rounds
 from ..subscription import Subscription
 from .arrivals import Arrival, Together
@@ -47,10 +48,12 @@ class Place:
 
     @property
     def wish(self) -> list[Any]:
-        """What the publisher is asked for, and by whom; key and throttle the subscription judges itself."""
+        """What the publisher is asked for, and by whom; the throttle the subscription judges itself."""
         policy, who = self.subscription.policy, self.subscription.who or None
         topic = self.subscription.topic
-        return [topic, None, policy.name, policy.bound, policy.timeout, policy.on_timeout, who]
+        key = self.subscription.key
+        keys = None if key is None else sorted(every(key))
+        return [topic, keys, policy.name, policy.bound, policy.timeout, policy.on_timeout, who]
 
     @property
     def held(self) -> bool:

@@ -12,6 +12,7 @@ from ..subscription import Subscription
 from ..typed import Ask, still_fits
 from .answers import Confirmed
 from .places import Place
+from .topics import MAX_KEYS
 
 
 class Roster:
@@ -86,8 +87,16 @@ class Roster:
         return self._by_topic.get(topic, ())
 
     def wishes(self, topic: str) -> list[list[Any]]:
-        """What the publisher is asked for of a topic, each wish once."""
-        return list({tuple(wish): wish for wish in (place.wish for place in self.at(topic))}.values())
+        """What the publisher is asked for of a topic, each wish once, with all of its keys."""
+        found: dict[tuple[Any, ...], set[str] | None] = {}
+        for place in self.at(topic):
+            topic, keys, *rest = place.wish
+            others = found.setdefault(tuple(rest), set())
+            if keys is None or others is None or len(others | set(keys)) > MAX_KEYS:
+                found[tuple(rest)] = None
+            else:
+                others.update(keys)
+        return [[topic, keys and sorted(keys), *rest] for rest, keys in found.items()]
 
     def wished(self) -> tuple[dict[str, list[list[Any]]], list[list[Any]]]:
         """What it is asked for of every topic: by topic, and all together."""

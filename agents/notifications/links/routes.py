@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
+from ....delivery.ahead import Most
 from ....delivery.policies import strongest
 from ....shm.ring import BUFFERS, Ring
 from ....transport.counters import Counters
 from ..filters import ANY
 from .outlet import Outlet
-from .published import LEASES
-from .topics import Advertised
+from .topics import Advertised, keys_of
 from .turns import Route, route_of
 
 SPARE = 2
@@ -69,7 +69,7 @@ class Routes:
             self._advertised[topic] = about
             self._ring.buffers = SPARE + max(BUFFERS, self._buffers)
             for outlet in self._links.values():
-                if topic in outlet.legs:
+                if topic in outlet.interests:
                     self._begin(outlet, topic)
             self._change()
 
@@ -99,14 +99,14 @@ class Routes:
 
     def is_wanted(self, topic: str) -> bool:
         """True when a link wants a topic."""
-        return bool(self.of(topic).legs) or bool(self.mail_readers(topic))
+        return bool(self.of(topic).outlets) or bool(self.mail_readers(topic))
 
     def readers(self, topic: str) -> set[str]:
         """Agents that want a topic by a link, as in their marks; a reader that does not say them is one."""
         found = self.mail_readers(topic)
-        for leg in self.of(topic).legs:
-            wants = [leg.outlet.wants[name] for name in (topic, ANY) if name in leg.outlet.wants]
-            found |= set[str]().union(*(wanted.who for wanted in wants)) or {leg.outlet.owner.agent}
+        for outlet in self.of(topic).outlets:
+            wants = [outlet.wants[name] for name in (topic, ANY) if name in outlet.wants]
+            found |= set[str]().union(*(wanted.who for wanted in wants)) or {outlet.owner.agent}
         return found
 
     def of(self, topic: str) -> Route:
@@ -116,10 +116,10 @@ class Routes:
     def _find(self, topic: str) -> Route:
         with self._lock:
             for outlet in self._links.values():
-                if ANY in outlet.wants and topic not in outlet.legs:
+                if ANY in outlet.wants and topic not in outlet.interests:
                     self._begin(outlet, topic)
-            legs = [outlet.legs[topic] for outlet in self._links.values() if topic in outlet.legs]
-            route = self._known[topic] = route_of(legs, self.about(topic).zero_copy)
+            wanting = tuple(outlet for outlet in self._links.values() if topic in outlet.interests)
+            route = self._known[topic] = route_of(topic, wanting, self.about(topic).zero_copy)
             if len(self._known) > _MAX_ROUTES:
                 self._known = {topic: route}
             return route
@@ -131,8 +131,9 @@ class Routes:
 
     def renew_ways(self) -> None:
         """The way of a link has changed; with the lock."""
-        lossy = (o for o in self._links.values() if any(not leg.blocks for leg in o.legs.values()))
-        self._ring.lossy = LEASES * sum(outlet.takes_blocks for outlet in lossy)
+        links = self._links.values()
+        lossy = (outlet for outlet in links if any(each.lossy for each in outlet.interests.values()))
+        self._ring.lossy = Most().leased * sum(outlet.takes_blocks for outlet in lossy)
         self._change()
 
     def _change(self) -> None:
@@ -141,10 +142,10 @@ class Routes:
         self._on_change()
 
     def _begin(self, outlet: Outlet, topic: str) -> None:
-        wants = outlet.wants
-        policy = strongest([*wants.get(topic, ()), *wants.get(ANY, ())])
+        wants = [outlet.wants[name] for name in (topic, ANY) if name in outlet.wants]
+        policy = strongest(policy for wanted in wants for policy in wanted)
         window = None if policy.lossy else min(policy.bound, self.about(topic).buffers)
-        outlet.begin(topic, policy, window, self._numbers.get(topic, 0))
+        outlet.begin(topic, policy, window, keys_of(wants))
 
     def follow(self, outlet: Outlet, only: str | None = None) -> dict[str, int]:
         """Begin, change and cease flows as the reader wants it now; with the lock.
@@ -159,7 +160,7 @@ class Routes:
         wants = outlet.wants
         topics = set(wants) | (set(self._numbers) if ANY in wants else set[str]())
         topics.discard(ANY)
-        flowing = set(outlet.legs)
+        flowing = set(outlet.interests)
         if only not in (None, ANY):
             topics, flowing = topics & {only}, flowing & {only}
         for topic in flowing - topics:

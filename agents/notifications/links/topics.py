@@ -18,6 +18,9 @@ SCOPES = {"process": ("inproc",), "host": ("inproc", "unix"), "all": ("inproc", 
 MAX_TOPICS = 10_000
 """Subscriptions of one link."""
 
+MAX_KEYS = 1000
+"""Keys of one subscription; whoever wants more asks for all of them, and judges for itself."""
+
 _LONGEST_WHO = 64
 
 
@@ -102,11 +105,23 @@ class Wanted(list[Policy]):
 
     Attributes:
         who: the agents whose subscriptions they are, as in their marks; empty when the reader does not say.
+        keys: of the messages; None for all.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.who: set[str] = set()
+        self.keys: set[str] | None = set()
+
+
+def keys_of(wants: Iterable[Wanted]) -> frozenset[str] | None:
+    """The keys that any of these has; None for all."""
+    found = set[str]()
+    for wanted in wants:
+        if wanted.keys is None:
+            return None
+        found |= wanted.keys
+    return frozenset(found)
 
 
 def wishes(topics: object) -> dict[str, Wanted]:
@@ -121,7 +136,7 @@ def wishes(topics: object) -> dict[str, Wanted]:
     found: dict[str, Wanted] = {}
     for entry in entries:
         try:
-            topic, _, name, bound, timeout, on_timeout, who = entry
+            topic, keys, name, bound, timeout, on_timeout, who = entry
             if type(topic) is not str or not topic or type(bound) is not int:
                 raise ValueError(f"topic {shown(topic, 100)}, bound {shown(bound, 100)}")
             policy = Policy(name, bound, timeout=timeout, on_timeout=on_timeout)
@@ -129,6 +144,18 @@ def wishes(topics: object) -> dict[str, Wanted]:
             raise RemoteProtocolError(f"a link was asked for in an unknown form: {exc}") from None
         wanted = found.setdefault(topic, Wanted())
         wanted.append(policy)
+        if keys is None or wanted.keys is None:
+            wanted.keys = None
+        else:
+            wanted.keys.update(_keys(keys))
         if type(who) is str:
             wanted.who.add(who[:_LONGEST_WHO])
+    return found
+
+
+def _keys(keys: object) -> list[str]:
+    found = cast("list[Any]", keys if isinstance(keys, list) else [])
+    if not 1 <= len(found) <= MAX_KEYS or not all(type(each) is str for each in found):
+        text = shown(cast("object", keys), 100)
+        raise RemoteProtocolError(f"keys are null or a list of 1 to {MAX_KEYS} texts, not {text}")
     return found

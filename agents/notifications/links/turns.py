@@ -6,26 +6,25 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from ....delivery.claims import Interest
 from ....protocol.bundle import Body
 from .outlet import Outlet
-from .published import Leg, Published
+from .published import Published
 
 
 class Route(NamedTuple):
     """Where a topic goes.
 
     Attributes:
-        legs: every link that wants it.
-        outlets: the same links.
-        blocking: legs that the publisher waits for.
+        outlets: every link that wants it, or some of its keys.
+        waits: the publisher may have to wait for one of them.
         remote: somebody needs a body.
         blocks: somebody reads blocks.
         arrays: everybody reads ``buffers``.
     """
 
-    legs: tuple[Leg, ...] = ()
     outlets: tuple[Outlet, ...] = ()
-    blocking: tuple[Leg, ...] = ()
+    waits: bool = False
     remote: bool = False
     blocks: bool = False
     arrays: bool = True
@@ -34,14 +33,12 @@ class Route(NamedTuple):
 NOWHERE = Route()
 
 
-def route_of(legs: list[Leg], zero_copy: bool) -> Route:
-    """The route over these legs; without ``zero_copy`` nobody gets blocks."""
-    outlets = tuple(leg.outlet for leg in legs)
+def route_of(topic: str, outlets: tuple[Outlet, ...], zero_copy: bool) -> Route:
+    """The route of a topic over these, which all want it; without ``zero_copy`` nobody gets blocks."""
     remote = [outlet for outlet in outlets if not outlet.is_local]
     return Route(
-        tuple(legs),
         outlets,
-        tuple(leg for leg in legs if leg.blocks),
+        any(not outlet.interests[topic].lossy for outlet in outlets),
         bool(remote),
         zero_copy and any(outlet.takes_blocks for outlet in remote),
         all(outlet.arrays for outlet in remote),
@@ -55,9 +52,8 @@ class Turn(Struct, eq=False):
         published: what.
         since: monotonic seconds from which its wait counts.
         route: where it goes, when it was looked at last.
-        places: legs on which a place in the window was taken.
-        passed: legs that are passed over, because their time is over.
-        blocked: legs whose window is full.
+        passed: interests that are passed over, because their time is over.
+        blocked: those whose window is full, each with its link.
         mail: serializer and content for mailboxes; None when none wants it.
         full: a mailbox has no room.
     """
@@ -65,9 +61,8 @@ class Turn(Struct, eq=False):
     published: Published
     since: float
     route: Route = NOWHERE
-    places: tuple[Leg, ...] = ()
-    passed: tuple[Leg, ...] = ()
-    blocked: tuple[Leg, ...] = ()
+    passed: tuple[Interest, ...] = ()
+    blocked: tuple[tuple[Outlet, Interest], ...] = ()
     mail: tuple[str, Body] | None = None
     full: bool = False
 

@@ -1,0 +1,105 @@
+"""Under way: what went over one link, and what its reader is not done with.
+
+A link numbers what it sends 1, 2, 3, … whatever the topics: its *positions*, which have no hole::
+
+    position    event                            next            returned
+    -           sent                             under way       -
+    under way   done (its position)              done            the entry, once
+                after(lower position)            under way       the entry, to send again
+    done        done                             done            -
+    not sent    received, done, after            -               RemoteProtocolError
+
+Positions may be told as done twice and in any order, because a report that is lost with its connection is
+told again; the reader's part is `Receipts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic
+
+from ..protocol.errors import RemoteProtocolError
+from .claims import Entry, M
+
+
+class UnderWay(Generic[M]):
+    """Oldest first; its length counts it. Not thread-safe: the publisher's lock protects it.
+
+    Attributes:
+        next: position of the next entry.
+        arrived: position up to which the reader surely has everything.
+    """
+
+    __slots__ = ("_entries", "_upto", "arrived", "next")
+
+    def __init__(self) -> None:
+        self.next = 1
+        self.arrived = 0
+        self._upto = 0
+        self._entries: dict[int, Entry[M]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def sent(self, entry: Entry[M]) -> None:
+        """An entry goes for the first time, at the next position."""
+        position = entry.position = self.next
+        self._entries[position] = entry
+        self.next = position + 1
+
+    def received(self, position: int) -> None:
+        """The reader has everything up to it: that is never sent again.
+
+        Raises:
+            RemoteProtocolError: for a position that was never sent.
+        """
+        self._check(position)
+        if position > self.arrived:
+            self.arrived = position
+
+    def done(self, upto: int, others: Iterable[int] = ()) -> list[Entry[M]]:
+        """The reader is done with all positions up to ``upto``, and with ``others``.
+
+        Returns:
+            What it was not done with before, oldest first.
+
+        Raises:
+            RemoteProtocolError: for a position that was never sent; nothing was changed.
+        """
+        self._check(upto)
+        later = sorted(others) if others else ()
+        if later:
+            self._check(later[0])
+            self._check(later[-1])
+        entries = self._entries
+        done: list[Entry[M]] = []
+        count = upto - self._upto
+        if count > 0:
+            self._upto = upto
+            few = count <= 2 * len(entries)  # else most were done before: look at what is left instead
+            for position in range(upto - count + 1, upto + 1) if few else [n for n in entries if n <= upto]:
+                if position in entries:
+                    done.append(entries.pop(position))
+        for position in later:
+            if position in entries:
+                done.append(entries.pop(position))
+        return done
+
+    def after(self, position: int) -> list[Entry[M]]:
+        """What to send again to a reader that has everything up to ``position``, in order.
+
+        Raises:
+            RemoteProtocolError: for a position that was never sent.
+        """
+        self.received(position)
+        return [entry for sent, entry in self._entries.items() if sent > self.arrived]
+
+    def all(self) -> list[Entry[M]]:
+        """Every entry that the reader is not done with, oldest first."""
+        return list(self._entries.values())
+
+    def _check(self, position: int) -> None:
+        if not 0 <= position < self.next:
+            raise RemoteProtocolError(
+                f"the reader speaks of message {position} of its link, which has had {self.next - 1} so far"
+            )

@@ -1,0 +1,235 @@
+"""SendQueue: each rule of its tables by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from pzc.delivery.ahead import Most
+from pzc.delivery.claims import Interest, Loss
+from pzc.delivery.policies import Policy, block, drop, latest, mailbox
+from pzc.delivery.send_queue import SendQueue
+from pzc.protocol.errors import ConfigError, PolicyRefused, RemoteProtocolError
+
+
+def made(policy: Policy, most: Most | None = None) -> tuple[SendQueue[object], Interest, list[bool]]:
+    flows = [True]
+    queue: SendQueue[object] = SendQueue(lambda: flows[0], most or Most())
+    return queue, queue.want("t", policy), flows
+
+
+def put(queue: SendQueue[object], *numbers: int, size: int = 1, leased: bool = False) -> list[bool]:
+    claims = queue.matching("t", "")
+    return [queue.put(object(), number, size, leased, claims) for number in numbers]
+
+
+def taken(queue: SendQueue[object]) -> list[tuple[int, int]]:
+    """Numbers, each with the losses before it."""
+    found = queue.take(100, 1 << 30, True)
+    return [(entry.number, sum(loss.lost for loss in entry.lost)) for entry in found]
+
+
+def test_drop_keeps_the_oldest_while_the_carrier_takes_nothing() -> None:
+    queue, interest, flows = made(drop(2))
+    flows[0] = False
+    assert put(queue, 1, 2, 3, 4) == [True, True, False, False]
+    flows[0] = True
+    queue.refill()
+    put(queue, 5)
+    assert taken(queue) == [(1, 0), (2, 0), (5, 2)]
+    assert interest.missed == interest.told == 2
+
+
+def test_latest_keeps_the_newest_while_the_carrier_takes_nothing() -> None:
+    queue, _, flows = made(latest(2))
+    flows[0] = False
+    assert put(queue, 1, 2, 3, 4) == [True] * 4
+    assert [entry.number for entry in queue.gone] == [1, 2]
+    flows[0] = True
+    queue.refill()
+    assert taken(queue) == [(3, 2), (4, 0)]
+
+
+def test_drop_runs_ahead_of_a_carrier_that_says_so_but_not_with_blocks() -> None:
+    queue, interest, flows = made(drop(1))
+    flows[0], queue.runs_ahead = False, True
+    put(queue, 1, 2)
+    assert len(queue) == 2
+    put(queue, 3, leased=True)
+    assert (len(queue), len(interest.waiting)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("most", "leased"),
+    [(Most(messages=2), False), (Most(bytes=20), False), (Most(leased=2), True)],
+)
+def test_what_a_reader_is_not_done_with_is_bounded(most: Most, leased: bool) -> None:
+    queue, interest, _ = made(drop(10), most)
+    put(queue, 1, 2, 3, size=10, leased=leased)
+    assert (len(queue), len(interest.waiting)) == (2, 1)
+    queue.take(100, 1 << 30, True)
+    queue.done(2, 1, [])
+    queue.refill()
+    assert (len(queue), len(interest.waiting)) == (1, 0)
+
+
+def test_bytes_that_wait_are_bounded_for_both_lossy_policies() -> None:
+    for policy, left in ((drop(10), [1, 2]), (latest(10), [2, 3])):
+        queue, interest, flows = made(policy, Most(waiting=20))
+        flows[0] = False
+        put(queue, 1, 2, 3, size=10)
+        assert [entry.number for entry in interest.waiting] == left
+
+
+def test_a_full_window_is_told_until_the_reader_is_done() -> None:
+    queue, interest, _ = made(block(slots=2))
+    put(queue, 1, 2)
+    queue.take(100, 1 << 30, True)
+    assert interest.is_full
+    queue.done(2, 0, [2])
+    assert not interest.is_full
+
+
+def test_an_interest_of_keys_gets_those_and_misses_no_others() -> None:
+    queue: SendQueue[object] = SendQueue(lambda: False)
+    mine, every = queue.want("t", latest(1), keys=("mine",)), queue.want("t", latest(1))
+    assert queue.matching("t", "other") == (every,)
+    assert set(queue.matching("t", "mine")) == {mine, every}
+    assert queue.matching("u", "mine") == ()
+
+
+def test_a_lossy_interest_does_not_hold_up_one_that_is_waited_for() -> None:
+    queue, lossy, flows = made(latest(1))
+    waited = queue.want("t", block(slots=3))
+    flows[0] = False
+    put(queue, 1, 2)
+    assert [entry.claims for entry in queue.take(100, 1 << 30, True)] == [(waited,), (waited,)]
+    assert queue.done(2, 2, [])[0].number == 1
+    assert [entry.number for entry in queue.gone] == []  # 1 went for the other, and is free with that
+    flows[0] = True
+    queue.refill()
+    assert [entry.claims for entry in queue.take(100, 1 << 30, True)] == [(lossy,)]
+
+
+def test_an_interest_of_one_topic_does_not_hold_up_another() -> None:
+    queue, leasing, _ = made(drop(5), Most(leased=1))
+    put(queue, 1, 2, leased=True)
+    other = queue.want("u", drop(5))
+    assert queue.put(object(), 1, 1, False, (other,))
+    assert (len(leasing.waiting), len(queue)) == (1, 2)
+
+
+def test_a_block_takes_over_what_waits() -> None:
+    queue, interest, flows = made(drop(3))
+    flows[0] = False
+    put(queue, 1, 2)
+    queue.change(interest, block(slots=2), None, None)
+    assert interest.is_full
+    assert taken(queue) == [(1, 0), (2, 0)]
+
+
+@pytest.mark.parametrize(("policy", "left"), [(drop(1), [1]), (latest(1), [3])])
+def test_a_smaller_bound_counts_what_no_longer_fits(policy: Policy, left: list[int]) -> None:
+    queue, interest, flows = made(drop(3))
+    flows[0] = False
+    put(queue, 1, 2, 3)
+    queue.change(interest, policy, None, None)
+    assert [entry.number for entry in interest.waiting] == left
+    assert (interest.missed, len(queue.gone)) == (2, 2)
+
+
+def test_tails_wait_for_what_is_ready() -> None:
+    queue, interest, _ = made(block(slots=1))
+    put(queue, 1)
+    interest.lose(2)
+    assert queue.tails(10) == []
+    assert taken(queue) == [(1, 0)]
+    assert queue.tails(10) == [Loss(interest, 2, 1)]
+    assert queue.tails(10) == []
+
+
+def test_what_is_cleared_was_not_done_with() -> None:
+    queue, _, flows = made(block(slots=5))
+    queue.want("t", latest(1))
+    flows[0] = False
+    put(queue, 1, 2)
+    queue.take(1, 1, True)
+    assert [(entry.number, entry.position) for entry in queue.clear()] == [(1, 1), (2, 0)]
+    assert (len(queue), queue.unacknowledged) == (0, 0)
+
+
+@pytest.mark.parametrize("position", [-1, 2])
+def test_positions_that_were_never_sent_are_refused(position: int) -> None:
+    queue, _, _ = made(block())
+    put(queue, 1)
+    queue.take(1, 1, True)
+    for speak in (
+        lambda: queue.check(position),
+        lambda: queue.resume(position),
+        lambda: queue.done(position, 0, []),
+        lambda: queue.done(0, position, []),
+        lambda: queue.done(0, 0, [position]),
+    ):
+        with pytest.raises(RemoteProtocolError):
+            speak()
+
+
+def test_what_is_no_policy_of_a_queue_is_refused() -> None:
+    queue, interest, _ = made(block())
+    with pytest.raises(PolicyRefused):
+        queue.want("t", mailbox())
+    with pytest.raises(ConfigError):
+        queue.change(interest, block(), 0, None)
+    assert interest.window == block().bound
+
+
+def test_what_goes_again_comes_before_all_that_may_be_lost() -> None:
+    queue, interest, _ = made(latest(1))
+    put(queue, 1)
+    queue.take(1, 1, True)
+    queue.resume(0)
+    put(queue, 2, 3)
+    assert taken(queue) == [(1, 0)]
+    assert [entry.number for entry in interest.waiting] == [3]
+
+
+def test_a_block_that_is_given_out_of_the_middle_is_told_where_it_was() -> None:
+    queue, _, flows = made(drop(5))
+    flows[0] = False
+    put(queue, 1)
+    put(queue, 2, leased=True)
+    put(queue, 3)
+    assert queue.give_block()
+    flows[0] = True
+    queue.refill()
+    assert taken(queue) == [(1, 0), (3, 1)]
+
+
+def test_an_entry_takes_along_all_that_wait_for_it_and_may_go() -> None:
+    queue, first, flows = made(latest(1))
+    second = queue.want("t", latest(2))
+    flows[0] = False
+    put(queue, 1)
+    flows[0] = True
+    queue.refill()
+    assert [entry.claims for entry in queue.take(100, 1 << 30, True)] == [(first, second)]
+
+
+def test_an_entry_takes_along_nobody_for_whom_an_older_one_waits() -> None:
+    queue, behind, flows = made(latest(5))
+    flows[0] = False
+    put(queue, 1)
+    hasty = queue.want("t", drop(5))
+    put(queue, 2)
+    flows[0] = True
+    queue.change(hasty, block(), None, None)
+    assert [(entry.number, entry.claims) for entry in queue.take(9, 1 << 30, True)] == [(2, (hasty,))]
+    assert [entry.number for entry in behind.waiting] == [1, 2]
+
+
+def test_what_did_not_go_after_all_is_the_next_before_what_goes_again() -> None:
+    queue, _, _ = made(block())
+    put(queue, 1, 2, 3, 4)
+    queue.take(4, 1 << 30, True)
+    queue.resume(0)
+    queue.later(queue.take(2, 1 << 30, True))
+    assert [number for number, _ in taken(queue)] == [1, 2, 3, 4]
