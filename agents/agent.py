@@ -156,13 +156,11 @@ class Agent:
         self._flows = Flows(
             self._naming, self._callbacks, self._subscribing.gatherings, self.exchange, self._listening.join
         )
+        outlets = self._publishing.outlets
         self._announcing = Announcing(
-            owner,
-            self._naming,
-            self._publishing.outlets.numbers,
-            self._publishing.outlets.routes.about,
-            answering.replies,
+            owner, self._naming, outlets.numbers, outlets.routes.about, answering.replies
         )
+        outlets.on_topic = self._announcing.publish
         self._publishing.on_advertise = self._announcing.advertise
         self._control.words["topic"] = self._announcing.on_topic
         if not protocol.signed:

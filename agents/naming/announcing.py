@@ -1,7 +1,7 @@
 """Announcing: what one agent tells others of itself: its name, and the topics that it publishes.
 
-A topic is announced when it is advertised, else within `LOOK_EVERY` seconds of its first notification. At
-most `announced_topics` are; one that cannot be a name is not. Subscribing needs none of that.
+A topic is announced when it is advertised, else with its first notification. At most `announced_topics` are;
+one that cannot be a name is not. Subscribing needs none of that.
 
 A reader that wants a type asks what a topic has (`typed.question`). When it knows that already, its question
 is kept until that changes, at most `type_question` seconds; whoever wants another type is told of in the log.
@@ -13,7 +13,8 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -25,14 +26,10 @@ from ...protocol import limits
 from ...protocol.contents import as_text
 from ...protocol.errors import PzcError
 from ...transport.loop import Loop, Timer
-from ...transport.timers import until_next
 from ..words import Replies, Request
 from .naming import Naming
 
 logger = logging.getLogger("pzc.names")
-
-LOOK_EVERY = 0.5
-"""Seconds between two looks for topics that were not announced yet."""
 
 MAX_HELD = 10_000
 """Questions of one agent that are kept; others are answered at once."""
@@ -72,7 +69,7 @@ class Announcing:
     Args:
         loop: for the timer.
         naming: of the agent.
-        numbers: the last number of each topic that was published.
+        topics: those that were published until now; the others are told to `publish`.
         about: what is said of a topic.
         replies: sends answers.
 
@@ -84,14 +81,14 @@ class Announcing:
         self,
         loop: Loop,
         naming: Naming,
-        numbers: Mapping[str, int],
+        topics: Mapping[str, object],
         about: Callable[[str], About],
         replies: Replies,
     ) -> None:
         self.types: dict[str, str] = {}
         self._loop = loop
         self._naming = naming
-        self._numbers = numbers
+        self._published = topics
         self._about = about
         self._replies = replies
         self._mutex = threading.Lock()
@@ -100,8 +97,8 @@ class Announcing:
         self._objects: dict[str, Entry] = {}
         self._held: dict[_Held, Timer] = {}
         self._complaints: set[tuple[str, str, str]] = set()
-        self._seen = 0
-        self._timer: Timer | None = None
+        self._new: deque[str] = deque()
+        self._due = False
         self._closed = False
 
     def begin(self, entry: Entry, objects: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -118,7 +115,7 @@ class Announcing:
             if self._naming.full:
                 known, self._agent = self._agent, self._tell(self._agent, entry, self._naming.full)
                 if known is None:
-                    self._timer = self._loop.call_later(until_next(LOOK_EVERY), self._look)
+                    self._loop.call(partial(self._announce_all, list(self._published)))
             for name, cls in objects.items():
                 each = replace(entry, type=cls)
                 self._objects[name] = self._tell(self._objects.get(name), each, self._naming.node(name))
@@ -141,15 +138,22 @@ class Announcing:
             self._loop.call(self._answer_changed)
         self._announce(topic, anew=True)
 
-    def _look(self) -> None:
-        if self._closed:
-            return
-        if len(self._numbers) != self._seen:
-            found = list(self._numbers)
-            self._seen = len(found)
-            for topic in found:
-                self._announce(topic)
-        self._timer = self._loop.call_later(until_next(LOOK_EVERY), self._look)
+    def publish(self, topic: str) -> None:
+        """A topic was published for the first time; never waits."""
+        if self._agent is not None and not self._closed:
+            self._new.append(topic)
+            if not self._due:
+                self._due = True
+                self._loop.call(self._announce_new)
+
+    def _announce_new(self) -> None:
+        self._due = False
+        while self._new:
+            self._announce(self._new.popleft())
+
+    def _announce_all(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            self._announce(topic)
 
     def _announce(self, topic: str, anew: bool = False) -> None:
         with self._mutex:
@@ -226,7 +230,5 @@ class Announcing:
         """Tell everybody that the agent is gone. Again: no effect."""
         with self._mutex:
             self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
         self._loop.call(self._answer_all)
         self._naming.withdraw()

@@ -61,6 +61,7 @@ class Outlets:
         on_end: told every link that has ended, and its way.
         changed: on the lock, when there may be room.
         mail: the mailboxes, which get what links get.
+        on_topic: called with the lock when a topic is published for the first time.
     """
 
     def __init__(self, loop: Loop, protocol: Protocol, counters: Counters) -> None:
@@ -71,6 +72,7 @@ class Outlets:
         self.links: dict[str, Outlet] = {}
         self.encoding = Encoding(protocol.codec, self.ring, counters, self._make_room)
         self.on_end: Callable[[Outlet, Way | None], object] = _nobody
+        self.on_topic: Callable[[str], object] = bool
         self._loop = loop
         self._counters = counters
         self.changed = threading.Condition(self.lock)
@@ -181,6 +183,8 @@ class Outlets:
         if turn.mail is not None and self.mail:
             self.mail.put(turn, number)
         self.numbers[published.topic] = number
+        if number == 1:
+            self.on_topic(published.topic)
         published.number, published.sent_ms = number, now_ms()
         self.meters[published.topic].add(turn.since, 1, len(published.body))
         took: list[Outlet] = []

@@ -27,6 +27,13 @@ def test_no_more_topics_than_the_bound_are_announced(timings: Callable[..., None
         assert topics() == ["topic0", "topic1", "topic2"]
 
 
+def test_a_topic_is_announced_with_its_first_notification() -> None:
+    with watching() as watch, Agent(name="meter") as meter:
+        for topic in ("one", "two"):
+            meter.publish(topic, 1)
+            watch.wait_for(f"/meter/{topic}")
+
+
 class Lamp:
     level = 1
 
