@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from .. import __version__
 from . import (
     doctor,
+    journal,
     keys,
     lab,
     ls,
@@ -48,6 +49,7 @@ GROUPS = (
     rates,
     top,
     recording,
+    journal,
     pipeline,
     lab,
     registry,

@@ -20,16 +20,10 @@ from ...agents.agent import Agent
 from ...delivery.cursor import Cursor
 from ...protocol.errors import CallTimeout, JournalError, ProtocolError
 from ...transport.wire import Protocol
-from .. import missing
 from ..decoding.decode import make_decoder
 from ..forms import check_journal
 from ..schema import FRAMES, segment_recorder, segments
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
+from .reading import batches
 
 logger = logging.getLogger("pzc.replay")
 
@@ -174,9 +168,10 @@ class Replay:
 def _sources(paths: list[tuple[int, Path]]) -> dict[tuple[str, str], set[str]]:
     """Topics by name, and by publisher where there is no name."""
     found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for batch in _batches([path for _, path in paths], ["name", "publisher", "topic"]):
-        for row in batch.to_pylist():
-            found[row["name"] or "", "" if row["name"] else row["publisher"] or ""].add(row["topic"])
+    for _, path in paths:
+        for batch in batches(path, ["name", "publisher", "topic"]):
+            for row in batch.to_pylist():
+                found[row["name"] or "", "" if row["name"] else row["publisher"] or ""].add(row["topic"])
     return dict(found)
 
 
@@ -190,14 +185,6 @@ def _rows(paths: list[tuple[int, Path]]) -> Iterator[dict[str, Any]]:
 
 
 def _rows_of(paths: list[Path]) -> Iterator[dict[str, Any]]:
-    for batch in _batches(paths, _COLUMNS):
-        yield from batch.to_pylist()
-
-
-def _batches(paths: list[Path], columns: list[str]) -> Iterator[pa.RecordBatch]:
     for path in paths:
-        try:
-            with pq.ParquetFile(path) as file:
-                yield from file.iter_batches(_ROWS, columns=columns)
-        except (OSError, pa.ArrowException) as exc:
-            raise JournalError(f"segment {path} cannot be read: {exc}") from exc
+        for batch in batches(path, _COLUMNS, _ROWS):
+            yield from batch.to_pylist()

@@ -1,0 +1,198 @@
+"""What is in a journal: spans, topics, keys, gaps, damage; and whether its signatures hold.
+
+Nothing is written. What is counted is what the recorder wrote beside the frames; a decoder verifies each row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ...protocol.errors import JournalError
+from .. import missing
+from ..decoding.decode import Decoder
+from ..forms import check_journal
+from ..schema import all_segments, segment_recorder, segments
+from ..tables.ranges import Ranges
+from ..tables.summary import codes, joined, micros, runs_of
+from .gaps import read_gaps
+from .reading import batches
+
+try:
+    import pyarrow as pa
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+KINDS = 1000
+"""Kinds of refused rows that are told apart; rows of further kinds are counted under ``more``."""
+
+_SERIES = ("publisher", "name", "epoch", "topic", "key_id")
+_COLUMNS = (*_SERIES, "recorder", "offset", "sequence", "received_at")
+
+
+@dataclass
+class Topic:
+    """What is recorded of one publisher and topic.
+
+    Attributes:
+        publisher: its id, or its endpoint.
+        name: of the publisher, empty when it has none.
+        topic: as published.
+        rows: of the journal.
+        repeated: of them, copies of a number that is there.
+        missing: numbers that are absent between the first and the last one of each start.
+        starts: of the publisher.
+        keys: ids of the keys that signed; empty text for what is unsigned.
+        first: receipt, µs since 1970.
+        last: as ``first``.
+    """
+
+    publisher: str
+    name: str
+    topic: str
+    rows: int = 0
+    repeated: int = 0
+    missing: int = 0
+    starts: int = 0
+    keys: set[str] = field(default_factory=set[str])
+    first: int = 1 << 62
+    last: int = 0
+
+
+@dataclass
+class Inspection:
+    """What `inspect` has found.
+
+    Attributes:
+        segments: that could be read.
+        rows: in them.
+        size: of all files of segments, in bytes.
+        blobs: contents that are kept apart.
+        blob_size: bytes of them.
+        recorders: rows by recorder.
+        topics: by name and topic.
+        lost: messages that recorders know to be missing, by reason.
+        damaged: what is wrong with a segment, by its file name.
+        strays: names in the folder that no journal has.
+        refused: rows that do not verify or decode, by name, topic, error and reason; None when nobody looked.
+    """
+
+    segments: int = 0
+    rows: int = 0
+    size: int = 0
+    blobs: int = 0
+    blob_size: int = 0
+    recorders: Counter[str] = field(default_factory=Counter[str])
+    topics: list[Topic] = field(default_factory=list[Topic])
+    lost: Counter[str] = field(default_factory=Counter[str])
+    damaged: dict[str, str] = field(default_factory=dict[str, str])
+    strays: list[str] = field(default_factory=list[str])
+    refused: Counter[tuple[str, str, str, str]] | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every segment could be read, and no row was refused."""
+        return not self.damaged and not self.refused
+
+
+def inspect(directory: str | Path, decoder: Decoder | None = None) -> Inspection:
+    """Look at a journal.
+
+    Args:
+        directory: of it.
+        decoder: of `decode.make_decoder`; verifies each row.
+
+    Raises:
+        JournalError: when there is no journal, or it is of a newer form.
+    """
+    root = Path(directory)
+    check_journal(root)
+    found = Inspection(refused=None if decoder is None else Counter())
+    _look_around(root, found)
+    count = _Count()
+    for _, path in segments(root):
+        try:
+            for batch in batches(path, _COLUMNS if decoder is None else None):
+                count.add(batch)
+                found.rows += len(batch)
+                found.recorders[segment_recorder(path)] += len(batch)
+                if decoder is not None and found.refused is not None:
+                    _verify(decoder([batch]), found.refused)
+        except JournalError as exc:
+            found.damaged[path.name] = str(exc)
+        else:
+            found.segments += 1
+    found.topics = count.topics()
+    return found
+
+
+def _look_around(root: Path, found: Inspection) -> None:
+    known = {path for _, path, _ in all_segments(root)}
+    found.size = sum(path.stat().st_size for path in known)
+    for path in sorted(set(root.iterdir()) - known):
+        if not path.name.startswith((".", "_gaps-")) and path.name != "blobs":
+            found.strays.append(path.name)
+    for path in (root / "blobs").glob("*/*"):
+        found.blobs += 1
+        found.blob_size += path.stat().st_size
+    for gap in read_gaps(root):
+        found.lost[gap.reason] += gap.count
+
+
+def _verify(decoded: Iterable[pa.RecordBatch], refused: Counter[tuple[str, str, str, str]]) -> None:
+    for batch in decoded:
+        error = batch.column("error")
+        if error.null_count == len(batch):
+            continue
+        bad = batch.filter(error.is_valid()).select(["name", "topic", "error", "reason"])
+        for row in bad.to_pylist():
+            kind = row["name"] or "", row["topic"] or "", row["error"], row["reason"]
+            refused[kind if kind in refused or len(refused) < KINDS else ("", "", "more", "")] += 1
+
+
+class _Count:
+    """Rows by publisher and topic."""
+
+    def __init__(self) -> None:
+        self._topics: dict[tuple[str, str], Topic] = {}
+        self._seen: dict[tuple[str, str, int], Ranges] = {}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count the rows of a batch with `_COLUMNS`."""
+        key = joined(*(codes(batch.column(name))[0] for name in _SERIES))
+        sequence = batch.column("sequence").fill_null(0).to_numpy(zero_copy_only=False)
+        received = micros(batch.column("received_at"))
+        order = np.lexsort((sequence, key))
+        bounds = np.flatnonzero(np.diff(key[order], prepend=-1)).tolist()
+        for begin, end in zip(bounds, [*bounds[1:], len(order)], strict=True):
+            rows = order[begin:end]
+            publisher, name, epoch, topic, key_id = (batch.column(n)[int(rows[0])].as_py() for n in _SERIES)
+            known = self._topics.setdefault(
+                (publisher or "", topic or ""), Topic(publisher or "", name or "", topic or "")
+            )
+            known.rows += len(rows)
+            known.name = known.name or name or ""
+            known.keys.add(key_id or "")
+            known.first = min(known.first, int(received[rows].min()))
+            known.last = max(known.last, int(received[rows].max()))
+            numbers = sequence[rows]
+            self._note(known, epoch or 0, numbers[numbers > 0])
+
+    def _note(self, topic: Topic, epoch: int, numbers: np.ndarray) -> None:
+        seen = self._seen.setdefault((topic.publisher, topic.topic, epoch), Ranges())
+        before = seen.count
+        for first, last in Ranges(runs_of(numbers)):
+            seen.add(first, last)
+        topic.repeated += len(numbers) - (seen.count - before)
+
+    def topics(self) -> list[Topic]:
+        """By name and topic."""
+        for (publisher, topic, _), seen in self._seen.items():
+            found = self._topics[publisher, topic]
+            found.starts += 1
+            found.missing += sum(last - first + 1 for first, last in seen.holes())
+        return sorted(self._topics.values(), key=lambda each: (each.name or each.publisher, each.topic))
