@@ -32,6 +32,7 @@ from ...transport.wire import Protocol
 from . import airing
 from .acting import Acting
 from .beats import BEAT_TOPIC, Beats, beat_filter
+from .declared import Declared
 from .filters import ANY, MARK_TOPIC, Filters
 from .keeping import Keeping
 from .links.express import Express, prepare
@@ -67,16 +68,9 @@ class Publisher:
     """
 
     def __init__(
-        self,
-        loop: Loop,
-        endpoint: str,
-        protocol: Protocol,
-        agent_id: str,
-        records: Records,
-        counters: Counters,
-        outlets: Outlets,
-        on_filters: Callable[[], None],
-    ) -> None:
+        self, loop: Loop, endpoint: str, protocol: Protocol, agent_id: str, records: Records,
+        counters: Counters, outlets: Outlets, on_filters: Callable[[], None],
+    ) -> None:  # fmt: skip
         self._loop = loop
         self._protocol = protocol
         self._records = records
@@ -104,6 +98,7 @@ class Publisher:
         self._express: dict[str, Express] = {}  # both are new ones when filters or topics change
         self._airings: dict[str, airing.Airing] = {}
         self._sequences = outlets.numbers
+        self.declared = Declared()
         self.keeping = Keeping(protocol, outlets, counters)
         # Its holder may take it again: encoding can run a finalizer that publishes.
         self._publishing = threading.RLock()
@@ -147,6 +142,7 @@ class Publisher:
 
         Raises:
             LocalProtocolError: for an empty or reserved topic.
+            TypeMismatch: when the topic was advertised with another type.
             SerializeError: when the content cannot be expressed.
             CallTimeout: when a reader's window stayed full for the time of its policy.
             AgentClosed: after `close`.
@@ -157,6 +153,8 @@ class Publisher:
         """As `publish`, when that can be done on the shortest way; else 0, and nothing was done."""
         if self._closed:
             return 0
+        if self.declared:
+            self.declared.check(topic, content)
         airings = self._airings
         aired = airings.get(topic)
         if aired is not None and not key:
@@ -213,6 +211,8 @@ class Publisher:
         given = cast("object", topic)
         if not isinstance(given, str) or topic in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
             raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
+        if self.declared:
+            self.declared.check(topic, turn.published.content)
         if outlets.routes.is_throttled(topic, turn.since):
             outlets.withdraw(turn)
             return self._sequences.get(topic, 0)

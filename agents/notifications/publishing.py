@@ -134,6 +134,7 @@ class Publishing:
 
         Raises:
             SerializeError, LocalProtocolError: nothing was published.
+            TypeMismatch: the topic was advertised with another type; nothing was published.
             CallTimeout: a reader did not make room in time; nothing was published.
             AgentClosed: after `stop`, also while it waits.
         """
@@ -207,6 +208,7 @@ class Publishing:
             keep_last: keep the last notification of each key, encoded, for ``subscribe(initial=True)``. One
                 of more than 64 KiB is not kept, and counted as ``keep_refused``.
             type: what its messages are, a class or its name; subscribers that ask for another are refused.
+                A class, and a name of Python's own (``"float"``), is checked by `publish` as well.
 
         Raises:
             ConfigError: for an argument that cannot be used.
@@ -222,6 +224,8 @@ class Publishing:
         self.outlets.routes.advertise(topic, about)
         self.publisher.keeping.advertise(topic, keep)
         self.publisher.forget_wanted()
+        if type is not None:
+            self.publisher.declared.say(topic, type)
         self.on_advertise(topic, type)
 
     def wait_for_subscribers(self, topic: str, n: int = 1, timeout: float = 5.0) -> bool:

@@ -1,0 +1,50 @@
+"""Declared: what the messages of a topic are, as far as their publisher said it, and whether one is that.
+
+A class is checked, and the name of one of Python's own, such as ``"float"``. Any other text is a name that
+two sides agreed upon (`typed`); contents of whatever class may go by it.
+"""
+
+from __future__ import annotations
+
+import builtins
+
+from ...discovery.names import type_name
+from ...protocol.errors import TypeMismatch
+
+
+class Declared:
+    """What one publisher said; safe from any thread."""
+
+    __slots__ = ("_classes", "_passed")
+
+    def __init__(self) -> None:
+        self._classes: dict[str, type] = {}
+        self._passed: dict[str, set[type]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._classes)
+
+    def say(self, topic: str, given: str | type) -> None:
+        """The messages of a topic are this from now on."""
+        found = getattr(builtins, given, None) if isinstance(given, str) else given
+        self._passed.pop(topic, None)
+        if isinstance(found, type):
+            self._classes[topic] = found
+        else:
+            self._classes.pop(topic, None)
+
+    def check(self, topic: str, content: object) -> None:
+        """Judge what is about to be published.
+
+        Raises:
+            TypeMismatch: naming both types.
+        """
+        declared = self._classes.get(topic)
+        if declared is None or type(content) in (passed := self._passed.setdefault(topic, set())):
+            return
+        if not isinstance(content, declared):
+            raise TypeMismatch(
+                f"topic {topic!r} was advertised with messages of type {type_name(declared)}, and this is "
+                f"one of type {type_name(type(content))}; nothing was published"
+            )
+        passed.add(type(content))
