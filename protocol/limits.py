@@ -209,12 +209,6 @@ class Limits:
     answers_behind: int = 1 << 20
     """Bytes of answers that may wait behind the rest of a message; a reader that takes none is given up."""
 
-    lead_absence: float = 0.01
-    """Seconds without a reading thread of the user after which the link's own thread receives again."""
-
-    lead_look: float = 1.0
-    """Seconds that such a thread sleeps at most; only a lost wake-up needs it."""
-
     # Mailboxes
 
     mail_block: float = 30.0

@@ -254,9 +254,16 @@ class UnixExchange(Exchange):
             if self.pipe is not None:
                 self.pipe.close()
 
-    def comes(self, deadline: float) -> bool:
-        """Wait until `receive` would not have to; False at the deadline."""
-        return self.stream.comes(deadline)
+    def ready(self, deadline: float) -> list[Message]:
+        """Messages that have come, verified, where the next may be asked for at once; empty when none has.
+
+        Args:
+            deadline: in monotonic seconds, for the rest of one that has begun to come.
+
+        Raises:
+            PeerLost, CallTimeout, AgentClosed, RemoteProtocolError, ProtocolError: as `receive`.
+        """
+        return self.receive_many(deadline) if self.stream.comes(0.0) else []
 
     def receive_many(self, deadline: float, closed: threading.Event | None = None) -> list[Message]:
         """The next message and those that came whole with it, verified; errors as `receive`."""

@@ -51,6 +51,7 @@ class Executor:
 
         Raises:
             AgentClosed: after `close`.
+            RuntimeError: when there is no thread for it.
         """
         with self._changed:
             if self._closed:
@@ -61,8 +62,14 @@ class Executor:
             self._waiting.append(function)
             if self._idle < len(self._waiting) and len(self._threads) < self._most:
                 thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                try:
+                    thread.start()
+                except RuntimeError:  # no thread is left
+                    if not self._threads:
+                        self._waiting.pop()
+                        raise
+                else:
+                    self._threads.append(thread)
             else:
                 self._changed.notify()
             return True

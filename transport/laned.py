@@ -28,7 +28,6 @@ from ..protocol.errors import (
     CallTimeout,
     PeerLost,
     ProtocolError,
-    PzcError,
     RemoteProtocolError,
 )
 from ..protocol.frames import Buffer
@@ -234,15 +233,19 @@ class Laned(UnixExchange):
                 taken.extend(self.session.taken(found))
         return taken.popleft()
 
-    def comes(self, deadline: float) -> bool:
-        """See `UnixExchange.comes`."""
-        try:
-            self._taken.appendleft(self.receive(deadline))
-        except CallTimeout:
-            return False
-        except PzcError:  # the next `receive` tells
-            return True
-        return True
+    def ready(self, deadline: float) -> list[Message]:
+        """See `UnixExchange.ready`."""
+        if not (self._taken or self._in_stream):
+            try:
+                found = self._lane.take(0.0)
+            except TimeoutError:
+                return []
+            except (OSError, ValueError) as exc:
+                self._fail(exc)
+            if found is not None:
+                return self.session.taken(found)
+            self._turn_to_stream()
+        return self.receive_many(deadline) if self._taken or self.stream.comes(0.0) else []
 
     def receive_many(self, deadline: float, closed: threading.Event | None = None) -> list[Message]:
         """See `UnixExchange.receive_many`."""

@@ -45,18 +45,21 @@ STOP_TIMEOUT = 5.0
 """Seconds to wait for the thread to finish its last work."""
 
 _DESCRIPTORS = 32  # more than two contexts of libzmq take, ours and that which frees large messages
-
 _REST = 0.05  # seconds behind a wait that failed, so that one that always fails costs no core
 
 
 class Loop:
-    """One thread, one ZMQ context, one poller. Made by `acquire`, never directly."""
+    """One thread, one ZMQ context, one poller. Made by `acquire`, or with the context of what that made.
 
-    def __init__(self) -> None:
-        require(_DESCRIPTORS)
-        self.context = zmq.Context()
-        self.context.set(zmq.MAX_SOCKETS, 16_384)
-        zmq.Frame(b"", copy=False)  # what frees large messages is started now, while it can have descriptors
+    Args:
+        name: of the thread.
+        context: that somebody else ends; None for one of its own.
+    """
+
+    def __init__(self, name: str = "pzc-io", context: zmq.Context[zmq.Socket[bytes]] | None = None) -> None:
+        self._name = name
+        self._owns = context is None
+        self.context = context or _new_context()
         self.errors = 0
         self._poller = zmq.Poller()
         self._handlers: dict[Any, Callable[[], object]] = {}
@@ -82,8 +85,9 @@ class Loop:
         self._watched = False
         self._watch = threading.Event()
         self._stand_by: threading.Thread | None = None
+        self._left: Callable[[], object] | None = None
         self.register(self._wake_read, self._drain_wake)
-        self._thread = threading.Thread(target=self._run, name="pzc-io", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def in_thread(self) -> bool:
@@ -135,12 +139,14 @@ class Loop:
             if result.done():
                 del result  # it holds the error, whose traceback holds this frame
 
-    def step_aside(self) -> None:
+    def step_aside(self, left: Callable[[], object] | None = None) -> None:
         """What follows may be slow after all, and may wait for the I/O thread; I/O thread only.
 
-        `in_thread` is False until `step_back`; after `io_take_over` seconds another thread is the I/O thread.
+        `in_thread` is False until `step_back`; after `io_take_over` seconds another thread is the I/O thread,
+        and does ``left`` first.
         """
         self._aside_count += 1
+        self._left = left
         self._aside_since = time.monotonic()
         if not self._watched:
             self._call_the_watch()
@@ -158,12 +164,18 @@ class Loop:
             self._aside_since = 0.0
             return True
 
+    def leads(self) -> bool:
+        """True when the caller is the I/O thread, aside or not."""
+        return self._leader == get_ident()
+
     def _call_the_watch(self) -> None:
-        self._watched = True
         self._watch.set()
         if self._stand_by is None:
-            self._stand_by = threading.Thread(target=self._watch_over, name="pzc-io-watch", daemon=True)
-            self._stand_by.start()
+            stand_by = threading.Thread(target=self._watch_over, name=f"{self._name}-watch", daemon=True)
+            with contextlib.suppress(RuntimeError):  # no thread is left: what is slow holds this one up
+                stand_by.start()
+                self._stand_by = stand_by
+        self._watched = self._stand_by is not None
 
     def _watch_over(self) -> None:
         pause, count, idle_since = threading.Event(), -1, 0.0
@@ -188,6 +200,8 @@ class Loop:
                 return False
             self._thread, self._leader = current_thread(), get_ident()
             self._aside_since = 0.0
+            if self._left is not None:
+                self._calls.append(self._left)
             self._watched = False
             self._watch.clear()
             self._stand_by = None
@@ -267,8 +281,8 @@ class Loop:
             wait = self._timers.wait_ms()
             if quiet and self._descriptors is not None:
                 changed = self._descriptors.poll(wait)
-                if not changed:
-                    return []
+                if all(number in self._handlers for number, _ in changed):
+                    return changed
                 looking = self._looking.get(changed[0][0])
                 if looking is not None and len(changed) == 1:
                     return [(looking, zmq.POLLIN)]
@@ -313,16 +327,18 @@ class Loop:
             logger.exception("a handler of the I/O thread failed")
             return None
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End the thread, and the context if it is its own; not in the thread."""
         self._running = False
         self._watch.set()
         self.call(lambda: None)
         deadline = time.monotonic() + STOP_TIMEOUT
         while (leader := self._thread).is_alive() and time.monotonic() < deadline:
             leader.join(0.05)  # in short steps: another thread may take its place
-        if (stand_by := self._stand_by) is not None:
-            stand_by.join(STOP_TIMEOUT)
-        self._end_context()
+        if self._stand_by is not None:
+            self._stand_by.join(STOP_TIMEOUT)
+        if self._owns:
+            self._end_context()
         with self._pipe:
             self._ended = True
             os.close(self._wake_read)
@@ -335,6 +351,14 @@ class Loop:
         ending.join(STOP_TIMEOUT)
         if ending.is_alive():
             logger.warning("a socket of the I/O thread was left open; its context ends when that is closed")
+
+
+def _new_context() -> zmq.Context[zmq.Socket[bytes]]:
+    require(_DESCRIPTORS)
+    context = zmq.Context()
+    context.set(zmq.MAX_SOCKETS, 16_384)
+    zmq.Frame(b"", copy=False)  # what frees large messages is started now, while it can have descriptors
+    return context
 
 
 class _Loops(Leases[Loop]):
@@ -372,4 +396,4 @@ def release(loop: Loop) -> None:
     if loop.in_thread():
         raise AgentClosed("the I/O thread cannot release its own loop")
     if _loops.release(loop):
-        loop._end()  # pyright: ignore[reportPrivateUsage]
+        loop.end()

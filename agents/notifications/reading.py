@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -40,9 +39,6 @@ class Reading(ABC):
     refusal: Refused | None = None
     sink: Sink | None = None
     arrivals: Arrivals
-    lead: Callable[[Callable[[], bool], float], object] | None = None
-    """Receives in the calling thread while something is wanted, by a deadline, if it may."""
-    _offered = False
     _inbox: Inbox[Entry]
     _mutex: threading.RLock
     _changed: threading.Condition | None
@@ -118,18 +114,13 @@ class Reading(ABC):
         """The next entry that could be opened."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            if self.lead is not None and timeout != 0 and self._wants():
-                self._offered = False
-                self.lead(self._wants, math.inf if deadline is None else deadline)
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             with self._mutex:
                 changed = self._changed = self._changed or threading.Condition(self._mutex)
                 self._reading = True  # from now on: it is asked with the lock
-                changed.wait_for(lambda: self._offered or not self._wants(), left)
+                changed.wait_for(lambda: self._inbox or self._closed, left)
                 if not len(self._inbox):
                     if not self._closed:
-                        if self._offered and left != 0:
-                            continue
                         raise ReceiveTimeout(f"no notification of {self.topic} within {timeout:g} s")
                     why = "" if self.refusal is None else f": {self.refusal}"
                     raise SubscriptionClosed(
@@ -139,17 +130,6 @@ class Reading(ABC):
             if self._opened(entry) is not None:
                 return entry
             done(entry)
-
-    def offer_lead(self) -> None:
-        """One of those who wait should ask to `lead`; any thread."""
-        with self._mutex:
-            self._offered = True
-            if self._changed is not None:
-                self._changed.notify()
-
-    def _wants(self) -> bool:
-        """Whether nothing has come yet."""
-        return not (self._inbox or self._closed)
 
     def __iter__(self) -> Self:
         """The subscription, an iterator over its notifications as `recv` gives them."""

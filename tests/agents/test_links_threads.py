@@ -2,138 +2,187 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import NoReturn
 
 import pytest
 
 from pzc.agents.notifications.links.arrivals import Urgency
 from pzc.agents.notifications.links.granting import SPACING, Granting
-from pzc.agents.notifications.links.hands import TAKE_OVER, Errand, Hands
-from pzc.agents.notifications.links.leading import Leading
+from pzc.agents.notifications.links.reception import Errand, Reception
+from pzc.agents.notifications.receiver import HELPERS, Helpers
 from pzc.transport import loop as loops
 from pzc.transport.executor import Executor
+from pzc.transport.loop import Loop
 
 from tests.contract.rigs.peers import TIMEOUT
 
 
-def nothing() -> None:
-    """Nobody is told, and nobody would lead."""
-
-
 class Work:
-    """Errands by hand, for hands."""
+    """Errands by hand, for a reception."""
 
     def __init__(self) -> None:
-        self.given: queue.SimpleQueue[list[Errand]] = queue.SimpleQueue()
-        self.over, self.finished = threading.Event(), threading.Event()
+        self.loop = Loop("pzc-test")
+        self.given: deque[list[Errand]] = deque()
         self.threads: list[threading.Thread] = []
-        leading = Leading(self.over, nothing, nothing)
-        self.hands = Hands("pzc-test hands", self.receive, self.over, self.finish, leading)
+        self.reception = Reception(self.loop, self.receive)
 
-    def receive(self) -> deque[Errand]:
-        return deque(self.given.get(timeout=TIMEOUT))
+    def receive(self) -> bool:
+        if not self.given:
+            return False
+        self.reception.add(self.given.popleft())
+        return True
 
-    def finish(self) -> None:
-        self.threads.append(threading.current_thread())
-        self.finished.set()
+    def give(self, *errands: Errand) -> None:
+        self.given.append(list(errands))
+        self.reception.look()
 
-    def note(self) -> threading.Event:
-        """An event, set by an errand that notes its thread."""
+    def noting(self) -> tuple[threading.Event, Errand]:
+        """An event, and an errand that sets it and notes its thread."""
         event = threading.Event()
 
         def errand() -> None:
             self.threads.append(threading.current_thread())
             event.set()
 
-        self.given.put([errand])
+        return event, errand
+
+    def note(self) -> threading.Event:
+        event, errand = self.noting()
+        self.give(errand)
         return event
 
 
 @pytest.fixture
 def work() -> Iterator[Work]:
     made = Work()
-    made.hands.start()
     yield made
-    made.over.set()
-    made.given.put([])
-    assert made.finished.wait(TIMEOUT)
-    assert made.hands.join(TIMEOUT)
+    made.loop.end()
+
+
+class Stall:
+    """An errand that stalls until it is let go of."""
+
+    def __init__(self) -> None:
+        self.entered, self.opened, self.left = threading.Event(), threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        self.thread = threading.current_thread()
+        self.entered.set()
+        assert self.opened.wait(TIMEOUT)
+        self.left.set()
+
+
+@pytest.fixture
+def stall() -> Iterator[Stall]:
+    made = Stall()
+    yield made
+    made.opened.set()
 
 
 def test_errands_run_in_the_thread_that_receives(work: Work) -> None:
     assert work.note().wait(TIMEOUT)
     assert work.note().wait(TIMEOUT)
     assert work.threads[0] is work.threads[1]
-    assert not work.hands.in_thread()
+    assert work.threads[0] is not threading.current_thread()
 
 
 def test_an_errand_that_raises_ends_nothing(work: Work) -> None:
-    work.given.put([lambda: 1 / 0])
-    assert work.note().wait(TIMEOUT)
+    event, errand = work.noting()
+    work.give(lambda: 1 / 0, errand)
+    assert event.wait(TIMEOUT)
 
 
-def test_an_errand_that_takes_long_while_no_thread_is_left_holds_its_link_up_and_ends_nothing(
-    work: Work, monkeypatch: pytest.MonkeyPatch
+def test_an_errand_that_stalls_is_left_to_its_thread_and_what_is_left_is_done_at_once(
+    work: Work, stall: Stall
 ) -> None:
-    opened, entered = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        entered.set()
-        assert opened.wait(TIMEOUT)
-
-    def none_left(self: threading.Thread) -> NoReturn:
-        raise RuntimeError("can't start new thread")
-
-    work.given.put([wait])
-    assert entered.wait(TIMEOUT)
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", none_left)
-        work.hands.look(time.monotonic() + 2 * TAKE_OVER)
-    opened.set()
+    event, errand = work.noting()
+    work.give(stall, errand)
+    assert event.wait(TIMEOUT)
     assert work.note().wait(TIMEOUT)
+    assert not stall.left.is_set()
+    assert stall.thread not in work.threads
+    stall.opened.set()
+    stall.thread.join(TIMEOUT)
+    assert not stall.thread.is_alive()
 
 
-def test_an_errand_that_takes_long_is_left_to_its_thread(work: Work) -> None:
-    opened, entered = threading.Event(), threading.Event()
-    order: list[int] = []
+def test_what_stalls_on_one_link_does_not_delay_another(work: Work, stall: Stall) -> None:
+    other = threading.Event()
+    work.give(stall)
+    assert stall.entered.wait(TIMEOUT)
+    work.loop.call(other.set)
+    assert other.wait(TIMEOUT)
+    assert not stall.left.is_set()
 
-    def wait() -> None:
-        work.threads.append(threading.current_thread())
-        entered.set()
-        assert opened.wait(TIMEOUT)
+
+def test_while_a_message_is_taken_nothing_else_of_the_link_is_and_then_it_goes_on(
+    work: Work, stall: Stall
+) -> None:
+    taken = list[threading.Thread]()
+
+    def receive() -> bool:
+        taken.append(threading.current_thread())
+        if len(taken) == 1:
+            stall()
+        return False
+
+    reception = Reception(work.loop, receive)
+    reception.look()
+    assert stall.entered.wait(TIMEOUT)
+    reception.look()
+    work.loop.run(lambda: None)
+    work.loop.run(lambda: None)
+    assert len(taken) == 1
+    stall.opened.set()
+    stall.thread.join(TIMEOUT)
+    work.loop.run(lambda: None)
+    work.loop.run(lambda: None)
+    assert len(taken) == 2
+    assert taken[0] is not taken[1]
+
+
+def test_when_its_turn_is_over_others_come_first(work: Work, timings: Callable[..., None]) -> None:
+    timings(callback_turn=0.0)
+    done = list[int]()
+    second = threading.Event()
+
+    def first() -> None:
+        done.append(1)
+        work.loop.call(lambda: done.append(2))
+
+    def last() -> None:
+        done.append(3)
+        second.set()
+
+    work.given.append([first])
+    work.give(last)
+    assert second.wait(TIMEOUT)
+    assert done == [1, 2, 3]
+
+
+def test_fresh_tasks_of_helpers_go_before_those_that_failed_before(work: Work) -> None:
+    helpers, gate, ended = Helpers(work.loop), threading.Event(), threading.Event()
+    repeating = list[int]()
+
+    def again() -> None:
+        repeating.append(1)
+        assert gate.wait(TIMEOUT)
 
     try:
-        work.given.put([wait, lambda: order.append(1)])
-        assert entered.wait(TIMEOUT)
-        work.hands.look(float("inf"))
-        assert work.note().wait(TIMEOUT)
-        assert order == [1]
-        assert work.threads[0] is not work.threads[1]
+        for _ in range(10):
+            helpers.submit(again, again=True)
+        helpers.submit(ended.set)
+        assert ended.wait(TIMEOUT)
+        assert len(repeating) < HELPERS
+        gate.set()
+        all_of_them = threading.Event()
+        helpers.submit(all_of_them.set, again=True)
+        assert all_of_them.wait(TIMEOUT)
+        assert len(repeating) == 10
     finally:
-        opened.set()
-    work.threads[0].join(TIMEOUT)
-    assert not work.threads[0].is_alive()
-    assert work.threads[1].is_alive()
-
-
-def test_an_errand_that_has_not_taken_long_stays_where_it_is(work: Work) -> None:
-    entered, opened = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        entered.set()
-        assert opened.wait(TIMEOUT)
-
-    work.given.put([wait])
-    try:
-        assert entered.wait(TIMEOUT)
-        work.hands.look(TAKE_OVER / 2)
-        count = sum(thread.name == "pzc-test hands" for thread in threading.enumerate())
-        assert count == 1
-    finally:
-        opened.set()
+        gate.set()
+        helpers.close()
 
 
 class Timers:

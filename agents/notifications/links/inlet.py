@@ -12,8 +12,7 @@
     broken     silent for 4 s                                 broken; told as lost, once; tried further
     any        the last subscription left                     ended
 
-A thread of its own receives and hands on. It calls quick callbacks itself; when one is slow for once,
-another thread goes on in its place. Signs of life come from the timers of the I/O thread.
+The receiver takes what comes, hands it on, and sends signs of life; its helpers open what is broken.
 """
 
 from __future__ import annotations
@@ -36,27 +35,25 @@ from ....protocol.peer import Peer
 from ....protocol.reply import Reply
 from ....transport.wire import Protocol
 from ...interfaces import NewClient
+from .. import receiver
 from ..subscription import Subscription
 from .answers import Confirmed, read_confirmed
 from .arrivals import Urgency
 from .granting import Granting
-from .hands import Errand, Hands
 from .inside import Inside
 from .intake import Intake
-from .inward import Inward, LinkOver, Word
-from .leading import Leading
-from .led import Led
+from .inward import Inward, LinkOver, Received, Word
 from .places import Place
+from .reception import Reception
 from .roster import Roster
 from .station import ATTEMPT, RETRY, TICK, UNLINK_TIMEOUT, Station
 
 logger = logging.getLogger("pzc.links")
 
-_PASSING = (PeerLost, CallTimeout, AgentClosed)
-"""What the next attempt may overcome."""
+_PASSING = (PeerLost, CallTimeout, AgentClosed)  # what the next attempt may overcome
 
 
-class Inlet(Led):
+class Inlet:
     """One link at its reader; safe from any thread.
 
     Args:
@@ -64,6 +61,9 @@ class Inlet(Led):
         protocol: formats, checks and decodes.
         peer: the publisher.
         on_end: called once with the inlet when it has ended.
+
+    Raises:
+        BindError: when no thread, or no descriptor, is left to receive with.
 
     Attributes:
         wanted: way by which it was opened first: ``inproc``, ``unix`` or ``tcp``.
@@ -75,20 +75,22 @@ class Inlet(Led):
         self.wanted = ""
         self._on_end = on_end
         self._protocol = protocol
-        self._station = Station(new_client, protocol, peer, self, self._poll)
-        self._loop = self._station.loop
-        self._mutex = threading.Lock()
-        self._asking = threading.Lock()
+        self._receiver = receiver.acquire()
+        self._loop = self._receiver.loop
+        try:
+            self._station = Station(new_client, protocol, peer, self, self._poll, self._loop)
+        except BaseException:
+            receiver.release(self._receiver)
+            raise
+        self._mutex, self._asking, self._attempting = (threading.Lock() for _ in range(3))
         self._places = Roster()
-        self._over = threading.Event()
+        self._over, self._finished = threading.Event(), threading.Event()
         self._last_word: Future[Reply] | None = None
         self._way: Inward | None = None
-        self._lost = False
-        self._liveness = Liveness(monotonic())
+        self._lost, self._liveness = False, Liveness(monotonic())
         self._granting = Granting(self._loop, self._tell)
-        leading = Leading(self._over, partial(self._granting.news, Urgency.SOON), self._offer)
-        name = f"pzc-link {peer.name}".strip()
-        self._hands = Hands(name, self._receive, self._over, self._finish, leading)
+        self._came: deque[Received | None] = deque()
+        self._reception = Reception(self._loop, self._receive)
         self._begin_anew(peer)
 
     def __repr__(self) -> str:
@@ -113,20 +115,14 @@ class Inlet(Led):
     def _begin_anew(self, peer: Peer) -> None:
         self._link = secrets.token_hex(16)
         self._asked: dict[str, list[list[Any]]] = {}
-        self._intake = Intake(self._protocol, peer, self._station.counters, self._on_news, self._wake)
-
-    # --- subscriptions -------------------------------------------------------------------------------
+        call, counters = self._loop.call, self._station.counters
+        self._intake = Intake(
+            self._protocol, peer, counters, self._on_news, lambda each: call(each.ledger.settle)
+        )
 
     def start(self, subscription: Subscription, transport: str, deadline: float) -> None:
-        """Open the link with its first subscription.
-
-        Raises:
-            PolicyRefused: when the publisher does not offer what is asked for.
-            PeerLost: when there is no such way to it.
-            CallTimeout: when it did not answer by the deadline, in monotonic seconds.
-        """
+        """Open the link with its first subscription; errors as `inlets.subscribe`."""
         self._places.add(Place(subscription))
-        self._lend_to(subscription)
         try:
             self._attach(self._station.way(self.peer, transport, deadline), deadline)
         except BaseException:
@@ -134,7 +130,6 @@ class Inlet(Led):
             self._finish()
             raise
         self.wanted = self.kind
-        self._hands.start()
         self._loop.call_later(TICK, self._tick)
 
     def add(self, subscription: Subscription, deadline: float) -> None:
@@ -148,7 +143,6 @@ class Inlet(Led):
             if self._over.is_set():
                 raise SubscriptionClosed("the link has ended")
             self._places.add(place)
-            self._lend_to(subscription)
         try:
             self._ask_again(subscription.topic)
             place.confirmed.result(max(0.0, deadline - monotonic()))
@@ -212,16 +206,14 @@ class Inlet(Led):
             for place in places:
                 place.fail(exc)
 
-    def _wish(self, kind: str, wishes: list[list[Any]], resume: int) -> Word:
-        return {"pzc": "link", "link": self._link, "resume": resume, "way": kind, "topics": wishes}
+    def _wish(self, way: str, wishes: list[list[Any]], resume: int) -> Word:
+        return {"pzc": "link", "link": self._link, "resume": resume, "way": way, "topics": wishes}
 
     def _confirm(self, places: tuple[Place, ...], confirmed: Confirmed) -> None:
         for place in places:
             place.subscription.transport = self.kind
             place.begin(confirmed.epoch, confirmed.lasts)
         self._intake.ledger.halves = dict(self._places.halves(confirmed, self._places.topics()))
-
-    # --- ways ----------------------------------------------------------------------------------------
 
     def _poll(self) -> Word:
         return {"pzc": "grant", "link": self._link, **(self._intake.report(always=True) or {})}
@@ -247,34 +239,44 @@ class Inlet(Led):
             for topic in {*self._asked, *self._places.topics()}:
                 self._ask_again(topic)
         self._granting.say()
+        way.listen(self._reception)
 
     def _broke(self, way: Inward, reason: BaseException) -> None:
         way.close()
-        if self._over.is_set():
+        with self._mutex:
+            current, self._way = self._way, None if way is self._way else self._way
+        if current is not way or self._over.is_set():
             return
         logger.info("%r was lost: %s", self, reason)
         self._station.lost(reason)
         if way.kind == "inproc":  # where nobody has to be heard
             self._liveness = Liveness(monotonic())
-        self._way = None
+        self._receiver.helpers.submit(self._try_again)
 
     def _try_again(self) -> None:
         deadline = monotonic() + ATTEMPT
-        try:
-            peer = self._station.meet(self.peer.endpoint, deadline)
-            if peer.agent_id == self.peer.agent_id:
-                self._intake.peer = peer
-            else:
-                self._places.judge(peer, partial(self._station.ask, peer, deadline))
-                self._intake.close()
-                self._begin_anew(peer)
-                self._places.restart(peer.agent_id)
-            self._attach(self._station.way_again(peer, self.wanted, deadline), deadline)
-        except LinkOver as exc:
-            self._on_closed_there(str(exc))
-        except Exception as exc:  # of the system, too: the next attempt may succeed
-            logger.debug("%r cannot be opened again: %s", self, exc)
-            self._over.wait(RETRY)
+        again = partial(self._receiver.helpers.submit, self._try_again, again=True)
+        with self._attempting:
+            try:
+                if not self._over.is_set():
+                    self._meet_again(deadline)
+            except LinkOver as exc:
+                self._on_closed_there(str(exc))
+                again()
+            except Exception as exc:  # of the system, too: the next attempt may succeed
+                logger.debug("%r cannot be opened again: %s", self, exc)
+                self._loop.call_later(RETRY, again)
+
+    def _meet_again(self, deadline: float) -> None:
+        peer = self._station.meet(self.peer.endpoint, deadline)
+        if peer.agent_id == self.peer.agent_id:
+            self._intake.peer = peer
+        else:
+            self._places.judge(peer, partial(self._station.ask, peer, deadline))
+            self._intake.close()
+            self._begin_anew(peer)
+            self._places.restart(peer.agent_id)
+        self._attach(self._station.way_again(peer, self.wanted, deadline), deadline)
 
     def _on_closed_there(self, reason: str) -> None:
         """The publisher, which lives, has closed the link."""
@@ -285,21 +287,15 @@ class Inlet(Led):
             if place.subscription.policy.on_timeout == "close":
                 place.subscription.report_lost(reason, ends=True)
 
-    # --- acknowledgements ----------------------------------------------------------------------------
-
     def _on_news(self, intake: Intake, urgency: Urgency) -> None:
         way = self._way
         if intake is not self._intake or way is None:
             return  # of a publisher that was replaced, or not to be reached
-        if way.kind == "tcp" and self._hands.in_thread():
+        if way.kind == "tcp" and self._loop.leads():
             return  # its next poll tells it
         if urgency is Urgency.SOON and way.kind == "inproc":
             urgency = Urgency.NOW  # it costs no message
-        if not (urgency is Urgency.SOON and self._hands.puts_off()):
-            self._granting.news(urgency)
-
-    def _wake(self, intake: Intake) -> None:
-        self._loop.call(intake.ledger.settle)
+        self._granting.news(urgency)
 
     def _tell(self, always: bool) -> bool:
         way, intake = self._way, self._intake
@@ -318,7 +314,7 @@ class Inlet(Led):
         return None if news is None else {"pzc": "grant", "link": self._link, **news}
 
     def take_local(self, way: Inside, number: int, notification: Notification, lost: int) -> None:
-        """A notification of a publisher in this process; in its thread, which callbacks must not hold up."""
+        """A notification of a publisher in this process, in whose thread nobody is called."""
         if way is self._way or self._way is None:
             for errand in self._intake.take_local(number, notification, lost, self._places):
                 errand()
@@ -327,29 +323,32 @@ class Inlet(Led):
         """The last number of a topic of a publisher in this process."""
         self._intake.end_local(Last(topic, number, lost), self._places)
 
-    def _receive(self) -> deque[Errand]:
-        """Receive, or try to; what to do then."""
+    def _receive(self) -> bool:
         way = self._way
         if way is None:
-            self._try_again()
-            return deque()
+            return False
         try:
-            received = way.receive()
-            self._liveness.heard(monotonic())
-            return deque() if received is None else self._intake.take(received, self._places)
+            if not self._came:
+                self._came.extend(way.ready())
+                if not self._came:
+                    return False
+                self._liveness.heard(monotonic())
+            received = self._came.popleft()
+            if received is not None:  # what is to be done for one comes before the next is entered
+                self._reception.add(self._intake.take(received, self._places))
         except Exception as exc:
             if not isinstance(exc, PzcError):
                 logger.exception("%r failed", self)
+            self._came.clear()
             self._broke(way, exc)
-            return deque()
+        return True
 
     def _tick(self) -> None:
-        """Look after the link; I/O thread."""
+        """Look after the link; the receiver's thread."""
         if self._over.is_set():
             return
         self._loop.call_later(TICK, self._tick)
         now, way = monotonic(), self._way
-        self._hands.look(now)
         if way is not None and way.kind == "unix":
             if self._liveness.state(now) == "lost":
                 way.close()
@@ -378,20 +377,24 @@ class Inlet(Led):
                 logger.debug("%r: %s", self, exc)
             way.close()
         self._station.hang_up()
+        self._receiver.helpers.submit(self._finish)
 
     def _finish(self) -> None:
-        """Give back everything; the thread of the link, or the one that could not open it."""
-        if self._last_word is not None:
-            try:
-                self._last_word.exception(UNLINK_TIMEOUT)
-            except TimeoutError:
-                logger.debug("%r: its end was not confirmed", self)
-        if self._way is not None:  # it may have been opened again while the last subscription left
-            self._way.close()
-        self._intake.close()
-        self._station.close()
+        """Give back everything; a helper, or the thread that could not open it."""
+        with self._attempting:
+            if self._last_word is not None:
+                try:
+                    self._last_word.exception(UNLINK_TIMEOUT)
+                except TimeoutError:
+                    logger.debug("%r: its end was not confirmed", self)
+            if self._way is not None:  # it may have been opened again while the last subscription left
+                self._way.close()
+            self._intake.close()
+            self._station.close()
+            receiver.release(self._receiver)
         self._on_end(self)
+        self._finished.set()
 
     def join(self, timeout: float) -> bool:
         """Wait until an ended link has given back everything; False after ``timeout`` seconds."""
-        return self._hands.join(timeout)
+        return self._finished.wait(0.0 if self._loop.leads() else timeout)

@@ -12,6 +12,7 @@ from ....protocol.peer import Peer
 from ....protocol.reply import Reply
 from .inward import News, Received, Word, opened
 from .local import LocalLinks
+from .reception import Reception
 
 
 class Taker(Protocol):
@@ -44,6 +45,7 @@ class Inside:
         self._reader = reader
         self._door = _Door(self, taker)
         self._over = threading.Event()
+        self._reception: Reception | None = None
         self._link = ""
         self._reason = "it was closed here"
 
@@ -77,19 +79,28 @@ class Inside:
             self._linking.acknowledge(self._link, content["received"], content["upto"], content["others"])
         return True
 
-    def receive(self) -> Received | None:
-        """See `Inward.receive`: nothing but its end comes this way."""
-        self._over.wait()
-        raise PeerLost(f"{self._peer.endpoint} ended the link: {self._reason}")
+    def listen(self, reception: Reception) -> None:
+        """See `Inward.listen`."""
+        self._reception = reception
+        if self._over.is_set():
+            reception.look()
+
+    def ready(self) -> list[Received | None]:
+        """See `Inward.ready`: nothing but its end comes this way."""
+        if self._over.is_set():
+            raise PeerLost(f"{self._peer.endpoint} ended the link: {self._reason}")
+        return []
 
     def close(self) -> None:
         """See `Inward.close`."""
         self._over.set()
+        if self._reception is not None:
+            self._reception.look()
 
     def end(self, reason: str) -> None:
         """The publisher closed the link."""
         self._reason = reason
-        self._over.set()
+        self.close()
 
 
 class _Door:

@@ -28,9 +28,9 @@ from ....transport.wire import Protocol
 from ..rounds import Round, rounds
 from ..subscription import Subscription
 from .arrivals import Arrival, Ledger, Together, Urgency, alone
-from .hands import Errand
 from .inward import Received
 from .places import Place
+from .reception import Errand
 from .roster import Roster
 
 logger = logging.getLogger("pzc.links")

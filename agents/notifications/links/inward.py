@@ -8,32 +8,33 @@ open        ask for the link and return the answer; once, before anything else. 
 ask         ask for something more, in order, without waiting
 tell        send news that nobody answers, if there are any when it is this word's turn; never waits in
             the I/O thread; False: not now
-receive     wait for what comes next; PzcError when the way is over
-close       end it, from any thread; a `receive` that waits ends
+listen      from now on tell a `Reception` when something has come; once, after `open`
+ready       what has come, without waiting but for the rest of a message; PzcError when the way is over.
+            For the thread of the receiver
+close       end it, from any thread; whoever listens is told
 ==========  ====================================================================================
 """
 
 from __future__ import annotations
 
-import math
+import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from ....protocol import bundle
 from ....protocol.bundle import Bundle
 from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, Refused, RemoteProtocolError
+from ....protocol.message import Message
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply, accepted, reply_of
 from ....transport.descriptors import Starved
-from ....transport.executor import Executor
 from ....transport.loop import Loop
 from ...interfaces import Client
+from .reception import Reception
 
 SEND_TIMEOUT = 4.0
 """Seconds in which a publisher that lives takes a few bytes."""
@@ -43,6 +44,9 @@ ASK_TIMEOUT = 10.0
 
 POLL_TIMEOUT = 4.0
 """Seconds for the answer to a long poll, which a publisher that lives gives after 1."""
+
+REST_TIMEOUT = 4.0
+"""Seconds in which a publisher that lives sends the rest of a message that it has begun."""
 
 Word = dict[str, Any]
 News = Callable[[], Word | None]
@@ -79,8 +83,12 @@ class Inward(Protocol):
         """Send and forget; False when it is to be tried again soon."""
         ...
 
-    def receive(self) -> Received | None:
-        """The next bundle; None for a sign of life without one."""
+    def listen(self, reception: Reception) -> None:
+        """Tell it when something has come."""
+        ...
+
+    def ready(self) -> list[Received | None]:
+        """Bundles, and None for what is none; empty when nothing has come."""
         ...
 
     def close(self) -> None:
@@ -131,16 +139,16 @@ class OverUnix:
         self._asked: dict[str, Future[Reply]] = {}
         self._opened = ""
         self._closed = self.hopeless = False
-        self._early: deque[Received] = deque()
+        self._early: list[Received | None] = []
+        self._watched = -1
+        self._reception: Reception | None = None
 
     def open(self, content: Word, deadline: float) -> Reply:
         """See `Inward.open`."""
         answer = self.ask(content)
         try:
             while not answer.done():
-                received = self._receive(deadline)
-                if received is not None:
-                    self._early.append(received)
+                self._early.append(self._taken(self._exchange.receive(deadline)))
             return opened(self._peer, answer)
         except (Refused, Starved):
             self.hopeless = True
@@ -175,16 +183,35 @@ class OverUnix:
     def _transmit(self, content: Word, timeout: float) -> str:
         return self._exchange.send(content, time.monotonic() + timeout, serializer="json")
 
-    def receive(self) -> Received | None:
-        """See `Inward.receive`."""
-        return self._early.popleft() if self._early else self._receive(math.inf)
+    def listen(self, reception: Reception) -> None:
+        """See `Inward.listen`."""
+        self._loop.call(partial(self._watch, reception))
 
-    def comes(self, deadline: float) -> bool:
-        """Wait until `receive` would not have to; False at the deadline, in monotonic seconds."""
-        return bool(self._early) or self._exchange.comes(deadline)
+    def _watch(self, reception: Reception) -> None:
+        self._reception = reception
+        try:
+            # A number of its own: it stays this connection's, whoever closes that, until it is not watched.
+            self._watched = os.dup(self._exchange.fileno())
+        except OSError:
+            self._exchange.close()
+        else:
+            self._loop.register(self._watched, reception.on_ready)
+        reception.on_ready()
 
-    def _receive(self, deadline: float) -> Received | None:
-        message = self._exchange.receive(deadline)
+    def _unwatch(self) -> None:
+        if self._watched >= 0:
+            self._loop.unregister(self._watched)
+            os.close(self._watched)
+            self._watched = -1
+        if self._reception is not None:  # which finds the end
+            self._reception.on_ready()
+
+    def ready(self) -> list[Received | None]:
+        """See `Inward.ready`."""
+        early, self._early = self._early, []
+        return early or [self._taken(each) for each in self._exchange.ready(time.monotonic() + REST_TIMEOUT)]
+
+    def _taken(self, message: Message) -> Received | None:
         if message.serializer == "bundle" and message.msgid == self._opened:
             fd = self._exchange.stream.take_descriptor()
             return Received(bundle.decode(message.content, Bundle), self._peer.publishing, fd)
@@ -198,6 +225,7 @@ class OverUnix:
     def close(self) -> None:
         """See `Inward.close`."""
         self._exchange.close()
+        self._loop.call(self._unwatch)
         with self._lock:
             self._closed = True
             asked = list(self._asked.values())
@@ -207,7 +235,7 @@ class OverUnix:
 
 
 class OverTcp:
-    """Long polls, in the thread that receives; questions go through the I/O thread, news by a third one.
+    """Long polls, one after the other; all of it goes through the I/O thread.
 
     Args:
         client: asks, polls, and sends news.
@@ -222,7 +250,8 @@ class OverTcp:
         self._peer = peer
         self._poll = poll
         self._closed = False
-        self._teller = Executor("pzc-link news", bound=1)
+        self._polling: Future[Reply] | None = None
+        self._reception: Reception | None = None
 
     def open(self, content: Word, deadline: float) -> Reply:
         """See `Inward.open`."""
@@ -235,27 +264,37 @@ class OverTcp:
 
     def tell(self, news: News) -> bool:
         """See `Inward.tell`."""
-        with suppress(AgentClosed):
-            self._teller.submit(partial(self._send, news))  # one that waits already tells everything
+        content = news()
+        if content is not None:  # if it cannot be told, whoever polls finds out
+            self._client.send_to(self._peer, {**content, "oneway": True}, SEND_TIMEOUT)
         return True
 
-    def _send(self, news: News) -> None:
-        content = news()
-        if content is not None:
-            with suppress(PzcError):  # whoever polls finds out
-                self._client.send(
-                    self._peer.endpoint, {**content, "oneway": True}, SEND_TIMEOUT, transport="tcp"
-                )
+    def listen(self, reception: Reception) -> None:
+        """See `Inward.listen`."""
+        self._reception = reception
+        reception.look()
 
-    def receive(self) -> Received | None:
-        """See `Inward.receive`."""
+    def ready(self) -> list[Received | None]:
+        """See `Inward.ready`."""
         if self._closed:
             raise AgentClosed("the link was closed here")
+        polling = self._polling
+        if polling is None:
+            self._polling = polling = self._client.submit_to(self._peer, self._poll(), POLL_TIMEOUT)
+            polling.add_done_callback(lambda _: self._look())
+            return []
+        if not polling.done():
+            return []
+        self._polling = None
         try:
-            reply = self._client.request(self._peer.endpoint, self._poll(), POLL_TIMEOUT, "tcp")
+            reply = polling.result(0)
         except CallTimeout as exc:
             raise PeerLost(f"{self._peer.endpoint} has been silent for {POLL_TIMEOUT:g} s") from exc
-        return _bundle_of(self._peer, self._checked(reply))
+        return [_bundle_of(self._peer, self._checked(reply))]
+
+    def _look(self) -> None:
+        if self._reception is not None:
+            self._reception.look()
 
     def _checked(self, reply: Reply) -> Reply:
         if reply.sender != self._peer.agent_id:
@@ -263,9 +302,9 @@ class OverTcp:
         return reply
 
     def close(self) -> None:
-        """See `Inward.close`; a poll that waits ends with its answer."""
+        """See `Inward.close`."""
         self._closed = True
-        self._teller.abandon()
+        self._look()
 
 
 def _bundle_of(peer: Peer, reply: Reply) -> Received:

@@ -18,6 +18,7 @@ from ....transport import loop
 from ....transport.counters import Counters
 from ....transport.descriptors import Starved
 from ....transport.endpoints import is_direct
+from ....transport.loop import Loop
 from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from . import local
@@ -30,7 +31,7 @@ ATTEMPT = 2.0
 """Seconds that one attempt to open a broken link may take."""
 
 TICK = 0.25
-"""Seconds between two looks of the I/O thread at a link."""
+"""Seconds between two looks of the receiver at a link."""
 
 UNLINK_TIMEOUT = 0.5
 """Seconds that the last word to a publisher over tcp may take."""
@@ -48,6 +49,7 @@ class Station:
         peer: the publisher.
         taker: gets what a publisher of this process sends.
         poll: the next long poll.
+        receiver: its loop.
 
     Attributes:
         loop: the I/O thread.
@@ -61,6 +63,7 @@ class Station:
         peer: Peer,
         taker: Taker,
         poll: Callable[[], Word],
+        receiver: Loop,
     ) -> None:
         self.loop = loop.acquire()
         self.counters = Counters()
@@ -71,6 +74,7 @@ class Station:
         self._elsewhere = ""
         self._taker = taker
         self._poll = poll
+        self._receiver = receiver
         self._unix: OverUnix | None = None
 
     def move(self, before: str, endpoint: str) -> bool:
@@ -119,7 +123,7 @@ class Station:
                 raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
         if transport == "unix" or (transport == "auto" and peer.details.get("lane") and is_direct(peer)):
             try:
-                self._unix = OverUnix(self.loop, self._client, peer, deadline)
+                self._unix = OverUnix(self._receiver, self._client, peer, deadline)
                 return self._unix
             except PeerLost as exc:
                 if transport == "unix":

@@ -124,7 +124,7 @@ with Agent(discovery=False) as reader:
 """
 
 
-@finding("3.14", open=True, reason="a bare RuntimeError, and the publisher keeps the link")
+@finding("3.14")
 def test_a_link_that_finds_no_free_thread_fails_with_a_typed_error_and_leaves_nothing() -> None:
     with (
         Agent(discovery=False) as publisher,
