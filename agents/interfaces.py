@@ -166,8 +166,8 @@ class Resolver(Protocol):
         """Whether a name that was looked for is heard of once somebody has it."""
         ...
 
-    def help(self, function: Callable[[], object]) -> None:
-        """Run something that may wait, in a thread of its own."""
+    def help(self, task: Callable[[], object]) -> None:
+        """Run something that may wait, in a thread of the process."""
         ...
 
 

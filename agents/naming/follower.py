@@ -56,8 +56,8 @@ class Names(Protocol):
         """Whether an agent is still known under its name."""
         ...
 
-    def help(self, function: Callable[[], object]) -> None:
-        """Run something that may wait."""
+    def help(self, task: Callable[[], object], *, again: bool = False, after: float = 0.0) -> None:
+        """Run something that may wait, after some seconds."""
         ...
 
     def forget(self, follower: Follower) -> None:
@@ -108,8 +108,7 @@ class Follower:
                 self._endpoint, self._entry = endpoint, entry
                 self.moves += 1
                 return
-        if not self._closed.wait(RETRY):
-            self._names.help(self.look)
+        self._names.help(self.look, again=True, after=RETRY)
 
     def _elsewhere(self) -> Entry | None:
         """The agent to move to; None to stay."""

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast, get_args
 
 from ...discovery import names
@@ -21,7 +22,7 @@ from ...discovery.place import Place
 from ...discovery.records import Entry
 from ...discovery.static import parse_peers
 from ...protocol.errors import AgentClosed, ConfigError
-from ...transport.executor import Executor
+from ...transport import helpers
 from ...transport.settings import Settings
 from ...transport.wire import Protocol
 from ..interfaces import LOOK_FOR, NewClient
@@ -92,7 +93,8 @@ class Naming:
         self._open: dict[str, Participant] = {}
         self._told: dict[int, Entry] = {}
         self._followers: dict[Follower, None] = {}
-        self._helpers = Executor(f"pzc-names {self.called}".strip(), threads=4)
+        self._helping = threading.Lock()
+        self._helpers: helpers.Helpers | None = None
         self._closed = False
 
     @property
@@ -303,12 +305,23 @@ class Naming:
             if place in follower.places:
                 self.help(follower.look)
 
-    def help(self, function: Callable[[], object]) -> None:
-        """Run something that may wait, in a thread of the agent."""
-        try:
-            self._helpers.submit(function)
-        except AgentClosed:
-            return
+    def help(self, task: Callable[[], object], *, again: bool = False, after: float = 0.0) -> None:
+        """Run something that may wait in a thread of the process, unless this is closed by then.
+
+        Args:
+            task: a few seconds long at most.
+            again: it failed before, or nobody waits for it.
+            after: seconds until then.
+        """
+        with self._helping:  # not the other lock: its holder may wait for the I/O thread, which may be here
+            if self._closed:
+                return
+            here = self._helpers = self._helpers or helpers.acquire()
+        here.submit(partial(self._run, task), again=again, after=after)
+
+    def _run(self, task: Callable[[], object]) -> None:
+        if not self._closed:
+            task()
 
     def statistics(self) -> dict[str, Any] | None:
         """What was heard and said in the agent's own partition; None when nobody needed it."""
@@ -331,10 +344,12 @@ class Naming:
     def close(self) -> None:
         """Give back everything; not the I/O thread. Again: no effect."""
         self.withdraw()
-        with self._lock:
+        with self._lock, self._helping:
             self._closed = True
             opened, self._open = list(self._open.values()), {}
-        self._helpers.close()
+            here, self._helpers = self._helpers, None
+        if here is not None:
+            helpers.release(here)
         for participant in opened:
             participant.unlisten(self._on_event)
             participants.release(participant)

@@ -112,7 +112,7 @@ class Watching:
             new = there - set(gathering.sources) - self._busy - self._refused
             self._busy |= new
         for source in new:
-            self._naming.help(partial(self._join, gathering, source))
+            self._naming.help(partial(self._join, gathering, source), again=True)
         for source in set(gathering.sources) - there:
             gathering.remove(source)
 
@@ -138,5 +138,5 @@ class Watching:
             with self._idle:
                 self._busy.discard(source)
                 self._idle.notify_all()
-        if again and not self._closed.wait(RETRY):
-            self._look()
+        if again:
+            self._naming.help(self._look, after=RETRY)
