@@ -198,7 +198,7 @@ def test_a_timeout_says_what_runs_for_whom_and_since_when(supply: Supply, transp
         psu.hold.future()
         assert supply.running.wait(TIMEOUT)
         target, protocol = server.rep_endpoint, Protocol(KEY)
-        with Proxy(target, protocol=protocol, timeout=0.3, transport=transport) as other:
+        with Proxy(target, protocol=protocol, timeout=2.0, transport=transport) as other:  # told 0.2 s before
             with pytest.raises(CallTimeout, match=r"hold.*since|hold.*for \d|hold.*\d s"):
                 other.note()
 
