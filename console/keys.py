@@ -1,18 +1,13 @@
-"""``pzc keygen`` and ``pzc version``."""
+"""``pzc keygen``."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import re
 import secrets
 
-import zmq
-
-from .. import __version__
 from ..protocol.keyring import Key, Role
-from ..transport.compiled import WHICH
 from .options import Commands, add_command, add_json
 from .output import write, write_json
 from .targets import UsageError
@@ -31,7 +26,6 @@ def add_commands(commands: Commands) -> None:
     roles = [role.name.lower() for role in Role]
     keygen.add_argument("--role", choices=roles, help="of the keyring entry; default operator")
     add_json(keygen)
-    add_json(add_command(commands, "version", run_version, "print the versions in use", "pzc version"))
 
 
 def run_keygen(args: argparse.Namespace) -> int:
@@ -53,16 +47,3 @@ def run_keygen(args: argparse.Namespace) -> int:
 
 def _toml_key(name: str) -> str:
     return name if re.fullmatch("[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-
-
-def run_version(args: argparse.Namespace) -> int:
-    """``pzc version``."""
-    versions = {
-        "pzc": __version__, "python": platform.python_version(), "pyzmq": zmq.pyzmq_version(),
-        "libzmq": zmq.zmq_version(), "lane": WHICH,
-    }  # fmt: skip
-    if args.json:
-        write_json(versions)
-    else:
-        write(" ".join(f"{name} {version}" for name, version in versions.items()))
-    return 0

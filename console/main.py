@@ -15,12 +15,15 @@ from __future__ import annotations
 import argparse
 import io
 import logging
+import shutil
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
 
 from .. import __version__
 from . import (
+    completion,
     doctor,
     journal,
     keys,
@@ -35,28 +38,22 @@ from . import (
     stopping,
     stubs,
     top,
+    version,
     watch,
 )
+from .options import Commands, Parser
 from .output import OutputClosed, describe, say
 from .targets import UsageError, is_negative_literal, shield
 
-GROUPS = (
-    serve,
-    ls,
-    members,
-    stopping,
-    watch,
-    rates,
-    top,
-    recording,
-    journal,
-    pipeline,
-    lab,
-    registry,
-    doctor,
-    stubs,
-    keys,
-)
+GROUPS = {
+    "Instruments": (serve, members, stopping, stubs),
+    "Notifications": (watch, rates, top),
+    "Recording": (recording, journal, pipeline),
+    "Lab": (ls, lab),
+    "Keys and networks": (keys, registry, doctor),
+    "Tools": (completion, version),
+}
+"""What `add_commands` adds, by the headings of the help."""
 
 FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 
@@ -66,23 +63,44 @@ Serve instruments, and use those that others serve.
 N is the REP endpoint of an agent (tcp://127.0.0.1:5555, ipc:///run/lab/psu.sock)
 or its name: out of PZC_PEERS (psu=tcp://127.0.0.1:5555,...), or as pzc ls shows it."""
 
+EXAMPLE = """\
+example:
+  pzc serve mylab:PowerSupply --name psu --bind tcp://127.0.0.1:5555
+  pzc get tcp://127.0.0.1:5555.voltage
+
+pzc COMMAND --help tells more."""
+
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="pzc",
+        usage="pzc [-h] [--version] [--debug] COMMAND ...",
         description=DESCRIPTION,
-        epilog="example:\n  pzc serve mylab:PowerSupply --name psu --bind tcp://127.0.0.1:5555\n"
-        "  pzc get tcp://127.0.0.1:5555.voltage\n\npzc COMMAND --help tells more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"pzc {__version__}")
     parser.add_argument("--debug", action="store_true", help="show tracebacks, and log what happens")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for group in GROUPS:
-        group.add_commands(commands)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command", help=argparse.SUPPRESS)
+    told: list[str] = []
+    for heading, modules in GROUPS.items():
+        before = set(commands.choices)
+        for module in modules:
+            module.add_commands(commands)
+        told += [f"{heading}:", *(_line(name, commands) for name in commands.choices if name not in before)]
+        told.append("")
+    parser.epilog = "\n".join([*told, EXAMPLE])
     return parser
+
+
+def _line(name: str, commands: Commands) -> str:
+    summary = commands.choices[name].description or ""
+    width = max(40, shutil.get_terminal_size().columns - 2)
+    return textwrap.fill(
+        f"{summary[:1].lower()}{summary[1:].rstrip('.')}",
+        width, initial_indent=f"  {name:<12}", subsequent_indent=" " * 14,
+    )  # fmt: skip
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -96,7 +114,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     end = extra.index("--") if "--" in extra else len(extra)
     unknown = [text for text in extra[:end] if text.startswith("-") and not is_negative_literal(text)]
     if unknown or (extra and not hasattr(args, "arguments")):
-        parser.error(f"unrecognized arguments: {' '.join(unknown or extra)}")
+        args.parser.refuse(unknown or extra)
     if extra:
         args.arguments.extend(extra[:end] + extra[end + 1 :])
     return args

@@ -4,14 +4,45 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
-from typing import TypeAlias
+import re
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeAlias
+
+from ..protocol.nearest import hint
 
 EVERY = 1.0
 """Seconds after which a command that goes on looks or prints again."""
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # pyright: ignore[reportPrivateUsage]
 Run = Callable[[argparse.Namespace], int]
+
+_CHOICE = re.compile(r"argument (\S+): invalid choice: (.+) \(choose from (.+)\)", re.DOTALL)
+_QUOTES = "'\" "
+_OPTION = re.compile(r"--[a-z][a-z-]*")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that tells the nearest right word for a wrong one."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and an error, and end with status 2."""
+        found = _CHOICE.fullmatch(message)
+        if found is not None:
+            told, word, choices = found.groups()
+            known = [each.strip(_QUOTES) for each in choices.split(",")]
+            message = f"{word} is no {told}: {hint(word.strip(_QUOTES), known)}"
+        super().error(message)
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """As `error`, for words that mean nothing here."""
+        known = self.options()
+        wrong = words[0].partition("=")[0]
+        near = f": {hint(wrong, known)}" if wrong.startswith("-") else ""
+        self.error(f"unrecognized arguments: {' '.join(words)}{near}")
+
+    def options(self) -> list[str]:
+        """Its long options."""
+        return sorted(set(_OPTION.findall(self.format_usage())) | {"--help"})
 
 
 def seconds(text: str) -> float:
@@ -30,9 +61,7 @@ def positive(text: str) -> int:
     return value
 
 
-def add_command(
-    commands: Commands, name: str, run: Run, summary: str, example: str
-) -> argparse.ArgumentParser:
+def add_command(commands: Commands, name: str, run: Run, summary: str, example: str) -> Parser:
     """A command with its function, one sentence, and an example for its help."""
     parser = commands.add_parser(
         name,
@@ -42,7 +71,7 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
     parser.add_argument(
         "--debug",
         action="store_true",

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from .members import known_names, leased_agent
 from .options import Commands, add_command, add_every, add_json, add_timeout, positive, seconds
 from .output import say, write, write_json
 from .targets import split_target
-from .watch import ALL, check_topic
+from .watch import ALL, check_topic, full_topic
 
 WINDOW = 10.0
 """Seconds that are looked at."""
@@ -73,10 +73,9 @@ def run_bw(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, add: Callable[[Notification], None], tell: Report, line: Line) -> int:
     target, topic = split_target(args.target, known_names(args.target))
-    with (
-        leased_agent(args.timeout) as (agent, timeout),
-        _subscribed(agent, target, topic, add, timeout, args.transport) as subscription,
-    ):
+    with leased_agent(args.timeout) as (agent, timeout), ExitStack() as stack:
+        topic = full_topic(agent, target, topic, timeout)
+        subscription = stack.enter_context(_subscribed(agent, target, topic, add, timeout, args.transport))
         if topic != ALL:
             check_topic(agent, target, topic, timeout)
         for _ in _ticks(args.count, args.every):

@@ -7,15 +7,19 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from ..agents.agent import Agent
+from ..agents.client.remote import root_of
 from ..agents.notifications.subscription import Notification, Subscription
 from ..delivery.cursor import Cursor, Gap
 from ..protocol.contents import as_table, ps_message, read_ps_message
-from ..protocol.errors import ReceiveTimeout
+from ..protocol.errors import LocalProtocolError, MemberRefused, ReceiveTimeout
+from ..protocol.nearest import hint
+from ..protocol.paths import parse, text, to_wire
 from ..protocol.reply import Reply
 from .members import known_names, leased_agent
 from .options import Commands, add_command, add_json, add_timeout, positive
@@ -44,6 +48,7 @@ def run_watch(args: argparse.Namespace) -> int:
     target, topic = split_target(args.target, known_names(args.target))
     deadline = None if args.timeout is None else time.monotonic() + args.timeout
     with leased_agent(args.timeout) as (agent, timeout):
+        topic = full_topic(agent, target, topic, timeout)
         with agent.subscribe(target, topic, timeout=timeout, must_exist=True) as subscription:
             subscription.on_lost = say
             if topic != ALL:
@@ -74,15 +79,29 @@ def _received(
             raise ReceiveTimeout(text) from None
 
 
+def full_topic(agent: Agent, target: str, topic: str, timeout: float) -> str:
+    """A topic as its agent publishes it: a name may be that of one of several objects of a server.
+
+    Raises:
+        CallTimeout, PeerLost: when the agent cannot be asked.
+    """
+    if topic == ALL or "://" in target:
+        return topic
+    return text((*root_of(target, agent.peer(target, timeout)), topic))
+
+
 def check_topic(agent: Agent, target: str, topic: str, timeout: float) -> None:
     """Say so when a server has no such signal: a misspelt topic would stay silent for ever.
 
     Nobody waits for the answer, which comes after the calls that the server is busy with.
     """
     peer = agent.peer(target, timeout)
+    owner, _, name = topic.rpartition(".")
     if "serves" in peer.details:
-        asked = agent.exchange_later(peer, ps_message("describe", {}), timeout)
-        asked.add_done_callback(partial(_warn_about_topic, target, topic))
+        with suppress(LocalProtocolError, MemberRefused):  # of a topic that is no path
+            options = {"on": to_wire(parse(owner))} if owner else {}
+            asked = agent.exchange_later(peer, ps_message("describe", options), timeout)
+            asked.add_done_callback(partial(_warn_about_topic, target, name))
 
 
 def _warn_about_topic(target: str, topic: str, asked: Future[Reply]) -> None:
@@ -92,10 +111,10 @@ def _warn_about_topic(target: str, topic: str, asked: Future[Reply]) -> None:
     if message is None or message[0] != "return":
         return
     table = as_table(message[1])
-    signals = sorted(name for name, about in table.items() if as_table(about).get("kind") == "signal")
+    signals = [name for name, about in table.items() if as_table(about).get("kind") == "signal"]
     if topic not in signals:
-        names = ", ".join(signals) or "none"
-        say(f"{target} has no signal {topic!r} (it has: {names}); waiting for notifications all the same")
+        told = hint(topic, signals, otherwise="it has:")
+        say(f"{target} has no signal {topic!r} ({told}); waiting for notifications all the same")
 
 
 class Printer:

@@ -102,7 +102,9 @@ def from_wire(steps: object) -> Path:
     """
     parts = cast("list[object]", steps) if isinstance(steps, list | tuple) else None
     if parts is None or len(parts) > MAX_STEPS:
-        raise RemoteProtocolError(f"a path is a list of at most {MAX_STEPS} steps, not {shown(parts)}")
+        raise RemoteProtocolError(
+            f"a path is a list of at most {MAX_STEPS} steps, not {shown(cast(object, steps))}"
+        )
     return tuple(_step(step, at) for at, step in enumerate(parts))
 
 

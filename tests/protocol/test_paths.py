@@ -79,3 +79,8 @@ def test_a_private_name_is_in_no_path(text: str) -> None:
 def test_steps_that_are_none_are_refused(steps: object) -> None:
     with pytest.raises(RemoteProtocolError):
         paths.from_wire(steps)
+
+
+def test_what_came_in_the_place_of_a_path_is_told() -> None:
+    with pytest.raises(RemoteProtocolError, match=r"'ch1\.voltage'"):
+        paths.from_wire("ch1.voltage")

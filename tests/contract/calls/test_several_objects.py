@@ -10,7 +10,7 @@ import pytest
 
 import pzc
 from pzc import ConfigError, MemberRefused, Protocol, Proxy, Server, discover, lock
-from pzc.testing import command
+from pzc.testing import Running, command
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs.naming import registry
@@ -86,6 +86,30 @@ def test_a_signal_of_one_object_is_that_of_no_other() -> None:
 def test_commands_take_the_name_of_an_object(rack: dict[str, Supply]) -> None:
     rack["dac"].voltage = 7.0
     assert command("get", "dac.voltage").out == "7.0\n"
+
+
+def test_a_signal_of_one_object_is_watched_by_its_name(rack: dict[str, Supply]) -> None:
+    def change(running: Running) -> None:
+        while not running.wait(0.01):
+            rack["psu"].changed.emit(1.0, 0.0)
+            rack["dac"].changed.emit(2.0, 0.0)
+
+    outcome = command("watch", "dac.changed", "--count", "1", "--timeout", str(TIMEOUT), meanwhile=change)
+    assert outcome.out.endswith(" (2.0, 0.0, None)\n")
+    assert "did you mean changed" in command("watch", "dac.chnged", "--timeout", "1").err
+
+
+def test_the_server_that_was_started_last_has_a_name_that_two_servers_give_to_an_object() -> None:
+    first, second = Supply(), Supply()
+    with Server({"psu": first}, name="rack1", protocol=Protocol(KEY)):
+        with proxy_of("psu") as before, Server({"psu": second}, name="rack2", protocol=Protocol(KEY)):
+            with proxy_of("psu") as psu, proxy_of("rack1") as rack1, proxy_of("rack2") as rack2:
+                psu.voltage = 2.0
+                before.voltage = 1.0
+                assert (first.voltage, second.voltage) == (1.0, 2.0)
+                assert (rack1.psu.voltage, rack2.psu.voltage) == (1.0, 2.0)
+        with proxy_of("psu") as psu:
+            assert psu.voltage == 1.0
 
 
 @finding("S21")

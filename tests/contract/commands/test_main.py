@@ -22,7 +22,7 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
 
 def test_the_help_names_every_command() -> None:
     out = command("--help").out
-    assert [name for name in COMMANDS if f"\n    {name} " not in out] == []
+    assert [name for name in COMMANDS if f"\n  {name} " not in out] == []
 
 
 @pytest.mark.parametrize(
