@@ -10,6 +10,7 @@
     summary.py     what a worker tells the driver of the rows it wrote
     ledger.py      what the tables hold of each publisher
     commit_log.py  the file that keeps that
+    known_ids.py   message ids of what has no number
     ranges.py      ranges of whole numbers
     sketch.py      figures of many numbers that can be added up
     keeping.py     the folder of tables, as the driver works on it

@@ -139,8 +139,7 @@ def stage_rows(
     work = Stage(settings.decoder, stage, named, settings.width, handled)
     reports = _reports(rows.select(*JOURNAL.names).mapInArrow(work, REPORTED))
     staged = Staged(reports, [place for report in reports for place in report.files])
-    stored = None if again else root / "notifications"
-    _leave_out_copies(spark, stored, stage, staged, ledger, settings, named)
+    _leave_out_copies(spark, stage, staged, ledger, settings, named)
     if settings.limits:
         _judge(spark, stage, staged, settings, named)
     return staged
@@ -152,7 +151,6 @@ def _reports(told: DataFrame) -> list[Report]:
 
 def _leave_out_copies(
     spark: SparkSession,
-    stored: Path | None,
     stage: Path,
     staged: Staged,
     ledger: Ledger,
@@ -161,7 +159,7 @@ def _leave_out_copies(
 ) -> None:
     numbers = ledger.repeated(staged.reports)
     offsets = ledger.repeated_offsets(report for report in staged.reports if report.quarantined)
-    ids = _repeated_ids(spark, stored, stage) if any(r.anonymous for r in staged.reports) else {}
+    ids = ledger.repeated_ids(staged.reports)
     drops = {
         task: Drop(numbers.get(task, []), ids.get(task, []), offsets.get(task, {}))
         for task in {*numbers, *ids, *offsets}
@@ -188,30 +186,8 @@ def _exchange(stage: Path, report: Report, other: Report) -> None:
         (stage / place).unlink()
     for place in other.files:
         (stage / "again" / place).replace(stage / place)
-    report.files, report.parts = other.files, other.parts
+    report.files, report.parts, report.ids = other.files, other.parts, other.ids
     report.notifications, report.quarantined = other.notifications, other.quarantined
-
-
-def _repeated_ids(spark: SparkSession, table: Path | None, stage: Path) -> dict[int, list[str]]:
-    """Message ids that tasks filed although they are stored on the same day, or filed by a task before."""
-    schema = f"{ddl(NOTIFICATIONS)}, date DATE, agent STRING"
-    found = spark.read.schema(schema).parquet(str(stage / "notifications")).where("sequence IS NULL")
-    task = fn.regexp_extract(fn.input_file_name(), r"-(\d{5})\.parquet$", 1).cast("int")
-    fresh = found.select("message_id", "date", task.alias("task"))
-    first = fresh.groupBy("message_id").agg(fn.min("task").alias("_first"))
-    if table is not None and table.is_dir():
-        days = [row[0] for row in fresh.select("date").distinct().collect()]
-        stored = spark.read.schema(schema).parquet(str(table))
-        stored = stored.where(fn.col("date").isin(days)).where("sequence IS NULL").select("message_id")
-        known = stored.distinct().withColumn("_known", fn.lit(True))
-        first = first.join(known, "message_id", "left")
-    else:
-        first = first.withColumn("_known", fn.lit(None).cast("boolean"))
-    copies = fresh.join(first, "message_id").where("_known OR task > _first")
-    drops: dict[int, list[str]] = {}
-    for name, number in copies.select("message_id", "task").distinct().collect():
-        drops.setdefault(number, []).append(name)
-    return drops
 
 
 def _judge(spark: SparkSession, stage: Path, staged: Staged, settings: Settings, named: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from .. import missing
 from ..schema import NOTIFICATIONS, QUARANTINE
 from .files import Files
+from .known_ids import digest_of
 from .ranges import Ranges
 from .summary import Ints, Report, codes, joined, micros, offsets_of, parts_of, runs_of
 
@@ -35,7 +36,7 @@ class Clerk:
         self.report = Report(task)
         self._files, self._width = files, width
         self._seen: dict[tuple[object, ...], Ranges] = {}
-        self._ids: set[str] = set()
+        self._ids: set[bytes] = set()
         self._offsets: dict[str, Ranges] = {}
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
@@ -80,7 +81,6 @@ class Clerk:
         report = self.report
         report.repeated += table.num_rows - once.num_rows
         report.notifications += once.num_rows
-        report.anonymous += once.column("sequence").null_count
         for part in parts_of(once, self._width):
             report.parts.append(part)
         if self._files is not None and once.num_rows:
@@ -96,9 +96,13 @@ class Clerk:
         unnumbered = np.flatnonzero(sequence < 0)
         if len(unnumbered):
             ids = table.column("message_id").take(pa.array(unnumbered)).to_pylist()
-            for row, name in zip(unnumbered.tolist(), ids, strict=True):
-                keep[row] = name not in self._ids
-                self._ids.add(name)
+            fresh: list[bytes] = []
+            for row, digest in zip(unnumbered.tolist(), map(digest_of, ids), strict=True):
+                keep[row] = digest not in self._ids
+                if keep[row]:
+                    self._ids.add(digest)
+                    fresh.append(digest)
+            self.report.ids += b"".join(fresh)
         return table if keep.all() else table.filter(pa.array(keep))
 
     def _drop_copies(self, table: pa.Table, key: Ints, sequence: Ints, keep: np.ndarray) -> None:
@@ -114,8 +118,8 @@ class Clerk:
             seen = self._seen.setdefault(tuple(column[int(rows[0])].as_py() for column in columns), Ranges())
             drop_seen(seen, rows, numbers, keep)
 
-    def forget(self, seen: Mapping[tuple[object, ...], Ranges], ids: Iterable[str]) -> None:
-        """Leave out these numbers, by publisher, epoch and topic, and these message ids."""
+    def forget(self, seen: Mapping[tuple[object, ...], Ranges], ids: Iterable[bytes]) -> None:
+        """Leave out these numbers, by publisher, epoch and topic, and these ids (`known_ids`)."""
         self._seen.update(seen)
         self._ids.update(ids)
 

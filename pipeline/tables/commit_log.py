@@ -89,6 +89,7 @@ class Content(msgspec.Struct):
     width: int = 0
     too_late: int = 0
     upto: list[tuple[str, int | None, str, int]] = []
+    ids: bytes = b""
 
 
 _Known = TypeVar("_Known", _Runs, Content)

@@ -120,12 +120,12 @@ class Drop(NamedTuple):
 
     Attributes:
         numbers: publishers, epochs, topics and ranges of sequence numbers.
-        ids: message ids of notifications without a number.
+        ids: of notifications without a number (`known_ids`).
         offsets: of rows in quarantine, as ranges by recorder.
     """
 
     numbers: list[tuple[str, int | None, str, list[int]]]
-    ids: list[str]
+    ids: list[bytes]
     offsets: dict[str, list[int]]
 
 

@@ -18,6 +18,7 @@ import msgspec
 from ...protocol.errors import JournalError
 from ..durable import replace_file
 from .commit_log import LEDGER, Content, Damage, Series, Topic, Window, read_file
+from .known_ids import KnownIds, each_of
 from .ranges import Ranges, Span
 from .summary import Cell, Part, Report
 
@@ -42,6 +43,7 @@ class Ledger:
         too_late: notifications whose window was over when they came.
         upto: the greatest number that is known to have been published, by publisher, epoch and topic, where
             somebody told it.
+        ids: of notifications without a number.
     """
 
     def __init__(self, width: int = 0) -> None:
@@ -57,6 +59,7 @@ class Ledger:
         self.damaged: list[Damage] = []
         self.too_late = 0
         self.upto: dict[Key, int] = {}
+        self.ids = KnownIds()
 
     @classmethod
     def read(cls, folder: Path, width: int) -> Ledger:
@@ -92,6 +95,7 @@ class Ledger:
         made.windows = {(publisher, topic, place): one for publisher, topic, place, one in found.windows}
         made.too_late = found.too_late
         made.upto = {(publisher, epoch, topic): upto for publisher, epoch, topic, upto in found.upto}
+        made.ids = KnownIds(found.ids)
         return made
 
     def write(self, folder: Path) -> None:
@@ -112,6 +116,7 @@ class Ledger:
             width=self.width,
             too_late=self.too_late,
             upto=[(*key, upto) for key, upto in self.upto.items()],
+            ids=self.ids.joined(),
         )
         replace_file(folder / LEDGER, msgspec.msgpack.encode(content))
 
@@ -142,6 +147,17 @@ class Ledger:
                     drops.setdefault(report.task, []).append((*key, both.flat()))
         return drops
 
+    def repeated_ids(self, reports: Iterable[Report]) -> dict[int, list[bytes]]:
+        """As `repeated`, of notifications without a number: their ids by task."""
+        fresh: set[bytes] = set()
+        found: dict[int, list[bytes]] = {}
+        for report in reports:
+            for digest in each_of(report.ids):
+                if digest in self.ids or digest in fresh:
+                    found.setdefault(report.task, []).append(digest)
+                fresh.add(digest)
+        return found
+
     @staticmethod
     def repeated_offsets(reports: Iterable[Report]) -> dict[int, dict[str, list[int]]]:
         """Offsets that tasks had although a task before them had them, as ranges by task and recorder."""
@@ -167,6 +183,7 @@ class Ledger:
     def absorb(self, report: Report) -> None:
         """Count what a task filed; the numbers must not overlap with anything that was seen."""
         self.handle(report.offsets)
+        self.ids.add(report.ids)
         for part in report.parts:
             self._absorb(part)
 

@@ -79,7 +79,7 @@ class Report(msgspec.Struct):
         notifications: written.
         quarantined: written.
         repeated: copies of a notification that is among the task's own.
-        anonymous: notifications without a sequence number.
+        ids: of notifications without a number, one behind the other (`known_ids`).
         newest: last receipt, µs since 1970; 0 without rows.
         offsets: of the rows, by recorder, as ranges.
         parts: of the notifications.
@@ -92,7 +92,7 @@ class Report(msgspec.Struct):
     notifications: int = 0
     quarantined: int = 0
     repeated: int = 0
-    anonymous: int = 0
+    ids: bytes = b""
     newest: int = 0
     offsets: dict[str, list[int]] = {}
     parts: list[Part] = []

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc.pipeline.tables.commit_log import LEDGER
+from pzc.pipeline.tables.known_ids import REMEMBERED, SIZE, KnownIds, digest_of, each_of
 from pzc.pipeline.tables.ledger import Ledger
 from pzc.pipeline.tables.ranges import Ranges
 from pzc.pipeline.tables.sketch import Figures
@@ -145,3 +146,35 @@ def test_what_is_known_to_have_been_published_is_kept_with_the_ledger(tmp_path: 
     assert [(gap["first_missing"], gap["last_missing"]) for gap in Ledger.read(tmp_path, 0).gaps()] == [
         (3, 5)
     ]
+
+
+@given(st.lists(st.lists(st.lists(st.integers(0, 15), unique=True), min_size=1, max_size=3), max_size=4))
+def test_every_message_id_is_kept_once_whoever_files_it_and_when(batches: list[list[list[int]]]) -> None:
+    ledger, seen = Ledger(), set[int]()
+    for batch in batches:
+        reports = [
+            report(task, ids=b"".join(digest_of(str(n)) for n in ids)) for task, ids in enumerate(batch)
+        ]
+        drops = ledger.repeated_ids(reports)
+        for task, ids in enumerate(batch):
+            assert drops.get(task, []) == [digest_of(str(n)) for n in ids if n in seen]
+            seen |= set(ids)
+        for each in reports:
+            ledger.absorb(each)
+
+
+def test_message_ids_are_known_to_the_next_run(tmp_path: Path) -> None:
+    ledger = Ledger(WIDTH)
+    ledger.absorb(report(0, ids=digest_of("one")))
+    ledger.write(tmp_path)
+    again = Ledger.read(tmp_path, WIDTH)
+    assert again.repeated_ids([report(0, ids=digest_of("one") + digest_of("two"))]) == {0: [digest_of("one")]}
+
+
+def test_the_oldest_message_ids_are_forgotten() -> None:
+    digests = [number.to_bytes(SIZE, "big") for number in range(REMEMBERED + 2)]
+    known = KnownIds(b"".join(digests[:-1]))
+    known.add(digests[-1])
+    assert list(each_of(known.joined())) == digests[2:]
+    assert digests[1] not in known
+    assert digests[2] in known

@@ -191,7 +191,7 @@ def test_another_window_length_is_refused_while_windows_are_open(lab: Lab) -> No
     assert "--window 60" in lab.other.err
 
 
-@finding("3.30", open=True, reason="what is stored of the day is read again for rows of PZC00")
+@finding("3.30")
 def test_a_copy_of_an_originals_row_is_known_without_reading_what_is_stored(lab: Lab) -> None:
     assert lab.again.status == 0, lab.again.err
     told = lab.again.rows[-1]
