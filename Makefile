@@ -4,7 +4,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := pipeline,demo,instruments,qt,dev
+EXTRAS := pipeline,demo,instruments,qt,docs,dev
 DEMO_EXTRAS := pipeline,demo
 # Named after the directory, so that a moved or copied checkout builds an environment of its own.
 PLACE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
@@ -22,7 +22,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes are started, and each would compile everything
 
-.PHONY: help demo bench test test-all test-rest check findings format wheels wheel-test clean headers java python
+.PHONY: docs help demo bench test test-all test-rest check findings format wheels wheel-test clean headers java python
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -33,6 +33,7 @@ help:
 	@echo "make test-all     those, and what takes long: kills, clusters, networks, demos, long properties"
 	@echo "make check        format, lint, types, layer contracts"
 	@echo "make findings     which known faults are open, which are closed"
+	@echo "make docs         the manual, at http://127.0.0.1:8000 until Ctrl-C"
 	@echo "make format       rewrite the code in the project's format"
 	@echo "make wheels       build the source archive, the wheel with the compiled lane, and a pure one"
 	@echo "make wheel-test   build the wheel and test it in an environment of its own"
@@ -127,9 +128,23 @@ check: $(STAMP)
 	@$(BIN)/lint-imports --no-logo
 	@echo "==> the contract's tests know public names only"
 	@$(BIN)/python -P tests/contract/rules.py
+	@echo "==> the manual"
+	$(link_api)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 findings: $(STAMP)
 	@$(BIN)/pytest --findings --collect-only -qq -n 0 tests/contract
+
+# Holds the folders of the package and nothing else: whoever reads its docstrings reads all that is there.
+API := build/api/pzc
+define link_api
+	@rm -rf $(API) && mkdir -p $(API) && for each in __init__.py */__init__.py; do \
+	ln -sfn "../../../$${each%/__init__.py}" $(API)/; done
+endef
+
+docs: $(STAMP)
+	$(link_api)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --open --dev-addr 127.0.0.1:8000
 
 format: $(STAMP)
 	@$(BIN)/ruff check --select I --fix .

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -17,8 +17,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from ..agents.client.arguments import remote_of
-from ..agents.client.running import running
+from ..agents.leasing import lease
 from ..agents.proxy import Proxy, close
 from ..agents.serving import Server
 from ..lab import detached_program
@@ -109,7 +108,7 @@ def run_up(args: argparse.Namespace) -> int:
 def _start(path: Path, places: Places, names: list[str]) -> None:
     """Start the supervisor as nobody's child, and wait until everything runs or has ended once."""
     log = places.log_of("lab")
-    command = [sys.executable, "-m", "pzc", "up", "--foreground", str(path), *names]
+    command = [sys.executable, "-P", "-m", "pzc", "up", "--foreground", str(path), *names]
     subprocess.run(
         [sys.executable, "-I", "-S", str(detached_program), str(log), *command],
         check=True, capture_output=True, timeout=START,
@@ -260,13 +259,7 @@ def _asked(places: Places, timeout: float) -> Generator[Any]:
     """
     if places.free():
         raise PeerLost("the lab is not up: pzc up starts it")
-    with _proxy(places.endpoint, Protocol(""), timeout) as proxy:
-        yield proxy
-
-
-@contextmanager
-def _proxy(endpoint: str, protocol: Protocol, timeout: float) -> Generator[Any]:
-    proxy = Proxy(endpoint, protocol=protocol, timeout=timeout)
+    proxy = Proxy(places.endpoint, protocol=Protocol(""), timeout=timeout)
     try:
         yield proxy
     finally:
@@ -282,27 +275,35 @@ def _rows(file: LabFile, places: Places, wanted: set[str]) -> list[dict[str, Any
         {"name": unit.name, "kind": unit.kind, "state": "stopped", "since": 0.0, "pid": 0, "restarts": 0,
          "endpoint": "", "due": 0.0, "last": ""} for unit in missing
     ]  # fmt: skip
-    protocol = Protocol(settings=load({**os.environ, **environment_of(file)}))
-    with ThreadPoolExecutor(AT_ONCE) as asking:
-        for row, told in zip(rows, asking.map(partial(_told, protocol), rows), strict=True):
-            row.update(told)
+    agent, release = lease(Protocol(settings=load({**os.environ, **environment_of(file)})))
+
+    def asking(endpoint: str, word: str) -> Mapping[str, Any]:
+        return agent.request(endpoint, {"pzc": word}, ANSWER)
+
+    try:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for row, told in zip(rows, pool.map(partial(_told, asking), rows), strict=True):
+                row.update(told)
+    finally:
+        release()
     return rows
 
 
-def _told(protocol: Protocol, row: Mapping[str, Any]) -> dict[str, str]:
+def _told(asking: Callable[[str, str], Mapping[str, Any]], row: Mapping[str, Any]) -> dict[str, str]:
     """``does`` and ``lock`` of one process: its own words, else why it does not run."""
-    if row["state"] != "running" or not row["endpoint"]:
+    endpoint = row["endpoint"]
+    if row["state"] != "running" or not endpoint:
         return {"does": _why(row), "lock": ""}
     try:
-        with _proxy(row["endpoint"], protocol, ANSWER) as proxy:
-            told: Mapping[str, Any] = remote_of(proxy).ask({"pzc": "statistics"}, ANSWER).content
-            if row["kind"] != "server":
-                behind = sum(each.get("pending", 0) for each in told["subscriptions"])
-                return {"does": f"{behind} notifications behind", "lock": ""}
-            calls = ", ".join(f"{call.member} for {age(call.since)}" for call in running(proxy))
-            lock = told["calls"]["lock"]
-            return {"does": calls or "idle", "lock": to_line(lock) if lock else ""}
-    except (PzcError, KeyError, TypeError, AttributeError) as exc:
+        statistics = asking(endpoint, "statistics")
+        if row["kind"] != "server":
+            behind = sum(each.get("pending", 0) for each in statistics["subscriptions"])
+            return {"does": f"{behind} notifications behind", "lock": ""}
+        running = asking(endpoint, "running")["running"]
+        calls = ", ".join(f"{call['member']} for {age(call['since'])}" for call in running)
+        lock = statistics["calls"]["lock"]
+        return {"does": calls or "idle", "lock": to_line(lock) if lock else ""}
+    except (PzcError, KeyError, TypeError) as exc:
         return {"does": f"does not answer: {exc}", "lock": ""}
 
 

@@ -3,7 +3,8 @@
 Run as ``python -I -S keeper.py GRACE COMMAND ARGUMENT...`` with a pipe as stdin. When the pipe's other end is
 closed, as the kernel does when its owner is killed, or on SIGTERM, the process is asked to end (SIGTERM), and
 killed after ``GRACE`` seconds. Whatever the process started is killed when it has ended.
-The exit status is that of the process.
+The exit status is that of the process. Its first line of output tells the process's id, and
+everything else on stdout is the process's.
 """
 
 import contextlib
@@ -24,6 +25,12 @@ def control(option: int, value: int) -> None:
     """prctl(2); elsewhere nothing."""
     if LINUX:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def begin() -> None:
+    """What the process does first: it tells its id, and ends with its keeper."""
+    control(PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    os.write(1, b'{"pid": %d}\n' % os.getpid())
 
 
 def children() -> list[int]:
@@ -64,7 +71,7 @@ def main() -> int:
     signal.signal(signal.SIGCHLD, note)
     child = subprocess.Popen(  # there is one thread here
         command, stdin=subprocess.DEVNULL, process_group=0,
-        preexec_fn=lambda: control(PARENT_DEATH_SIGNAL, signal.SIGKILL),  # noqa: PLW1509
+        preexec_fn=begin,  # noqa: PLW1509
     )  # fmt: skip
     watched, deadline = [0, woken], None
     while child.poll() is None:

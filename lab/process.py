@@ -85,7 +85,7 @@ class LabProcess:
         self._again = False
         self._process: subprocess.Popen[bytes] | None = None
         self._since, self._restarts, self._last, self._about = time.time(), 0, "", dict[str, Any]()
-        self._due = 0.0
+        self._due, self._pid = 0.0, 0
         self._thread = threading.Thread(target=self._keep, name=f"pzc-lab {unit.name}", daemon=True)
         self._thread.start()
 
@@ -133,7 +133,7 @@ class LabProcess:
                 "kind": self.unit.kind,
                 "state": self.state,
                 "since": max(0.0, time.time() - self._since),
-                "pid": int(self._about.get("pid", 0)) if runs else 0,
+                "pid": self._pid if runs else 0,
                 "restarts": self._restarts,
                 "endpoint": str(self._about.get("rep_endpoint", "")) if runs else "",
                 "due": max(0.0, self._due - time.monotonic()) if self.state == "waiting" else 0.0,
@@ -191,9 +191,12 @@ class LabProcess:
             except OSError as exc:
                 self._last = f"cannot be started: {exc}"
                 return 1
-        self._become("starting")
+        self._become("starting" if self.unit.announces else "running")
+        if not self.unit.announces:
+            self._settled.set()
         with process:
             assert process.stdout is not None
+            self._pid = int(json.loads(process.stdout.readline(LINE) or b'{"pid": 0}')["pid"])
             while line := process.stdout.readline(LINE):
                 self._hear(line.decode(errors="backslashreplace").rstrip())
         with self._lock:

@@ -16,7 +16,7 @@ After=network-online.target
 [Service]
 Type=exec
 WorkingDirectory={folder}
-ExecStart={python} -m pzc up --foreground {path}
+ExecStart={python} -P -m pzc up --foreground {path}
 Restart=on-failure
 RestartSec=5
 KillMode=mixed

@@ -34,9 +34,14 @@ class Unit(NamedTuple):
         return self.restart == "always" or (self.restart == "on-failure" and status != 0)
 
     @property
+    def announces(self) -> bool:
+        """True when it writes a line of JSON as soon as it is ready."""
+        return self.kind != "pipeline"
+
+    @property
     def command(self) -> list[str]:
         """The whole command line."""
-        return [sys.executable, "-m", "pzc", *self.arguments]
+        return [sys.executable, "-P", "-m", "pzc", *self.arguments]
 
 
 def units_of(file: LabFile) -> list[Unit]:

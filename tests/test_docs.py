@@ -1,0 +1,84 @@
+"""The manual: complete, without dead links, and with snippets that are Python and TOML."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import pzc
+from pzc.lab.file import LabTable, PipelineTable, RecorderTable, RegistryTable, ServerTable
+from pzc.transport.settings import KNOWN
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+SNIPPET = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+pytestmark = pytest.mark.once
+
+
+def text_of(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def ids(path: Path) -> str:
+    return path.name
+
+
+def anchors(page: Path) -> set[str]:
+    text = page.read_text(encoding="utf-8")
+    heads = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {*re.findall(r'<a id="([^"]+)">', text)} | {
+        re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_snippet_of_a_page_can_be_read(page: Path) -> None:
+    for kind, code in SNIPPET.findall(page.read_text(encoding="utf-8")):
+        if kind == "python":
+            ast.parse(code)
+        elif kind == "toml":
+            tomllib.loads(code)
+
+
+def test_every_public_name_stands_on_a_page_of_names() -> None:
+    told = set(re.findall(r"^\| `(\w+)` \|", text_of("api.md") + text_of("errors.md"), re.MULTILINE))
+    assert told == set(pzc.__all__)
+
+
+def test_every_variable_stands_on_the_page_of_settings() -> None:
+    told = set(re.findall(r"`(PZC_\w+)`", text_of("settings.md")))
+    assert told >= {*KNOWN, "PZC_COMPILED"}
+
+
+def test_every_key_of_a_lab_file_stands_on_its_page() -> None:
+    told = set(re.findall(r"`(\w+)`", text_of("lab.md")))
+    tables = (LabTable, ServerTable, RecorderTable, PipelineTable, RegistryTable)
+    assert told >= {field.name for table in tables for field in msgspec.structs.fields(table)}
+
+
+def test_every_page_is_in_the_manual() -> None:
+    listed = set(re.findall(r"[\w-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    assert listed >= {page.name for page in PAGES[1:]}
+
+
+def test_the_readme_is_read_in_two_minutes() -> None:
+    assert len(PAGES[0].read_text(encoding="utf-8").splitlines()) <= 80
