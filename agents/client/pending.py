@@ -28,7 +28,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol import limits
-from ...protocol.errors import CallTimeout, PeerLost
+from ...protocol.contents import as_table, read_ps_message
+from ...protocol.errors import CallTimeout, PeerLost, SerializerRefused
 from ...protocol.frames import PZC00
 from ...protocol.message import Message
 from ...protocol.peer import Peer
@@ -36,6 +37,7 @@ from ...protocol.reply import Reply, accepted, reply_of
 from ...protocol.values import TRAVELLING
 from . import answers
 from .abort import AbortSignal
+from .sent import explain
 
 if TYPE_CHECKING:
     from .interfaces import Owner
@@ -243,9 +245,11 @@ class PendingCall(Pending):
             self.finish(value)
 
     def fail(self, error: BaseException) -> None:
-        """There is no reply; any thread."""
+        """There is no reply, or none that can be used; any thread."""
         if isinstance(error, (CallTimeout, PeerLost)):
             error.call_id = self.call_id if self.sent else ""
+        elif isinstance(error, SerializerRefused) and (asked := read_ps_message(self.content)) is not None:
+            explain(error, as_table(asked[1]))
         self.finish(error=error)
 
     def ask_on(self, reply: Reply | None = None, until: float | None = None) -> None:

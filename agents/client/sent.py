@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
+from ...protocol.errors import SerializerRefused
 from ...protocol.paths import Path, text, to_wire
 from ...protocol.values import PLAIN
 
@@ -28,6 +29,11 @@ def told_of(options: dict[str, Any]) -> str:
     """Where a request acts, in words: the path of a member, or what is served."""
     name = options.get("name")
     return text((*options.get("on", ()), *(() if name is None else (name,)))) or "what is served"
+
+
+def explain(error: SerializerRefused, options: dict[str, Any]) -> None:
+    """Say in the refusal of an answer where its request acted."""
+    error.args = (f"{told_of(options)}: {error}",)
 
 
 def is_plain(values: Collection[object]) -> bool:

@@ -24,7 +24,7 @@ from .answers import REMOTE
 from .described import Entry
 from .exclusive import Exclusive
 from .pending import PendingCall
-from .sent import told_of
+from .sent import explain
 from .streams import RemoteStream
 
 MOVE_TIMEOUT = 2.0
@@ -119,7 +119,7 @@ class ServedObject:
                 detached=detached,
             )  # fmt: skip
         except SerializerRefused as error:
-            error.args = (f"{told_of(options)}: {error}",)
+            explain(error, options)
             raise
         finally:
             if token is not None:

@@ -77,7 +77,6 @@ class Follower:
 
     Attributes:
         places: where the name may be.
-        moves: how often it came along.
     """
 
     def __init__(
@@ -85,7 +84,6 @@ class Follower:
     ) -> None:
         self.target = target
         self.places = frozenset(names.places(target))
-        self.moves = 0
         self._names = names
         self._endpoint = endpoint
         self._entry = entry
@@ -106,7 +104,6 @@ class Follower:
             else:
                 logger.info("%s moved from %s to %s", self.target, self._endpoint, endpoint)
                 self._endpoint, self._entry = endpoint, entry
-                self.moves += 1
                 return
         self._names.help(self.look, again=True, after=RETRY)
 

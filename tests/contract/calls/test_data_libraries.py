@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import re
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc import Agent, Protocol, Proxy, SerializerRefused, Server
+from pzc import Agent, Protocol, Proxy, SerializerRefused, Server, aio
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs.drivers import BOTH_KEYS, bench
@@ -144,6 +145,22 @@ def test_an_unusual_frame_is_refused_without_a_key_and_told_what_to_do() -> None
         with pytest.raises(SerializerRefused, match=r"^back: .*DataFrame.*register_class"):
             psu.back(MARKED)
         assert psu.note() == 1
+
+
+def test_what_is_refused_in_a_future_says_of_which_member_it_was() -> None:
+    with bench(Supply(), "") as psu:
+        with pytest.raises(SerializerRefused, match=r"^back: .*DataFrame"):
+            psu.back.future(MARKED).result(TIMEOUT)
+
+
+def test_what_is_refused_in_an_awaited_call_says_of_which_member_it_was() -> None:
+    async def refused(endpoint: str) -> None:
+        async with aio.Proxy(endpoint, protocol=Protocol("")) as psu:
+            with pytest.raises(SerializerRefused, match=r"^back: .*DataFrame"):
+                await psu.back(MARKED)
+
+    with Server(Supply(), protocol=Protocol("")) as server:
+        asyncio.run(refused(server.rep_endpoint))
 
 
 class Recording(Supply):
