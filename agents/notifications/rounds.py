@@ -118,3 +118,9 @@ def rounds(ready: Iterable[Called]) -> Iterable[Round]:
         else:
             known.add(called)
     return found.values()
+
+
+def start(called: Iterable[Called | None]) -> None:
+    """Begin a round for each executor; None is nobody."""
+    for each in rounds(one for one in called if one is not None):
+        each.start()

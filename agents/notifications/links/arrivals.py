@@ -19,7 +19,9 @@ from __future__ import annotations
 import enum
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from threading import get_ident
 from typing import Protocol
 
@@ -148,6 +150,15 @@ class Together(Struct, eq=False):
 def alone(arrival: Arrival, lost: int) -> Together:
     """One arrival, after some lost others."""
     return Together(arrival.topic, [arrival], {arrival.sequence: lost} if lost else {}, arrival.size)
+
+
+def together(arrivals: Iterable[Arrival]) -> list[Together]:
+    """Arrivals of several topics, those of one in succession together."""
+    return [
+        Together(topic, found, {}, sum([each.size for each in found]))
+        for topic, group in groupby(arrivals, attrgetter("topic"))
+        if (found := list(group))
+    ]
 
 
 class Urgency(enum.Enum):

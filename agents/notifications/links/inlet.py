@@ -138,14 +138,14 @@ class Inlet:
         Raises:
             SubscriptionClosed: when the link has ended meanwhile; another one is needed.
         """
-        place = Place(subscription)
+        place = Place(subscription, confirmed := Future[None]())
         with self._mutex:
             if self._over.is_set():
                 raise SubscriptionClosed("the link has ended")
             self._places.add(place)
         try:
             self._ask_again(subscription.topic)
-            place.confirmed.result(max(0.0, deadline - monotonic()))
+            confirmed.result(max(0.0, deadline - monotonic()))
         except TimeoutError as exc:
             self.remove(subscription)
             if isinstance(exc, CallTimeout):
@@ -155,7 +155,7 @@ class Inlet:
             self.remove(subscription)
             raise
         finally:
-            del place  # it holds the error, whose traceback holds this frame
+            del place, confirmed  # it holds the error, whose traceback holds this frame
 
     def remove(self, subscription: Subscription) -> None:
         """One subscription less; never waits for the publisher's answer."""

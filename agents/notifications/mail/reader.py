@@ -34,7 +34,8 @@ from ....protocol.reply import Reply
 from ....transport.loop import Timer
 from ....transport.wire import Protocol
 from ...interfaces import NewClient
-from ..links.arrivals import Arrival
+from ..links.arrivals import Arrival, together
+from ..rounds import start
 from ..subscription import Subscription
 from ..typed import begin_if_it_fits
 from .books import Book
@@ -272,7 +273,7 @@ class Reader:
     def _begin(self, place: Place, position: Position, lasts: dict[str, int], early: list[Arrival]) -> None:
         collector = self._collector
         if collector is not None and position == collector.position:
-            place.begin(position.epoch, lasts, early)
+            place.begin(position.epoch, lasts, together(early))
         with self._lock:
             self._places.flow()
 
@@ -329,9 +330,7 @@ class Reader:
                 return
             found = book.arrivals(arrived.first, arrived.messages, self._places, making)
             self._unclaimed.put(found.pop(None, []), time.monotonic())
-        for place, arrivals in found.items():
-            if place is not None:
-                place.take(arrivals)
+        start(place.take(come) for place, its in found.items() if place for come in together(its))
         if self.name is None:
             self._let_go(float("inf"))
 

@@ -1,0 +1,204 @@
+"""Shares: what one subscription gets of one publisher, over a link or out of a mailbox.
+
+::
+
+    state   event                             next    what happens
+    held    arrival, or a loss is told        held    kept; over a link `early_notifications`, others are lost
+    held    the publisher confirmed           open    what it numbers later is delivered; of a mailbox with a
+                                                      name everything: it was kept for us
+    open    arrival                           open    losses before it are told, then it is delivered
+    open    a loss is told                    open    a gap
+    any     another publisher is in its place held    one restart gap, once that one has confirmed
+    any     the publisher forgot this         held    once confirmed, what it numbered meanwhile is lost
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, InvalidStateError
+from contextlib import nullcontext, suppress
+
+from ...delivery.cursor import Cursor, Cursors, Gap
+from ...protocol import limits
+from ...protocol.bundle import Last
+from .filters import ANY
+from .links.arrivals import Arrival, Together
+from .mail.bursts import Missed
+from .rounds import start
+from .subscription import Subscription
+
+_NO_LOCK = nullcontext()
+
+Come = Together | Last
+"""What comes for a share: arrivals of one topic, or how many were lost up to a number."""
+
+
+class Share:
+    """One subscription at one publisher; arrivals come from one thread at a time.
+
+    Args:
+        subscription: who gets the arrivals.
+        confirmed: to be done once the publisher has confirmed, or refused.
+        kept: what the publisher kept for this comes first.
+        lock: lets any thread say the rest; None when that is said by the thread of the arrivals only.
+
+    Attributes:
+        held: until the publisher has confirmed, and what came before is handed on.
+    """
+
+    __slots__ = ("_confirmed", "_cursors", "_early", "_kept", "_left_out", "_lock", "held", "subscription")
+
+    bounded = True
+    """Whether no more than `early_notifications` are kept before the confirmation."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        confirmed: Future[None] | None = None,
+        kept: bool = False,
+        lock: threading.Lock | None = None,
+    ) -> None:
+        self.subscription = subscription
+        self.held = True
+        self._confirmed = confirmed
+        self._kept = kept
+        self._lock = lock or _NO_LOCK
+        self._early: list[Come] | None = None
+        self._left_out: dict[str, Last] | None = None
+        self._cursors = Cursors(None if subscription.topic == ANY else subscription.topic)
+
+    def begin(self, epoch: int, lasts: Mapping[str, int], earlier: Iterable[Together] = ()) -> None:
+        """The publisher has confirmed.
+
+        Args:
+            epoch: of the publisher.
+            lasts: each topic's last number that is not part of this, or was kept for it; 0 without one.
+            earlier: what came before it was asked for, and nobody else wanted.
+        """
+        with self._lock:
+            if not self.held:
+                _end(earlier)
+                return
+            if self.subscription.held:  # it came from the broadcast plane
+                self.subscription.begin(epoch, {})
+            for topic, gap in self._cursors.begin(epoch, lasts, self._kept):
+                self._report(topic or ANY, gap, "restarted" if gap.restarted else "forgotten")
+            early, left_out = self._take_early()
+            called = [self._admit(each) for each in (*earlier, *early, *left_out)]
+            self.held = False
+        start(called)
+        confirmed, self._confirmed = self._confirmed, None
+        if confirmed is not None:
+            with suppress(InvalidStateError):  # it was closed at this moment
+                confirmed.set_result(None)
+
+    def fail(self, error: BaseException) -> None:
+        """The publisher refused, or nobody waits for it any more."""
+        confirmed, self._confirmed = self._confirmed, None
+        if confirmed is not None:
+            with suppress(InvalidStateError):  # it was confirmed at this moment
+                confirmed.set_exception(error.with_traceback(None))  # else the two may hold each other
+
+    def restart(self, publisher: str) -> None:
+        """Another agent has taken the publisher's place, numbering anew."""
+        self.forget()
+        self.subscription.publisher = publisher
+        self._cursors.restart()
+
+    def forget(self) -> None:
+        """The publisher knows nothing of this any more."""
+        with self._lock:
+            self.held = True
+            early, _ = self._take_early()
+        self._miss_early(early)
+
+    def _miss_early(self, early: list[Come]) -> None:
+        """What came is not confirmed any more."""
+        _end(early)
+
+    def _take_early(self) -> tuple[list[Come], Iterable[Last]]:
+        early, left_out = self._early or [], self._left_out or {}
+        self._early = self._left_out = None
+        return early, left_out.values()
+
+    def take(self, come: Come) -> Subscription | None:
+        """Take what came, when it is wanted; returns as `Subscription.admit`."""
+        return None if self.held and self._keep(come) else self._admit(come)
+
+    def _keep(self, come: Come) -> bool:
+        """Keep it until the publisher has confirmed; False when it has."""
+        refused = list[Arrival]()
+        with self._lock:
+            if not self.held:
+                return False
+            early = self._early = self._early or []
+            if not self.bounded:
+                early.append(come)
+                return True
+            for each in (come,) if isinstance(come, Last) else come.each():
+                if len(early) < limits.current.early_notifications:
+                    early.append(each)
+                else:
+                    refused += self._leave_out(each)
+        for arrival in refused:
+            arrival.consumed()
+        return True
+
+    def _leave_out(self, come: Come) -> list[Arrival]:
+        """There is no room for one more; returns what is to be done with."""
+        left_out = self._left_out = self._left_out or {}
+        topic = come.topic
+        before = left_out[topic].lost if topic in left_out else 0
+        if isinstance(come, Last):
+            left_out[topic] = Last(topic, come.number, before + come.lost)
+            return []
+        [arrival] = come.arrivals
+        lost = before + come.lost.get(arrival.sequence, 0) + 1
+        left_out[topic] = Last(topic, arrival.sequence, lost)
+        return [arrival]
+
+    def _admit(self, come: Come) -> Subscription | None:
+        cursor = self._cursors.at(come.topic)
+        if isinstance(come, Last):
+            self._tell(cursor, come)
+            return None
+        arrivals = come.arrivals
+        if come.lost or not cursor.new(arrivals[0].sequence, arrivals[-1].sequence):
+            return self._admit_each(cursor, come)
+        return self.subscription.admit(arrivals, come.size)
+
+    def _admit_each(self, cursor: Cursor, together: Together) -> Subscription | None:
+        """Those that are not part of the beginning, each loss told before what came after it."""
+        ready, called = list[Arrival](), None
+        for arrival in together.arrivals:
+            number = arrival.sequence
+            lost = together.lost.get(number, 0)
+            if lost:
+                if ready:  # first
+                    called = self.subscription.admit(ready) or called
+                    ready = []
+                self._tell(cursor, Last(together.topic, number - 1, lost))
+            if cursor.new(number):
+                ready.append(arrival)
+            else:
+                arrival.consumed()
+        return (self.subscription.admit(ready) if ready else None) or called
+
+    def _tell(self, cursor: Cursor, last: Last) -> None:
+        gap = cursor.lost(last.lost, last.number)
+        if gap is not None:
+            self._report(last.topic, gap, "evicted")
+
+    def _report(self, topic: str, gap: Gap, reason: str) -> None:
+        subscription = self.subscription
+        subscription.report_gap(gap)
+        if subscription.sink is not None:
+            subscription.sink.miss(Missed(subscription.publisher, topic, gap, reason))
+
+
+def _end(early: Iterable[Come]) -> None:
+    """Nobody gets it."""
+    for come in early:
+        for arrival in come.arrivals if isinstance(come, Together) else ():
+            arrival.consumed()

@@ -1,0 +1,153 @@
+"""Shares: what a subscription gets of a publisher, whenever that confirms, forgets or is replaced."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pzc import Gap, Notification, Subscription, drop
+from pzc.agents.notifications.links.arrivals import Arrival, Together, alone, together
+from pzc.agents.notifications.shares import Share
+from pzc.protocol.bundle import Last
+from pzc.testing import Timings
+from pzc.transport.executor import Executor
+
+EPOCH = 7
+
+
+class Counted:
+    """Where arrivals end."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.ended: list[int] = []
+
+    def consumed(self, arrival: Arrival) -> None:
+        self.ended.append(arrival.number)
+
+    def arrival(self, number: int, topic: str = "t") -> Arrival:
+        notification = Notification("p", "", topic, "", number, EPOCH, 0.0, 0.0, number)
+        return Arrival(self, number, topic, "", EPOCH, number, notification=notification)
+
+
+class Bench:
+    """A share of topic ``t`` or of all."""
+
+    def __init__(self, executor: Executor, topic: str = "t", kept: bool = False) -> None:
+        self.book = Counted()
+        self.subscription = Subscription("p", topic, None, drop(), None, executor, lambda _: None)
+        self.share = Share(self.subscription, kept=kept)
+
+    def arrive(self, number: int, lost: int = 0) -> None:
+        self.share.take(alone(self.book.arrival(number), lost))
+
+    @property
+    def got(self) -> list[int]:
+        return [self.subscription.recv(0).content for _ in range(self.subscription.pending)]
+
+
+@pytest.fixture
+def bench(executor: Executor) -> Bench:
+    return Bench(executor)
+
+
+@given(
+    st.lists(st.sampled_from(["come", "drop", "tell", "end"]), max_size=25), st.integers(0, 25),
+    st.integers(0, 25), st.integers(1, 5),
+)  # fmt: skip
+def test_whenever_it_is_confirmed_all_behind_the_beginning_is_received_or_lost(
+    events: list[str], confirmed: int, begun: int, most: int
+) -> None:
+    """Numbers come, are dropped, or are told as dropped; a few are kept before the confirmation."""
+    bench, number, dropped = Bench(Executor("pzc-test")), 0, 0
+    with Timings(early_notifications=most):
+        for turn, event in enumerate([*events, "end"]):
+            if turn == min(confirmed, len(events)):
+                begun = min(begun, number)
+                bench.share.begin(EPOCH, {"t": begun})
+            if event == "come":
+                number += 1
+                bench.arrive(number, dropped)
+                dropped = 0
+            elif event == "drop":
+                number, dropped = number + 1, dropped + 1
+            else:
+                bench.share.take(Last("t", number, dropped))
+                dropped = 0
+    assert bench.subscription.pending + bench.subscription.dropped == number - begun
+    bench.subscription.close()
+
+
+def test_losses_that_are_told_before_the_confirmation_are_counted_with_it(bench: Bench) -> None:
+    bench.share.take(Last("t", 3, 2))
+    bench.arrive(6, lost=2)
+    assert bench.subscription.dropped == 0
+    bench.share.begin(EPOCH, {"t": 2})
+    assert bench.subscription.gaps == [Gap(EPOCH, 3, 3), Gap(EPOCH, 4, 5)]
+    assert bench.got == [6]
+
+
+def test_what_comes_after_it_was_forgotten_waits_for_the_next_confirmation(bench: Bench) -> None:
+    bench.share.begin(EPOCH, {"t": 0})
+    bench.arrive(1)
+    bench.share.forget()
+    bench.arrive(6)
+    assert bench.share.held
+    bench.share.begin(EPOCH, {"t": 5})
+    assert bench.got == [1, 6]
+    assert bench.subscription.gaps == [Gap(EPOCH, 2, 5)]
+
+
+def test_what_waits_when_another_publisher_takes_over_is_done_with(bench: Bench) -> None:
+    bench.arrive(1)
+    bench.share.restart("other")
+    assert bench.book.ended == [1]
+    assert bench.subscription.publisher == "other"
+    bench.share.begin(8, {"t": 0})
+    assert bench.subscription.gaps == []
+
+
+def test_another_publisher_is_one_gap_of_unknown_size(bench: Bench) -> None:
+    bench.share.begin(EPOCH, {"t": 4})
+    bench.share.restart("other")
+    bench.arrive(1)
+    bench.share.begin(EPOCH, {"t": 0})
+    assert bench.subscription.gaps == [Gap(EPOCH, 0, 0, restarted=True)]
+    assert bench.got == [1]
+
+
+def test_too_many_that_come_before_the_confirmation_are_lost_and_done_with(bench: Bench) -> None:
+    with Timings(early_notifications=2):
+        for number, lost in ((1, 0), (2, 0), (3, 0), (6, 2), (7, 0)):
+            bench.arrive(number, lost)
+        bench.share.take(Last("t", 8, 1))
+        assert bench.book.ended == [3, 6, 7]
+        bench.share.begin(EPOCH, {"t": 0})
+    assert bench.got == [1, 2]
+    assert bench.subscription.gaps == [Gap(EPOCH, 3, 8)]
+
+
+def test_a_second_confirmation_changes_nothing_and_lets_go_of_what_came_with_it(bench: Bench) -> None:
+    bench.share.begin(EPOCH, {"t": 1})
+    bench.share.begin(EPOCH, {"t": 4}, together([bench.book.arrival(9)]))
+    assert bench.book.ended == [9]
+    assert bench.subscription.gaps == []
+
+
+def test_what_was_kept_for_it_is_new(executor: Executor) -> None:
+    bench = Bench(executor, kept=True)
+    bench.share.begin(EPOCH, {"t": 4}, together([bench.book.arrival(2)]))
+    bench.arrive(3)
+    assert bench.got == [2, 3]
+
+
+def test_arrivals_of_one_topic_in_succession_are_together() -> None:
+    book = Counted()
+    found = together([book.arrival(1), book.arrival(2), book.arrival(1, "u"), book.arrival(3)])
+    assert [(each.topic, [a.sequence for a in each.arrivals]) for each in found] == [
+        ("t", [1, 2]), ("u", [1]), ("t", [3]),
+    ]  # fmt: skip
+    assert all(isinstance(each, Together) for each in found)
