@@ -389,5 +389,7 @@ class Server(Agent):
                 "serve_in_process takes its protocol from the PZC_ variables, not an argument"
             )
         return Proxy(
-            process.start(Server, served_cls, args, kwargs or {}, rep_endpoint, pub_endpoint, options)
+            process.start(
+                process.Job(Server, served_cls, args, kwargs or {}, rep_endpoint, pub_endpoint, options)
+            )
         )

@@ -6,6 +6,7 @@ import argparse
 import math
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from ..protocol.nearest import hint
@@ -84,6 +85,13 @@ def add_command(commands: Commands, name: str, run: Run, summary: str, example: 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON, one value per line")
+
+
+def add_endpoint_file(parser: argparse.ArgumentParser) -> None:
+    """``--endpoint-file``."""
+    parser.add_argument(
+        "--endpoint-file", type=Path, metavar="PATH", help="hold the REP endpoint in this file while serving"
+    )
 
 
 def add_timeout(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+from functools import partial
 from pathlib import Path
 
 from ..agents.registry import Registry
 from ..transport.endpoints import reached_here
-from .options import Commands, add_command, add_json
+from .options import Commands, add_command, add_endpoint_file, add_json
 from .output import write, write_json
-from .running import SIGNAL_LATENCY, Signals, endpoint_file
+from .running import Signals, serve_until_told
 from .values import plain
 
 ENDPOINT = "tcp://127.0.0.1:10318"
@@ -35,9 +36,7 @@ def add_commands(commands: Commands) -> None:
         metavar="FILE",
         help="keep the connections of topics in this file; default: nowhere",
     )
-    registry.add_argument(
-        "--endpoint-file", type=Path, metavar="PATH", help="hold the REP endpoint in this file while serving"
-    )
+    add_endpoint_file(registry)
     add_json(registry)
 
 
@@ -48,11 +47,7 @@ def run_registry(args: argparse.Namespace) -> int:
         os.environ.setdefault("PZC_REGISTRY", own)  # so that its own name is found through it, too
     registry = Registry(args.bind, name=args.name, state=args.state)
     try:
-        signals.interrupt = False
-        with endpoint_file(args.endpoint_file, registry.rep_endpoint):
-            _announce(registry, args.json)
-            while not (signals.came or registry.join(SIGNAL_LATENCY)):
-                pass
+        serve_until_told(registry, signals, args.endpoint_file, partial(_announce, registry, args.json))
     finally:
         signals.interrupt = False
         registry.stop()

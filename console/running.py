@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+from ..agents.agent import Agent
 
 SIGNAL_LATENCY = 0.2
 """Seconds within which a signal is seen."""
@@ -36,8 +38,26 @@ class Signals:
             raise KeyboardInterrupt
 
 
+def serve_until_told(
+    agent: Agent, signals: Signals, path: Path | None, announce: Callable[[], object]
+) -> None:
+    """Say where an agent is; return when it was stopped or a signal came, which only is noted from now on.
+
+    Args:
+        agent: that answers.
+        signals: of the process.
+        path: of the endpoint file; None for none.
+        announce: says it to whoever started the command, once the file is there.
+    """
+    signals.interrupt = False
+    with _endpoint_file(path, agent.rep_endpoint):
+        announce()
+        while not (signals.came or agent.join(SIGNAL_LATENCY)):
+            pass
+
+
 @contextmanager
-def endpoint_file(path: Path | None, endpoint: str) -> Generator[None]:
+def _endpoint_file(path: Path | None, endpoint: str) -> Generator[None]:
     """Write the file whole, so that no reader sees half of it; remove it unless it is another server's."""
     if path is None:
         yield

@@ -10,14 +10,15 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..agents.serving import Server
 from ..transport.endpoints import RANDOM_TCP
-from .options import Commands, add_command, add_json
+from .options import Commands, add_command, add_endpoint_file, add_json
 from .output import write, write_json
-from .running import SIGNAL_LATENCY, Signals, endpoint_file
+from .running import Signals, serve_until_told
 from .targets import UsageError, parse_arguments
 from .values import plain
 
@@ -77,9 +78,7 @@ def add_commands(commands: Commands) -> None:
         help="read member A every S seconds (1s, 100ms) and publish it; may be given several times",
     )  # fmt: skip
     serve.add_argument("--audit", type=Path, metavar="PATH", help="write one JSON line per call to this file")
-    serve.add_argument(
-        "--endpoint-file", type=Path, metavar="PATH", help="hold the REP endpoint in this file while serving"
-    )
+    add_endpoint_file(serve)
     add_json(serve)
 
 
@@ -112,11 +111,7 @@ def run_serve(args: argparse.Namespace) -> int:
     try:
         _make(server, factory, positional, keywords)
         _warn_about_exposed(server.served_object, expose or [])
-        signals.interrupt = False
-        with endpoint_file(args.endpoint_file, server.rep_endpoint):
-            _announce(server, args.json)
-            while not (signals.came or server.join(SIGNAL_LATENCY)):
-                pass
+        serve_until_told(server, signals, args.endpoint_file, partial(_announce, server, args.json))
     finally:
         signals.interrupt = False
         server.stop()

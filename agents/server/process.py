@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...protocol import limits
 from ...protocol.contents import portable, ps_message, raised, read_ps_message, read_raised
@@ -74,18 +74,10 @@ class _Children(Table):
 _children = _Children()
 
 
-def start(
-    make: Callable[..., Any],
-    served_cls: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    rep_endpoint: str,
-    pub_endpoint: str,
-    options: dict[str, Any],
-) -> str:
-    """Serve an object in a new process; returns its REP endpoint.
+class Job(NamedTuple):
+    """What a process of its own serves.
 
-    Args:
+    Attributes:
         make: the class `Server`, which the new process imports.
         served_cls: of the object.
         args: of the object.
@@ -93,6 +85,19 @@ def start(
         rep_endpoint: of the server.
         pub_endpoint: of the server.
         options: of the server.
+    """
+
+    make: Callable[..., Any]
+    served_cls: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    rep_endpoint: str
+    pub_endpoint: str
+    options: dict[str, Any]
+
+
+def start(job: Job) -> str:
+    """Serve an object in a new process; returns its REP endpoint.
 
     Raises:
         Exception: whatever the child raised before it served.
@@ -103,13 +108,12 @@ def start(
     ours, theirs = context.Pipe()
     with ours:
         with theirs:
-            job = (theirs, make, served_cls, args, kwargs, rep_endpoint, pub_endpoint, options)
-            name = f"pzc-{getattr(served_cls, '__name__', 'object')}"
-            process = context.Process(target=_serve, args=job, name=name)
+            name = f"pzc-{getattr(job.served_cls, '__name__', 'object')}"
+            process = context.Process(target=_serve, args=(theirs, job), name=name)
             try:
                 process.start()
             except (AttributeError, TypeError, pickle.PicklingError) as exc:
-                raise SerializeError(f"{served_cls!r} or its arguments cannot be sent: {exc}") from exc
+                raise SerializeError(f"{job.served_cls!r} or its arguments cannot be sent: {exc}") from exc
         child = _Child(process)
         try:
             return _read_outcome(ours, child)
@@ -131,21 +135,12 @@ def _read_outcome(pipe: Any, child: _Child) -> str:
     raise read_raised(message and message[1], "server process", "pickle", trusted=True, hide_traceback=False)
 
 
-def _serve(
-    pipe: Connection,
-    make: Callable[..., Any],
-    served_cls: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    rep_endpoint: str,
-    pub_endpoint: str,
-    options: dict[str, Any],
-) -> None:
+def _serve(pipe: Connection, job: Job) -> None:
     threading.Thread(target=_die_with_parent, name="pzc-parent", daemon=True).start()
     with pipe:
         try:
-            server = make(None, rep_endpoint, pub_endpoint, **options)
-            server.serve_object(served_cls, args, kwargs)
+            server = job.make(None, job.rep_endpoint, job.pub_endpoint, **job.options)
+            server.serve_object(job.served_cls, job.args, job.kwargs)
         except Exception as exc:
             pipe.send(portable(raised(exc), PZC01, "pickle"))
             return
