@@ -166,8 +166,8 @@ class Agent:
         if not protocol.signed:
             endpoints.warn_unsigned(self.rep_endpoint)
         self._prepare()
+        self._publishing.start()  # first: whoever is answered may have a link inside this process
         owner.run(answering.start)
-        self._publishing.start()
         self._announce()
 
     def _announce(self) -> None:
