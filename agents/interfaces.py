@@ -134,13 +134,7 @@ LOOK_FOR = 3.0
 
 
 class Follower(Protocol):
-    """One user of a name that may move.
-
-    Attributes:
-        moves: how often it came along.
-    """
-
-    moves: int
+    """One user of a name that may move."""
 
     def look(self) -> None:
         """Come along, if need be; a helper thread."""
