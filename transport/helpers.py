@@ -4,9 +4,11 @@
 
     task        runs
     fresh       before all others, in the order in which they came
-    again       as long as one helper at least is left for fresh ones
+    again       when none is fresh, and a helper at least is left for one that is
+    new         when nothing else waits, and two helpers at least are left for the others
 
-So agents that cannot be reached for long do not hold up one that was lost just now.
+So agents that cannot be reached for long do not hold up one that was lost just now, and those that were never
+met hold up nobody.
 """
 
 from __future__ import annotations
@@ -35,22 +37,22 @@ class Helpers:
         self._loop = loop.acquire()
         self._executor = Executor("pzc-helpers", threads=HELPERS)
         self._lock = threading.Lock()
-        self._fresh: deque[Task] = deque()
-        self._again: deque[Task] = deque()
-        self._repeating = 0
+        self._waiting: tuple[deque[Task], ...] = (deque(), deque(), deque())  # fresh, again, new
+        self._running = [0, 0, 0]
 
-    def submit(self, task: Task, *, again: bool = False, after: float = 0.0) -> None:
+    def submit(self, task: Task, *, again: bool = False, new: bool = False, after: float = 0.0) -> None:
         """Run a task soon.
 
         Args:
             task: a few seconds long at most.
-            again: it failed before, or nobody waits for it.
+            again: it failed before.
+            new: it looks for somebody who was not met yet.
             after: seconds until then, in which no thread waits.
         """
         if after:
-            self._loop.call_later(after, partial(self.submit, task, again=again))
+            self._loop.call_later(after, partial(self.submit, task, again=again, new=new))
             return
-        (self._again if again else self._fresh).append(task)
+        self._waiting[2 if new else int(again)].append(task)
         self._begin()
 
     def _begin(self) -> None:
@@ -63,19 +65,22 @@ class Helpers:
 
     def _run(self) -> None:
         with self._lock:
-            again = not self._fresh
-            if again and (not self._again or self._repeating >= HELPERS - 1):
-                return  # whoever repeats now comes back
-            task = (self._again if again else self._fresh).popleft()
-            self._repeating += again
+            rank = next((rank for rank in range(3) if self._may_run(rank)), None)
+            if rank is None:
+                return  # whoever runs one of that kind now comes back
+            task = self._waiting[rank].popleft()
+            self._running[rank] += 1
         try:
             task()
         finally:
             with self._lock:
-                self._repeating -= again
-                left = again and bool(self._again)
+                self._running[rank] -= 1
+                left = rank and any(self._waiting)
             if left:
                 self._begin()
+
+    def _may_run(self, rank: int) -> bool:
+        return bool(self._waiting[rank]) and sum(self._running[rank:]) < HELPERS - rank
 
     def end(self) -> None:
         """Forget what waits; any thread but the I/O thread."""

@@ -305,19 +305,22 @@ class Naming:
             if place in follower.places:
                 self.help(follower.look)
 
-    def help(self, task: Callable[[], object], *, again: bool = False, after: float = 0.0) -> None:
+    def help(
+        self, task: Callable[[], object], *, again: bool = False, new: bool = False, after: float = 0.0
+    ) -> None:
         """Run something that may wait in a thread of the process, unless this is closed by then.
 
         Args:
             task: a few seconds long at most.
-            again: it failed before, or nobody waits for it.
+            again: it failed before.
+            new: it looks for somebody who was not met yet.
             after: seconds until then.
         """
         with self._helping:  # not the other lock: its holder may wait for the I/O thread, which may be here
             if self._closed:
                 return
             here = self._helpers = self._helpers or helpers.acquire()
-        here.submit(partial(self._run, task), again=again, after=after)
+        here.submit(partial(self._run, task), again=again, new=new, after=after)
 
     def _run(self, task: Callable[[], object]) -> None:
         if not self._closed:

@@ -11,7 +11,7 @@
     connected   no answer, or a refusal                 away: what is known from it is held for a while
 
 A question waits at the registry until there is something to tell, at most `WAIT` seconds. It travels over the
-loop; only the handshake takes a thread. A registry that was restarted says so by its incarnation and is told
+loop; only the handshake takes a helper. A registry that was restarted says so by its incarnation and is told
 the whole again. With a key whose role may not register, this process asks and tells nothing of itself.
 """
 
@@ -34,7 +34,7 @@ from ...discovery.datagrams import MAX_DATAGRAM
 from ...protocol.errors import AgentClosed, PzcError, RemoteProtocolError, RoleRefused
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
-from ...transport import wire
+from ...transport import helpers, wire
 from ...transport.counters import Counters
 from ...transport.loop import Loop, Timer
 from ..interfaces import NewClient
@@ -116,7 +116,8 @@ class Registering:
         self._news = True
         self._beaten = 0.0
         self._round = 0
-        self._meeting: threading.Thread | None = None
+        self._meeting = threading.Lock()
+        self._helpers = helpers.acquire()
         self._timer: Timer | None = None
         self._closed = False
 
@@ -134,11 +135,9 @@ class Registering:
         with contextlib.suppress(PzcError):  # the loop has ended
             self._loop.run(self._end)
         self._client.hang_up()
-        meeting = self._meeting
-        if meeting is not None and meeting.is_alive():
-            meeting.join(MEET_TIMEOUT + LATE)
-        with contextlib.suppress(PzcError):
+        with contextlib.suppress(PzcError), self._meeting:
             self._client.close()
+        helpers.release(self._helpers)
 
     def _end(self) -> None:
         self._closed = True
@@ -156,11 +155,15 @@ class Registering:
         if self._closed:
             return
         self.state = "meeting"
-        self._meeting = threading.Thread(target=self._shake_hands, name="pzc-meet", daemon=True)
-        self._meeting.start()
+        self._helpers.submit(self._shake_hands, again=bool(self.error))
 
     def _shake_hands(self) -> None:
-        """In a thread of its own, because it waits."""
+        """In a helper, because it waits."""
+        with self._meeting:
+            if not self._closed:
+                self._meet_peer()
+
+    def _meet_peer(self) -> None:
         try:
             self._client.forget(self.endpoint)
             peer = self._client.peer(self.endpoint, time.monotonic() + MEET_TIMEOUT)

@@ -112,7 +112,7 @@ class Watching:
             new = there - set(gathering.sources) - self._busy - self._refused
             self._busy |= new
         for source in new:
-            self._naming.help(partial(self._join, gathering, source), again=True)
+            self._naming.help(partial(self._join, gathering, source), new=True)
         for source in set(gathering.sources) - there:
             gathering.remove(source)
 

@@ -10,7 +10,6 @@ import pytest
 from pzc.agents.notifications.links.arrivals import Urgency
 from pzc.agents.notifications.links.granting import SPACING, Granting
 from pzc.agents.notifications.links.reception import Errand, Reception
-from pzc.agents.notifications.receiver import HELPERS, Helpers
 from pzc.transport import loop as loops
 from pzc.transport.executor import Executor
 from pzc.transport.loop import Loop
@@ -159,30 +158,6 @@ def test_when_its_turn_is_over_others_come_first(work: Work, timings: Callable[.
     work.give(last)
     assert second.wait(TIMEOUT)
     assert done == [1, 2, 3]
-
-
-def test_fresh_tasks_of_helpers_go_before_those_that_failed_before(work: Work) -> None:
-    helpers, gate, ended = Helpers(work.loop), threading.Event(), threading.Event()
-    repeating = list[int]()
-
-    def again() -> None:
-        repeating.append(1)
-        assert gate.wait(TIMEOUT)
-
-    try:
-        for _ in range(10):
-            helpers.submit(again, again=True)
-        helpers.submit(ended.set)
-        assert ended.wait(TIMEOUT)
-        assert len(repeating) < HELPERS
-        gate.set()
-        all_of_them = threading.Event()
-        helpers.submit(all_of_them.set, again=True)
-        assert all_of_them.wait(TIMEOUT)
-        assert len(repeating) == 10
-    finally:
-        gate.set()
-        helpers.close()
 
 
 class Timers:

@@ -55,6 +55,27 @@ def test_what_failed_before_leaves_a_helper_for_what_did_not(here: Helpers) -> N
         assert blocked.ran.acquire(timeout=TIMEOUT)
 
 
+def test_what_is_new_leaves_a_helper_for_what_failed_before_and_one_for_what_did_not(here: Helpers) -> None:
+    blocked, again, fresh = Blocked(), threading.Event(), threading.Event()
+    failing = Blocked()
+    for _ in range(2 * HELPERS):
+        here.submit(blocked, new=True)
+    for _ in range(HELPERS - 2):
+        assert blocked.entered.acquire(timeout=TIMEOUT)
+    for _ in range(HELPERS):
+        here.submit(failing, again=True)
+    assert failing.entered.acquire(timeout=TIMEOUT)
+    here.submit(fresh.set)
+    assert fresh.wait(TIMEOUT)
+    failing.leave.set()
+    here.submit(again.set, again=True)
+    assert again.wait(TIMEOUT)
+    assert not blocked.entered.acquire(blocking=False)
+    blocked.leave.set()
+    for _ in range(2 * HELPERS):
+        assert blocked.ran.acquire(timeout=TIMEOUT)
+
+
 def test_what_is_fresh_takes_every_helper_and_goes_first(here: Helpers) -> None:
     blocked, order = Blocked(), SimpleQueue[str]()
     for _ in range(HELPERS):

@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 
-from ....protocol.errors import PeerLost
+from ....protocol.errors import CallTimeout, PeerLost
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply
 from ....transport import loop
@@ -29,6 +30,9 @@ logger = logging.getLogger("pzc.links")
 
 ATTEMPT = 2.0
 """Seconds that one attempt to open a broken link may take."""
+
+LOOK_ELSEWHERE = 0.5
+"""Seconds after which it is asked whether the publisher has moved."""
 
 TICK = 0.25
 """Seconds between two looks of the receiver at a link."""
@@ -84,10 +88,15 @@ class Station:
         return endpoint != known
 
     def meet(self, endpoint: str, deadline: float) -> Peer:
-        """Who is at an endpoint now, or where the publisher went; errors as `Client.peer`."""
-        endpoint = self._elsewhere or endpoint
-        self._client.forget(endpoint)
-        return self._client.peer(endpoint, deadline)
+        """Who is at an endpoint now, or where the publisher went, also meanwhile; errors as `Client.peer`."""
+        with suppress(CallTimeout):
+            return self._meet(endpoint, min(deadline, monotonic() + LOOK_ELSEWHERE))
+        return self._meet(endpoint, deadline)
+
+    def _meet(self, endpoint: str, deadline: float) -> Peer:
+        where = self._elsewhere or endpoint
+        self._client.forget(where)
+        return self._client.peer(where, deadline)
 
     def ask(self, peer: Peer, deadline: float, question: Word) -> Reply:
         """Ask a publisher something; errors as `Client.request`."""
