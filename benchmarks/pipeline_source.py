@@ -5,7 +5,7 @@ For each row the time is told from its publication until the batch that has it i
 whoever reads the table finds it: for the time in which Spark and its Python processes start and what was
 published meanwhile is made good, and for the steady stream after that. Then a full mailbox is read as fast as
 it goes, without and with verifying and decoding. At last the same two for ``pzc pipeline run --source pzc``,
-which makes all tables; there a row can be queried when its batch is in the ledger.
+which makes all tables; there a row can be queried when its batch is in the commit log.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from .output import write, write_json
 from .values import plain
 
 if TYPE_CHECKING:
-    from ..pipeline.tables.announcing import Announcer
+    from ..pipeline.tables.alerts import Alerts
     from ..pipeline.tables.batches import Batch
 
 COUNTS = ("rows", "notifications", "quarantined", "duplicates", "skipped", "alarms", "windows", "damaged")
@@ -37,7 +37,7 @@ class Progress:
         announcer: publishes their alarms; None for nobody.
     """
 
-    def __init__(self, as_json: bool, announcer: Announcer | None = None) -> None:
+    def __init__(self, as_json: bool, announcer: Alerts | None = None) -> None:
         self._json, self._announcer = as_json, announcer
         self._total = dict.fromkeys(COUNTS, 0)
         self._batches = self._missing = 0

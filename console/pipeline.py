@@ -31,7 +31,7 @@ DUCKDB, SPARK = "duckdb", "spark"
 ENGINES = (DUCKDB, SPARK)
 ROWS = 1000
 WINDOW = 60.0
-PATIENCE = 30.0
+LATENESS = 30.0
 
 
 def add_commands(commands: Commands) -> None:
@@ -127,8 +127,8 @@ def _add_pipeline(commands: Commands) -> None:
             help=f"width of the windows of statistics in seconds, default {WINDOW:g}; 0 for none",
         )  # fmt: skip
         parser.add_argument(
-            "--patience", type=seconds, default=PATIENCE, metavar="S",
-            help=f"seconds for which a window waits for what comes late, default {PATIENCE:g}",
+            "--lateness", type=seconds, default=LATENESS, metavar="S",
+            help=f"seconds for which a window waits for what comes late, default {LATENESS:g}",
         )  # fmt: skip
         _add_master(parser)
         parser.add_argument(
@@ -213,9 +213,9 @@ def _announcer(settings: Settings) -> Generator[Any]:
     if not settings.announced:
         yield None
         return
-    from ..pipeline.tables.announcing import Announcer
+    from ..pipeline.tables.alerts import Alerts
 
-    with Announcer() as announcer:
+    with Alerts() as announcer:
         yield announcer
 
 
@@ -250,19 +250,19 @@ def _work(args: argparse.Namespace) -> Generator[tuple[SparkSession, Settings]]:
     from ..pipeline.spark.cluster import ready_workers
     from ..pipeline.spark.limits import read_limits
     from ..pipeline.tables.batches import Settings
-    from ..pipeline.tables.ledger import Ledger
+    from ..pipeline.tables.state import State
 
     journal = Path(args.origin) if args.source == JOURNAL else None
     if journal is not None:
         check_journal(journal)  # what is wrong is said before Spark takes its seconds
-    Ledger.read(args.tables, round(args.window * 1e6))
+    State.read(args.tables, round(args.window * 1e6))
     limits = () if args.limits is None else tuple(read_limits(args.limits))
     everything = getattr(args, "publish_alarms", False)
     announced = frozenset(limit.rule for limit in limits if limit.publish or everything)
     decoder = make_decoder(load().keyring(), journal=journal)
     with _spark(args.master) as spark:
         ready_workers(spark, args.wheel)
-        yield spark, Settings(decoder, limits, args.window, args.patience, announced)
+        yield spark, Settings(decoder, limits, args.window, args.lateness, announced)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from ..protocol.errors import ConfigError, JournalError
 from . import missing
 from .schema import TABLES, folders, stored
 from .tables.commit_log import committed
-from .tables.keeping import is_committed
+from .tables.committer import is_committed
 
 try:
     import pyarrow as pa

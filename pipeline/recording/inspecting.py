@@ -17,7 +17,7 @@ from .. import missing
 from ..decoding.decode import Decoder
 from ..forms import check_journal
 from ..schema import all_segments, segment_recorder, segments
-from ..tables.ranges import Ranges
+from ..tables.interval_set import IntervalSet
 from ..tables.summary import codes, joined, micros, runs_of
 from .gaps import read_gaps
 from .reading import batches
@@ -159,7 +159,7 @@ class _Count:
 
     def __init__(self) -> None:
         self._topics: dict[tuple[str, str], Topic] = {}
-        self._seen: dict[tuple[str, str, int], Ranges] = {}
+        self._seen: dict[tuple[str, str, int], IntervalSet] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Count the rows of a batch with `_COLUMNS`."""
@@ -183,9 +183,9 @@ class _Count:
             self._note(known, epoch or 0, numbers[numbers > 0])
 
     def _note(self, topic: Topic, epoch: int, numbers: np.ndarray) -> None:
-        seen = self._seen.setdefault((topic.publisher, topic.topic, epoch), Ranges())
+        seen = self._seen.setdefault((topic.publisher, topic.topic, epoch), IntervalSet())
         before = seen.count
-        for first, last in Ranges(runs_of(numbers)):
+        for first, last in IntervalSet(runs_of(numbers)):
             seen.add(first, last)
         topic.repeated += len(numbers) - (seen.count - before)
 

@@ -126,7 +126,7 @@ def deduplicate(rows: DataFrame) -> DataFrame:
 
 
 def gaps(rows: DataFrame, first_sequence: int | None = None) -> DataFrame:
-    """Ranges of missing sequence numbers, per publisher, epoch and topic (`schema.GAPS`).
+    """IntervalSet of missing sequence numbers, per publisher, epoch and topic (`schema.GAPS`).
 
     A restarted publisher is a new epoch that counts from its own beginning, so a restart by
     itself is no gap. Rows without sequence (PZC00) are left out.

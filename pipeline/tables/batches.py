@@ -2,12 +2,13 @@
 
 ::
 
-    journal rows ─ workers: verify, decode, file ─▶ stage ─ leave out copies ─ judge ─▶ tables ─▶ ledger
+    journal rows ─ workers: verify, decode, file ─▶ stage ─ leave out copies ─ judge ─▶ tables ─▶ commit log
                                     └─ reports ─▶ driver
 
-What the workers wrote becomes visible by renames, and counts when the ledger says so. A batch that was killed
-before finds the ledger of the batch before it: its files are removed, and it is done again. Nothing that
-grows with the rows comes to the driver: a report has a few numbers per publisher, topic and window.
+What the workers wrote becomes visible by renames, and counts when the commit log says so. A batch that was
+killed before finds the commit log of the batch before it: its files are removed, and it is done again.
+Nothing that grows with the rows comes to the driver: a report has a few numbers per publisher, topic and
+window.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from .. import missing
 from ..decoding.decode import Decoder
 from ..schema import ALARMS, JOURNAL, NOTIFICATIONS, ddl
 from ..spark.limits import Limit, violations
-from .filing import REPORTED, AlarmFiles, Drop, Refile, Stage
-from .keeping import STAGE, clear_stage, label, move_in, stage_windows, write_small
-from .ledger import Ledger
+from .committer import STAGE, clear_stage, label, move_in, stage_windows, write_small
+from .state import State
 from .summary import Report, decode
+from .workers import REPORTED, AlarmFiles, Drop, Refile, Stage
 
 try:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +35,7 @@ except ImportError as exc:
 WINDOW = 60.0
 """Width of the windows in seconds."""
 
-PATIENCE = 30.0
+LATENESS = 30.0
 """Seconds for which a window waits for what was sent in it and comes late."""
 
 ANNOUNCED = 1000
@@ -49,14 +50,14 @@ class Settings:
         decoder: of `decode.make_decoder`.
         limits: whose violations are alarms.
         window: width of the windows in seconds; 0 for none.
-        patience: seconds for which a window waits for what comes late.
+        lateness: seconds for which a window waits for what comes late.
         announced: rules whose alarms are given back with each batch.
     """
 
     decoder: Decoder
     limits: tuple[Limit, ...] = ()
     window: float = WINDOW
-    patience: float = PATIENCE
+    lateness: float = LATENESS
     announced: frozenset[str] = frozenset()
 
     @property
@@ -118,28 +119,28 @@ def stage_rows(
     spark: SparkSession,
     rows: DataFrame,
     root: Path,
-    ledger: Ledger,
+    state: State,
     settings: Settings,
     named: str,
     again: bool = False,
 ) -> Staged:
-    """Let the workers file journal rows in the stage, without copies of what the ledger has seen.
+    """Let the workers file journal rows in the stage, without copies of what the commit log has seen.
 
     Args:
         spark: the session.
         rows: with the columns of `schema.JOURNAL`.
         root: folder of the tables.
-        ledger: what the tables hold; counts of copies are noted in it, nothing else changes.
+        state: what the tables hold; counts of copies are noted in it, nothing else changes.
         settings: see `Settings`.
         named: how the names of the files begin.
         again: True takes rows that were handled as well, for days that are about to be replaced.
     """
     stage = clear_stage(root)
-    handled = {} if again else {recorder: runs.flat() for recorder, runs in ledger.offsets.items()}
+    handled = {} if again else {recorder: runs.flat() for recorder, runs in state.offsets.items()}
     work = Stage(settings.decoder, stage, named, settings.width, handled)
     reports = _reports(rows.select(*JOURNAL.names).mapInArrow(work, REPORTED))
     staged = Staged(reports, [place for report in reports for place in report.files])
-    _leave_out_copies(spark, stage, staged, ledger, settings, named)
+    _leave_out_copies(spark, stage, staged, state, settings, named)
     if settings.limits:
         _judge(spark, stage, staged, settings, named)
     return staged
@@ -153,13 +154,13 @@ def _leave_out_copies(
     spark: SparkSession,
     stage: Path,
     staged: Staged,
-    ledger: Ledger,
+    state: State,
     settings: Settings,
     named: str,
 ) -> None:
-    numbers = ledger.repeated(staged.reports)
-    offsets = ledger.repeated_offsets(report for report in staged.reports if report.quarantined)
-    ids = ledger.repeated_ids(staged.reports)
+    numbers = state.repeated(staged.reports)
+    offsets = state.repeated_offsets(report for report in staged.reports if report.quarantined)
+    ids = state.repeated_ids(staged.reports)
     drops = {
         task: Drop(numbers.get(task, []), ids.get(task, []), offsets.get(task, {}))
         for task in {*numbers, *ids, *offsets}
@@ -176,7 +177,7 @@ def _leave_out_copies(
             staged.duplicates += report.notifications - other.notifications
             _exchange(stage, report, other)
     for copies in numbers.values():
-        ledger.count_copies(copies)
+        state.count_copies(copies)
     staged.files = [place for report in staged.reports for place in report.files]
 
 
@@ -208,20 +209,18 @@ def _judge(spark: SparkSession, stage: Path, staged: Staged, settings: Settings,
         staged.unannounced = wanted.count() - len(rows_told)
 
 
-def commit(root: Path, ledger: Ledger, staged: Staged, settings: Settings, run: str, number: int) -> Batch:
-    """Move the staged files to their tables and note them in the ledger, which is to be written then."""
+def commit(root: Path, state: State, staged: Staged, settings: Settings, run: str, number: int) -> Batch:
+    """Move the staged files to their tables and note them in the commit log, which is to be written then."""
     for report in staged.reports:
-        ledger.absorb(report)
+        state.absorb(report)
     newest = max((report.newest for report in staged.reports), default=0)
     closed = (
-        list(ledger.close_windows(newest, round(settings.patience * 1e6)))
-        if settings.width and newest
-        else []
+        list(state.close_windows(newest, round(settings.lateness * 1e6))) if settings.width and newest else []
     )
     staged.files += stage_windows(root / STAGE, label(run, number), closed, settings.width)
     move_in(root, staged.files)
-    write_small(root, ledger)
-    ledger.runs[run] = number
+    write_small(root, state)
+    state.runs[run] = number
     total = {
         name: sum(getattr(report, name) for report in staged.reports)
         for name in ("rows", "notifications", "quarantined", "repeated", "skipped")
@@ -235,7 +234,7 @@ def commit(root: Path, ledger: Ledger, staged: Staged, settings: Settings, run: 
         skipped=total["skipped"],
         alarms=staged.alarms,
         windows=len(closed),
-        missing=ledger.missing(),
+        missing=state.missing(),
         newest=newest / 1e6,
         announce=staged.announce,
         unannounced=staged.unannounced,

@@ -9,10 +9,10 @@ import msgspec
 
 from ...protocol.errors import JournalError
 from ..forms import check_form
-from .sketch import Figures
+from .quantile_sketch import Figures
 from .summary import Cell
 
-LEDGER = "pipeline.ledger"
+COMMIT_LOG = "pipeline.ledger"
 """File among the tables."""
 
 _FORMAT = 1
@@ -73,7 +73,7 @@ class _Runs(msgspec.Struct):
 
 
 class Content(msgspec.Struct):
-    """What the file holds; see `ledger.Ledger`."""
+    """What the file holds; see `state.State`."""
 
     form: int = _FORMAT
     query: str = ""
@@ -96,8 +96,8 @@ _Known = TypeVar("_Known", _Runs, Content)
 
 
 def committed(folder: Path) -> dict[str, int] | None:
-    """`Ledger.runs` of a folder of tables; None without a ledger. Errors as `Ledger.read`."""
-    found = read_file(folder / LEDGER, _Runs)
+    """`State.runs` of a folder of tables; None without a commit log. Errors as `State.read`."""
+    found = read_file(folder / COMMIT_LOG, _Runs)
     return None if found is None else found.runs
 
 

@@ -10,8 +10,8 @@ from .. import missing
 from ..forms import check_segment
 from ..schema import JOURNAL, segment_recorder
 from .commit_log import Damage
-from .ledger import Ledger
-from .ranges import Ranges
+from .interval_set import IntervalSet
+from .state import State
 
 try:
     import pyarrow as pa
@@ -22,24 +22,24 @@ except ImportError as exc:
 log = logging.getLogger("pzc.pipeline")
 
 
-def find_damage(paths: Iterable[Path], ledger: Ledger, found_at: int) -> list[Damage]:
+def find_damage(paths: Iterable[Path], state: State, found_at: int) -> list[Damage]:
     """The segments of which rows are absent, although Spark was given them.
 
     What says nothing is good: a segment that is gone was compacted into another one.
 
     Args:
         paths: of segments that a batch has taken.
-        ledger: with the offsets of that batch.
+        state: with the offsets of that batch.
         found_at: µs since 1970.
 
     Raises:
         JournalError: for a segment of a newer form.
     """
-    known = {damage.file for damage in ledger.damaged}
+    known = {damage.file for damage in state.damaged}
     found = [
         damage
         for path in paths
-        if path.name not in known and (damage := _damage(path, ledger, found_at)) is not None
+        if path.name not in known and (damage := _damage(path, state, found_at)) is not None
     ]
     for damage in found:
         told = "no row" if not damage.read else f"{damage.read} of {damage.rows} rows"
@@ -47,7 +47,7 @@ def find_damage(paths: Iterable[Path], ledger: Ledger, found_at: int) -> list[Da
     return found
 
 
-def _damage(path: Path, ledger: Ledger, found_at: int) -> Damage | None:
+def _damage(path: Path, state: State, found_at: int) -> Damage | None:
     try:
         told = pq.read_metadata(path)
     except FileNotFoundError:
@@ -56,7 +56,7 @@ def _damage(path: Path, ledger: Ledger, found_at: int) -> Damage | None:
         return Damage(path.name, None, 0, _line(exc), found_at)
     check_segment(path, told.metadata)
     rows: int = told.num_rows
-    handled = ledger.offsets.get(segment_recorder(path))
+    handled = state.offsets.get(segment_recorder(path))
     read = (
         0
         if handled is None
@@ -64,10 +64,10 @@ def _damage(path: Path, ledger: Ledger, found_at: int) -> Damage | None:
     )
     if read >= rows:
         return None
-    return _looked_at(path, rows, read, ledger, found_at)
+    return _looked_at(path, rows, read, state, found_at)
 
 
-def _handled(group: pq.RowGroupMetaData, handled: Ranges) -> int:
+def _handled(group: pq.RowGroupMetaData, handled: IntervalSet) -> int:
     """Offsets that were handled, between the least and the greatest one of a part of a segment."""
     offset = group.column(JOURNAL.get_field_index("offset"))
     if offset.path_in_schema != "offset" or offset.statistics is None or not offset.statistics.has_min_max:
@@ -75,7 +75,7 @@ def _handled(group: pq.RowGroupMetaData, handled: Ranges) -> int:
     return sum(high - low + 1 for low, high in handled.overlap(offset.statistics.min, offset.statistics.max))
 
 
-def _looked_at(path: Path, rows: int, read: int, ledger: Ledger, found_at: int) -> Damage | None:
+def _looked_at(path: Path, rows: int, read: int, state: State, found_at: int) -> Damage | None:
     """Judge a segment whose offsets do not follow one another, or are not all there."""
     try:
         table = pq.read_table(path)
@@ -84,9 +84,7 @@ def _looked_at(path: Path, rows: int, read: int, ledger: Ledger, found_at: int) 
     except (OSError, pa.ArrowException) as exc:
         return Damage(path.name, rows, read, _line(exc), found_at)
     pairs = zip(table.column("recorder").to_pylist(), table.column("offset").to_pylist(), strict=True)
-    there = sum(
-        recorder in ledger.offsets and offset in ledger.offsets[recorder] for recorder, offset in pairs
-    )
+    there = sum(recorder in state.offsets and offset in state.offsets[recorder] for recorder, offset in pairs)
     if there == rows:
         return None
     return Damage(path.name, rows, there, "Spark could not read it", found_at)

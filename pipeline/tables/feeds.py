@@ -5,8 +5,8 @@
     JournalFeed   segments of a journal               which of them are damaged
     MailboxFeed   mailboxes of agents, no journal     which numbers were published, arrived or not
 
-Whatever feeds it, a row is known by ``recorder`` and ``offset`` for ever: the ledger takes what has the same
-ones for the same row.
+Whatever feeds it, a row is known by ``recorder`` and ``offset`` for ever: the commit log takes what has the
+same ones for the same row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..source.options import read_options
 from ..spark.cluster import is_local
 from ..spark.jobs import literal
 from .damage import find_damage
-from .ledger import Ledger
+from .state import State
 
 try:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,8 +70,8 @@ class Feed(Protocol):
         """A streaming DataFrame with the columns of `schema.JOURNAL`; asked for once."""
         ...
 
-    def note(self, checkpoint: Path, number: int, ledger: Ledger) -> int:
-        """Note in the ledger what is known of a batch whose rows are in it; how many segments are damaged."""
+    def note(self, checkpoint: Path, number: int, state: State) -> int:
+        """Note what is known of a batch whose rows are in the state; how many segments are damaged."""
         ...
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class JournalFeed:
     def __init__(self, journal: str | Path, max_files: int = MAX_FILES) -> None:
         check_journal(journal)
         self._journal, self._max_files = Path(journal).absolute(), max_files
-        # Another one when the journal has moved; the ledger knows what is done.
+        # Another one when the journal has moved; the commit log knows what is done.
         self.checkpoint = f"{CHECKPOINT}/{_short(os.fsencode(self._journal))}"
 
     def rows(self, spark: SparkSession) -> DataFrame:
@@ -104,10 +104,10 @@ class JournalFeed:
         reader = reader.option("maxFileAge", _MAX_AGE).option("pathGlobFilter", _SEGMENTS)
         return reader.parquet(literal(self._journal))
 
-    def note(self, checkpoint: Path, number: int, ledger: Ledger) -> int:
+    def note(self, checkpoint: Path, number: int, state: State) -> int:
         """See `Feed`."""
-        damaged = find_damage(batch_files(checkpoint, number), ledger, time.time_ns() // 1000)
-        ledger.damaged += damaged
+        damaged = find_damage(batch_files(checkpoint, number), state, time.time_ns() // 1000)
+        state.damaged += damaged
         return len(damaged)
 
     def close(self) -> None:
@@ -162,10 +162,10 @@ class MailboxFeed:
         line = fn.concat_ws("/", "recorder", "publisher", fn.col("epoch").cast("string"), "topic")
         return rows.withColumn("recorder", line)
 
-    def note(self, checkpoint: Path, number: int, ledger: Ledger) -> int:
+    def note(self, checkpoint: Path, number: int, state: State) -> int:
         """See `Feed`."""
         for line, upto in batch_end(checkpoint, number, self._mailbox).at.items():
-            ledger.expect((line.publisher, line.epoch, line.topic), upto)
+            state.expect((line.publisher, line.epoch, line.topic), upto)
         return 0
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Tables that hold more, or other things, than their ledger knows: counted anew, or days of them replaced."""
+"""Tables that hold other things than their commit log knows: counted anew, or days of them replaced."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from .. import missing
 from ..durable import replace_file
 from ..schema import NOTIFICATIONS, QUARANTINE, ddl
 from .batches import Batch, Settings, commit, stage_rows
-from .commit_log import LEDGER, Topic, Window
-from .filing import REPORTED, Recount
-from .keeping import (
+from .commit_log import COMMIT_LOG, Topic, Window
+from .committer import (
     STAGE,
     has_rows,
     label,
@@ -27,8 +26,9 @@ from .keeping import (
     stored_runs,
     write_small,
 )
-from .ledger import Ledger
+from .state import State
 from .summary import Report, decode
+from .workers import REPORTED, Recount
 
 try:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,10 +44,10 @@ REMAKING = ".remaking"
 _STORED = f"{ddl(NOTIFICATIONS)}, date DATE, agent STRING"
 
 
-def settled(spark: SparkSession, root: Path, width: int) -> Ledger:
-    """The ledger of a folder of tables, which hold what it tells of and nothing else from now on.
+def settled(spark: SparkSession, root: Path, width: int) -> State:
+    """The state of a folder of tables, which hold what it tells of and nothing else from now on.
 
-    Files of a batch that was killed are removed. Where there is no ledger, what is stored is counted.
+    Files of a batch that was killed are removed. Where there is no commit log, what is stored is counted.
 
     Args:
         spark: the session.
@@ -55,32 +55,32 @@ def settled(spark: SparkSession, root: Path, width: int) -> Ledger:
         width: of the windows in µs.
 
     Raises:
-        JournalError: when the ledger cannot be read.
+        JournalError: when the commit log cannot be read.
     """
-    known = (root / LEDGER).exists()
-    ledger = Ledger.read(root, width)
+    known = (root / COMMIT_LOG).exists()
+    state = State.read(root, width)
     if known:
-        if removed := remove_unfinished(root, ledger):
+        if removed := remove_unfinished(root, state):
             log.warning("%d files of a batch that was killed are removed, it is done again", removed)
-        return ledger
+        return state
     if has_rows(root):
-        log.warning("the tables in %s have no ledger, it is counted anew", root)
-        ledger = recount(spark, root, ledger)
-        ledger.runs = stored_runs(root)
-    ledger.write(root)  # by which the files of a first batch that is killed are told from lost ledgers' ones
-    return ledger
+        log.warning("the tables in %s have no commit log, it is counted anew", root)
+        state = recount(spark, root, state)
+        state.runs = stored_runs(root)
+    state.write(root)  # by which the files of a first batch that is killed are told from those of a lost log
+    return state
 
 
-def recount(spark: SparkSession, root: Path, before: Ledger, without: Sequence[datetime.date] = ()) -> Ledger:
-    """A ledger of what is stored.
+def recount(spark: SparkSession, root: Path, before: State, without: Sequence[datetime.date] = ()) -> State:
+    """The state of what is stored.
 
     Args:
         spark: the session.
         root: folder of the tables.
-        before: the ledger until now: what cannot be counted anew is taken from it.
+        before: the state until now: what cannot be counted anew is taken from it.
         without: days that are left out.
     """
-    made = Ledger(before.width)
+    made = State(before.width)
     made.query, made.batch, made.runs = before.query, before.batch, before.runs
     made.offsets, made.damaged = before.offsets, before.damaged
     width, made.width = made.width, 0
@@ -95,7 +95,7 @@ def recount(spark: SparkSession, root: Path, before: Ledger, without: Sequence[d
     return made
 
 
-def _keep_counts(before: Ledger, made: Ledger) -> None:
+def _keep_counts(before: State, made: State) -> None:
     """Take over the counts that no table holds."""
     for key, topic in made.topics.items():
         one = before.topics.get(key, Topic())
@@ -115,38 +115,38 @@ def replace_days(
         days: in order; each has rows.
     """
     before = settled(spark, root, settings.width)
-    ledger = recount(spark, root, before, without=days)
-    bare, ledger.width = dataclasses.replace(settings, window=0.0), 0
+    state = recount(spark, root, before, without=days)
+    bare, state.width = dataclasses.replace(settings, window=0.0), 0
     run = new_run()
-    staged = stage_rows(spark, rows, root, ledger, bare, label(run, 0), again=True)
+    staged = stage_rows(spark, rows, root, state, bare, label(run, 0), again=True)
     marker = root / REMAKING
     replace_file(marker, f"{days[0]} to {days[-1]}".encode())
     remove_days(root, map(str, days))
-    made = commit(root, ledger, staged, bare, run, 0)
-    _keep_counts(before, ledger)
-    write_small(root, ledger)
-    ledger.width = settings.width
+    made = commit(root, state, staged, bare, run, 0)
+    _keep_counts(before, state)
+    write_small(root, state)
+    state.width = settings.width
     if settings.width:
-        _replace_windows(spark, root, ledger, run, days)
-    ledger.write(root)
+        _replace_windows(spark, root, state, run, days)
+    state.write(root)
     marker.unlink()
     return made
 
 
 def _replace_windows(
-    spark: SparkSession, root: Path, ledger: Ledger, run: str, days: Sequence[datetime.date]
+    spark: SparkSession, root: Path, state: State, run: str, days: Sequence[datetime.date]
 ) -> None:
     """Windows that begin on these days, of everything stored on them and the days beside them."""
     near = {day + datetime.timedelta(n) for day in days for n in (-1, 0, 1)}
-    counted = Ledger(ledger.width)
-    for report in _stored(spark, root, ledger.width, only=sorted(near)):
+    counted = State(state.width)
+    for report in _stored(spark, root, state.width, only=sorted(near)):
         counted.absorb(report)
     closed: list[tuple[tuple[str, str, int], Window]] = []
     for key, window in counted.windows.items():
-        start = datetime.datetime.fromtimestamp(key[2] * ledger.width / 1e6, datetime.UTC).date()
-        if start in days and key not in ledger.windows:
+        start = datetime.datetime.fromtimestamp(key[2] * state.width / 1e6, datetime.UTC).date()
+        if start in days and key not in state.windows:
             closed.append((key, window))
-    places = stage_windows(root / STAGE, label(run, 0), closed, ledger.width)
+    places = stage_windows(root / STAGE, label(run, 0), closed, state.width)
     remove_days_of(root / "windows", map(str, days))
     move_in(root, places)
 

@@ -5,7 +5,7 @@
     Feed.rows ─ foreachBatch ─▶ batches.stage_rows ─▶ Feed.note ─▶ batches.commit
 
 The query's checkpoint lies among the tables. Spark gives a batch again, with the same rows, when it
-was not told that it was done; what the ledger has is not done twice.
+was not told that it was done; what the commit log has is not done twice.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ..schema import NOTIFICATIONS, ddl
 from ..spark import jobs
 from ..spark.limits import violations
 from .batches import Batch, Settings, commit, stage_rows
+from .committer import clear_stage, label, new_run
 from .feeds import Feed
-from .keeping import clear_stage, label, new_run
-from .ledger import Ledger
 from .rebuilding import REMAKING, replace_days, settled
+from .state import State
 
 try:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,7 +87,7 @@ class Following:
         self._root = self._claim.__enter__()
         self._checkpoint = self._root / feed.checkpoint
         try:
-            self._ledger = self._begin()
+            self._state = self._begin()
         except BaseException:
             self.close()
             raise
@@ -98,13 +98,13 @@ class Following:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _begin(self) -> Ledger:
+    def _begin(self) -> State:
         root, width = self._root, self._settings.width
         refuse_half_made(root)
-        ledger = settled(self._spark, root, width)
+        state = settled(self._spark, root, width)
         clear_stage(root)
         self._run = new_run()
-        return ledger
+        return state
 
     def start(self, every: float = EVERY, once: bool = False) -> None:
         """Start the query.
@@ -168,18 +168,18 @@ class Following:
 
     def _take_batch(self, rows: DataFrame, number: int) -> None:
         began = time.monotonic()
-        root, ledger = self._root, self._ledger
+        root, state = self._root, self._state
         query = json.loads((self._checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
-        if ledger.query == query and number <= ledger.batch:
+        if state.query == query and number <= state.batch:
             return  # it is in the tables, and only Spark was not told
-        ledger.query, ledger.batch = query, number
+        state.query, state.batch = query, number
         named = label(self._run, number)
-        staged = stage_rows(self._spark, rows, root, ledger, self._settings, named)
+        staged = stage_rows(self._spark, rows, root, state, self._settings, named)
         for report in staged.reports:
-            ledger.handle(report.offsets)
-        damaged = self._feed.note(self._checkpoint, number, ledger)
-        made = commit(root, ledger, staged, self._settings, self._run, number)
-        ledger.write(root)
+            state.handle(report.offsets)
+        damaged = self._feed.note(self._checkpoint, number, state)
+        made = commit(root, state, staged, self._settings, self._run, number)
+        state.write(root)
         seconds = time.monotonic() - began
         made = dataclasses.replace(made, damaged=damaged, seconds=seconds)
         if made.rows or made.skipped or made.damaged:  # a query may begin with a batch of nothing

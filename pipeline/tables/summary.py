@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import missing
-from .sketch import Figures, figures_of
+from .quantile_sketch import Figures, figures_of
 
 try:
     import pyarrow as pa
@@ -125,7 +125,7 @@ def joined(*columns: Ints) -> Ints:
 
 
 def runs_of(numbers: Ints) -> list[int]:
-    """Ranges of numbers in ascending order, first and last in turn; repetitions count once."""
+    """IntervalSet of numbers in ascending order, first and last in turn; repetitions count once."""
     ends = np.flatnonzero(np.diff(numbers) > 1)
     firsts, lasts = np.concatenate(([0], ends + 1)), np.concatenate((ends, [len(numbers) - 1]))
     return np.column_stack((numbers[firsts], numbers[lasts])).ravel().tolist() if len(numbers) else []

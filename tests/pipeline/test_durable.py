@@ -11,11 +11,11 @@ import pytest
 from pzc.pipeline.durable import make_folder, replace_file
 from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.schema import NOTIFICATIONS
-from pzc.pipeline.tables.commit_log import LEDGER, Window
+from pzc.pipeline.tables.commit_log import COMMIT_LOG, Window
+from pzc.pipeline.tables.committer import clear_stage, move_in, remove_days, stage_windows, write_small
 from pzc.pipeline.tables.files import Files
-from pzc.pipeline.tables.keeping import clear_stage, move_in, remove_days, stage_windows, write_small
-from pzc.pipeline.tables.ledger import Ledger
-from pzc.pipeline.tables.sketch import Figures
+from pzc.pipeline.tables.quantile_sketch import Figures
+from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.summary import Cell
 
 MINUTE = 60_000_000
@@ -65,7 +65,7 @@ def tables_of(root: Path) -> list[Path]:
     return [path for path in root.rglob("*.parquet") if ".staging" not in path.parts]
 
 
-def a_batch(root: Path) -> Ledger:
+def a_batch(root: Path) -> State:
     stage = clear_stage(root)
     row = {"publisher": "p", "name": "psu", "topic": "v", "received_at": 1, "sequence": 1}
     files = Files(stage, "run-000000001", 0)
@@ -73,24 +73,24 @@ def a_batch(root: Path) -> Ledger:
     window = Window("psu", Cell(0, 1, 1, 1, 1, Figures(), Figures()), 1)
     staged = [*files.close(), *stage_windows(stage, "run-000000001", [(("p", "v", 0), window)], MINUTE)]
     move_in(root, staged)
-    ledger = Ledger(MINUTE)
-    write_small(root, ledger)
-    return ledger
+    state = State(MINUTE)
+    write_small(root, state)
+    return state
 
 
-def test_everything_of_a_batch_is_on_disk_before_the_ledger_is_in_its_place(
+def test_everything_of_a_batch_is_on_disk_before_the_commit_log_is_in_its_place(
     tmp_path: Path, disk: Disk
 ) -> None:
     root = tmp_path / "lab" / "tables"
     make_folder(root)
-    ledger = a_batch(root)
+    state = a_batch(root)
     found = tables_of(root)
     assert {path.relative_to(root).parts[0] for path in found} >= {"notifications", "windows", "gaps"}
     assert [path for path in found if not disk.holds(path)] == []
     disk.order.clear()
-    ledger.write(root)
-    assert disk.order == [f".{LEDGER}.tmp", f"{LEDGER} is there", "tables"]
-    assert disk.holds(root / LEDGER)
+    state.write(root)
+    assert disk.order == [f".{COMMIT_LOG}.tmp", f"{COMMIT_LOG} is there", "tables"]
+    assert disk.holds(root / COMMIT_LOG)
 
 
 def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, disk: Disk) -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from pzc.pipeline.recording.journal import JournalRow
 from pzc.pipeline.spark.limits import Limit
-from pzc.pipeline.tables import batches, keeping, streaming
-from pzc.pipeline.tables.commit_log import LEDGER
+from pzc.pipeline.tables import batches, committer, streaming
+from pzc.pipeline.tables.commit_log import COMMIT_LOG
 from pzc.pipeline.tables.feeds import CHECKPOINT, JournalFeed
-from pzc.pipeline.tables.ledger import Ledger
+from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.streaming import Following
 from pzc.protocol.errors import ConfigError, JournalError
 from pzc.protocol.frames import PZC00
@@ -140,7 +140,7 @@ def half_of(lab: Lab) -> Callable[..., None]:
     """Moves the first files in, and ends."""
 
     def move_in(root: Path, files: list[str]) -> None:
-        keeping.move_in(root, list(files)[:1])
+        committer.move_in(root, list(files)[:1])
         raise OSError("killed")
 
     return move_in
@@ -150,7 +150,7 @@ def ends(*_: object) -> None:
     raise OSError("killed")
 
 
-@pytest.mark.parametrize("point", ["staged", "half moved", "before the ledger", "after the ledger"])
+@pytest.mark.parametrize("point", ["staged", "half moved", "before the commit log", "after the commit log"])
 def test_a_batch_that_ended_in_the_middle_is_done_once(
     lab: Lab, rows: Rows, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
@@ -163,8 +163,8 @@ def test_a_batch_that_ended_in_the_middle_is_done_once(
             patched.setattr(streaming, "commit", ends)
         elif point == "half moved":
             patched.setattr(batches, "move_in", half_of(lab))
-        elif point == "before the ledger":
-            patched.setattr(Ledger, "write", ends)
+        elif point == "before the commit log":
+            patched.setattr(State, "write", ends)
         with Following(lab.spark, JournalFeed(lab.journal), lab.tables, lab.settings(), ends) as following:
             following.start(once=True)
             with pytest.raises(OSError, match="killed"):
@@ -175,13 +175,13 @@ def test_a_batch_that_ended_in_the_middle_is_done_once(
     ]  # fmt: skip
 
 
-def test_a_first_batch_that_ended_before_its_ledger_is_done_once(
+def test_a_first_batch_that_ended_before_its_commit_log_is_done_once(
     lab: Lab, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some = rows(5)
     lab.record(some[:4])
     with Following(lab.spark, JournalFeed(lab.journal), lab.tables, lab.settings()) as following:
-        monkeypatch.setattr(Ledger, "write", ends)
+        monkeypatch.setattr(State, "write", ends)
         following.start(once=True)
         with pytest.raises(OSError, match="killed"):
             following.wait(100)
@@ -200,12 +200,12 @@ def test_a_lost_checkpoint_stores_nothing_twice(lab: Lab, rows: Rows) -> None:
     assert lab.sequences() == [1, 2, 3, 4]
 
 
-def test_a_lost_ledger_is_counted_anew_from_what_is_stored(lab: Lab, rows: Rows) -> None:
+def test_a_lost_commit_log_is_counted_anew_from_what_is_stored(lab: Lab, rows: Rows) -> None:
     some = rows(6)
     damage_content(some[1].frames)  # pyright: ignore[reportArgumentType]
     lab.record(some[:4])
     lab.run()
-    (lab.tables / LEDGER).unlink()
+    (lab.tables / COMMIT_LOG).unlink()
     shutil.rmtree(lab.tables / CHECKPOINT)
     lab.record(some[4:5])
     lab.run()

@@ -15,9 +15,9 @@ from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.spark.limits import Limit
 from pzc.pipeline.tables import streaming
 from pzc.pipeline.tables.batches import Settings
-from pzc.pipeline.tables.commit_log import LEDGER
+from pzc.pipeline.tables.commit_log import COMMIT_LOG
 from pzc.pipeline.tables.feeds import MAILBOXES, JournalFeed, MailboxFeed, mailbox_name
-from pzc.pipeline.tables.ledger import Ledger
+from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.streaming import Following
 from pzc.protocol.errors import ConfigError, JournalError
 
@@ -88,7 +88,7 @@ def test_a_row_that_does_not_verify_is_in_quarantine_once_and_missing_once(
     assert [alarm["value"] for alarm in made.announce] == [1.0, 2.0]
 
 
-def test_what_is_told_again_because_checkpoint_and_ledger_were_lost_is_stored_once(
+def test_what_is_told_again_because_checkpoint_and_commit_log_were_lost_is_stored_once(
     spark: Any, publishers: Publishers, tmp_path: Path
 ) -> None:
     hand = publishers.start()
@@ -101,13 +101,13 @@ def test_what_is_told_again_because_checkpoint_and_ledger_were_lost_is_stored_on
         with pytest.raises(OSError, match="killed"):
             following.wait(PATIENCE)
     shutil.rmtree(tmp_path / MAILBOXES)
-    (tmp_path / LEDGER).unlink()
+    (tmp_path / COMMIT_LOG).unlink()
     assert [(made.rows, made.skipped) for made in post.once()] == [(0, 6)]
     assert (post.numbers(), post.numbers("w")) == ([1, 3, 4], [1])
     assert post.rows("quarantine", "topic", "sequence") == [("v", 2), ("w", 2)]
 
 
-def test_a_batch_that_ended_before_its_ledger_and_then_behind_it_is_done_once(
+def test_a_batch_that_ended_before_its_commit_log_and_then_behind_it_is_done_once(
     spark: Any, publishers: Publishers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = publishers.start()
@@ -117,7 +117,7 @@ def test_a_batch_that_ended_before_its_ledger_and_then_behind_it_is_done_once(
     for point in ("before", "behind"):
         with monkeypatch.context() as patched, post.follow(ends) as following:
             if point == "before":  # of the first batch of all
-                patched.setattr(Ledger, "write", ends)
+                patched.setattr(State, "write", ends)
             following.start(once=True)
             with pytest.raises(OSError, match="killed"):
                 following.wait(PATIENCE)

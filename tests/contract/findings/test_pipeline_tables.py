@@ -153,7 +153,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     journal, tables = folder / "journal", folder / "tables"
     recorded(journal)
     rows = add_bombs(journal)
-    run = "pipeline", "run", str(journal), str(tables), "--once", "--json", "--patience", "3600"
+    run = "pipeline", "run", str(journal), str(tables), "--once", "--json", "--lateness", "3600"
     old, old_tables = of_an_original(folder / "old"), str(folder / "old-tables")
     run_old = "pipeline", "run", str(old), old_tables, "--once", "--json"
     first, other, _, again = in_one_process(

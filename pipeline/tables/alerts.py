@@ -20,10 +20,10 @@ NAME = "pipeline"
 TOPIC = "alarms"
 
 WAITING = 1000
-"""Alarms that may wait to be published; what comes then is counted in `Announcer.lost`."""
+"""Alarms that may wait to be published; what comes then is counted in `Alerts.lost`."""
 
 
-class Announcer:
+class Alerts:
     """Publishes alarms, each once, on the topic ``alarms`` of an agent named ``pipeline``.
 
     A subscriber gets a dictionary of the columns of an alarm, the times as datetimes. Publishing has a
@@ -47,7 +47,7 @@ class Announcer:
         self._thread = threading.Thread(target=self._publish, name="pzc-alarms", daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> Announcer:
+    def __enter__(self) -> Alerts:
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 from .. import missing
 from ..schema import NOTIFICATIONS, QUARANTINE
 from .files import Files
+from .interval_set import IntervalSet
 from .known_ids import digest_of
-from .ranges import Ranges
 from .summary import Ints, Report, codes, joined, micros, offsets_of, parts_of, runs_of
 
 try:
@@ -23,7 +23,7 @@ FLUSH_ROWS = 150_000
 """Rows of a task that wait in memory before they are written."""
 
 
-class Clerk:
+class PartitionWriter:
     """Notifications and quarantine of one task: what repeats itself is left out, the rest is filed.
 
     Args:
@@ -35,9 +35,9 @@ class Clerk:
     def __init__(self, files: Files | None, task: int, width: int) -> None:
         self.report = Report(task)
         self._files, self._width = files, width
-        self._seen: dict[tuple[object, ...], Ranges] = {}
+        self._seen: dict[tuple[object, ...], IntervalSet] = {}
         self._ids: set[bytes] = set()
-        self._offsets: dict[str, Ranges] = {}
+        self._offsets: dict[str, IntervalSet] = {}
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
 
@@ -115,10 +115,11 @@ class Clerk:
         for begin, end in zip(bounds.tolist(), [*bounds[1:].tolist(), len(order)], strict=True):
             rows = order[begin:end]
             numbers = sequence[rows]
-            seen = self._seen.setdefault(tuple(column[int(rows[0])].as_py() for column in columns), Ranges())
+            series = tuple(column[int(rows[0])].as_py() for column in columns)
+            seen = self._seen.setdefault(series, IntervalSet())
             drop_seen(seen, rows, numbers, keep)
 
-    def forget(self, seen: Mapping[tuple[object, ...], Ranges], ids: Iterable[bytes]) -> None:
+    def forget(self, seen: Mapping[tuple[object, ...], IntervalSet], ids: Iterable[bytes]) -> None:
         """Leave out these numbers, by publisher, epoch and topic, and these ids (`known_ids`)."""
         self._seen.update(seen)
         self._ids.update(ids)
@@ -132,24 +133,24 @@ class Clerk:
         return self.report
 
 
-def drop_seen(seen: Ranges, rows: Ints, numbers: Ints, keep: np.ndarray) -> None:
+def drop_seen(seen: IntervalSet, rows: Ints, numbers: Ints, keep: np.ndarray) -> None:
     """Unmark the rows whose numbers (in ascending order) were seen, and note the others as seen."""
     numbered = numbers[numbers >= 0]
-    for first, last in Ranges(runs_of(numbered)):
+    for first, last in IntervalSet(runs_of(numbered)):
         for low, high in seen.overlap(first, last):
             keep[rows[(numbers >= low) & (numbers <= high)]] = False
         seen.add(first, last)
 
 
-def note_offsets(known: dict[str, Ranges], offsets: Mapping[str, list[int]]) -> None:
+def note_offsets(known: dict[str, IntervalSet], offsets: Mapping[str, list[int]]) -> None:
     """Add offsets by recorder, given as ranges."""
     for recorder, runs in offsets.items():
-        ranges = known.setdefault(recorder, Ranges())
-        for first, last in Ranges(runs):
+        ranges = known.setdefault(recorder, IntervalSet())
+        for first, last in IntervalSet(runs):
             ranges.add(first, last)
 
 
-def unhandled(batch: pa.RecordBatch, handled: Mapping[str, Ranges]) -> pa.RecordBatch:
+def unhandled(batch: pa.RecordBatch, handled: Mapping[str, IntervalSet]) -> pa.RecordBatch:
     """The rows whose offsets were not handled yet, each offset once."""
     if not batch.num_rows:
         return batch
@@ -162,6 +163,6 @@ def unhandled(batch: pa.RecordBatch, handled: Mapping[str, Ranges]) -> pa.Record
         if (np.diff(own) <= 0).any():
             keep[rows] = False
             keep[rows[np.unique(own, return_index=True)[1]]] = True
-        for low, high in handled.get(str(recorder), Ranges()).overlap(int(own.min()), int(own.max())):
+        for low, high in handled.get(str(recorder), IntervalSet()).overlap(int(own.min()), int(own.max())):
             keep[rows[(own >= low) & (own <= high)]] = False
     return batch if keep.all() else batch.filter(pa.array(keep))

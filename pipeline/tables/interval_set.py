@@ -1,4 +1,4 @@
-"""Ranges of whole numbers: which sequence numbers and offsets were seen, in the space of their gaps.
+"""IntervalSet of whole numbers: which sequence numbers and offsets were seen, in the space of their gaps.
 
 Pure; knows no Spark, no file and no clock.
 """
@@ -12,7 +12,7 @@ Span = tuple[int, int]
 """First and last number of a range, both included."""
 
 
-class Ranges:
+class IntervalSet:
     """A set of whole numbers, kept as the ranges without a hole between them, in order.
 
     Args:

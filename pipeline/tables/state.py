@@ -1,9 +1,9 @@
-"""The ledger: what the tables hold of each publisher, kept between batches and runs.
+"""The state of the tables: what they hold of each publisher, kept in the commit log between batches and runs.
 
 It is the state of the streaming query: by publisher, epoch and topic the sequence numbers that were seen,
 as ranges; by publisher and topic the figures; the windows that are still open; and by recorder the offsets
 that were handled. It grows with publishers, topics and gaps, not with rows. Only the driver has it. It is
-written after the files of a batch are in their tables, so a batch that was killed finds the ledger of the
+written after the files of a batch are in their tables, so a batch that was killed finds the commit log of the
 one before it.
 """
 
@@ -17,15 +17,15 @@ import msgspec
 
 from ...protocol.errors import JournalError
 from ..durable import replace_file
-from .commit_log import LEDGER, Content, Damage, Series, Topic, Window, read_file
+from .commit_log import COMMIT_LOG, Content, Damage, Series, Topic, Window, read_file
+from .interval_set import IntervalSet, Span
 from .known_ids import KnownIds, each_of
-from .ranges import Ranges, Span
 from .summary import Cell, Part, Report
 
 Key = tuple[str, "int | None", str]
 
 
-class Ledger:
+class State:
     """See the module's docstring.
 
     Attributes:
@@ -49,9 +49,9 @@ class Ledger:
     def __init__(self, width: int = 0) -> None:
         self.query, self.batch, self.width = "", -1, width
         self.runs: dict[str, int] = {}
-        self.offsets: dict[str, Ranges] = {}
+        self.offsets: dict[str, IntervalSet] = {}
         self.series: dict[Key, Series] = {}
-        self.seen: dict[Key, Ranges] = {}
+        self.seen: dict[Key, IntervalSet] = {}
         self.topics: dict[tuple[str, str], Topic] = {}
         self.windows: dict[tuple[str, str, int], Window] = {}
         self.heard: dict[str, int] = {}
@@ -62,8 +62,8 @@ class Ledger:
         self.ids = KnownIds()
 
     @classmethod
-    def read(cls, folder: Path, width: int) -> Ledger:
-        """The ledger of a folder of tables; an empty one when there is none.
+    def read(cls, folder: Path, width: int) -> State:
+        """The state that the commit log of a folder of tables keeps; an empty one when there is none.
 
         Args:
             folder: of the tables.
@@ -73,7 +73,7 @@ class Ledger:
             JournalError: when it cannot be read, is of a newer form, or has open windows of another width;
                 says what to do.
         """
-        path = folder / LEDGER
+        path = folder / COMMIT_LOG
         found = read_file(path, Content)
         if found is None:
             return cls(width)
@@ -86,9 +86,9 @@ class Ledger:
         made = cls(width)
         made.query, made.batch, made.runs = found.query, found.batch, found.runs
         made.heard, made.damaged = found.heard, found.damaged
-        made.offsets = {recorder: Ranges(runs) for recorder, runs in found.offsets.items()}
+        made.offsets = {recorder: IntervalSet(runs) for recorder, runs in found.offsets.items()}
         made.series = {(publisher, epoch, topic): one for publisher, epoch, topic, one in found.series}
-        made.seen = {key: Ranges(one.runs) for key, one in made.series.items()}
+        made.seen = {key: IntervalSet(one.runs) for key, one in made.series.items()}
         made.topics = {(publisher, topic): one for publisher, topic, one in found.topics}
         if found.width == width:
             made.closed = found.closed
@@ -99,7 +99,7 @@ class Ledger:
         return made
 
     def write(self, folder: Path) -> None:
-        """Put the ledger in place of the one before, durably."""
+        """Put it in place of the one before in the commit log, durably."""
         for key, one in self.series.items():
             one.runs = self.seen[key].flat()
         content = Content(
@@ -118,7 +118,7 @@ class Ledger:
             upto=[(*key, upto) for key, upto in self.upto.items()],
             ids=self.ids.joined(),
         )
-        replace_file(folder / LEDGER, msgspec.msgpack.encode(content))
+        replace_file(folder / COMMIT_LOG, msgspec.msgpack.encode(content))
 
     def repeated(self, reports: Iterable[Report]) -> dict[int, list[tuple[str, int | None, str, list[int]]]]:
         """What tasks filed that was in the tables, or filed by a task before them; nothing changes.
@@ -129,12 +129,12 @@ class Ledger:
         Returns:
             By task, publishers, epochs, topics and the ranges that have to be left out.
         """
-        fresh: dict[Key, Ranges] = {}
+        fresh: dict[Key, IntervalSet] = {}
         drops: dict[int, list[tuple[str, int | None, str, list[int]]]] = {}
         for report in reports:
             for key, runs in _runs_by_key(report).items():
-                seen, new = self.seen.get(key), fresh.setdefault(key, Ranges())
-                both = Ranges()
+                seen, new = self.seen.get(key), fresh.setdefault(key, IntervalSet())
+                both = IntervalSet()
                 for first, last in runs:
                     for low, high in [
                         *new.overlap(first, last),
@@ -161,15 +161,15 @@ class Ledger:
     @staticmethod
     def repeated_offsets(reports: Iterable[Report]) -> dict[int, dict[str, list[int]]]:
         """Offsets that tasks had although a task before them had them, as ranges by task and recorder."""
-        known: dict[str, Ranges] = {}
+        known: dict[str, IntervalSet] = {}
         found: dict[int, dict[str, list[int]]] = {}
         for report in reports:
             for recorder, runs in report.offsets.items():
-                before, both = known.setdefault(recorder, Ranges()), Ranges()
-                for first, last in Ranges(runs):
+                before, both = known.setdefault(recorder, IntervalSet()), IntervalSet()
+                for first, last in IntervalSet(runs):
                     for low, high in before.overlap(first, last):
                         both.add(low, high)
-                for first, last in Ranges(runs):
+                for first, last in IntervalSet(runs):
                     before.add(first, last)
                 if len(both):
                     found.setdefault(report.task, {})[recorder] = both.flat()
@@ -178,7 +178,7 @@ class Ledger:
     def count_copies(self, drops: Iterable[tuple[str, int | None, str, list[int]]]) -> None:
         """Count copies that were left out with their topics."""
         for publisher, _, topic, runs in drops:
-            self.topics.setdefault((publisher, topic), Topic()).duplicates += Ranges(runs).count
+            self.topics.setdefault((publisher, topic), Topic()).duplicates += IntervalSet(runs).count
 
     def absorb(self, report: Report) -> None:
         """Count what a task filed; the numbers must not overlap with anything that was seen."""
@@ -190,8 +190,8 @@ class Ledger:
     def handle(self, offsets: Mapping[str, list[int]]) -> None:
         """Note offsets by recorder, given as ranges, as handled."""
         for recorder, runs in offsets.items():
-            known = self.offsets.setdefault(recorder, Ranges())
-            for first, last in Ranges(runs):
+            known = self.offsets.setdefault(recorder, IntervalSet())
+            for first, last in IntervalSet(runs):
                 known.add(first, last)
 
     def _absorb(self, part: Part) -> None:
@@ -216,10 +216,10 @@ class Ledger:
         one = self.series.get(key)
         if one is None:
             one = self.series[key] = Series(part.name, [], part.oldest)
-            self.seen[key] = Ranges()
+            self.seen[key] = IntervalSet()
         seen, late = self.seen[key], 0
         greatest = seen.last
-        for first, last in Ranges(part.runs):
+        for first, last in IntervalSet(part.runs):
             if greatest is not None and first < greatest:
                 late += min(last, greatest) - first + 1
             seen.add(first, last)
@@ -244,23 +244,23 @@ class Ledger:
         own.values.add(cell.values)
         window.newest = max(window.newest, part.newest)
 
-    def close_windows(self, newest: int, patience: int) -> Iterator[tuple[tuple[str, str, int], Window]]:
+    def close_windows(self, newest: int, lateness: int) -> Iterator[tuple[tuple[str, str, int], Window]]:
         """Take out the windows that are over: nothing more is expected of them.
 
-        A window is over when its publisher has sent something ``patience`` after its end, or when something
-        was received ``patience`` and a window's width after its own last row. So a clock that is wrong
+        A window is over when its publisher has sent something ``lateness`` after its end, or when something
+        was received ``lateness`` and a window's width after its own last row. So a clock that is wrong
         closes the windows of its own publisher only.
 
         Args:
             newest: receipt of anything, µs since 1970.
-            patience: µs.
+            lateness: µs.
         """
         for key in list(self.windows):
             publisher, _, place = key
             window = self.windows[key]
             end = (place + 1) * self.width
-            silent = newest >= window.newest + self.width + patience
-            if silent or self.heard.get(publisher, 0) >= end + patience:
+            silent = newest >= window.newest + self.width + lateness
+            if silent or self.heard.get(publisher, 0) >= end + lateness:
                 self.closed[publisher] = max(place, self.closed.get(publisher, -1))
                 yield key, self.windows.pop(key)
 
@@ -299,12 +299,12 @@ class Ledger:
         return found
 
 
-def _runs_by_key(report: Report) -> dict[Key, Ranges]:
-    found: dict[Key, Ranges] = {}
+def _runs_by_key(report: Report) -> dict[Key, IntervalSet]:
+    found: dict[Key, IntervalSet] = {}
     for part in report.parts:
         if part.runs:
-            runs = found.setdefault((part.publisher, part.epoch, part.topic), Ranges())
-            for first, last in Ranges(part.runs):
+            runs = found.setdefault((part.publisher, part.epoch, part.topic), IntervalSet())
+            for first, last in IntervalSet(part.runs):
                 runs.add(first, last)
     return found
 

@@ -19,8 +19,8 @@ from ..durable import make_folder, replace_file, sync_folder, write_file
 from ..private import make_private
 from ..schema import DAMAGED, GAPS, RESTARTS, STATISTICS, WINDOWS
 from .commit_log import Window
-from .ledger import Ledger
-from .sketch import Figures
+from .quantile_sketch import Figures
+from .state import State
 
 try:
     import pyarrow as pa
@@ -69,12 +69,12 @@ def move_in(root: Path, files: Iterable[str]) -> None:
         sync_folder(folder)
 
 
-def remove_unfinished(root: Path, ledger: Ledger) -> int:
-    """Remove the files of batches that were killed before they were in the ledger; how many there were."""
+def remove_unfinished(root: Path, state: State) -> int:
+    """Remove the files of batches that the commit log does not have; how many there were."""
     removed = 0
     for name in (*ROWS, "windows"):
         for path in (root / name).rglob("*.parquet"):
-            if not is_committed(path, ledger.runs):
+            if not is_committed(path, state.runs):
                 path.unlink()
                 removed += 1
     return removed
@@ -85,7 +85,7 @@ def is_committed(path: Path, runs: Mapping[str, int] | None) -> bool:
 
     Args:
         path: of the file.
-        runs: of the ledger; None without one.
+        runs: of the commit log; None without one.
     """
     found = _FILE.fullmatch(path.name)
     return found is None or runs is None or int(found["batch"]) <= runs.get(found["run"], -1)
@@ -121,12 +121,12 @@ def remove_days_of(table: Path, days: Iterable[str]) -> None:
         sync_folder(table)
 
 
-def write_small(root: Path, ledger: Ledger) -> None:
+def write_small(root: Path, state: State) -> None:
     """Write ``gaps``, ``restarts``, ``statistics`` and ``damaged`` in place of those before."""
-    _replace(root / "gaps", GAPS, list(ledger.gaps()))
-    _replace(root / "restarts", RESTARTS, list(_restarts(ledger)))
-    _replace(root / "statistics", STATISTICS, list(_statistics(ledger)))
-    _replace(root / "damaged", DAMAGED, list(_damaged(ledger)))
+    _replace(root / "gaps", GAPS, list(state.gaps()))
+    _replace(root / "restarts", RESTARTS, list(_restarts(state)))
+    _replace(root / "statistics", STATISTICS, list(_statistics(state)))
+    _replace(root / "damaged", DAMAGED, list(_damaged(state)))
     for name in ROWS:
         make_folder(root / name)
     make_folder(root / "windows")
@@ -177,15 +177,15 @@ def window_row(publisher: str, topic: str, place: int, window: Window, width: in
     }
 
 
-def _statistics(ledger: Ledger) -> Iterator[dict[str, Any]]:
+def _statistics(state: State) -> Iterator[dict[str, Any]]:
     missing: dict[tuple[str, str], int] = {}
     epochs: dict[tuple[str, str], set[int | None]] = {}
-    for publisher, epoch, topic in ledger.seen:
+    for publisher, epoch, topic in state.seen:
         key = (publisher, topic)
-        holes = ledger.holes((publisher, epoch, topic))
+        holes = state.holes((publisher, epoch, topic))
         missing[key] = missing.get(key, 0) + sum(last - first + 1 for first, last in holes)
         epochs.setdefault(key, set()).add(epoch)
-    for (publisher, topic), one in sorted(ledger.topics.items()):
+    for (publisher, topic), one in sorted(state.topics.items()):
         if not one.count:
             continue
         span = (one.last_sent - one.first_sent) / 1e6 if one.first_sent and one.last_sent else 0.0
@@ -227,9 +227,9 @@ def _values(values: Figures) -> dict[str, float | int | None]:
     }
 
 
-def _restarts(ledger: Ledger) -> Iterator[dict[str, Any]]:
+def _restarts(state: State) -> Iterator[dict[str, Any]]:
     by_publisher: dict[str, list[tuple[int, int, str | None]]] = {}
-    for (publisher, epoch), (name, since) in ledger.epochs().items():
+    for (publisher, epoch), (name, since) in state.epochs().items():
         if epoch is not None:
             by_publisher.setdefault(publisher, []).append((since, epoch, name))
     for publisher, found in by_publisher.items():
@@ -244,8 +244,8 @@ def _restarts(ledger: Ledger) -> Iterator[dict[str, Any]]:
             }
 
 
-def _damaged(ledger: Ledger) -> Iterator[dict[str, Any]]:
-    for one in ledger.damaged:
+def _damaged(state: State) -> Iterator[dict[str, Any]]:
+    for one in state.damaged:
         yield {
             "file": one.file, "rows": one.rows, "read": one.read, "reason": one.reason, "found_at": one.found,
         }  # fmt: skip

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Protocol
-from pzc.pipeline.tables.announcing import TOPIC, Announcer
+from pzc.pipeline.tables.alerts import TOPIC, Alerts
 
 
 @pytest.fixture
-def announcer() -> Iterator[Announcer]:
-    with Announcer(Protocol("a key of the lab", "msgpack")) as announcer:
+def announcer() -> Iterator[Alerts]:
+    with Alerts(Protocol("a key of the lab", "msgpack")) as announcer:
         yield announcer
 
 
-def test_a_subscriber_gets_every_alarm_in_order(announcer: Announcer) -> None:
+def test_a_subscriber_gets_every_alarm_in_order(announcer: Alerts) -> None:
     heard: queue.Queue[Any] = queue.Queue()
     with Agent(protocol=Protocol("a key of the lab", "msgpack")) as listener:
         listener.subscribe(announcer.agent.rep_endpoint, TOPIC, lambda told: heard.put(told.content))
@@ -29,7 +29,7 @@ def test_a_subscriber_gets_every_alarm_in_order(announcer: Announcer) -> None:
 
 
 def test_alarms_beyond_the_bound_are_counted(
-    announcer: Announcer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    announcer: Alerts, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(announcer, "_queue", queue.Queue(2))  # of which nobody takes anything
@@ -38,7 +38,7 @@ def test_alarms_beyond_the_bound_are_counted(
     assert "7 alarms" in caplog.text
 
 
-def test_an_alarm_that_cannot_be_published_is_counted_and_the_next_one_comes(announcer: Announcer) -> None:
+def test_an_alarm_that_cannot_be_published_is_counted_and_the_next_one_comes(announcer: Alerts) -> None:
     heard: queue.Queue[Any] = queue.Queue()
     with Agent(protocol=Protocol("a key of the lab", "msgpack")) as listener:
         endpoint = announcer.agent.rep_endpoint
@@ -49,7 +49,7 @@ def test_an_alarm_that_cannot_be_published_is_counted_and_the_next_one_comes(ann
     assert (announcer.published, announcer.lost) == (1, 1)
 
 
-def test_closing_again_does_nothing(announcer: Announcer) -> None:
+def test_closing_again_does_nothing(announcer: Alerts) -> None:
     announcer.close()
     announcer.close()
     assert announcer.lost == 0

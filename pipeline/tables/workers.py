@@ -14,9 +14,9 @@ from typing import NamedTuple
 from .. import missing
 from ..decoding.decode import Decoder
 from ..schema import ALARMS, NOTIFICATIONS, QUARANTINE
-from .clerk import FLUSH_ROWS, Clerk, note_offsets, unhandled
 from .files import Files
-from .ranges import Ranges
+from .interval_set import IntervalSet
+from .partition_writer import FLUSH_ROWS, PartitionWriter, note_offsets, unhandled
 from .summary import Report, encode, offsets_of
 
 try:
@@ -51,14 +51,14 @@ class Stage:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Work on one partition."""
 
-        def work(clerk: Clerk) -> None:
-            handled = {recorder: Ranges(runs) for recorder, runs in self._handled.items()}
+        def work(writer: PartitionWriter) -> None:
+            handled = {recorder: IntervalSet(runs) for recorder, runs in self._handled.items()}
             for batch in batches:
                 fresh = unhandled(batch, handled)
-                clerk.report.skipped += batch.num_rows - fresh.num_rows
+                writer.report.skipped += batch.num_rows - fresh.num_rows
                 if fresh.num_rows:
                     for decoded in self._decoder([fresh]):
-                        clerk.take(decoded)
+                        writer.take(decoded)
                     note_offsets(handled, offsets_of(fresh))
 
         yield _filed(work, self._stage, self._label, self._width)
@@ -84,21 +84,21 @@ class Recount:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows with `COLUMNS`, or `OFFSETS`."""
-        clerk = Clerk(None, _task(), self._width)
+        writer = PartitionWriter(None, _task(), self._width)
         for batch in batches:
-            clerk.note(batch)
+            writer.note(batch)
             if not self._offsets:
-                clerk.keep(batch)
-        yield told(clerk.end())
+                writer.keep(batch)
+        yield told(writer.end())
 
 
-def _filed(work: Callable[[Clerk], None], stage: Path, label: str, width: int) -> pa.RecordBatch:
+def _filed(work: Callable[[PartitionWriter], None], stage: Path, label: str, width: int) -> pa.RecordBatch:
     task = _task()
     files = Files(stage, label, task)
     try:
-        clerk = Clerk(files, task, width)
-        work(clerk)
-        return told(clerk.end())
+        writer = PartitionWriter(files, task, width)
+        work(writer)
+        return told(writer.end())
     finally:
         files.discard()
 
@@ -154,20 +154,22 @@ class Refile:
 
     def _again(self, task: int) -> Report:
         drop = self._drops[task]
-        seen: dict[tuple[object, ...], Ranges] = {tuple(key): Ranges(runs) for *key, runs in drop.numbers}
-        handled = {recorder: Ranges(runs) for recorder, runs in drop.offsets.items()}
+        seen: dict[tuple[object, ...], IntervalSet] = {
+            tuple(key): IntervalSet(runs) for *key, runs in drop.numbers
+        }
+        handled = {recorder: IntervalSet(runs) for recorder, runs in drop.offsets.items()}
         files = Files(self._stage / "again", self._label, task)
         try:
-            clerk = Clerk(files, task, self._width)
-            clerk.forget(seen, drop.ids)
+            writer = PartitionWriter(files, task, self._width)
+            writer.forget(seen, drop.ids)
             for place in self._staged[task]:
                 with pq.ParquetFile(self._stage / place) as file:
                     for batch in file.iter_batches(FLUSH_ROWS):
                         if place.startswith("quarantine/"):
-                            clerk.refuse(unhandled(batch.cast(QUARANTINE), handled))
+                            writer.refuse(unhandled(batch.cast(QUARANTINE), handled))
                         else:
-                            clerk.keep(batch.cast(NOTIFICATIONS))
-            return clerk.end()
+                            writer.keep(batch.cast(NOTIFICATIONS))
+            return writer.end()
         finally:
             files.discard()
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.pipeline.tables.sketch import Figures, figures_of
+from pzc.pipeline.tables.quantile_sketch import Figures, figures_of
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 GROUPS = st.lists(st.lists(NUMBERS | st.just(math.nan), min_size=1), min_size=1, max_size=5)

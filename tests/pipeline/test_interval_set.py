@@ -1,4 +1,4 @@
-"""Ranges of numbers behave as the set of their numbers."""
+"""IntervalSet of numbers behave as the set of their numbers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.pipeline.tables.ranges import Ranges
+from pzc.pipeline.tables.interval_set import IntervalSet
 
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)).map(lambda one: (one[0], one[0] + one[1])))
 
 
-def made(spans: list[tuple[int, int]]) -> tuple[Ranges, set[int]]:
-    ranges, numbers = Ranges(), set()
+def made(spans: list[tuple[int, int]]) -> tuple[IntervalSet, set[int]]:
+    ranges, numbers = IntervalSet(), set()
     for first, last in spans:
         ranges.add(first, last)
         numbers |= set(range(first, last + 1))
@@ -51,4 +51,4 @@ def test_holes_are_what_is_absent_between_the_ends(spans: list[tuple[int, int]])
 @given(SPANS)
 def test_ranges_come_back_from_their_flat_form(spans: list[tuple[int, int]]) -> None:
     ranges, _ = made(spans)
-    assert list(Ranges(ranges.flat())) == list(ranges)
+    assert list(IntervalSet(ranges.flat())) == list(ranges)

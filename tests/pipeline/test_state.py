@@ -1,0 +1,183 @@
+"""The commit log of seen numbers against a plain set of them, and the windows that it closes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pzc.pipeline.tables.commit_log import COMMIT_LOG
+from pzc.pipeline.tables.interval_set import IntervalSet
+from pzc.pipeline.tables.known_ids import REMEMBERED, SIZE, KnownIds, digest_of, each_of
+from pzc.pipeline.tables.quantile_sketch import Figures
+from pzc.pipeline.tables.state import State
+from pzc.pipeline.tables.summary import Cell, Part, Report
+from pzc.protocol.errors import JournalError
+
+WIDTH = 60_000_000
+SECOND = 1_000_000
+
+
+def runs_of(numbers: set[int]) -> list[int]:
+    ranges = IntervalSet()
+    for number in numbers:
+        ranges.add(number, number)
+    return ranges.flat()
+
+
+def cell(window: int = 0, sent: int = 0, count: int = 1) -> Cell:
+    return Cell(window, count, sent, sent, count, Figures(), Figures(count, 1.0, 0.0, 1.0, 1.0, {0: count}))
+
+
+def part(numbers: set[int], epoch: int = 1, received: int = 5, cells: list[Cell] | None = None) -> Part:
+    return Part("a", epoch, "v", "psu", runs_of(numbers), received, received, cells or [cell()])
+
+
+def report(task: int, *parts: Part, **fields: object) -> Report:
+    return Report(task, parts=list(parts), **fields)  # pyright: ignore[reportArgumentType]
+
+
+def dropped(state: State, reports: list[Report]) -> list[set[int]]:
+    found = state.repeated(reports)
+    return [
+        {
+            n
+            for *_, runs in found.get(task, [])
+            for low, high in IntervalSet(runs)
+            for n in range(low, high + 1)
+        }
+        for task in range(len(reports))
+    ]
+
+
+NUMBERS = st.sets(st.integers(0, 15), min_size=1)
+
+
+@given(st.lists(st.lists(NUMBERS, min_size=1, max_size=3), max_size=4))
+def test_every_number_is_kept_once_whoever_files_it_and_when(batches: list[list[set[int]]]) -> None:
+    state, seen = State(), set()
+    for batch in batches:
+        drops = dropped(state, [report(task, part(numbers)) for task, numbers in enumerate(batch)])
+        for task, (numbers, left_out) in enumerate(zip(batch, drops, strict=True)):
+            assert left_out == numbers & seen
+            seen |= numbers
+            if numbers - left_out:
+                state.absorb(report(task, part(numbers - left_out)))
+    absent = {n for gap in state.gaps() for n in range(gap["first_missing"], gap["last_missing"] + 1)}
+    assert absent == (set(range(min(seen), max(seen) + 1)) - seen if seen else set())
+    assert state.missing() == len(absent)
+
+
+def test_a_number_of_another_epoch_is_no_copy() -> None:
+    state = State()
+    state.absorb(report(0, part({1, 2})))
+    assert dropped(state, [report(0, part({1, 2}, epoch=2))]) == [set()]
+
+
+def test_what_comes_behind_a_greater_number_is_late() -> None:
+    state = State()
+    state.absorb(report(0, part({1, 2, 6})))
+    state.absorb(report(0, part({4, 5, 7})))
+    assert state.topics["a", "v"].late == 2
+
+
+def closed(state: State, newest: int) -> list[int]:
+    return [key[2] for key, _ in state.close_windows(newest, 10 * SECOND)]
+
+
+def test_a_window_is_over_when_its_publisher_has_gone_on_for_long_enough() -> None:
+    state = State(WIDTH)
+    state.absorb(report(0, part({1}, cells=[cell(0, 5), cell(1, 61 * SECOND)])))
+    assert closed(state, 0) == []
+    state.absorb(report(0, part({2}, cells=[cell(1, 70 * SECOND)])))
+    assert closed(state, 0) == [0]
+
+
+def test_a_window_of_a_silent_publisher_is_over_when_others_are_heard() -> None:
+    state = State(WIDTH)
+    state.absorb(report(0, part({1}, received=5 * SECOND)))
+    assert closed(state, 74 * SECOND) == []
+    assert closed(state, 75 * SECOND) == [0]
+
+
+def test_what_comes_when_its_window_is_over_opens_none_and_is_counted() -> None:
+    state = State(WIDTH)
+    state.absorb(report(0, part({1})))
+    assert closed(state, 100 * SECOND) == [0]
+    state.absorb(report(0, part({2}, cells=[cell(0, 5, 3)])))
+    assert (state.windows, state.too_late) == ({}, 3)
+
+
+def test_a_commit_log_comes_back_from_its_file(tmp_path: Path) -> None:
+    state = State(WIDTH)
+    state.query, state.batch, state.runs = "q", 3, {"ab": 3}
+    state.absorb(report(0, part({1, 4}), offsets={"recorder": [0, 9]}))
+    state.write(tmp_path)
+    again = State.read(tmp_path, WIDTH)
+    assert list(again.gaps()) == list(state.gaps())
+    assert (again.query, again.batch, again.runs) == ("q", 3, {"ab": 3})
+    assert (again.windows, again.topics) == (state.windows, state.topics)
+    assert dropped(again, [report(0, part({4, 5}))]) == [{4}]
+    assert list(again.offsets["recorder"]) == [(0, 9)]
+
+
+def test_a_commit_log_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / COMMIT_LOG).write_bytes(b"nothing")
+    with pytest.raises(JournalError, match="remove it"):
+        State.read(tmp_path, WIDTH)
+
+
+@given(NUMBERS, st.integers(0, 20))
+def test_what_is_known_to_have_been_published_and_is_absent_is_missing_once(
+    numbers: set[int], upto: int
+) -> None:
+    state = State()
+    state.expect(("a", 1, "v"), upto)
+    state.expect(("a", 1, "v"), upto // 2)
+    assert state.missing() == 0  # where it was recorded from is not known
+    state.absorb(report(0, part(numbers)))
+    wanted = set(range(min(numbers), max(*numbers, upto) + 1)) - numbers
+    assert {n for low, high in state.holes(("a", 1, "v")) for n in range(low, high + 1)} == wanted
+    assert state.missing() == sum(gap["count"] for gap in state.gaps()) == len(wanted)
+
+
+def test_what_is_known_to_have_been_published_is_kept_with_the_commit_log(tmp_path: Path) -> None:
+    state = State()
+    state.absorb(report(0, part({1, 2})))
+    state.expect(("a", 1, "v"), 5)
+    state.write(tmp_path)
+    assert [(gap["first_missing"], gap["last_missing"]) for gap in State.read(tmp_path, 0).gaps()] == [(3, 5)]
+
+
+@given(st.lists(st.lists(st.lists(st.integers(0, 15), unique=True), min_size=1, max_size=3), max_size=4))
+def test_every_message_id_is_kept_once_whoever_files_it_and_when(batches: list[list[list[int]]]) -> None:
+    state, seen = State(), set[int]()
+    for batch in batches:
+        reports = [
+            report(task, ids=b"".join(digest_of(str(n)) for n in ids)) for task, ids in enumerate(batch)
+        ]
+        drops = state.repeated_ids(reports)
+        for task, ids in enumerate(batch):
+            assert drops.get(task, []) == [digest_of(str(n)) for n in ids if n in seen]
+            seen |= set(ids)
+        for each in reports:
+            state.absorb(each)
+
+
+def test_message_ids_are_known_to_the_next_run(tmp_path: Path) -> None:
+    state = State(WIDTH)
+    state.absorb(report(0, ids=digest_of("one")))
+    state.write(tmp_path)
+    again = State.read(tmp_path, WIDTH)
+    assert again.repeated_ids([report(0, ids=digest_of("one") + digest_of("two"))]) == {0: [digest_of("one")]}
+
+
+def test_the_oldest_message_ids_are_forgotten() -> None:
+    digests = [number.to_bytes(SIZE, "big") for number in range(REMEMBERED + 2)]
+    known = KnownIds(b"".join(digests[:-1]))
+    known.add(digests[-1])
+    assert list(each_of(known.joined())) == digests[2:]
+    assert digests[1] not in known
+    assert digests[2] in known
