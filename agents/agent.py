@@ -146,9 +146,7 @@ class Agent:
         self._control.words.update(self._publishing.words)
         self.client = Client(owner, protocol, self.agent_id, self.rep_endpoint, counters)
         self._named = NamedClient(owner, self.client, self._naming, self.check_usable)
-        self._subscribing = Subscribing(
-            owner, protocol, counters, self.client, new_client, self.settings, self.name
-        )
+        self._subscribing = Subscribing(protocol, counters, self.client, new_client, self.settings, self.name)
         self._listening = Listening(
             self.name, owner, self._subscribing, self._callbacks, self._named, self._naming,
             partial(Watching, self._naming), self._new_coroutines, self.check_usable,
@@ -358,7 +356,7 @@ class Agent:
             partial(self._answering.finish_calls, self._after_calls),
             partial(run, self._answering.close),
             self._publishing.close,
-            partial(run, self._subscribing.close_socket),
+            self._subscribing.close_socket,
             self._callbacks.close,
             partial(loop.release, self.loop),
         ):

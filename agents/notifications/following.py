@@ -25,7 +25,7 @@ Observed = tuple[bool, Gap | None]
 
 
 class Following:
-    """The numbers of one subscription; I/O thread.
+    """The numbers of one subscription; the receiver's thread.
 
     Args:
         topic: of the subscription.
@@ -113,11 +113,11 @@ class Followed(ABC):
         return following is not None and following.held
 
     def hold(self) -> None:
-        """Keep what arrives until `begin` tells what counts; I/O thread."""
+        """Keep what arrives until `begin` tells what counts; the receiver's thread."""
         self._follow().hold()
 
     def begin(self, epoch: int, lasts: Mapping[str, int]) -> None:
-        """The publisher has confirmed; as `Following.begin`; I/O thread."""
+        """The publisher has confirmed; as `Following.begin`; the receiver's thread."""
         gaps, early = self._follow().begin(epoch, lasts)
         for gap in gaps:
             self.report_gap(gap)
@@ -126,14 +126,14 @@ class Followed(ABC):
                 self.deliver(notification)
 
     def observe(self, topic: str, epoch: int, number: int, told: bool = False, upto: int = 0) -> Observed:
-        """As `Following.observe`; the gap was reported then; I/O thread."""
+        """As `Following.observe`; the gap was reported then; the receiver's thread."""
         new, gap = (self._following or self._follow()).observe(topic, epoch, number, told, upto)
         if gap is not None:
             self.report_gap(gap)
         return new, gap
 
     def restart(self, publisher: str) -> None:
-        """Another agent has taken the publisher's place, numbering anew; I/O thread.
+        """Another agent has taken the publisher's place, numbering anew; the receiver's thread.
 
         The gap is reported when that one has confirmed: from then on nothing is lost unseen.
         """

@@ -54,7 +54,7 @@ BURST = 256
 """Most messages that are taken before the loop looks at other sockets."""
 
 APART = 1.0
-"""Seconds without a callback in the I/O thread after one has held it up."""
+"""Seconds without a callback in the receiver's thread after one has held it up."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +79,7 @@ class _Heard:
 
 
 class Hearing:
-    """Judges and hands on; I/O thread.
+    """Judges and hands on; the receiver's thread.
 
     Args:
         loop: to step aside of.
@@ -159,7 +159,7 @@ class Hearing:
         return most
 
     def _call(self) -> bool:
-        """Call for what has come; False when another thread is the I/O thread by then."""
+        """Call for what has come; False when another thread is the receiver's by then."""
         ready, self._ready = self._ready, []
         if not ready:
             return True

@@ -11,7 +11,7 @@ State of one PUB endpoint that this process is connected to::
     lost      connected          present    asked
     any       unwatch            absent
 
-Asking is a handshake in a helper thread, one at a time per REP endpoint, repeated every
+Asking is a handshake by a helper, one at a time per REP endpoint, repeated every
 `publisher_retry` until somebody answers: a publisher may come back with another PUB endpoint.
 """
 
@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket as dns
-import threading
 from collections.abc import Callable
 from functools import partial
 
@@ -31,19 +30,20 @@ from ...protocol.errors import AgentClosed, PzcError
 from ...transport import families
 from ...transport.counters import Counters
 from ...transport.endpoints import new_monitor
-from ...transport.loop import Loop, Timer
+from ...transport.loop import Timer
 from ...transport.monitored import receive_event
+from .receiver import Receiver
 
 logger = logging.getLogger("pzc.presence")
 
 
 class Presence:
-    """Watches the connections of one SUB socket. I/O thread only, except `learn`.
+    """Watches the connections of one SUB socket. The receiver's thread only, except `learn`.
 
     Args:
-        loop: owner of the socket.
+        receiver: owner of the socket; its helpers ask.
         counters: where everything is counted.
-        meet: called in a helper thread with a REP endpoint; shakes hands anew and passes the
+        meet: called by a helper with a REP endpoint; shakes hands anew and passes the
             answer on, or raises PzcError.
         rep_endpoints: the REP endpoints of the publishers at a PUB endpoint.
         on_lost: called with a PUB endpoint that stayed away.
@@ -51,13 +51,14 @@ class Presence:
 
     def __init__(
         self,
-        loop: Loop,
+        receiver: Receiver,
         counters: Counters,
         meet: Callable[[str], None],
         rep_endpoints: Callable[[str], set[str]],
         on_lost: Callable[[str], None],
     ) -> None:
-        self._loop = loop
+        self._loop = receiver.loop
+        self._helpers = receiver.helpers
         self._counters = counters
         self._meet = meet
         self._rep_endpoints = rep_endpoints
@@ -69,6 +70,7 @@ class Presence:
         self._missing: dict[str, Timer] = {}
         self._numeric: dict[str, str] = {}
         self._asking: dict[str, bool] = {}
+        self._unanswered: set[str] = set()
 
     def open(self, socket: zmq.Socket[bytes]) -> None:
         """Start to watch a SUB socket; PeerLost, and it is closed, when no descriptor is left for that."""
@@ -158,9 +160,8 @@ class Presence:
             self._asking[rep_endpoint] = True
         elif self._monitor is not None:
             self._asking[rep_endpoint] = False
-            threading.Thread(
-                target=self._try_meeting, args=(rep_endpoint,), name="pzc-meet", daemon=True
-            ).start()
+            again = rep_endpoint in self._unanswered
+            self._helpers.submit(partial(self._try_meeting, rep_endpoint), again=again)
 
     def _try_meeting(self, rep_endpoint: str) -> None:
         answered = False
@@ -175,6 +176,7 @@ class Presence:
 
     def _asked(self, rep_endpoint: str, answered: bool) -> None:
         again = self._asking.pop(rep_endpoint, False)
+        (self._unanswered.discard if answered else self._unanswered.add)(rep_endpoint)
         if self._monitor is None:
             return
         if not answered:
@@ -185,3 +187,5 @@ class Presence:
     def _ask_if_needed(self, rep_endpoint: str) -> None:
         if any(rep_endpoint in self._rep_endpoints(endpoint) for endpoint in self._watched):
             self.ask(rep_endpoint)
+        else:
+            self._unanswered.discard(rep_endpoint)

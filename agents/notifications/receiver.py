@@ -1,7 +1,7 @@
-"""Receiver: what brings notifications to a process, and looks for publishers that were lost.
+"""Receiver: the thread that brings notifications to a process.
 
 One more `Loop` owns what is read without a question: the Unix connections of links and the SUB sockets. The
-helpers of the process (`transport.helpers`) meet publishers again and open links anew.
+process's helpers meet publishers again and open links anew.
 """
 
 from __future__ import annotations
@@ -17,24 +17,27 @@ class Receiver:
 
     Attributes:
         loop: reads.
-        helpers: meet publishers.
+        helpers: of the process.
     """
 
     def __init__(self) -> None:
         self._io = loop.acquire()
+        self.helpers = helpers.acquire()
         try:
             self.loop = Loop("pzc-notify", self._io.context)
         except (OSError, RuntimeError) as exc:
-            loop.release(self._io)
+            self._give_back()
             raise BindError(
                 f"the thread that receives notifications cannot start: {exc}; close what is not needed, or "
                 "raise the limit of descriptors (ulimit -n) or of threads (ulimit -u)"
             ) from exc
-        self.helpers = helpers.acquire()
 
     def end(self) -> None:
-        """End its threads, but for the one that calls."""
+        """End its thread; not in it."""
         self.loop.end()
+        self._give_back()
+
+    def _give_back(self) -> None:
         helpers.release(self.helpers)
         loop.release(self._io)
 

@@ -35,37 +35,41 @@ from ...protocol.shown import shown
 from ...transport import families
 from ...transport.counters import Counters
 from ...transport.endpoints import connect, disconnect, new_socket
-from ...transport.loop import Loop
 from ...transport.wire import Protocol
 from . import presence
 from .beats import BEAT_TOPIC, beat_filter
 from .filters import ANY, MARK_TOPIC, mark_filter
 from .hearing import Hearing
+from .receiver import Receiver, release
 from .sources import Source
 from .subscription import Subscription
 
 
 class Subscriber:
-    """One SUB socket, made with the first subscription. All its state belongs to the I/O thread.
+    """One SUB socket, made with the first subscription. All its state belongs to the receiver's thread.
 
     Args:
-        loop: owner of the socket.
+        receiver: reads the socket; taken over.
         protocol: checks and decodes.
         counters: where everything is counted.
-        meet: called in a helper thread with the REP endpoint of a publisher that may have been
+        meet: called by a helper with the REP endpoint of a publisher that may have been
             replaced; shakes hands anew and calls `moved`.
-
-    Attributes:
         who: what publishers know this agent by, to count it once.
     """
 
     def __init__(
-        self, loop: Loop, protocol: Protocol, counters: Counters, meet: Callable[[str], None], who: str
+        self,
+        receiver: Receiver,
+        protocol: Protocol,
+        counters: Counters,
+        meet: Callable[[str], None],
+        who: str,
     ) -> None:
-        self._loop = loop
+        self._receiver = receiver
+        self._loop = loop = receiver.loop
         self._protocol = protocol
         self._counters = counters
-        self._presence = presence.Presence(loop, counters, meet, self._rep_endpoints, self._lost)
+        self._presence = presence.Presence(receiver, counters, meet, self._rep_endpoints, self._lost)
         self._sources: dict[str, Source] = {}
         self._placed: dict[Subscription, tuple[Peer, str]] = {}
         self._marked: dict[str, Subscription] = {}
@@ -73,7 +77,7 @@ class Subscriber:
         self._ipv6: dict[str, bool] = {}  # by which family each PUB endpoint is connected
         self._socket: zmq.Socket[bytes] | None = None
         self._closed = False
-        self.who = who
+        self._who = who
         self._marks = itertools.count(1)
         self._hearing = Hearing(loop, protocol, counters, self._sources, self._presence.ask)
 
@@ -89,7 +93,7 @@ class Subscriber:
             AgentClosed: after `close`.
         """
         check_topic(peer, subscription.topic)
-        mark = f"{self.who}.{next(self._marks)}"
+        mark = f"{self._who}.{next(self._marks)}"
         self._presence.learn(peer.pub_endpoint)
         self._loop.run(partial(self._add, peer, subscription, mark))
         return mark
@@ -263,8 +267,18 @@ class Subscriber:
             if target.peer.dialect != PZC01:
                 subscription.begin(target.peer.epoch, {})
 
+    def restart(self, subscription: Subscription, publisher: str) -> None:
+        """Another agent took the place of a subscription's publisher; any thread."""
+        self._loop.run(partial(subscription.restart, publisher))
+
     def close(self) -> None:
-        """End every subscription and close the socket; I/O thread."""
+        """End every subscription, close the socket, and give the receiver back; not in its thread."""
+        try:
+            self._loop.run(self._close)
+        finally:
+            release(self._receiver)
+
+    def _close(self) -> None:
         self._closed = True
         for subscription in list(self._placed):
             subscription.end()

@@ -20,6 +20,7 @@ broadcast, or nothing::
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -27,18 +28,17 @@ from functools import partial
 from typing import Any, cast
 
 from ...delivery.policies import Policy, drop
-from ...protocol.errors import CallTimeout, ConfigError, PeerLost, Refused, RemoteProtocolError
+from ...protocol.errors import AgentClosed, CallTimeout, ConfigError, PeerLost, Refused, RemoteProtocolError
 from ...protocol.frames import PZC01
 from ...protocol.peer import Peer
 from ...protocol.shown import shown
 from ...transport.counters import Counters
 from ...transport.endpoints import is_direct
 from ...transport.executor import Executor
-from ...transport.loop import Loop
 from ...transport.settings import TRANSPORTS, Settings
 from ...transport.wire import Protocol
 from ..interfaces import Client, Follower, NewClient
-from . import typed
+from . import receiver, typed
 from .gathering import Make, Member
 from .initial import Initial
 from .keys import Keys
@@ -68,7 +68,6 @@ class Subscribing:
     """The subscriptions of one agent.
 
     Args:
-        loop: owner of the socket.
         protocol: checks and decodes.
         counters: where everything is counted.
         client: asks publishers.
@@ -81,27 +80,23 @@ class Subscribing:
     """
 
     def __init__(
-        self,
-        loop: Loop,
-        protocol: Protocol,
-        counters: Counters,
-        client: Client,
-        new_client: NewClient,
-        settings: Settings,
-        name: str,
-    ) -> None:
+        self, protocol: Protocol, counters: Counters, client: Client, new_client: NewClient,
+        settings: Settings, name: str,
+    ) -> None:  # fmt: skip
         self._settings = settings
         self._protocol = protocol
         self._client = client
         self._new_client = new_client
         self._counters = counters
-        self._loop = loop
         self._linked: dict[Subscription, None] = {}
         self._forced: weakref.WeakSet[Subscription] = weakref.WeakSet()  # to tcp
         self._followers: dict[Subscription, Follower] = {}
         self.gatherings: dict[Subscription, None] = {}
         self._initial = Initial(protocol, counters, client)
-        self.subscriber = Subscriber(loop, protocol, counters, self._meet_again, who_of(name))
+        self._who = who_of(name)
+        self._broadcasts = threading.Lock()
+        self._subscriber: Subscriber | None = None
+        self._closed = False
         self._on_close = self._remove  # one for all subscriptions
 
     def subscribe(
@@ -211,7 +206,7 @@ class Subscribing:
         """
         subscription = make(peer, self._on_close)
         subscription.arrivals.offset_ms = peer.offset_ms
-        subscription.who = self.subscriber.who
+        subscription.who = self._who
         if initial:
             subscription.await_kept()
         try:
@@ -240,6 +235,18 @@ class Subscribing:
             return settings["PZC_TRANSPORT"]
         return settings.topics.of(topic).get("transport") or settings["PZC_TRANSPORT"]
 
+    @property
+    def subscriber(self) -> Subscriber:
+        """What hears broadcasts, made when it is needed first; AgentClosed or BindError when it cannot be."""
+        with self._broadcasts:
+            if self._subscriber is None:
+                if self._closed:
+                    raise AgentClosed("the agent was stopped; it subscribes to nothing more")
+                self._subscriber = Subscriber(
+                    receiver.acquire(), self._protocol, self._counters, self._meet_again, self._who
+                )
+            return self._subscriber
+
     def _broadcast(self, peer: Peer, subscription: Subscription, deadline: float) -> None:
         mark = self.subscriber.add(peer, subscription)
         if peer.dialect == PZC01:
@@ -267,8 +274,8 @@ class Subscribing:
             self._linked.pop(subscription, None)
             readers.remove(subscription)
             inlets.remove(subscription)
-        else:
-            self.subscriber.remove(subscription)
+        elif self._subscriber is not None:
+            self._subscriber.remove(subscription)
 
     def move(self, subscription: Subscription, before: str, endpoint: str) -> None:
         """A publisher is at another endpoint than before, perhaps as another agent; not the I/O thread.
@@ -284,7 +291,8 @@ class Subscribing:
 
     def subscriptions(self) -> list[Subscription]:
         """All open subscriptions."""
-        return list(dict.fromkeys((*self.subscriber.subscriptions(), *self._linked.copy())))
+        heard = () if self._subscriber is None else self._subscriber.subscriptions()
+        return list(dict.fromkeys((*heard, *self._linked.copy())))
 
     def _confirm(self, peer: Peer, topic: str, mark: str, deadline: float) -> None:
         content = {"pzc": "placed", "mark": mark, "topic": topic}
@@ -350,7 +358,7 @@ class Subscribing:
         Raises:
             PzcError: when there is none now; to be called again then.
         """
-        self._loop.run(partial(subscription.restart, peer.agent_id))
+        self.subscriber.restart(subscription, peer.agent_id)
         if subscription.closed:
             return
         try:
@@ -384,5 +392,8 @@ class Subscribing:
         readers.settle()
 
     def close_socket(self) -> None:
-        """Close the SUB socket; I/O thread."""
-        self.subscriber.close()
+        """Hear broadcasts no longer; not in the receiver's thread."""
+        with self._broadcasts:
+            self._closed, heard = True, self._subscriber
+        if heard is not None:
+            heard.close()

@@ -214,7 +214,7 @@ class Subscription(Followed, Reading):
                 done(refused.pop())
 
     def report_gap(self, gap: Gap) -> None:
-        """Count a loss and tell the user; called from the I/O thread."""
+        """Count a loss and tell the user; any thread."""
         with self._mutex:
             counted = gap if self._opening is None else self._opening.sift_gap(gap)
         if counted is not None:

@@ -54,16 +54,13 @@ _PASSING = (PeerLost, CallTimeout, AgentClosed)  # what the next attempt may ove
 
 
 class Inlet:
-    """One link at its reader; safe from any thread.
+    """One link at its reader; safe from any thread. BindError: no thread is left to receive with.
 
     Args:
         new_client: makes its client.
         protocol: formats, checks and decodes.
         peer: the publisher.
         on_end: called once with the inlet when it has ended.
-
-    Raises:
-        BindError: when no thread, or no descriptor, is left to receive with.
 
     Attributes:
         wanted: way by which it was opened first: ``inproc``, ``unix`` or ``tcp``.
@@ -109,8 +106,7 @@ class Inlet:
     @property
     def kind(self) -> str:
         """``inproc``, ``unix`` or ``tcp``; ``none`` while it is broken."""
-        way = self._way
-        return "none" if way is None else way.kind
+        return "none" if (way := self._way) is None else way.kind
 
     def _begin_anew(self, peer: Peer) -> None:
         self._link = secrets.token_hex(16)
@@ -171,8 +167,11 @@ class Inlet:
 
     def move(self, endpoint: str) -> None:
         """Its publisher is at another endpoint from now on; any thread."""
-        if self._station.move(self.peer.endpoint, endpoint) and (way := self._way) is not None:
-            way.close()
+        if self._station.move(self.peer.endpoint, endpoint):
+            if (way := self._way) is not None:
+                way.close()
+            else:
+                self._receiver.helpers.submit(self._try_again)
 
     def subscriptions(self) -> list[Subscription]:
         """All of the link."""
@@ -249,23 +248,24 @@ class Inlet:
             return
         logger.info("%r was lost: %s", self, reason)
         self._station.lost(reason)
-        if way.kind == "inproc":  # where nobody has to be heard
-            self._liveness = Liveness(monotonic())
-        self._receiver.helpers.submit(self._try_again)
+        pause = 0.0
+        if way.kind == "inproc":  # where nobody has to be heard, and an end is that of the agent
+            self._liveness, pause = Liveness(monotonic()), RETRY
+        self._receiver.helpers.submit(self._try_again, after=pause)
 
     def _try_again(self) -> None:
         deadline = monotonic() + ATTEMPT
         again = partial(self._receiver.helpers.submit, self._try_again, again=True)
         with self._attempting:
             try:
-                if not self._over.is_set():
+                if not self._over.is_set() and self._way is None:
                     self._meet_again(deadline)
             except LinkOver as exc:
                 self._on_closed_there(str(exc))
                 again()
             except Exception as exc:  # of the system, too: the next attempt may succeed
                 logger.debug("%r cannot be opened again: %s", self, exc)
-                self._loop.call_later(RETRY, again)
+                again(after=RETRY)
 
     def _meet_again(self, deadline: float) -> None:
         peer = self._station.meet(self.peer.endpoint, deadline)
