@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc import Gap, Notification, Subscription, drop
+from pzc import Gap, Notification, Subscription, drop, mailbox
 from pzc.agents.notifications.links.arrivals import Arrival, Together, alone, together
+from pzc.agents.notifications.mail.place import Place
 from pzc.agents.notifications.shares import Share
 from pzc.protocol.bundle import Last
 from pzc.testing import Timings
@@ -135,6 +137,18 @@ def test_a_second_confirmation_changes_nothing_and_lets_go_of_what_came_with_it(
     bench.share.begin(EPOCH, {"t": 4}, together([bench.book.arrival(9)]))
     assert bench.book.ended == [9]
     assert bench.subscription.gaps == []
+
+
+@pytest.mark.parametrize(("durable", "lost"), [(False, Gap(EPOCH, 5, 6)), (True, Gap(EPOCH, 4, 6))])
+def test_what_a_mailbox_evicted_before_the_confirmation_is_lost_with_it(
+    executor: Executor, durable: bool, lost: Gap
+) -> None:
+    subscription = Subscription("p", "t", None, mailbox(), None, executor, lambda _: None)
+    place = Place(subscription, durable, Future())
+    place.take(Last("t", 6, 3))
+    assert subscription.gaps == []
+    place.begin(EPOCH, {"t": 4})
+    assert subscription.gaps == [lost]
 
 
 def test_what_was_kept_for_it_is_new(executor: Executor) -> None:

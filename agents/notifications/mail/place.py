@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
 from ....delivery.cursor import Gap
-from ....delivery.mail import ALL, Lost
-from ....protocol.bundle import Item, Last, Record
+from ....delivery.mail import ALL
+from ....protocol.bundle import Item, Record
 from ..links.arrivals import Together
 from ..rounds import start
 from ..shares import Come, Share
@@ -133,8 +133,3 @@ class Place(Share):
         """A message came that cannot be used."""
         if self.held or self._cursors.at(item.topic).new(item.number):
             self._report(item.topic, Gap(epoch, item.number, item.number), "refused")
-
-    def miss(self, lost: Lost) -> None:
-        """Messages were evicted."""
-        if not self.held:
-            self.take(Last(lost.topic, lost.last, lost.evicted))

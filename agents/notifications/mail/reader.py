@@ -27,7 +27,7 @@ from ....delivery.collector import Arrived, Collector, Event, Forgotten, Missed,
 from ....delivery.mail import Applied, CommandRequest, PollRequest, Position
 from ....delivery.policies import strongest
 from ....protocol import limits
-from ....protocol.bundle import Item
+from ....protocol.bundle import Item, Last
 from ....protocol.errors import CallTimeout, PzcError, Refused, SubscriptionClosed
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply
@@ -290,11 +290,12 @@ class Reader:
             if isinstance(event, Arrived):
                 self._take(event)
             elif isinstance(event, Missed):
+                evicted = Last(event.lost.topic, event.lost.last, event.lost.evicted)
                 with self._lock:
                     places = self._places.about(event.lost.topic)
                 self.counters.add("notifications_lost", event.lost.evicted)
                 for place in places:
-                    place.miss(event.lost)
+                    place.take(evicted)
             elif isinstance(event, Restarted):
                 self._unclaimed.clear()
                 for place in self.places():
