@@ -38,15 +38,9 @@ class _Connected:
 
     def __init__(self, slot: Slot) -> None:
         self.slot = slot
-        self._count = accepted_arguments(slot)
+        self.count = accepted_arguments(slot)
 
-    def __call__(self, values: tuple[Any, ...]) -> None:
-        if self._count is None:
-            self._try(values)
-        else:
-            self.slot(*values[: self._count])
-
-    def _try(self, values: tuple[Any, ...]) -> None:
+    def attempt(self, values: tuple[Any, ...]) -> None:
         """Call it with all values; with one less as long as it refuses their number."""
         refusal: TypeError | None = None
         for count in range(len(values), -1, -1):
@@ -54,14 +48,14 @@ class _Connected:
                 self.slot(*values[:count])
             except TypeError as exc:
                 if not _is_of_call(exc):
-                    self._count = count
+                    self.count = count
                     raise
                 refusal = refusal or exc
             except Exception:
-                self._count = count
+                self.count = count
                 raise
             else:
-                self._count = count
+                self.count = count
                 return
         try:
             raise cast("TypeError", refusal)
@@ -120,9 +114,12 @@ class SlotList:
     def call(self, values: tuple[Any, ...]) -> None:
         """Call every slot."""
         failure: Exception | None = None
-        for slot in self._slots:
+        for each in self._slots:
             try:
-                slot(values)
+                if each.count is None:
+                    each.attempt(values)
+                else:
+                    each.slot(*values[: each.count])
             except Exception as exc:
                 if failure is None:
                     failure = exc
