@@ -36,7 +36,8 @@ LATE = 0.25
 LONGEST = 1e9
 """Seconds that a caller may say that it waits."""
 
-_NO_OPTIONS: dict[str, Any] = {}
+NO_TABLE: dict[str, Any] = {}
+"""Options of a message that has none, or something else in their place, which is told in its turn."""
 
 
 class Call(Request, Turn):
@@ -54,7 +55,7 @@ class Call(Request, Turn):
 
     content: Any = UNREAD
     action = ""
-    options: dict[str, Any] = _NO_OPTIONS
+    options: dict[str, Any] = NO_TABLE
     member = NOTHING
     cancelled = False
     detached = False

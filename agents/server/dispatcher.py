@@ -30,7 +30,6 @@ from typing import Any
 from ...protocol.contents import PS, raised, text_of
 from ...protocol.errors import (
     FrameError,
-    MemberRefused,
     PzcError,
     Refused,
     RemoteProtocolError,
@@ -46,7 +45,7 @@ from ...transport.loop import Loop
 from ..current import reset_current, set_current
 from ..here import NOT_NOW
 from .batch import run_batch
-from .calls import UNREAD, Call, Calls, Exposed, Member
+from .calls import NO_TABLE, UNREAD, Call, Calls, Exposed, Member
 from .lane import Lane
 from .presence import Presence
 from .replies import Replies, authorize
@@ -181,7 +180,6 @@ class Dispatcher:
 
         Raises:
             SignatureError: when it is not addressed to this agent.
-            MemberRefused: for options that are none.
             RemoteProtocolError: for a batch that is none.
             RoleRefused: when it may not.
         """
@@ -199,7 +197,7 @@ class Dispatcher:
         ):
             _, action, options = content
             if type(content[2]) is not dict:
-                raise MemberRefused(f"options must be a mapping, not {type(content[2]).__name__}")
+                options = NO_TABLE
             call.action, call.options = action, options
             call.member = exposed.unnamed(action, options) if action in _UNNAMED else exposed.member(options)
             if options.get("oneway"):

@@ -35,7 +35,7 @@ from ...protocol.values import PLAIN, first_reference
 from . import members
 from .answers import Answers, Message
 from .batch import calls_of
-from .calls import Call
+from .calls import NO_TABLE, Call
 from .coroutines import Coroutines
 from .descriptions import about, description, table
 from .marks import marks_of
@@ -147,6 +147,8 @@ class ExposedObject:
             MemberRefused: for what is not there, or not served.
             BaseException: whatever the object raised.
         """
+        if options is NO_TABLE:
+            raise MemberRefused(f"options must be a mapping, not {shown(call.content[2], 60)}")
         do = self._actions.get(action)
         if do is None:
             raise RemoteProtocolError(f"unknown action {shown(action, 60)}")
