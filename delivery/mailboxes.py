@@ -169,19 +169,16 @@ class Mailboxes(Generic[P, W]):
             return ()
         if self._blocking and (full := self._without_room(boxes, size, beside)):
             return full
-        plain = message = Message(topic, key, sequence, size, payload, now)
-        if beside and self._raw:
-            message = Message(topic, key, sequence, size + beside, payload, now)
+        message, charged = None, -1
         for box in boxes:
-            self.put(box, message if box.raw else plain)
+            charge = size + beside if box.raw else size
+            if message is None or charge != charged:
+                message, charged = Message(topic, key, sequence, charge, payload, now), charge
+            box.mailbox.put(message)
+            if box.held is not None and not box.ready:
+                box.ready = True
+                self._ready.append(box)
         return ()
-
-    def put(self, box: Box[P, W], message: Message[P]) -> None:
-        """Put a message into one mailbox that is interested and does not block."""
-        box.mailbox.put(message)
-        if box.held is not None and not box.ready:
-            box.ready = True
-            self._ready.append(box)
 
     # Requests
 

@@ -54,6 +54,7 @@ class SendQueue(Generic[M]):
     Attributes:
         runs_ahead: what need not be the newest goes even though the carrier takes no more now.
         interests: all of the reader.
+        matching: tells of a topic and a key which of them get a message.
         gone: entries that nothing waits for any more, without having gone; for the owner to empty.
         lent: bytes of ready contents in blocks.
     """
@@ -66,6 +67,7 @@ class SendQueue(Generic[M]):
         self._flows = flows
         self._ahead = Ahead(most or Most())
         self._index: Interests[Interest] = Interests()
+        self.matching = self._index.matching
         self._behind: dict[Interest, None] = {}  # those for which something waits
         self._ready: deque[Entry[M]] = deque()
         self._again: deque[Entry[M]] = deque()
@@ -140,10 +142,6 @@ class SendQueue(Generic[M]):
             self._index.discard(interest.topic, key, interest)
 
     # --- what is published ---------------------------------------------------------------------------
-
-    def matching(self, topic: str, key: str) -> tuple[Interest, ...]:
-        """Who gets a message."""
-        return self._index.matching(topic, key)
 
     def put(self, message: M, number: int, size: int, leased: bool, claims: tuple[Interest, ...]) -> bool:
         """A message for these, of which none has a full window; False when it is lost for all of them.

@@ -113,24 +113,6 @@ def encode_large(content: object, allocate: Allocate | None = None) -> tuple[byt
     return (outside.beside(pickled, allocate), True) if outside else (pickled, False)
 
 
-def encode_small(content: object) -> bytes | None:
-    """Return content as a plain pickle, or None when one of its buffers is large; none was copied then."""
-    try:
-        return pickles.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=_refuse_large)
-    except _LargeError:
-        return None
-
-
-class _LargeError(Exception):
-    """A buffer is too large to be pickled inside."""
-
-
-def _refuse_large(buffer: pickle.PickleBuffer) -> bool:
-    if buffer.raw().nbytes > LARGE:
-        raise _LargeError
-    return True
-
-
 class Outside(list[memoryview]):
     """The buffers that do not fit into the pickle: the first ones go inside, up to `LARGE` bytes together."""
 

@@ -91,18 +91,6 @@ def encode_arrays(content: object, allocate: Allocate | None = None) -> tuple[st
     return "buffers" if large else "pickle", body
 
 
-def encode_small(content: object) -> bytes | None:
-    """As `encode_arrays`, or None when that would be ``buffers``; no array was copied then.
-
-    Raises:
-        SerializeError: as `encode`.
-    """
-    try:
-        return buffers.encode_small(content)
-    except Exception as error:
-        raise inexpressible("pickle", error) from error
-
-
 def encode_pickle(content: object) -> bytes:
     """As `encode` for ``pickle``."""
     try:

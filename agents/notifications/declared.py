@@ -13,25 +13,26 @@ from ...protocol.errors import TypeMismatch
 
 
 class Declared:
-    """What one publisher said; safe from any thread."""
+    """What one publisher said; safe from any thread.
 
-    __slots__ = ("_classes", "_passed")
+    Attributes:
+        classes: those that are checked, by topic.
+    """
+
+    __slots__ = ("_passed", "classes")
 
     def __init__(self) -> None:
-        self._classes: dict[str, type] = {}
+        self.classes: dict[str, type] = {}
         self._passed: dict[str, set[type]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._classes)
 
     def say(self, topic: str, given: str | type) -> None:
         """The messages of a topic are this from now on."""
         found = getattr(builtins, given, None) if isinstance(given, str) else given
         self._passed.pop(topic, None)
         if isinstance(found, type):
-            self._classes[topic] = found
+            self.classes[topic] = found
         else:
-            self._classes.pop(topic, None)
+            self.classes.pop(topic, None)
 
     def check(self, topic: str, content: object) -> None:
         """Judge what is about to be published.
@@ -39,7 +40,7 @@ class Declared:
         Raises:
             TypeMismatch: naming both types.
         """
-        declared = self._classes.get(topic)
+        declared = self.classes.get(topic)
         if declared is None or type(content) in (passed := self._passed.setdefault(topic, set())):
             return
         if not isinstance(content, declared):

@@ -59,6 +59,10 @@ class Keeping:
             if not keep:
                 self._kept.forget(topic)
 
+    def keeps(self, topic: str) -> bool:
+        """Whether the last notifications of a topic are kept."""
+        return topic in self._topics
+
     def encode(self, published: Published) -> Body | None:
         """What is to be kept of a notification; None when nothing of its topic is.
 

@@ -3,7 +3,7 @@
 Publishing encodes, numbers, signs and sends in the caller's thread, which never waits for a broadcast: what a
 reader does not take is dropped for it at the high-water mark, and counted by it. A notification that nobody
 subscribed to is numbered and not encoded. Each dialect is emitted only while a filter asks for it. What could
-not be encoded has no number. Topics of one kind of readers go a prepared, shorter way: `Airing`, `Express`.
+not be encoded has no number. There is one way for all: what a topic needs of it stands in its `Plan`.
 
 Readers with a link get it from the caller's thread, with the same number. The caller waits first while one of
 them that is to be waited for has its window full; it holds nothing meanwhile.
@@ -14,43 +14,36 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from functools import partial
 from time import monotonic
-from typing import TypeVar, cast
+from typing import cast
 
 import zmq
 
 from ...protocol.errors import AgentClosed, LocalProtocolError
-from ...protocol.frames import PZC01, Buffer
+from ...protocol.frames import Buffer
 from ...protocol.records import Records
 from ...transport.counters import Counters
 from ...transport.endpoints import bind, new_socket
 from ...transport.loop import Loop
 from ...transport.sending import Sending
 from ...transport.watch import Watch
-from ...transport.wire import Protocol
-from . import airing
+from ...transport.wire import Protocol, now_ms
 from .acting import Acting
 from .beats import BEAT_TOPIC, Beats, beat_filter
+from .bodies import Bodies, Outgoing, Plan, plan_of
 from .declared import Declared
 from .filters import ANY, MARK_TOPIC, Filters
 from .keeping import Keeping
-from .links.express import Express, prepare
 from .links.outlets import Outlets
 from .links.published import Published
 from .links.turns import Turn
+from .mail.pace import SHARE, give_way
 from .voices import Voice, Voices
 
 logger = logging.getLogger("pzc.publisher")
 
 _BATCH = 256
-_MAX_EXPRESS = 10_000
-
-_Short = TypeVar("_Short", Express, airing.Airing)
-_Prepared = tuple[dict[str, Express], dict[str, airing.Airing]]
-
-_Outgoing = tuple[str, int, list[Buffer]]
-"""Frames behind the topic and number that a beat is to tell; an empty topic for none."""
+_MOST_PLANS = 10_000
 
 
 class Publisher:
@@ -95,13 +88,13 @@ class Publisher:
         self._version = 0
         self._acting = Acting(self._state, self._changes, on_filters)
         self._wanted: dict[str, tuple[int, tuple[Voice, ...]]] = {}
-        self._express: dict[str, Express] = {}  # both are new ones when filters or topics change
-        self._airings: dict[str, airing.Airing] = {}
+        self._plans: dict[str, Plan] = {}  # a new one when what is said of topics changes
         self._sequences = outlets.numbers
         self.declared = Declared()
         self.keeping = Keeping(protocol, outlets, counters)
         # Its holder may take it again: encoding can run a finalizer that publishes.
         self._publishing = threading.RLock()
+        self._bodies = Bodies(protocol, records, outlets, self.keeping, self.voices.own)
         self._closed = False
 
     def start(self) -> None:
@@ -149,47 +142,6 @@ class Publisher:
         """
         return self.publish_prepared(Published(topic, key, content), dialects, ack_wait)
 
-    def express(self, topic: str, content: object, key: str) -> int:
-        """As `publish`, when that can be done on the shortest way; else 0, and nothing was done."""
-        if self._closed:
-            return 0
-        if self.declared:
-            self.declared.check(topic, content)
-        airings = self._airings
-        aired = airings.get(topic)
-        if aired is not None and not key:
-            number = aired.publish(content)
-            if number:
-                self._counters.add("published")
-                if self._airings is not airings:
-                    voices = (self.voices.own,)
-                    self._send_late(Published(topic, key, content, number=number), voices)
-                return number
-        known = self._express
-        express = known.get(topic)
-        if express is None:
-            return 0
-        published = express.publish(content, key)
-        if published is None:
-            return 0
-        self._counters.add("published")
-        if self._express is not known:
-            self._send_late(published, ())
-        return published.number
-
-    def _send_late(self, published: Published, wanted: tuple[Voice, ...]) -> None:
-        """A filter may have come before the number was taken."""
-        with self._publishing:
-            self._send_all(self._encode_late(published, -1, wanted))
-
-    def _prepare(self, topic: str, wanted: tuple[Voice, ...], known: _Prepared) -> None:
-        express, airings = known
-        if not wanted:
-            _keep(express, topic, partial(prepare, self._outlets, topic))
-        elif wanted == (self.voices.own,):
-            how = self._outlets, self._protocol.codec, self._records, topic, self._publishing, self._emit
-            _keep(airings, topic, partial(airing.prepare, *how))
-
     def publish_prepared(
         self, published: Published, dialects: tuple[str, ...] | None = None, ack_wait: float | None = None
     ) -> int:
@@ -203,80 +155,95 @@ class Publisher:
         if turn.route.outlets:
             self._outlets.flush(turn)
             if published.waited:
-                self._outlets.wait_until_done(turn, ack_wait or 0.0)
+                self._outlets.wait_until_done(turn)
         return number
 
     def _publish(self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None) -> int:
-        outlets, topic = self._outlets, turn.published.topic
+        outlets, topic, admitted = self._outlets, turn.published.topic, False
+        if self._closed:
+            raise _over()
+        if self.declared.classes:
+            self.declared.check(topic, turn.published.content)
+        while True:
+            version, plans = self._version, self._plans
+            plan = plans.get(topic)
+            if plan is None or plan.version != outlets.routes.version or plan.heard != version:
+                plan = self._plan(topic, version, plans)
+            if plan.throttled and not admitted and outlets.routes.is_throttled(topic, turn.since):
+                outlets.withdraw(turn)
+                return self._sequences.get(topic, 0)
+            admitted, turn.route = True, plan.route
+            turn.ack_wait = plan.ack_wait if ack_wait is None else ack_wait
+            if plan.waits and not outlets.admit(turn):
+                outlets.wait(turn)
+                continue
+            if plan.encodes:
+                self._bodies.prepare(turn, plan)
+            voices = plan.voices if dialects is None else self.voices.of(dialects, topic)
+            late = version if dialects is None else None
+            if voices or turn.framed:
+                with self._publishing:  # which sends in the order of numbers
+                    number = self._number(turn, plan, voices, late)
+            else:
+                number = self._number(turn, plan, voices, late)
+            if number:
+                return number
+
+    def _plan(self, topic: str, heard: int, plans: dict[str, Plan]) -> Plan:
         given = cast("object", topic)
         if not isinstance(given, str) or topic in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
             raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
-        if self.declared:
-            self.declared.check(topic, turn.published.content)
-        if outlets.routes.is_throttled(topic, turn.since):
-            outlets.withdraw(turn)
-            return self._sequences.get(topic, 0)
-        while True:
-            with self._publishing:
-                if outlets.admit(turn) and (numbered := self._number(turn, dialects, ack_wait)) is not None:
-                    self._counters.add("published")
-                    self._send_all(numbered[1])
-                    return numbered[0]
-            outlets.wait(turn)
+        plan = plan_of(topic, self._outlets, heard, self._voices_of(topic), self.keeping.keeps(topic))
+        if len(plans) < _MOST_PLANS or topic in plans:
+            plans[topic] = plan
+        return plan
 
-    def _number(
-        self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None
-    ) -> tuple[int, list[_Outgoing]] | None:
-        """Encode for whoever listens, take the next number and hand it to the links, all at one moment.
+    def _number(self, turn: Turn, plan: Plan, voices: tuple[Voice, ...], version: int | None) -> int:
+        """Take the next number and hand it to all, at one moment; 0, and nothing was done, when that is over.
 
-        None, and nothing was done, when a window is full by now. The I/O thread is never waited for.
-        A filter that came before the number was taken is served: it changed the version first.
+        The I/O thread is never waited for. A filter that came before the number was taken is served: it
+        changed the version first.
         """
-        published, outlets = turn.published, self._outlets
-        topic, known = published.topic, (self._express, self._airings)
-        while True:
-            outlets.prepare(turn)
-            kept = self.keeping.encode(published)
-            version, number = self._version, self._sequences.get(topic, 0) + 1
-            wanted = self._voices_of(topic) if dialects is None else self.voices.of(dialects, topic)
-            encoded = [self._encode(voice, published, number) for voice in wanted]
-            with outlets.lock:
-                if self._sequences.get(topic, 0) + 1 == number and outlets.is_prepared(turn):
-                    if not outlets.has_room(turn):
-                        return None
-                    outlets.commit(turn, number, ack_wait)
-                    if kept is not None:
-                        self.keeping.keep(published, kept)
-                    if encoded and not published.serializer:
-                        outlets.meters[topic].add(turn.since, 0, len(encoded[0][2][2]))
-                    break
-        if dialects is None:
-            if kept is None:
-                self._prepare(topic, wanted, known)
-            encoded += self._encode_late(published, version, wanted)
-        return number, encoded
+        published, outlets, numbers = turn.published, self._outlets, self._sequences
+        topic = published.topic
+        number, published.sent_ms = numbers.get(topic, 0) + 1, now_ms()
+        outgoing = [self._bodies.seal(voice, turn, number) for voice in voices]
+        if turn.framed:
+            self._bodies.record(turn, number, outgoing)
+        encoded = turn.mail or turn.aired
+        size = len(published.body) or (len(encoded[1]) if encoded else 0)
+        with outlets.lock:
+            if plan.waits and not outlets.has_room(turn):
+                return 0
+            # Last, because a finalizer may publish in the middle of whatever makes objects.
+            if numbers.get(topic, 0) + 1 != number or outlets.routes.version != plan.version:
+                return 0
+            outlets.commit(turn, number, size)
+            if turn.kept is not None:
+                self.keeping.keep(published, turn.kept)
+        self._counters.add("published")
+        if outgoing:
+            self._send_all(outgoing, turn.since)
+        if version is not None and version != self._version:
+            self._send_late(turn, voices, version)
+        if plan.readers and not number & SHARE - 1 and not self._loop.in_thread():
+            give_way(plan.readers, turn.since)
+        return number
 
-    def _encode_late(self, published: Published, version: int, wanted: tuple[Voice, ...]) -> list[_Outgoing]:
-        """What is wanted by filters that came after that version, in no voice that was wanted before."""
-        encoded: list[_Outgoing] = []
-        while version != self._version:
-            version = self._version
-            late = [voice for voice in self._voices_of(published.topic) if voice not in wanted]
-            encoded += [self._encode(voice, published, published.number) for voice in late]
-            wanted = (*wanted, *late)
-        return encoded
+    def _send_late(self, turn: Turn, wanted: tuple[Voice, ...], version: int) -> None:
+        """To filters that came after that version, in no voice that was wanted before."""
+        with self._publishing:
+            while version != self._version:
+                version = self._version
+                late = [voice for voice in self._voices_of(turn.published.topic) if voice not in wanted]
+                self._send_all(
+                    [self._bodies.seal(voice, turn, turn.published.number) for voice in late], turn.since
+                )
+                wanted = (*wanted, *late)
 
-    def _encode(self, voice: Voice, published: Published, number: int) -> _Outgoing:
-        dialect, sender = voice
-        frames = self._protocol.encode(
-            sender, published.topic, published.content, sequence=number, key=published.key, dialect=dialect
-        )
-        return published.topic if dialect == PZC01 else "", number, frames
-
-    def _send_all(self, encoded: list[_Outgoing]) -> None:
+    def _send_all(self, encoded: list[Outgoing], now: float) -> None:
         if self._closed:
             raise _over()
-        now = monotonic()
         for topic, number, frames in encoded:
             self._emit(topic, number, frames, now)
 
@@ -315,12 +282,11 @@ class Publisher:
 
     def forget_wanted(self) -> None:
         """What is said of topics has changed; any thread."""
-        self._wanted, self._express, self._airings = {}, {}, {}
+        self._wanted, self._plans = {}, {}
 
     def _turn(self) -> dict[str, int]:
         """The filters are others now; the numbers that were taken until here."""
         self._version += 1
-        self._express, self._airings = {}, {}
         return self._sequences
 
     def _voices_of(self, topic: str) -> tuple[Voice, ...]:
@@ -389,12 +355,3 @@ class Publisher:
 
 def _over() -> AgentClosed:
     return AgentClosed("the agent was stopped; it publishes no more")
-
-
-def _keep(known: dict[str, _Short], topic: str, make: Callable[[], _Short | None]) -> None:
-    """Prepare the short way of a topic, unless there is one that can be taken, or too many."""
-    before = known.get(topic)
-    if len(known) < _MAX_EXPRESS if before is None else before.is_stale:
-        known.pop(topic, None)
-        if (made := make()) is not None:
-            known[topic] = made

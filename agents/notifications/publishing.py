@@ -140,10 +140,7 @@ class Publishing:
         """
         self._check_usable()
         about = "" if key is None else check_key(key)
-        number = 0 if ack_wait is not None else self.publisher.express(topic, content, about)
-        if number:
-            return number
-        return self.publisher.publish(topic, content, about, None, self._patience(topic, ack_wait))
+        return self.publisher.publish(topic, content, about, None, ack_wait)
 
     def loan(
         self,
@@ -172,9 +169,7 @@ class Publishing:
             AgentClosed: after `stop`.
         """
         self._check_usable()
-        publish = partial(
-            self.publisher.publish_prepared, dialects=None, ack_wait=self._patience(topic, ack_wait)
-        )
+        publish = partial(self.publisher.publish_prepared, dialects=None, ack_wait=ack_wait)
         shared = self.outlets.routes.about(topic).zero_copy
         published = Published(topic, "" if key is None else check_key(key), None)
         return lend(self.outlets.encoding, published, shape, dtype, publish, shared)
@@ -265,9 +260,6 @@ class Publishing:
         about, keep = _usual(said, None)
         self.publisher.keeping.advertise(topic, keep)
         return about
-
-    def _patience(self, topic: str, ack_wait: float | None) -> float | None:
-        return self.outlets.routes.about(topic).ack_wait if ack_wait is None else ack_wait
 
     def statistics(self) -> dict[str, Any]:
         """What was published of each topic, and how it is with links and mailboxes."""

@@ -16,7 +16,9 @@ from ....transport.transport import plain_memory
 from .published import Published
 from .ways import UNIX_LIMIT
 
-_SCALARS = frozenset({bytes, str, int, float, bool, type(None)})  # in which no array can be
+SCALARS = frozenset({bytes, str, int, float, bool, type(None)})
+"""Classes in which no array can be."""
+
 _FRAME = 1 << 16  # bytes of a bundle beside its largest content, far more than enough
 
 
@@ -58,7 +60,7 @@ class Encoding:
             LocalProtocolError: when it is too large.
         """
         name = self._codec.serializer
-        if arrays and name == "pickle" and type(published.content) in _SCALARS:
+        if arrays and name == "pickle" and type(published.content) in SCALARS:
             body = serializers.encode_pickle(published.content)
             if len(body) <= UNIX_LIMIT:
                 published.serializer, published.body = name, body

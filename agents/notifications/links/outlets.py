@@ -30,7 +30,7 @@ from ....protocol.errors import AgentClosed, CallTimeout
 from ....shm.ring import BUFFERS, Ring
 from ....transport.counters import Counters
 from ....transport.loop import Loop
-from ....transport.wire import Protocol, now_ms
+from ....transport.wire import Protocol
 from ..metering import Meters
 from .bursts import Bursts
 from .encoding import Encoding
@@ -53,7 +53,7 @@ class Outlets:
     Attributes:
         lock: of all links, and of ``numbers``.
         numbers: the last number of each topic.
-        meters: what was published of each topic; of a body that is broadcast only, its bytes come later.
+        meters: what was published of each topic.
         ring: blocks of the agent.
         links: those that are open, by id.
         routes: which of them a topic goes to.
@@ -88,21 +88,16 @@ class Outlets:
     # --- publishing ----------------------------------------------------------------------------------
 
     def admit(self, turn: Turn) -> bool:
-        """Whether every reader that is waited for has room; any thread."""
-        mail = self.mail or None
-        if mail is not None:
-            mail.prepare_to_wait(turn)
-        with self.lock:
-            turn.full = mail is not None and mail.is_full(turn)
-            if turn.full:
-                return False
-            turn.route = self.routes.of(turn.published.topic)
-            return self.has_room(turn)
+        """Whether every reader that is waited for seems to have room; any thread."""
+        if self.mail is not None:
+            self.mail.prepare_to_wait(turn)
+        return self.has_room(turn)  # without the lock: it is asked again with it
 
     def has_room(self, turn: Turn) -> bool:
-        """Whether no link that is waited for has a full window; with the lock."""
-        if not turn.route.waits:
-            return True
+        """Whether nobody who is waited for is full; with the lock."""
+        turn.full = self.mail is not None and self.mail.is_full(turn)
+        if turn.full or not turn.route.waits:
+            return not turn.full
         topic, key = turn.published.topic, turn.published.key
         turn.blocked = tuple(
             [
@@ -161,39 +156,31 @@ class Outlets:
                 turn.passed = (*turn.passed, interest)
 
     def prepare(self, turn: Turn) -> None:
-        """Encode the content when somebody needs it encoded; errors as `Encoding.encode`."""
+        """Encode the content when a link needs it encoded; errors as `Encoding.encode`."""
         route, published = turn.route, turn.published
         if published.serializer == "buffers" and not (route.arrays or self.encoding.frames_all):
             self.encoding.give_back(published)
         if route.remote and not published.serializer:
             self.encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
-        if self.mail:
-            self.mail.prepare(turn)
 
-    def is_prepared(self, turn: Turn) -> bool:
-        """False when somebody came meanwhile who needs the content encoded; with the lock."""
-        turn.route = self.routes.of(turn.published.topic)
-        if self.mail and not self.mail.is_prepared(turn):
-            return False
-        return bool(turn.published.serializer) or not turn.route.remote
+    def commit(self, turn: Turn, number: int, size: int) -> None:
+        """Take the number and hand the notification to every link; with the lock, prepared, and room.
 
-    def commit(self, turn: Turn, number: int, ack_wait: float | None) -> None:
-        """Take the number and hand the notification to every link; with the lock, and room."""
+        ``size``: bytes of the content; 0 when nobody needed it encoded.
+        """
         published = turn.published
-        if turn.mail is not None and self.mail:
+        topic = published.topic
+        self.numbers[topic] = published.number = number
+        if turn.mail is not None and self.mail is not None:
             self.mail.put(turn, number)
-        self.numbers[published.topic] = number
-        if number == 1:
-            self.on_topic(published.topic)
-        published.number, published.sent_ms = number, now_ms()
-        self.meters[published.topic].add(turn.since, 1, len(published.body))
+        self.meters[topic].add(turn.since, 1, size)
         took: list[Outlet] = []
         for outlet in turn.route.outlets:
             if outlet.post(published, turn.passed):
                 took.append(outlet)
         if published.slot is not None:
             self.ring.publish(published.slot, [outlet.link for outlet in took if outlet.takes_blocks])
-        if ack_wait is not None:
+        if turn.ack_wait is not None:
             trusted = self._patience.begin(number, [outlet.link for outlet in took])
             published.waited = {outlet for outlet in took if outlet.link in trusted}
 
@@ -223,12 +210,12 @@ class Outlets:
             self._gathered = False
             self._arm()
 
-    def wait_until_done(self, turn: Turn, timeout: float) -> None:
+    def wait_until_done(self, turn: Turn) -> None:
         """Wait until the links that got it are done with it, or the time is over."""
         published = turn.published
         with self.lock:
             if not self._loop.in_thread():
-                self.changed.wait_for(lambda: self._closed or not published.waited, timeout)
+                self.changed.wait_for(lambda: self._closed or not published.waited, turn.ack_wait)
             missed = published.waited or set()
             published.waited = None
             if missed:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct
 
 from ....delivery.claims import Interest
-from ....protocol.bundle import Body
+from ....protocol.bundle import Body, Item, Record
 from .outlet import Outlet
 from .published import Published
 
@@ -54,7 +54,13 @@ class Turn(Struct, eq=False):
         route: where it goes, when it was looked at last.
         passed: interests that are passed over, because their time is over.
         blocked: those whose window is full, each with its link.
+        ack_wait: seconds to wait for links to be done with it; None for none.
         mail: serializer and content for mailboxes; None when none wants it.
+        aired: serializer and content for broadcast; None as long as nobody needs it.
+        kept: serializer and content to be kept; None when nothing of its topic is.
+        framed: every mailbox wants it with its frames, so that it is sealed by whoever publishes it.
+        item: as it goes to mailboxes; None when it is not sealed yet.
+        record: the same with its frames, as long as it is sealed.
         full: a mailbox has no room.
     """
 
@@ -63,7 +69,13 @@ class Turn(Struct, eq=False):
     route: Route = NOWHERE
     passed: tuple[Interest, ...] = ()
     blocked: tuple[tuple[Outlet, Interest], ...] = ()
+    ack_wait: float | None = None
     mail: tuple[str, Body] | None = None
+    aired: tuple[str, Body] | None = None
+    kept: tuple[str, bytes] | None = None
+    framed: bool = False
+    item: Item | None = None
+    record: Record | None = None
     full: bool = False
 
 
@@ -77,12 +89,12 @@ class Mailboxes(Protocol):
         """Whether a publication may have to wait for room in one."""
         ...
 
-    def wants(self, topic: str) -> bool:
-        """Whether messages of a topic go into any."""
+    def readers_of(self, topic: str) -> tuple[Any, ...]:
+        """The mailboxes that get any message of a topic."""
         ...
 
-    def prepare(self, turn: Turn) -> None:
-        """Encode the content, unless that was done; without the lock."""
+    def prepare(self, turn: Turn, readers: tuple[Any, ...]) -> None:
+        """Encode the content for these, unless that was done; without the lock."""
         ...
 
     def prepare_to_wait(self, turn: Turn) -> None:
@@ -93,16 +105,8 @@ class Mailboxes(Protocol):
         """Whether one that blocks has no room; with the lock."""
         ...
 
-    def is_prepared(self, turn: Turn) -> bool:
-        """False when somebody came meanwhile who needs the content encoded; with the lock."""
-        ...
-
     def put(self, turn: Turn, number: int) -> None:
         """Put it into each that wants it, under its number; with the lock."""
-        ...
-
-    def express(self, topic: str, route: Route, version: int) -> Any:
-        """The shortest way of a topic that goes into mailboxes only."""
         ...
 
     def wait(self, turn: Turn) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from ....delivery.boxes import Box
 from ....delivery.mail import ALL, Answered, Applied, Batch, Caller, Gone, Outdated, Refusal, check_policy
 from ....delivery.mailboxes import LARGEST, Mailboxes
 from ....protocol import limits, serializers
@@ -25,19 +26,22 @@ from ....protocol.session import ARRAYS
 from ....protocol.shown import shown
 from ....transport.counters import Counters
 from ....transport.loop import Loop, Timer
-from ....transport.wire import Protocol, now_ms
+from ....transport.wire import Protocol
 from ...words import Replies, Request
+from ..links.encoding import SCALARS
 from ..links.outlets import Outlets
 from ..links.published import Published
-from ..links.turns import Route, Turn
+from ..links.turns import Turn
 from .drafts import Draft
-from .mailing import Mailing
 from .words import answer_word, mail_of, read_caller, read_commands, read_offer, read_poll, read_position
 
 logger = logging.getLogger("pzc.mail")
 
 ANSWER_BYTES = 4 << 20
 """Bytes of contents that go together as the answer to a poll; a larger one goes alone."""
+
+SMALL = 4096
+"""Bytes of a content that is sealed by whoever publishes it."""
 
 _FRAME = 1 << 16  # bytes of an answer beside its largest content, far more than enough
 _MOST_UNABLE = 10_000  # one is enough for all; the rest is to know when none is left
@@ -98,9 +102,11 @@ class Posting:
 
     # --- publishing ----------------------------------------------------------------------------------
 
-    def wants(self, topic: str) -> bool:
-        """Whether messages of a topic go into any mailbox."""
-        return self._boxes.interests.knows(topic) and self._outlets.routes.about(topic).scope == "all"
+    def readers_of(self, topic: str) -> tuple[Box[Draft, Request], ...]:
+        """The mailboxes that get any message of a topic; with the lock."""
+        if not self._boxes.interests.knows(topic) or self._outlets.routes.about(topic).scope != "all":
+            return ()
+        return tuple(self._boxes.interests.about(topic))
 
     @property
     def may_block(self) -> bool:
@@ -113,16 +119,20 @@ class Posting:
             boxes = self._boxes.interests.about(topic)
             return set[str]().union(*(box.subscriptions.who(topic) or {box.reader} for box in boxes))
 
-    def prepare(self, turn: Turn) -> None:
+    def prepare(self, turn: Turn, readers: tuple[Box[Draft, Request], ...]) -> None:
         """Encode a content for mailboxes, unless that was done; without the lock.
+
+        When all of these want frames, a small one is sealed by whoever publishes it: then the I/O thread,
+        which has to get its turn from those, only puts records together. A larger one is sealed when somebody
+        asks.
 
         Raises:
             SerializeError: when it cannot be expressed.
             LocalProtocolError: when it is too large.
         """
-        published = turn.published
-        if turn.mail is None and self.wants(published.topic):
-            turn.mail = self._encode(published)
+        if turn.mail is None:
+            turn.mail = self._encode(turn.published)
+        turn.framed = len(turn.mail[1]) <= SMALL and False not in [box.raw for box in readers]
 
     def _encode(self, published: Published) -> tuple[str, Body]:
         arrays, codec = not self._unable, self._protocol.codec
@@ -131,7 +141,10 @@ class Posting:
             # In the block it would keep memory that links need, for as long as it waits in a mailbox.
             return name, body if published.slot is None else bytes(body)
         if arrays and codec.serializer == "pickle":
-            name, body = serializers.encode_arrays(published.content, None)
+            if type(published.content) in SCALARS:
+                name, body = "pickle", serializers.encode_pickle(published.content)
+            else:
+                name, body = serializers.encode_arrays(published.content, None)
         else:
             name, body = codec.serializer, serializers.encode(codec.serializer, published.content)
         if len(body) > codec.max_content - _FRAME:
@@ -142,8 +155,8 @@ class Posting:
 
     def prepare_to_wait(self, turn: Turn) -> None:
         """As `prepare`, when a mailbox may have no room for so many bytes."""
-        if self._boxes.may_block:
-            self.prepare(turn)
+        if self._boxes.may_block and self._boxes.interests.knows(turn.published.topic):
+            turn.mail = turn.mail or self._encode(turn.published)
 
     def is_full(self, turn: Turn) -> bool:
         """Whether a mailbox that blocks has no room; with the lock."""
@@ -152,33 +165,19 @@ class Posting:
         topic, key = turn.published.topic, turn.published.key
         return bool(self._boxes.would_block(topic, key or None, len(turn.mail[1]), size_beside(topic, key)))
 
-    def is_prepared(self, turn: Turn) -> bool:
-        """False when somebody came meanwhile who needs the content encoded; with the lock."""
-        return turn.mail is not None or not self.wants(turn.published.topic)
-
     def put(self, turn: Turn, number: int) -> None:
-        """Put a notification into each mailbox that wants it, under its number; with the lock.
-
-        Raises:
-            CallTimeout: when a mailbox began to block at this moment; nothing was done.
-        """
+        """Put a notification into each mailbox that wants it, under its number; with the lock."""
         if turn.mail is None:
             return
-        published, (name, body) = turn.published, turn.mail
-        topic, key, boxes = published.topic, published.key, self._boxes
-        draft = Draft(Item(topic, number, key, now_ms(), 0, name, body))
+        published, (name, body), boxes = turn.published, turn.mail, self._boxes
+        topic, key = published.topic, published.key
+        item = turn.item or Item(topic, number, key, published.sent_ms, 0, name, body)
+        draft = Draft(item, turn.record)
         beside = size_beside(topic, key) if boxes.any_raw else 0
         if full := boxes.publish(topic, key or None, number, len(body), draft, turn.since, beside):
             raise _full(full, topic, 0.0)
-        if self._boxes.eventful:
-            self._answer_soon()
-
-    def express(self, topic: str, route: Route, version: int) -> Mailing:
-        """The shortest way of a topic that goes into mailboxes only, as `links.express.prepare`."""
-        return Mailing(
-            self._outlets, topic, route, version, self._loop, self._boxes, self._protocol, self._records,
-            self._answer_soon, self._answer_together,
-        )  # fmt: skip
+        if boxes.eventful:
+            (self._answer_soon if turn.record is None else self._answer_together)()
 
     def wait(self, turn: Turn) -> None:
         """Wait until there is room, or the time is over; no lock may be held.

@@ -1,4 +1,4 @@
-"""The shortest ways of links: what they carry is what the general ways would have carried."""
+"""What is published for links, by several threads, over ways that come and go."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pzc.agents.notifications.links.linking import Linking
 from pzc.agents.notifications.links.outlet import Outlet
 from pzc.protocol.bundle import Bundle
 
-from tests.agents.links_reader import READERS, PollReader, Reader, UnixReader, wish
+from tests.agents.links_reader import PollReader, UnixReader, wish
 from tests.contract.rigs.peers import TIMEOUT, Inbox, run_threads
 
 
@@ -22,19 +22,6 @@ from tests.contract.rigs.peers import TIMEOUT, Inbox, run_threads
 def agent() -> Iterator[Agent]:
     with Agent(name="publisher") as publisher:
         yield publisher
-
-
-def on_its_way(agent: Agent, topic: str, content: object = 0) -> int:
-    """The number of a notification that took the shortest way; 0 when it did not, and was not published."""
-    return agent._publishing.publisher.express(topic, content, "")
-
-
-@pytest.mark.parametrize("kind", READERS)
-def test_the_second_one_of_a_topic_takes_the_shortest_way(agent: Agent, kind: type[Reader]) -> None:
-    with kind(agent, wish("t")) as reader:
-        assert (on_its_way(agent, "t"), agent.publish("t", "one")) == (0, 1)
-        assert on_its_way(agent, "t", "two") == 2
-        assert [(got.number, got.content) for got in reader.take(2)] == [(1, "one"), (2, "two")]
 
 
 def begin(agent: Agent, reader: UnixReader) -> Outlet:
@@ -49,7 +36,7 @@ def begin(agent: Agent, reader: UnixReader) -> Outlet:
 def test_what_goes_to_one_socket_only_is_written_by_whoever_publishes(agent: Agent) -> None:
     with UnixReader(agent, wish("t")) as reader:
         begin(agent, reader)
-        assert on_its_way(agent, "t", 2) == 2
+        assert agent.publish("t", 2) == 2
         assert [got.content for got in reader.take(1)] == [2]
         statistics = agent.statistics()
         assert statistics["links"]["links"][0]["sent"] == 2
@@ -60,9 +47,9 @@ def test_what_another_thread_holds_up_goes_behind_what_that_one_sends(agent: Age
     with UnixReader(agent, wish("t")) as reader:
         outlet = begin(agent, reader)
         with outlet.sending:
-            assert on_its_way(agent, "t", 2) == 2
+            assert agent.publish("t", 2) == 2
             assert outlet.waiting == 1
-        assert on_its_way(agent, "t", 3) == 3
+        assert agent.publish("t", 3) == 3
         assert [got.content for got in reader.take(2)] == [2, 3]
 
 
@@ -75,11 +62,11 @@ def test_what_comes_while_one_is_written_is_sent_by_whoever_writes(
 
         def publish_meanwhile(way: ways.UnixWay, *what: Any) -> bool:
             if nested:
-                assert on_its_way(agent, "t", nested.pop()) == 3
+                assert agent.publish("t", nested.pop()) == 3
             return send(way, *what)
 
         monkeypatch.setattr(ways.UnixWay, "send", publish_meanwhile)
-        assert on_its_way(agent, "t", 2) == 2
+        assert agent.publish("t", 2) == 2
         assert [got.content for got in reader.take(2)] == [2, 3]
 
 
@@ -90,35 +77,18 @@ def test_what_did_not_go_over_a_way_that_breaks_goes_over_the_next(
     with UnixReader(agent, wish("t"), me=me) as first:
         begin(agent, first)
         monkeypatch.setattr(ways.UnixWay, "send", lambda *_: False)
-        assert on_its_way(agent, "t", 2) == 2
+        assert agent.publish("t", 2) == 2
         monkeypatch.undo()
         with UnixReader(agent, wish("t"), link=first.link, resume=1, me=me) as second:
             assert agent.publish("t", 3) == 3
             assert [(got.number, got.content) for got in second.take(2)] == [(2, 2), (3, 3)]
 
 
-def test_a_full_window_is_waited_for_on_the_general_way(agent: Agent) -> None:
-    with UnixReader(agent, wish("t", bound=2, timeout=0.01)):
-        assert [agent.publish("t", n) for n in range(2)] == [1, 2]
-        assert on_its_way(agent, "t") == 0
-        with pytest.raises(CallTimeout):
-            agent.publish("t", 3)
-
-
-def test_a_window_that_is_full_takes_no_place_of_other_readers(agent: Agent) -> None:
-    with UnixReader(agent, wish("t", bound=10)) as wide, UnixReader(agent, wish("t", bound=2)) as narrow:
-        assert [agent.publish("t", n) for n in range(2)] == [1, 2]
-        assert [on_its_way(agent, "t") for _ in range(20)] == [0] * 20
-        links = agent._publishing.outlets.links
-        assert [links[reader.link].interests["t"].held for reader in (wide, narrow)] == [2, 2]
-
-
 def test_a_reader_that_comes_gets_what_is_published_next(agent: Agent) -> None:
     with UnixReader(agent, wish("t")) as first:
         agent.publish("t", 1)
-        assert on_its_way(agent, "t") == 2
+        assert agent.publish("t", 2) == 2
         with UnixReader(agent, wish("t")) as second:
-            assert on_its_way(agent, "t") == 0
             agent.publish("t", 3)
             assert [got.number for got in second.take(1)] == [3]
         assert [got.number for got in first.take(3)] == [1, 2, 3]
@@ -149,35 +119,21 @@ def test_who_subscribes_by_broadcast_is_told_while_another_thread_publishes(agen
         assert subscription.received + subscription.dropped == final - began + 1
 
 
-@pytest.mark.parametrize(
-    "said", [{"throttle": 1e9}, {"ack_wait": 0.0}, {"keep_last": True}], ids=lambda said: next(iter(said))
-)
-def test_a_topic_of_which_more_is_said_goes_the_general_way(agent: Agent, said: dict[str, Any]) -> None:
-    with UnixReader(agent, wish("t")):
-        agent.publish("t", 0)
-        assert on_its_way(agent, "t") == 2
-        agent.advertise("t", **said)
-        agent.publish("t", 0)
-        assert on_its_way(agent, "t") == 0
-
-
 def test_what_cannot_be_expressed_takes_no_number_and_no_place(agent: Agent) -> None:
     with UnixReader(agent, wish("t", bound=2)) as reader:
         agent.publish("t", 1)
         for _ in range(5):
             with pytest.raises(SerializeError):
-                on_its_way(agent, "t", threading.Lock())
-        assert on_its_way(agent, "t", 2) == 2
+                agent.publish("t", threading.Lock())
+        assert agent.publish("t", 2) == 2
         assert [got.content for got in reader.take(2)] == [1, 2]
 
 
-def test_threads_on_the_shortest_way_publish_in_one_order(agent: Agent) -> None:
+def test_threads_publish_in_one_order(agent: Agent) -> None:
     agent.advertise("t", buffers=1000)
     with UnixReader(agent, wish("t", bound=1000)) as reader:
         agent.publish("t", (0, -1))
-        run_threads(
-            *(lambda who=who: [on_its_way(agent, "t", (who, n)) for n in range(100)] for who in range(4))
-        )
+        run_threads(*(lambda who=who: [agent.publish("t", (who, n)) for n in range(100)] for who in range(4)))
         found = reader.take(401)[1:]
     assert [got.number for got in found] == list(range(2, 402))
     for who in range(4):
@@ -223,3 +179,14 @@ def test_a_poll_that_waits_is_answered_when_its_link_ends(
         linking.detach(reader.link)
         thread.join(TIMEOUT)
         assert answers == [Bundle(1)]
+
+
+def test_a_window_that_is_full_takes_no_place_of_other_readers(agent: Agent) -> None:
+    narrow = wish("t", bound=2, timeout=0.01)
+    with UnixReader(agent, wish("t", bound=10)) as first, UnixReader(agent, narrow) as second:
+        assert [agent.publish("t", n) for n in range(2)] == [1, 2]
+        for _ in range(20):
+            with pytest.raises(CallTimeout):
+                agent.publish("t", 3)
+        links = agent._publishing.outlets.links
+        assert [links[reader.link].interests["t"].held for reader in (first, second)] == [2, 2]
