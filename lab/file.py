@@ -32,9 +32,8 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
-from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
-from sys import path as search_path
 from typing import Any, Literal, TypeVar, cast
 
 import msgspec
@@ -286,12 +285,19 @@ def _check_object(file: LabFile, where: str, text: str) -> None:
         raise ConfigError(
             f"{file.path}: {where} object = {text!r} is not MODULE:CLASS, such as mylab.psu:PowerSupply"
         )
-    folders: list[str] | None = [str(file.folder), *search_path]
-    for part in module.split("."):
-        found = PathFinder.find_spec(part, folders) if folders is not None else None
-        if found is None:
-            raise ConfigError(
-                f"{file.path}: {where} object: there is no module {module}; {file.folder} was searched, too"
-            )
-        locations = found.submodule_search_locations
-        folders = None if locations is None else list(locations)
+    if not _is_there(module, file.folder):
+        raise ConfigError(
+            f"{file.path}: {where} object: there is no module {module}; {file.folder} was searched, too"
+        )
+
+
+def _is_there(module: str, folder: Path) -> bool:
+    """Whether a module can be found; nothing of it is run."""
+    top, *below = module.split(".")
+    spec = find_spec(top)
+    found = [] if spec is None else list(spec.submodule_search_locations or ())
+    places = [folder / top, *(Path(each) for each in found)]
+    if not below:
+        return spec is not None or places[0].is_dir() or places[0].with_suffix(".py").is_file()
+    wanted = [place.joinpath(*below) for place in places]
+    return any(each.is_dir() or any(each.parent.glob(f"{each.name}.*")) for each in wanted)

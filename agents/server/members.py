@@ -105,15 +105,15 @@ def put(target: object, name: str, value: object) -> None:
 
     Raises:
         MemberRefused: for a method or signal, which a peer may not replace, for what is not there, with the
-            nearest names, and for what has no members of its own.
+            nearest names, for what has no members of its own, and for a value in the place of what is held.
         Exception: what setting it raised.
     """
     if (type(target), name) not in _settable:
-        _check_put(target, name)
+        _check_put(target, name, value)
     setattr(target, name, value)
 
 
-def _check_put(target: object, name: str) -> None:
+def _check_put(target: object, name: str, value: object) -> None:
     if isinstance(target, CLOSED) or type(target) in PLAIN:
         raise MemberRefused(f"a {type(target).__name__} has no members that can be set, such as {name!r}")
     cls = type(target)
@@ -128,6 +128,15 @@ def _check_put(target: object, name: str) -> None:
     kind = _kind_to_put(target, name)
     if kind in ("method", "signal"):
         raise MemberRefused(f"{name!r} is a {kind} and cannot be set")
+    if kind == "reference" and not _has_setter(cls, name) and first_reference(value) is None:
+        held = getattr(target, name)
+        how = f"; to give it a value, call it: {name}({shown(value, 20)})" if callable(held) else ""
+        raise MemberRefused(f"{name!r} is a {type(held).__name__}, which no value can take the place of{how}")
+
+
+def _has_setter(cls: type, name: str) -> bool:
+    static: object = getattr(cls, name, None)
+    return hasattr(type(static), "__set__")
 
 
 def _kind_to_put(target: object, name: str) -> str:

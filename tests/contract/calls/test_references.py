@@ -156,6 +156,20 @@ def test_what_is_not_there_can_neither_be_read_nor_set(rack: Rack, proxy: Any, n
     assert not hasattr(rack.ch1, name)
 
 
+def test_no_value_takes_the_place_of_what_is_held(rack: Rack, proxy: Any) -> None:
+    held = rack.ch2, rack.ch1.level
+    with pytest.raises(pzc.MemberRefused, match="'ch2' is a Channel, which no value can take the place of"):
+        proxy.ch2 = 3
+    with pytest.raises(pzc.MemberRefused, match=r"to give it a value, call it: level\(3\)"):
+        proxy.ch1.level = 3
+    assert (rack.ch2, rack.ch1.level) == held
+
+
+def test_something_else_that_is_held_may_take_its_place(rack: Rack, proxy: Any) -> None:
+    proxy.ch1 = proxy.ch2
+    assert rack.ch1 is rack.ch2
+
+
 def test_nothing_is_set_or_deleted_here(proxy: Any) -> None:
     for attempt in (
         lambda: setattr(proxy.ch1.off, "speed", 3),
