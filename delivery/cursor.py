@@ -26,7 +26,7 @@ for all of its topics, with the next beginning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -59,6 +59,19 @@ class Gap:
         if self.restarted or later.restarted or (self.epoch, self.last + 1) != (later.epoch, later.first):
             return None
         return Gap(self.epoch, self.first, later.last)
+
+
+def gaps_of(numbers: Iterable[tuple[int, int]]) -> list[Gap]:
+    """Numbers, each with its epoch, as gaps: neighbours in one."""
+    gaps: list[Gap] = []
+    for epoch, number in numbers:
+        gap = Gap(epoch, number, number)
+        joined = gaps[-1].joined(gap) if gaps else None
+        if joined is None:
+            gaps.append(gap)
+        else:
+            gaps[-1] = joined
+    return gaps
 
 
 class Cursor:

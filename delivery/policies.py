@@ -226,15 +226,17 @@ class Inbox(Generic[T]):
         received: items that the reader took.
         dropped: items that it never will.
         refused: dropped ones that the owner has to be done with and remove; None as long as there are none.
+        omitted: as `refused`, those that the policy left out; the owner tells which and removes them.
     """
 
-    __slots__ = ("_items", "_thrifty", "dropped", "policy", "received", "refused")
+    __slots__ = ("_items", "_thrifty", "dropped", "omitted", "policy", "received", "refused")
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.received = 0
         self.dropped = 0
         self.refused: list[T] | None = None
+        self.omitted: list[T] | None = None
         self._thrifty = policy.name == "mailbox"  # of which one process may have 100 000
         self._items: deque[T] = _NOTHING
 
@@ -246,6 +248,8 @@ class Inbox(Generic[T]):
         if len(self._items) >= self.policy.bound and self.policy.lossy:
             dropped = item if self.policy.name == "drop" else self._items.popleft()
             self._drop(dropped)
+            self.omitted = self.omitted or []
+            self.omitted.append(dropped)
             if dropped is item:
                 return False
         if self._items is _NOTHING:

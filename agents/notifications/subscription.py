@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ...delivery.cursor import Gap
+from ...delivery.cursor import Gap, gaps_of
 from ...delivery.policies import Inbox, Policy
 from ...delivery.throttle import Throttle
 from ...protocol import limits
@@ -133,6 +133,8 @@ class Subscription(Followed, Reading):
         gaps = self._gaps = self.gaps
         gaps.append(gap)
         del gaps[:-1000]
+        if self.on_gap is not None:
+            self._submit(partial(self._tell, self.on_gap, gap))
 
     @property
     def closed(self) -> bool:
@@ -201,11 +203,20 @@ class Subscription(Followed, Reading):
                 self._wakers = ()
             start = self._callback is not None and not self._pumping and not self._closed
             self._pumping = self._pumping or start
+        if self._inbox.omitted:
+            self._tell_omitted()
         if self._inbox.refused:
             self._end_refused()
         for wake in wakers:
             wake()
         return self if start else None
+
+    def _tell_omitted(self) -> None:
+        """Tell which ones the policy left out."""
+        with self._mutex:
+            omitted, self._inbox.omitted = self._inbox.omitted or (), None
+            for gap in gaps_of((each.epoch, each.sequence) for each in omitted):
+                self._keep_gap(gap)
 
     def _end_refused(self) -> None:
         refused = self._inbox.refused
@@ -226,8 +237,6 @@ class Subscription(Followed, Reading):
                 return
             self._inbox.lose(gap.count)
             self._keep_gap(gap)
-        if self.on_gap is not None:
-            self._submit(partial(self._tell, self.on_gap, gap))
 
     def report_lost(self, reason: str, *, ends: bool = False) -> None:
         """Tell the user, once, that the publisher is gone; any thread.

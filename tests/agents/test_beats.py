@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import queue
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import zmq
 
-from pzc import Agent, DecodeError, Gap, Keyring, Protocol
+from pzc import Agent, DecodeError, Gap, Keyring, Protocol, drop
 from pzc.agents.notifications.beats import BEAT_TOPIC, Beats, beat_filter, lasts_of
 from pzc.agents.notifications.filters import mark_filter
 from pzc.delivery.tails import BEATS
@@ -189,3 +193,56 @@ def test_who_comes_after_what_nobody_was_sent_is_told_how_far_it_is(publisher: E
         socket.close(0)
         context.term()
     assert [(last.topic, last.number) for last in told] == [("t", 3)]
+
+
+PUBLISHER = """
+import sys
+from pzc import Agent, Protocol
+from pzc.testing import Timings
+
+key, count = sys.argv[1], int(sys.argv[2])
+with Timings(high_water_mark=5, topic_beat=0.05), Agent(protocol=Protocol(key)) as agent:
+    print(agent.rep_endpoint, flush=True)
+    sys.stdin.readline()
+    for _ in range(count):
+        agent.publish("t", bytes(32 << 10))
+        agent.loop.run(bool)  # slower than libzmq, so that what is lost is lost behind what stands still
+    agent.loop.run(agent._publishing.publisher._beats._beat)
+    print("told", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_reader_that_stood_still_counts_what_its_queues_could_not_hold(
+    reader: Agent, timings: Callable[..., None]
+) -> None:
+    """The first beats are lost with the tail."""
+    timings(high_water_mark=5)
+    count = 1_000
+    told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    still = threading.Event()
+    process = subprocess.Popen(
+        [sys.executable, "-c", PUBLISHER, KEY, str(count)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        try:
+            endpoint = process.stdout.readline().strip()
+            subscription = reader.subscribe(endpoint, "t", policy=drop(count))
+            subscription.on_gap = told.put
+            reader._subscribing.subscriber._loop.call(lambda: still.wait(TIMEOUT))
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "told\n"
+            still.set()
+            while balance(subscription) < count:
+                told.get(timeout=TIMEOUT)
+            assert balance(subscription) == count
+            assert subscription.gaps[-1].last == count
+        finally:
+            still.set()
+            process.kill()

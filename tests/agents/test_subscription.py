@@ -121,7 +121,7 @@ def test_a_gap_is_counted_kept_and_told(make: Make) -> None:
 
 
 def test_only_the_last_thousand_gaps_are_kept(make: Make) -> None:
-    subscription = make(policy=latest(1))
+    subscription = make(policy=drop(10_000))
     for number in range(2, 2_400, 2):
         feed(subscription, number, number)
     assert len(subscription.gaps) == 1_000

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pzc.delivery.cursor import Cursor, Cursors, Gap
+from pzc.delivery.cursor import Cursor, Cursors, Gap, gaps_of
 
 from tests.effort import many
 
@@ -386,3 +386,9 @@ def test_a_restart_after_something_came_without_a_beginning_is_a_gap() -> None:
         cursors.at("a").observe(1, 5)
         cursors.restart()
         assert cursors.begin(2, {}) == [("", Gap(2, 0, 0, restarted=True))]
+
+
+def test_numbers_are_gaps_of_which_neighbours_of_an_epoch_are_one() -> None:
+    numbers = [(1, 3), (1, 4), (1, 6), (2, 7), (2, 8)]
+    assert gaps_of(numbers) == [Gap(1, 3, 4), Gap(1, 6, 6), Gap(2, 7, 8)]
+    assert gaps_of([]) == []

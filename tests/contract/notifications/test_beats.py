@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import queue
-import subprocess
-import sys
-import threading
 from collections.abc import Callable
 
 import pytest
 
-from pzc import Agent, Gap, Protocol, drop
+from pzc import Agent, Gap, Protocol
 
 from tests.contract.rigs import altered
 from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, balance
@@ -57,59 +54,6 @@ def test_when_all_is_lost_that_is_told_too(publisher: Elsewhere, reader: Agent) 
                 publisher.publish("t", number)
             assert told.get(timeout=TIMEOUT) == Gap(publisher.epoch, 2, 6)
             assert (subscription.received, subscription.pending, subscription.dropped) == (0, 0, 5)
-
-
-PUBLISHER = """
-import sys
-from pzc import Agent, Protocol
-from pzc.testing import Timings
-
-key, count = sys.argv[1], int(sys.argv[2])
-with Timings(high_water_mark=5, topic_beat=0.05), Agent(protocol=Protocol(key)) as agent:
-    print(agent.rep_endpoint, flush=True)
-    sys.stdin.readline()
-    for _ in range(count):
-        agent.publish("t", bytes(32 << 10))
-        agent.loop.run(bool)  # slower than libzmq, so that what is lost is lost behind what stands still
-    agent.loop.run(agent._publishing.publisher._beats._beat)
-    print("told", flush=True)
-    sys.stdin.readline()
-"""
-
-
-def test_a_reader_that_stood_still_counts_what_its_queues_could_not_hold(
-    reader: Agent, timings: Callable[..., None]
-) -> None:
-    """The first beats are lost with the tail."""
-    timings(high_water_mark=5)
-    count = 1_000
-    told: queue.SimpleQueue[Gap] = queue.SimpleQueue()
-    still = threading.Event()
-    process = subprocess.Popen(
-        [sys.executable, "-c", PUBLISHER, KEY, str(count)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        try:
-            endpoint = process.stdout.readline().strip()
-            subscription = reader.subscribe(endpoint, "t", policy=drop(count))
-            subscription.on_gap = told.put
-            reader.loop.call(lambda: still.wait(TIMEOUT))
-            process.stdin.write("\n")
-            process.stdin.flush()
-            assert process.stdout.readline() == "told\n"
-            still.set()
-            while balance(subscription) < count:
-                told.get(timeout=TIMEOUT)
-            assert balance(subscription) == count
-            assert subscription.gaps[-1].last == count
-        finally:
-            still.set()
-            process.kill()
 
 
 def test_a_publisher_that_stops_tells_first_how_far_it_came(
