@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from pzc import Agent, Gap
+from pzc.agents.notifications import publisher as publishers
 from pzc.agents.notifications.hearing import Hearing
 from pzc.transport import wire
 
@@ -49,7 +50,7 @@ def test_what_is_old_is_refused_and_a_gap(
     monkeypatch.setattr(reader._subscribing.subscriber._presence, "ask", lambda _: None)
 
     def late(frames: Frames) -> list[Frames]:
-        monkeypatch.setattr(wire, "now_ms", real)
+        monkeypatch.setattr(publishers, "now_ms", real)
         arrived.set()
         return [frames]
 
@@ -59,7 +60,7 @@ def test_what_is_old_is_refused_and_a_gap(
         for number in range(1, 5):
             publisher.publish("t", number)
         assert [subscription.recv(TIMEOUT).content for _ in range(4)] == [1, 2, 3, 4]
-        monkeypatch.setattr(wire, "now_ms", lambda: real() - 60_000)
+        monkeypatch.setattr(publishers, "now_ms", lambda: real() - 60_000)
         publisher.publish("t", "old")
         assert arrived.wait(TIMEOUT)
         publisher.publish("t", "new")
