@@ -22,7 +22,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes are started, and each would compile everything
 
-.PHONY: docs help demo bench test test-all test-rest check findings format wheels wheel-test clean headers java python
+.PHONY: coverage docs help demo bench test test-all test-rest check findings format wheels wheel-test clean headers java python
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -33,6 +33,7 @@ help:
 	@echo "make test-all     those, and what takes long: kills, clusters, networks, demos, long properties"
 	@echo "make check        format, lint, types, layer contracts"
 	@echo "make findings     which known faults are open, which are closed"
+	@echo "make coverage     how much of the pure layers their tests reach"
 	@echo "make docs         the manual, at http://127.0.0.1:8000 until Ctrl-C"
 	@echo "make format       rewrite the code in the project's format"
 	@echo "make wheels       build the source archive, the wheel with the compiled lane, and a pure one"
@@ -145,6 +146,11 @@ endef
 docs: $(STAMP)
 	$(link_api)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --open --dev-addr 127.0.0.1:8000
+
+# Lines of the pure layers; their tests alone.
+coverage: $(STAMP)
+	@COVERAGE_CORE=sysmon $(BIN)/pytest -q -p no:cacheprovider -n auto tests/protocol tests/delivery tests/discovery \
+	--cov=protocol --cov=delivery --cov=discovery --cov-report=term:skip-covered --cov-fail-under=95 $(ARGS)
 
 format: $(STAMP)
 	@$(BIN)/ruff check --select I --fix .
