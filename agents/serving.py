@@ -24,7 +24,7 @@ from .current import current
 from .proxy import Proxy
 from .server import process
 from .server.answers import Answers
-from .server.audit import Audit
+from .server.audit import CALLS, Audit
 from .server.audit_calls import CallAudit
 from .server.audit_topic import AuditTopic
 from .server.batch import calls_of
@@ -157,6 +157,7 @@ class Server(Agent):
         if self._audit is not None:
             self._audit_topic = AuditTopic(publisher.publish, publisher.is_wanted, self.counters)
             self._audit.on_lines = self._audit_topic.tell
+            self._publishing.advertise(CALLS, secret=True)
             self._audit.event("started", server=self.name, endpoint=self.rep_endpoint, agent=self.agent_id)
             answering.dispatcher.audit = CallAudit(self._audit).note
 

@@ -22,6 +22,7 @@ import zmq
 from ...protocol.errors import AgentClosed, LocalProtocolError
 from ...protocol.frames import Buffer
 from ...protocol.records import Records
+from ...protocol.signing import Suite
 from ...transport.counters import Counters
 from ...transport.endpoints import bind, new_socket
 from ...transport.loop import Loop
@@ -95,6 +96,7 @@ class Publisher:
         # Its holder may take it again: encoding can run a finalizer that publishes.
         self._publishing = threading.RLock()
         self._bodies = Bodies(protocol, records, outlets, self.keeping, self.voices.own)
+        self._seals = protocol.codec.keyring is not None and protocol.codec.suite is Suite.AES256_GCM
         self._closed = False
 
     def start(self) -> None:
@@ -293,7 +295,7 @@ class Publisher:
         version = self._version
         known, wanted = self._wanted.get(topic, (None, ()))
         if known != version:
-            goes = self._outlets.routes.about(topic).scope == "all"
+            goes = self._outlets.routes.about(topic).is_broadcast(self._seals)
             wanted = self.voices.all(topic) if goes else ()
             self._wanted[topic] = version, wanted
         return wanted
@@ -310,9 +312,9 @@ class Publisher:
         """Judge a subscription to the broadcast plane.
 
         Raises:
-            PolicyRefused: when the topic does not go so far.
+            PolicyRefused: when the topic does not go so far, or is secret.
         """
-        self._outlets.routes.about(topic).check_broadcast(topic)
+        self._outlets.routes.about(topic).check_broadcast(topic, self._seals)
 
     def on_links(self, *, before_confirming: bool = False) -> None:
         """What links want has changed; any thread. It was acted upon before a reader is told so."""

@@ -186,6 +186,7 @@ class Publishing:
         zero_copy: bool | None = None,
         keep_last: bool | None = None,
         type: str | type | None = None,
+        secret: bool = False,
     ) -> None:
         """Say how a topic differs from the defaults, best before anybody subscribes; the last word counts.
 
@@ -204,6 +205,8 @@ class Publishing:
                 of more than 64 KiB is not kept, and counted as ``keep_refused``.
             type: what its messages are, a class or its name; subscribers that ask for another are refused.
                 A class, and a name of Python's own (``"float"``), is checked by `publish` as well.
+            secret: not broadcast unless everything is sealed (``PZC_SEAL``): only whoever asks this agent for
+                it, over a link or with a mailbox, gets it.
 
         Raises:
             ConfigError: for an argument that cannot be used.
@@ -212,7 +215,7 @@ class Publishing:
         self._check_usable()
         said = {
             "buffers": buffers, "scope": scope, "throttle": throttle, "ack_wait": ack_wait,
-            "zero_copy": zero_copy, "keep_last": keep_last,
+            "zero_copy": zero_copy, "keep_last": keep_last, "secret": secret or None,
         }  # fmt: skip
         given = {name: value for name, value in said.items() if value is not None}
         about, keep = _usual({**self._topics.of(topic), **given}, policies)
@@ -289,6 +292,6 @@ def _usual(said: Mapping[str, Any], policies: Iterable[Policy | str] | None) -> 
     """What is said of a topic by key, checked, and whether its last notifications are kept."""
     about = advertised(
         said.get("buffers", BUFFERS), policies, said.get("scope", "all"), said.get("throttle"),
-        said.get("ack_wait"), said.get("zero_copy", True),
+        said.get("ack_wait"), said.get("zero_copy", True), said.get("secret", False),
     )  # fmt: skip
     return about, said.get("keep_last", False)

@@ -34,6 +34,11 @@ class Advertised:
     throttle: Throttle | None = None
     ack_wait: float | None = None
     zero_copy: bool = True
+    secret: bool = False
+
+    def is_broadcast(self, sealed: bool) -> bool:
+        """True when it may be broadcast, by an agent that seals everything or does not."""
+        return self.scope == "all" and (sealed or not self.secret)
 
     def check(self, topic: str, policy: Policy, way: str) -> None:
         """Judge a subscription.
@@ -56,8 +61,18 @@ class Advertised:
             offered = ", ".join(sorted(self.policies))
             raise PolicyRefused(f"policy {name} is not offered for topic {topic!r}, only {offered}")
 
-    def check_broadcast(self, topic: str) -> None:
-        """Judge a subscription to the broadcast plane; errors as `check`."""
+    def check_broadcast(self, topic: str, sealed: bool) -> None:
+        """Judge a subscription to the broadcast plane; errors as `check`.
+
+        Args:
+            topic: of it.
+            sealed: whether the agent seals everything.
+        """
+        if self.secret and not sealed:
+            raise PolicyRefused(
+                f"topic {topic!r} is secret and not broadcast: subscribe on the same host, or with a "
+                "mailbox; or set PZC_SEAL=1 at its publisher"
+            )
         if self.scope != "all":
             way = "inproc" if self.scope == "process" else "unix"
             raise PolicyRefused(
@@ -77,6 +92,7 @@ def advertised(
     throttle: float | None,
     ack_wait: float | None,
     zero_copy: bool = True,
+    secret: bool = False,
 ) -> Advertised:
     """What a topic is, checked.
 
@@ -97,7 +113,7 @@ def advertised(
     if unknown:
         raise ConfigError(f"policies of a topic are {', '.join(NAMES)}, not {', '.join(sorted(unknown))}")
     thinned = None if throttle is None else Throttle(throttle)
-    return Advertised(buffers, names, scope, thinned, ack_wait, zero_copy)
+    return Advertised(buffers, names, scope, thinned, ack_wait, zero_copy, secret)
 
 
 class Wanted(list[Policy]):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pzc import Agent, PolicyRefused, Protocol, block, drop, latest
+from pzc import Agent, PolicyRefused, Protocol, block, drop, latest, mailbox
 
 from tests.contract.rigs.children import Child
 from tests.contract.rigs.pairs import LONG, pair, publish_until_full, read
@@ -145,3 +145,21 @@ def test_what_no_link_can_serve_is_not_forced_by_the_environment(monkeypatch: py
         subscription = reader.subscribe(publisher.rep_endpoint, "t", raw=True)
         publisher.publish("t", 1)
         assert len(subscription.recv(TIMEOUT).frames) == 5
+
+
+@pytest.mark.parametrize("suite", [None, "aes256-gcm"])
+def test_a_secret_topic_is_broadcast_only_when_all_is_sealed(suite: str | None) -> None:
+    with (
+        Agent(protocol=Protocol(KEY, suite=suite)) as publisher,
+        Agent(protocol=Protocol(KEY, suite=suite)) as reader,
+    ):
+        publisher.advertise("t", secret=True)
+        if suite is None:
+            with pytest.raises(PolicyRefused, match="secret and not broadcast"):
+                reader.subscribe(publisher.rep_endpoint, "t", transport="tcp")
+        by_itself = reader.subscribe(publisher.rep_endpoint, "t", policy=mailbox())
+        broadcast = suite and reader.subscribe(publisher.rep_endpoint, "t", transport="tcp")
+        publisher.publish("t", 7)
+        assert [each.recv(TIMEOUT).content for each in (by_itself, broadcast) if each] == [7] * (
+            2 if suite else 1
+        )
