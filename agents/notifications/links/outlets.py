@@ -171,6 +171,8 @@ class Outlets:
         published = turn.published
         topic = published.topic
         self.numbers[topic] = published.number = number
+        if number == 1:
+            self.on_topic(topic)
         if turn.mail is not None and self.mail is not None:
             self.mail.put(turn, number)
         self.meters[topic].add(turn.since, 1, size)
