@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from ..protocol.frames import Buffer
+from ..protocol.keyring import Role
 from ..protocol.message import Message
 from ..transport.exchange import UnixExchange
 from .interfaces import Frames
@@ -54,6 +55,11 @@ class Request(Protocol):
 
     message: Message
     oneway: bool
+
+    @property
+    def role(self) -> Role | None:
+        """Of the key that signed it; None without keys."""
+        ...
 
     @property
     def connection(self) -> Connection | None:

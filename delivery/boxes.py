@@ -28,8 +28,8 @@ W = TypeVar("W")
 REMEMBERED = 16
 """Processes from which a durable mailbox was taken over that are turned away by their id."""
 
-Key = tuple[bool, str]
-"""Whether it is a durable name, and that, or the id of the process."""
+Key = tuple[bool, str, str]
+"""Whether it is a durable name, that and the key whose it is; or the id of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,4 +202,4 @@ class Box(Generic[P, W]):
 
 def key_of(caller: Caller) -> Key:
     """What finds the mailbox of a caller."""
-    return (False, caller.process) if caller.name is None else (True, caller.name)
+    return (False, caller.process, "") if caller.name is None else (True, caller.name, caller.identity)

@@ -11,7 +11,8 @@ A mailbox is found by its durable name, or by the process whose own it is. Reque
     durable, of A       B, never here           None        B takes over: a new tenure, A is told
                         B, taken over from      None        Refusal: taken over
                         B                       any         Refusal: taken over
-                        another key than A's    any         Refusal: not yours
+    of process A        A, with another key     any         Refusal: not yours
+    durable, of A       B, with another key     None        its own one of that name is opened
 
 Openings count in the order in which they are served: one of a process that has ended meanwhile counts, too.
 
@@ -114,7 +115,7 @@ class Mailboxes(Generic[P, W]):
             limits.current.mail_subscriptions if max_subscriptions is None else max_subscriptions
         )
         self._largest = largest
-        self._boxes: dict[tuple[bool, str], Box[P, W]] = {}
+        self._boxes: dict[Key, Box[P, W]] = {}
         self._tenures = 0
         self._blocking = self._raw = 0
         self._ready: list[Box[P, W]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-_SHOWN = 20
+_SHOWN = 40
 """Words that are listed when none is near."""
 
 

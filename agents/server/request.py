@@ -13,7 +13,7 @@ from typing import Any
 from ...protocol.contents import control
 from ...protocol.errors import ProtocolError, RemoteProtocolError
 from ...protocol.frames import Buffer
-from ...protocol.keyring import Key
+from ...protocol.keyring import Key, Role
 from ...protocol.message import Identity, Message
 from ...protocol.session import Session
 from ...transport.wire import Protocol, now_ms
@@ -138,6 +138,11 @@ class Request:
     def receiver(self) -> str:
         """What the answer is addressed to under its signature."""
         return self.caller.receiver
+
+    @property
+    def role(self) -> Role | None:
+        """Of the key that signed it; None without keys."""
+        return None if self.caller.key is None else self.caller.key.role
 
     @property
     def suite(self) -> int:

@@ -177,12 +177,18 @@ def test_the_new_process_begins_its_batches_anew() -> None:
     assert numbers(poll(book, caller=NEW, position=Position(7, 2))) == [2, 3, 5]
 
 
-def test_a_mailbox_belongs_to_the_key_that_opened_it() -> None:
+def test_a_name_belongs_to_the_key_that_opened_it() -> None:
     book = archive()
-    thief = Caller("thief", "archive", "another key")
-    assert poll(book, caller=thief, position=None) == Refusal("not yours", 7)
-    assert poll(book, caller=Caller("old", "archive", "another key")) == Refusal("not yours", 7)
-    assert book.events() == []
+    other = Caller("other", "archive", "another key")
+    assert poll(book, caller=other, position=None) is None
+    assert len(book) == 2
+    assert book.events() == []  # nobody is told that it was taken over
+
+
+def test_a_process_has_one_mailbox_of_its_own_with_one_key() -> None:
+    book = archive()
+    assert poll(book, caller=Caller("reader", None, "a key"), position=None) is None
+    assert poll(book, caller=Caller("reader", None, "another key"), position=None) == Refusal("not yours", 7)
 
 
 def test_a_name_and_a_process_of_that_name_are_different_mailboxes() -> None:

@@ -18,9 +18,17 @@ from typing import Any
 from ....delivery.boxes import Box
 from ....delivery.mail import ALL, Answered, Applied, Batch, Caller, Gone, Outdated, Refusal, check_policy
 from ....delivery.mailboxes import LARGEST, Mailboxes
+from ....delivery.policies import Policy
 from ....protocol import limits, serializers
 from ....protocol.bundle import Body, Item, size_beside
-from ....protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, RemoteProtocolError
+from ....protocol.errors import (
+    AgentClosed,
+    CallTimeout,
+    LocalProtocolError,
+    PolicyRefused,
+    RemoteProtocolError,
+)
+from ....protocol.keyring import Role
 from ....protocol.records import Records
 from ....protocol.session import ARRAYS
 from ....protocol.shown import shown
@@ -205,10 +213,13 @@ class Posting:
         if "offer" in content:
             self._check(content["offer"])
             if "policy" in content:
-                check_policy(read_offer(content), LARGEST)
+                policy = read_offer(content)
+                check_policy(policy, LARGEST)
+                _check_role(request, policy)
             self._replies.reply(request, {"pzc": "mailbox", "offered": content["offer"], "raw": True})
             return
         caller, asked = read_caller(request, content), read_commands(content)
+        _check_role(request, asked.batch.policy)
         for topic in {command.topic for command in asked.batch.commands if command.subscribe}:
             self._check(topic)
         with self._lock:
@@ -240,7 +251,10 @@ class Posting:
         numbers = self._outlets.numbers
         lasts = dict(numbers) if ALL in topics else {topic: numbers.get(topic, 0) for topic in topics}
         if caller.name is not None:  # another process had it before
-            self._lasts = {other: told for other, told in self._lasts.items() if other.name != caller.name}
+            named = caller.name, caller.identity
+            self._lasts = {
+                other: told for other, told in self._lasts.items() if (other.name, other.identity) != named
+            }
         self._lasts[caller] = number, lasts
         return lasts
 
@@ -365,6 +379,12 @@ class Posting:
         timer = self._timer
         if timer is not None:
             timer.cancel()
+
+
+def _check_role(request: Request, policy: Policy) -> None:
+    """An observer reads, and lets nobody wait."""
+    if policy.when_full == "block" and request.role is Role.OBSERVER:
+        raise PolicyRefused("a mailbox that lets publish wait (when_full='block') takes the role operator")
 
 
 def _full(readers: tuple[str, ...], topic: str, waited: float) -> CallTimeout:

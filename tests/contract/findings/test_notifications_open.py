@@ -182,7 +182,7 @@ def holding(role: Role) -> Protocol:
     return Protocol(keyring=Keyring(KEYS.values(), KEYS[role]))
 
 
-@finding("4.14", open=True, reason="publish waits for room in it")
+@finding("4.14")
 def test_the_mailbox_of_an_observer_does_not_hold_up_its_publisher() -> None:
     with (
         Timings(mail_block=SOON),
@@ -195,7 +195,7 @@ def test_the_mailbox_of_an_observer_does_not_hold_up_its_publisher() -> None:
         assert [publisher.publish("t", number) for number in range(5)] == [1, 2, 3, 4, 5]
 
 
-@finding("4.14", open=True, reason="who comes first has the name")
+@finding("4.14")
 def test_an_observer_does_not_take_the_name_of_a_recorder_s_mailbox() -> None:
     with (
         Agent(discovery=False, protocol=holding(Role.ADMIN)) as publisher,
