@@ -55,7 +55,8 @@ class Bench:
 
     def take(self, bundle: Bundle, key_id: str = "key", fd: int = -1) -> None:
         for errand in self.intake.take(Received(bundle, key_id, fd), self.places):
-            errand()
+            for call in errand():
+                call()
 
     def done(self) -> tuple[int, int, list[int]] | None:
         return self.intake.ledger.report(always=False)

@@ -9,7 +9,7 @@ import pytest
 
 from pzc.agents.notifications.links.arrivals import Urgency
 from pzc.agents.notifications.links.granting import SPACING, Granting
-from pzc.agents.notifications.links.reception import Errand, Reception
+from pzc.agents.notifications.links.reception import Call, Errand, Reception
 from pzc.transport import loop as loops
 from pzc.transport.executor import Executor
 from pzc.transport.loop import Loop
@@ -18,7 +18,7 @@ from tests.contract.rigs.peers import TIMEOUT
 
 
 class Work:
-    """Errands by hand, for a reception."""
+    """Errands and calls by hand, for a reception."""
 
     def __init__(self) -> None:
         self.loop = Loop("pzc-test")
@@ -32,23 +32,24 @@ class Work:
         self.reception.add(self.given.popleft())
         return True
 
-    def give(self, *errands: Errand) -> None:
-        self.given.append(list(errands))
+    def give(self, *calls: Call) -> None:
+        """One errand with one call for each."""
+        self.given.append([lambda call=call: [call] for call in calls])
         self.reception.look()
 
-    def noting(self) -> tuple[threading.Event, Errand]:
-        """An event, and an errand that sets it and notes its thread."""
+    def noting(self) -> tuple[threading.Event, Call]:
+        """An event, and a call that sets it and notes its thread."""
         event = threading.Event()
 
-        def errand() -> None:
+        def call() -> None:
             self.threads.append(threading.current_thread())
             event.set()
 
-        return event, errand
+        return event, call
 
     def note(self) -> threading.Event:
-        event, errand = self.noting()
-        self.give(errand)
+        event, call = self.noting()
+        self.give(call)
         return event
 
 
@@ -60,7 +61,7 @@ def work() -> Iterator[Work]:
 
 
 class Stall:
-    """An errand that stalls until it is let go of."""
+    """A call that stalls until it is let go of."""
 
     def __init__(self) -> None:
         self.entered, self.opened, self.left = threading.Event(), threading.Event(), threading.Event()
@@ -79,24 +80,50 @@ def stall() -> Iterator[Stall]:
     made.opened.set()
 
 
-def test_errands_run_in_the_thread_that_receives(work: Work) -> None:
+def test_calls_are_made_in_the_thread_that_receives(work: Work) -> None:
     assert work.note().wait(TIMEOUT)
     assert work.note().wait(TIMEOUT)
     assert work.threads[0] is work.threads[1]
     assert work.threads[0] is not threading.current_thread()
 
 
-def test_an_errand_that_raises_ends_nothing(work: Work) -> None:
-    event, errand = work.noting()
-    work.give(lambda: 1 / 0, errand)
+def test_a_call_that_raises_ends_nothing(work: Work) -> None:
+    event, call = work.noting()
+    work.give(lambda: 1 / 0, call)
     assert event.wait(TIMEOUT)
 
 
-def test_an_errand_that_stalls_is_left_to_its_thread_and_what_is_left_is_done_at_once(
+def test_what_is_put_into_inboxes_is_put_there_in_order_although_a_thread_is_held_up(
     work: Work, stall: Stall
 ) -> None:
-    event, errand = work.noting()
-    work.give(stall, errand)
+    order = list[int]()
+    event, call = work.noting()
+
+    def first() -> list[Call]:
+        stall()
+        order.append(1)
+        return []
+
+    def second() -> list[Call]:
+        order.append(2)
+        return [call]
+
+    work.given.append([first, second])
+    work.reception.look()
+    assert stall.entered.wait(TIMEOUT)
+    for _ in range(2):  # by then another thread is the receiver
+        work.loop.run(lambda: None)
+    assert not order
+    stall.opened.set()
+    assert event.wait(TIMEOUT)
+    assert order == [1, 2]
+
+
+def test_a_call_that_stalls_is_left_to_its_thread_and_what_is_left_is_done_at_once(
+    work: Work, stall: Stall
+) -> None:
+    event, call = work.noting()
+    work.give(stall, call)
     assert event.wait(TIMEOUT)
     assert work.note().wait(TIMEOUT)
     assert not stall.left.is_set()
@@ -154,7 +181,7 @@ def test_when_its_turn_is_over_others_come_first(work: Work, timings: Callable[.
         done.append(3)
         second.set()
 
-    work.given.append([first])
+    work.given.append([lambda: [first]])
     work.give(last)
     assert second.wait(TIMEOUT)
     assert done == [1, 2, 3]

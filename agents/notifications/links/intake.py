@@ -30,7 +30,7 @@ from ..subscription import Subscription
 from .arrivals import Arrival, Ledger, Together, Urgency, alone
 from .inward import Received
 from .places import Place
-from .reception import Errand
+from .reception import Call, Errand
 from .roster import Roster
 
 logger = logging.getLogger("pzc.links")
@@ -108,13 +108,16 @@ class Intake:
                 ready += _admit(wanted, come)
         if ready:
             several = rounds(ready) if len(ready) > 1 else (Round(ready[0].executor, ready[0]),)
-            errands.extend([each.start_here for each in several])
+            errands.append(lambda: [each.start_here for each in several])
         errands.extend([partial(_hand_on, roster.wanting(last.topic), last) for last in bundle.lasts])
         if bundle.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
             self._drop(self._mapped, bundle.dropped)
         elif bundle.dropped:  # at last, because to unmap a large one takes milliseconds
-            errands.append(partial(self._drop, self._mapped, bundle.dropped))
+            errands.append(partial(self._dropping, self._mapped, bundle.dropped))
         return errands
+
+    def _dropping(self, mapped: Mapped, blocks: list[int]) -> list[Call]:
+        return [partial(self._drop, mapped, blocks)]
 
     @staticmethod
     def _drop(mapped: Mapped, blocks: list[int]) -> None:
@@ -171,7 +174,7 @@ class Intake:
                 together.add(arrival, item.lost)
         return entered
 
-    def take_local(self, number: int, notification: Notification, lost: int, roster: Roster) -> list[Errand]:
+    def take_local(self, number: int, notification: Notification, lost: int, roster: Roster) -> list[Call]:
         """Enter a notification that was published in this process; how it is handed on.
 
         Raises:
@@ -259,9 +262,8 @@ def _parts(wanted: tuple[Place, ...], come: Together | Last) -> Iterator[_Come]:
         yield wanted, Together(come.topic, part, come.lost, sum([each.size for each in part]))
 
 
-def _hand_on(wanted: tuple[Place, ...], part: Together | Last) -> None:
-    for each in rounds(_admit(wanted, part)):
-        each.start_here()
+def _hand_on(wanted: tuple[Place, ...], part: Together | Last) -> list[Call]:
+    return [each.start_here for each in rounds(_admit(wanted, part))]
 
 
 def _admit(wanted: Iterable[Place], come: Together | Last) -> list[Subscription]:

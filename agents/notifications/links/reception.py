@@ -9,7 +9,8 @@
     working   held up for `io_take_over`        working, in the thread that is the receiver's by then; the one
                                                 before ends with what held it up
 
-While a thread waits for the rest of a message, no other takes anything of the same link.
+While a thread takes a message, waits for its rest, or puts what came into inboxes, no other does so for
+the same link: each subscription gets its own in order.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ from ....transport.loop import Loop
 
 logger = logging.getLogger("pzc.links")
 
-Errand = Callable[[], object]
+Call = Callable[[], object]
+"""Calls functions of a user, and may take long."""
+
+Errand = Callable[[], list[Call]]
+"""Puts what came into inboxes, quickly; what is to be called then."""
 
 
 class Reception:
@@ -40,7 +45,7 @@ class Reception:
         self._loop = loop
         self._receive = receive
         self._errands: deque[Errand] = deque()
-        self._receiving = threading.Lock()
+        self._receiving = threading.Lock()  # who takes, and puts into inboxes
         self._missed = False
 
     def add(self, errands: Iterable[Errand]) -> None:
@@ -61,31 +66,49 @@ class Reception:
         return True
 
     def _work(self) -> None:
-        until, found = monotonic() + limits.current.callback_turn, False
-        while True:
-            while self._errands:
-                self._do(self._errands.popleft())
-                if not self._loop.leads():
-                    return
-            if found and monotonic() >= until:
-                self.look()
+        until, busy = monotonic() + limits.current.callback_turn, False
+        while not (busy and monotonic() >= until):
+            if not self._begin():
                 return
-            if not self._receiving.acquire(blocking=False):
-                self._missed = True
-                return
+            calls: list[Call] = []
             try:
-                self._missed = False
-                found = self._receive()
+                busy = bool(self._errands)
+                if busy:
+                    calls = self._hand_on(self._errands.popleft())
+                else:
+                    busy = self._receive()
             finally:
                 self._receiving.release()
             if self._missed or not self._loop.leads():
-                self.look()
+                self.look()  # whoever is the receiver by now goes on, while the calls are made here
+            for call in calls:
+                self._do(call)
+            if not busy or not self._loop.leads():
                 return
-            if not found:
-                return
+        self.look()
 
-    def _do(self, errand: Errand) -> None:
+    def _begin(self) -> bool:
+        """Take the right to receive and to put into inboxes; False when another thread has it.
+
+        That one, which was held up in the middle, finds out that somebody was here.
+        """
+        self._missed = False
+        if self._receiving.acquire(blocking=False):
+            return True
+        self._missed = True
+        return self._receiving.acquire(blocking=False)
+
+    @staticmethod
+    def _hand_on(errand: Errand) -> list[Call]:
         try:
-            errand()
+            return errand()
         except Exception:
             logger.exception("a notification could not be handed on")
+            return []
+
+    @staticmethod
+    def _do(call: Call) -> None:
+        try:
+            call()
+        except Exception:
+            logger.exception("callbacks could not be begun")
