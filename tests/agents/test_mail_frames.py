@@ -23,7 +23,7 @@ from tests.contract.rigs.peers import KEY, Inbox
 
 NAMED = mailbox(max_messages=100_000, name="archive")
 CODEC = Codec(Keyring.from_key(KEY))
-READER = Caller("r" * 32, "archive", "")
+READER = Caller("r" * 32, "archive", Keyring.from_key(KEY).active.key_id)
 
 
 def payloads(publisher: Agent) -> list[Any]:
@@ -78,8 +78,6 @@ def test_a_mailbox_of_frames_can_be_read_for_its_contents(publisher: Agent) -> N
     for number in range(5):
         publisher.publish("t", number)
     assert any(each.record for each in payloads(publisher))
-    for box in publisher._publishing.mailboxes._boxes._boxes.values():
-        box.identity = CODEC.keyring.active.key_id  # type: ignore[union-attr]
     with Agent(protocol=Protocol(KEY)) as agent:
         agent.subscribe(publisher.rep_endpoint, "t", inbox, policy=NAMED)
         assert inbox.contents(6) == [-1, 0, 1, 2, 3, 4]
