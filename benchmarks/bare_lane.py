@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import pickle
 import socket
@@ -41,8 +42,9 @@ def asking(connection: socket.socket) -> Callable[[], Any]:
 def answering(connection: socket.socket, bench: Bench) -> None:
     """Answer until the client hangs up."""
     lane = _lane(connection, asks=False)
-    while True:
-        for body, msgid, _, _ in lane.take(-1.0) or ():
-            request = pickle.loads(body)[2]
-            result = getattr(bench, request["name"])(*request["args"])
-            lane.post(((pickle.dumps(("PSMessage", "return", result)), msgid),), _TIMEOUT)
+    with contextlib.suppress(ConnectionResetError):
+        while True:
+            for body, msgid, _, _ in lane.take(-1.0) or ():
+                request = pickle.loads(body)[2]
+                result = getattr(bench, request["name"])(*request["args"])
+                lane.post(((pickle.dumps(("PSMessage", "return", result)), msgid),), _TIMEOUT)
