@@ -7,7 +7,7 @@
     1             an error of the remote object, the network, a key or a file; stderr tells class and text
     2             the command line cannot mean anything
     130           Ctrl-C
-    141           the reader of the output is gone, as in ``pzc watch psu.* | head -1``
+    141           the reader of the output is gone, as in ``pzc watch 'psu/*' | head -1``
 """
 
 from __future__ import annotations

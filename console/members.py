@@ -64,13 +64,17 @@ ASK_NAMES = 0.2
 """Seconds within which everybody answers who is asked for a name."""
 
 
-def known_names(text: str = "") -> list[str]:
-    """Names of agents with which ``text`` may begin; asks others only when it is not clear otherwise."""
+def known_names(text: str, sign: str = ".") -> list[str]:
+    """Names of agents with which ``text`` may begin; asks others only when it is not clear otherwise.
+
+    Args:
+        text: an agent and something of it.
+        sign: what stands between them: ``.`` before a member, ``/`` before a topic.
+    """
     settings = load()
     static = list(parse_peers(settings["PZC_PEERS"]))
-    if "://" in text or text.count(".") < 2 or any(text.startswith(f"{name}.") for name in static):
-        return static
-    return all_names()
+    clear = "://" in text or text.strip(sign).count(sign) < 2
+    return static if clear or any(text.startswith(f"{name}{sign}") for name in static) else all_names()
 
 
 def all_names() -> list[str]:
@@ -144,12 +148,18 @@ def run_get(args: argparse.Namespace) -> int:
         if member.kind == "method":
             raise UsageError(f"{member.name} is a method: pzc call {args.target}")
         if member.kind == "signal":
-            raise UsageError(f"{member.name} is a signal: pzc watch {args.target}")
+            raise UsageError(f"{member.name} is a signal: pzc watch {_topic(args.target)}")
         value = member.get()
         if isinstance(value, RemoteReference):
             value = _copied(value, args.target)
         write_value(_finished(value, member.remote.timeout), args.json)
     return 0
+
+
+def _topic(target: str) -> str:
+    """``N.SIGNAL`` as ``N/TOPIC``."""
+    agent, member = split_member(target, known_names(target))
+    return f"{agent}/{member}"
 
 
 def _copied(reference: RemoteReference, target: str) -> Any:
@@ -200,7 +210,7 @@ def run_call(args: argparse.Namespace) -> int:
         if member.kind in ("property", "value", "items"):
             raise UsageError(f"{member.name} is not a method: pzc get {args.target}")
         if member.kind == "signal":
-            raise UsageError(f"{member.name} is a signal: pzc watch {args.target}")
+            raise UsageError(f"{member.name} is a signal: pzc watch {_topic(args.target)}")
         value = _shown(_finished(member.get()(*positional, **keywords), member.remote.timeout))
     if value is not None or args.json:
         write_value(value, args.json)

@@ -75,7 +75,7 @@ def _add_pipeline(commands: Commands) -> None:
     group = add_command(
         commands, "pipeline", _no_job, "make tables of a journal or of mailboxes: verified, decoded, counted",
         "pzc pipeline run /data/journal /data/tables\n"
-        "  pzc pipeline run --source pzc 'psu,cam*:image' /data/tables\n"
+        "  pzc pipeline run --source pzc 'psu,cam*/image' /data/tables\n"
         "  pzc pipeline backfill /data/journal /data/tables --from 2026-01-01 --to 2026-01-31",
     )  # fmt: skip
     jobs = group.add_subparsers(metavar="JOB", required=True, dest="job")
@@ -83,7 +83,7 @@ def _add_pipeline(commands: Commands) -> None:
         jobs, "run", run_pipeline, "keep tables up to date with a journal or with agents, until Ctrl-C",
         "pzc pipeline run /data/journal /data/tables --limits limits.toml\n"
         "  pzc pipeline run /data/journal /data/tables --once\n"
-        "  pzc pipeline run --source pzc 'psu,cam*:image' /data/tables --name archive",
+        "  pzc pipeline run --source pzc 'psu,cam*/image' /data/tables --name archive",
     )  # fmt: skip
     run.add_argument("--once", action="store_true", help="end when all that is there now is in the tables")
     add_every(run, "looks for something new")
@@ -111,8 +111,8 @@ def _add_pipeline(commands: Commands) -> None:
     backfill.add_argument("--to", dest="last", type=_day, required=True, metavar="DAY", help="last day")
     run.add_argument(
         "origin", metavar="JOURNAL",
-        help="directory of the journal; with --source pzc agents, as 'psu,cam*:image': names, patterns or "
-        "endpoints, each with :TOPIC if only that is wanted",
+        help="directory of the journal; with --source pzc agents, as 'psu,cam*/image': names, patterns or "
+        "endpoints, each with /TOPIC if only that is wanted",
     )  # fmt: skip
     backfill.add_argument("origin", metavar="JOURNAL", help="directory of the journal")
     for parser in (run, backfill):
@@ -191,7 +191,7 @@ def _mailboxes(args: argparse.Namespace) -> Feed:
     if Path(args.origin).is_dir() or args.origin.startswith(("/", ".")):
         raise UsageError(
             f"--source {MAILBOXES} reads no directory: name agents in place of {args.origin}, as "
-            "'psu,cam*:image' (an agent that is called like a directory is NAME:*)"
+            "'psu,cam*/image' (an agent that is called like a directory is NAME/*)"
         )
     options: dict[str, str] = {}
     for text in args.option:

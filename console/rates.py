@@ -21,7 +21,7 @@ from ..transport.settings import TRANSPORTS
 from .members import known_names, leased_agent
 from .options import Commands, add_command, add_every, add_json, add_timeout, positive, seconds
 from .output import say, write, write_json
-from .targets import split_target
+from .targets import split_topic
 from .watch import ALL, check_topic, full_topic
 
 WINDOW = 10.0
@@ -38,14 +38,14 @@ def add_commands(commands: Commands) -> None:
     """Add the commands of this module."""
     hz = add_command(
         commands, "hz", run_hz, "print how often a topic comes, each second, until Ctrl-C",
-        "pzc hz camera.frames\n  pzc hz camera.frames --count 1 --window 30 --json",
+        "pzc hz camera/frames\n  pzc hz camera/frames --count 1 --window 30 --json",
     )  # fmt: skip
     bw = add_command(
         commands, "bw", run_bw, "print how many bytes of a topic come, each second, until Ctrl-C",
-        "pzc bw camera.frames\n  pzc bw 'camera.*' --transport unix --count 5",
+        "pzc bw camera/frames\n  pzc bw 'camera/*' --transport unix --count 5",
     )  # fmt: skip
     for parser in (hz, bw):
-        parser.add_argument("target", metavar="N.TOPIC", help="agent and topic; N.* for all of its topics")
+        parser.add_argument("target", metavar="N/TOPIC", help="agent and topic; N/* for all of its topics")
         parser.add_argument("-n", "--count", type=positive, metavar="N", help="end after so many lines")
         parser.add_argument(
             "--window", type=seconds, default=WINDOW, metavar="S",
@@ -72,7 +72,7 @@ def run_bw(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, add: Callable[[Notification], None], tell: Report, line: Line) -> int:
-    target, topic = split_target(args.target, known_names(args.target))
+    target, topic = split_topic(args.target, known_names(args.target, "/"))
     with leased_agent(args.timeout) as (agent, timeout), ExitStack() as stack:
         topic = full_topic(agent, target, topic, timeout)
         subscription = stack.enter_context(_subscribed(agent, target, topic, add, timeout, args.transport))

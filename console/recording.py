@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 import threading
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .options import Commands, add_command, add_json, seconds
 from .output import say, write, write_json
 from .running import SIGNAL_LATENCY, Signals
-from .targets import UsageError
+from .targets import split_source
 from .values import plain
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ ALL = "*"
 
 MAX_SPEED = "max"
 
-_ENDPOINT = re.compile(r"(tcp://(?:\[[^\]]+\]|[^:\[\]]+):\d+|ipc://[^:]+)(?::(.+))?", re.DOTALL)
 _DRAIN = 2.0
 
 
@@ -33,12 +31,12 @@ def add_commands(commands: Commands) -> None:
     """Add the commands of this module."""
     record = add_command(
         commands, "record", run_record, "write notifications to a journal until Ctrl-C or SIGTERM",
-        "pzc record psu 'cam*:frames' --journal /data/journal",
+        "pzc record psu 'cam*/frames' --journal /data/journal",
     )  # fmt: skip
     record.add_argument(
         "sources",
         nargs="+",
-        metavar="N[:TOPIC]",
+        metavar="N[/TOPIC]",
         help="agent, or pattern of names; without a topic all of them",
     )
     record.add_argument("--journal", type=Path, required=True, metavar="DIR", help="created when absent")
@@ -79,26 +77,9 @@ def _speed(text: str) -> float:
     return seconds(text)
 
 
-def split_source(text: str) -> tuple[str, str]:
-    """Agent and topic of ``N[:TOPIC]``.
-
-    Raises:
-        UsageError: when there is no agent, or an empty topic.
-    """
-    if "://" in text:
-        found = _ENDPOINT.fullmatch(text)
-        if found is None:
-            raise UsageError(f"{text!r} is not N or N:TOPIC, such as psu or tcp://127.0.0.1:5555:voltage")
-        return found[1], found[2] or ALL
-    name, colon, topic = text.partition(":")
-    if not name or (colon and not topic):
-        raise UsageError(f"{text!r} is not N or N:TOPIC, such as psu or psu:voltage")
-    return name, topic or ALL
-
-
 def run_record(args: argparse.Namespace) -> int:
     """``pzc record``; returns when it was stopped, with everything that arrived on disk."""
-    sources = [split_source(text) for text in args.sources]
+    sources = [(name, topic or ALL) for name, topic in map(split_source, args.sources)]
     from ..pipeline.recording.recorder import Recorder
 
     options: dict[str, Any] = {"calls": args.calls, "compact": args.compact}
@@ -111,7 +92,7 @@ def run_record(args: argparse.Namespace) -> int:
     signals = Signals()
     with Recorder(args.journal, sources, name=args.name, **options) as recorder:
         signals.interrupt = False
-        _announce_recorder(recorder, args.json)
+        _announce_recorder(recorder, args)
         waiting = threading.Event()
         while not signals.came:
             waiting.wait(SIGNAL_LATENCY)
@@ -130,14 +111,14 @@ def run_record(args: argparse.Namespace) -> int:
     return 1 if told["refused_by_journal"] else 0
 
 
-def _announce_recorder(recorder: Recorder, as_json: bool) -> None:
+def _announce_recorder(recorder: Recorder, args: argparse.Namespace) -> None:
     journal, agent = recorder.journal, recorder.agent
-    if as_json:
+    if args.json:
         write_json(
             {"name": agent.name, "rep_endpoint": agent.rep_endpoint, "journal": str(journal.directory)}
         )
         return
-    sources = ", ".join(f"{s.publisher}:{s.topic}" for s in recorder.subscriptions)
+    sources = ", ".join(args.sources)
     write(plain(f"{agent.name} records {sources} in {journal.directory}, until Ctrl-C", keep=""))
 
 

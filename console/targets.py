@@ -2,30 +2,31 @@
 
 ::
 
-    written                          agent                       member or topic
-    tcp://10.0.0.7:5555.voltage      tcp://10.0.0.7:5555         voltage     first dot behind the port
-    ipc:///run/lab/psu.sock.voltage  ipc:///run/lab/psu.sock     voltage     last dot
-    psu.voltage                      psu                         voltage     behind the longest name that
-                                                                             is known, else last dot
-    psu.ch1.voltage                  psu                         ch1.voltage  of members: else first dot
+    written                          agent                    member
+    tcp://10.0.0.7:5555.voltage      tcp://10.0.0.7:5555      voltage      first dot behind the port
+    ipc:///run/lab/psu.sock.voltage  ipc:///run/lab/psu.sock  voltage      behind a socket that is there,
+                                                                           else last dot
+    psu.ch1.voltage                  psu                      ch1.voltage  behind the longest name that is
+                                                                           known, else first dot
 
-Behind the agent stands the path of a member: ``ch1.voltage``, ``channels[0].off``, ``limits['low']``.
+Behind the agent stands the path of a member: ``ch1.voltage``, ``channels[0].off``, ``limits['low']``. Topics
+are written with a slash (`discovery.spelling`): ``psu/voltage``.
 """
 
 from __future__ import annotations
 
 import ast
-import os
 import re
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..protocol.errors import LocalProtocolError, MemberRefused
+from ..discovery import spelling
+from ..discovery.spelling import EXAMPLES, is_socket
+from ..protocol.errors import ConfigError, LocalProtocolError, MemberRefused
 from ..protocol.paths import parse
 
 _TCP = re.compile(r"(tcp://(?:\[[^\]]+\]|[^:\[\]]+):\d+)\.(.+)", re.DOTALL)
-_LAST_DOT = re.compile(r"(.+)\.([^.]+)", re.DOTALL)
 _BARE = re.compile(r"((?:\[[^\]]+\]|[\w.-]+):\d+)(\..*|)", re.DOTALL)
 _ARGPARSE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 
@@ -34,8 +35,8 @@ class UsageError(Exception):
     """The command line cannot mean anything; exit status 2."""
 
 
-def split_target(text: str, names: Iterable[str] = ()) -> tuple[str, str]:
-    """Agent and member (or topic) of ``N.member``; see the table.
+def split_member(text: str, names: Iterable[str] = ()) -> tuple[str, str]:
+    """Agent, and path of a member as text, of ``N.MEMBER``; see the table.
 
     Args:
         text: as written.
@@ -47,28 +48,15 @@ def split_target(text: str, names: Iterable[str] = ()) -> tuple[str, str]:
     scheme = text.partition("://")[0] if "://" in text else None
     if scheme not in (None, "tcp", "ipc"):
         raise UsageError(f"{text!r}: only tcp:// and ipc:// endpoints and names reach another process")
+    if not scheme and (bare := _BARE.fullmatch(text)) is not None:
+        raise UsageError(f"{text!r}: an endpoint begins with its scheme, as in tcp://{bare[1]}{bare[2]}")
     if scheme == "tcp":
         found = _TCP.fullmatch(text)
+        target, member = ("", "") if found is None else found.groups()
     else:
-        known = [name for name in names if scheme is None and text.startswith(f"{name}.")]
-        name = max(known, key=len, default="")
-        if name and len(text) > len(name) + 1:
-            return name, text[len(name) + 1 :]
-        found = _LAST_DOT.fullmatch(text)
-    if found is None or found[1].endswith("://"):
+        target, member = _split_path(text) if scheme else _split_name(text, names)
+    if not target or not member or target.endswith("://"):
         raise UsageError(f"{text!r} is not N.MEMBER, such as psu.voltage or tcp://127.0.0.1:5555.voltage")
-    return found[1], found[2]
-
-
-def split_member(text: str, names: Iterable[str] = ()) -> tuple[str, str]:
-    """As `split_target`, for members: the agent, and the path of a member as text.
-
-    Raises:
-        UsageError: saying what was expected.
-    """
-    if "://" not in text and (bare := _BARE.fullmatch(text)) is not None:
-        raise UsageError(f"{text!r}: an endpoint begins with its scheme, as in tcp://{bare[1]}{bare[2]}")
-    target, member = _split_path(text, names)
     try:
         parse(member)
     except LocalProtocolError as exc:
@@ -78,17 +66,44 @@ def split_member(text: str, names: Iterable[str] = ()) -> tuple[str, str]:
     return target, member
 
 
-def _split_path(text: str, names: Iterable[str]) -> tuple[str, str]:
-    names = list(names)
-    if text.startswith("ipc://"):
-        ends = [at for at, sign in enumerate(text) if sign == "." and _is_socket(text[6:at])]
-        if ends and len(text) > ends[-1] + 1:
-            return text[: ends[-1]], text[ends[-1] + 1 :]
-    elif "://" not in text and not any(text.startswith(f"{name}.") for name in names):
-        name, dot, member = text.partition(".")
-        if name and dot and member:
-            return name, member
-    return split_target(text, names)
+def _split_path(text: str) -> tuple[str, str]:
+    ends = [at for at, sign in enumerate(text) if sign == "." and is_socket(text[6:at])]
+    at = ends[-1] if ends else text.rfind(".")
+    return text[: max(at, 0)], text[at + 1 :]
+
+
+def _split_name(text: str, names: Iterable[str]) -> tuple[str, str]:
+    name = max((each for each in names if text.startswith(f"{each}.")), key=len, default="")
+    if not name:
+        name = text.partition(".")[0]
+    return name, text[len(name) + 1 :]
+
+
+def split_topic(text: str, names: Iterable[str] = ()) -> tuple[str, str]:
+    """Agent and topic of ``N/TOPIC``, which has to name one.
+
+    Args:
+        text: as written.
+        names: known names of agents, which may contain slashes themselves.
+
+    Raises:
+        UsageError: saying what was expected.
+    """
+    target, topic = split_source(text, names)
+    if not topic:
+        near = f"; {target} has topics, all of which are {target}/*"
+        if "://" not in text and "." in text.strip("."):
+            near = f": {text} is a member, {'/'.join(text.split('.', 1))} its topic"
+        raise UsageError(f"{text!r} is not N/TOPIC, such as {EXAMPLES}{near}")
+    return target, topic
+
+
+def split_source(text: str, names: Iterable[str] = ()) -> tuple[str, str]:
+    """As `split_topic`, with an empty topic where none is named."""
+    try:
+        return spelling.split_topic(text, names)
+    except ConfigError as exc:
+        raise UsageError(str(exc)) from None
 
 
 def parse_value(text: str) -> Any:
@@ -128,7 +143,3 @@ def is_negative_literal(text: str) -> bool:
 def shield(text: str) -> str:
     """A negative number that argparse would take for an option, with a space in front, which it would not."""
     return f" {text}" if is_negative_literal(text) and not _ARGPARSE_NUMBER.fullmatch(text) else text
-
-
-def _is_socket(path: str) -> bool:
-    return os.path.exists(path) and not os.path.isdir(path)

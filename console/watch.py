@@ -24,7 +24,7 @@ from ..protocol.reply import Reply
 from .members import known_names, leased_agent
 from .options import Commands, add_command, add_json, add_timeout, positive
 from .output import say, write, write_json
-from .targets import split_target
+from .targets import split_topic
 from .values import plain, to_line
 
 ALL = "*"
@@ -35,9 +35,9 @@ def add_commands(commands: Commands) -> None:
     """Add the commands of this module."""
     watch = add_command(
         commands, "watch", run_watch, "print notifications with time, sequence and content, until Ctrl-C",
-        "pzc watch psu.voltage_changed --count 10\n  pzc watch 'psu.*' --json",
+        "pzc watch psu/voltage_changed --count 10\n  pzc watch 'psu/*' --json",
     )  # fmt: skip
-    watch.add_argument("target", metavar="N.TOPIC", help="agent and topic; N.* for all of its topics")
+    watch.add_argument("target", metavar="N/TOPIC", help="agent and topic; N/* for all of its topics")
     watch.add_argument("--count", type=positive, metavar="N", help="end after so many notifications")
     add_timeout(watch, "to watch in all; with --count, fewer notifications by then are an error")
     add_json(watch)
@@ -45,7 +45,7 @@ def add_commands(commands: Commands) -> None:
 
 def run_watch(args: argparse.Namespace) -> int:
     """``pzc watch``."""
-    target, topic = split_target(args.target, known_names(args.target))
+    target, topic = split_topic(args.target, known_names(args.target, "/"))
     deadline = None if args.timeout is None else time.monotonic() + args.timeout
     with leased_agent(args.timeout) as (agent, timeout):
         topic = full_topic(agent, target, topic, timeout)

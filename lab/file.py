@@ -17,7 +17,7 @@
 
     [recorder]
     journal = "data/journal"
-    patterns = ["psu", "cam*:image"]      default: every server of the file
+    patterns = ["psu", "cam*/image"]      default: every server of the file
     keep_days = 30
 
     [pipeline]
@@ -97,7 +97,7 @@ class RecorderTable(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         journal: its folder.
-        patterns: agents, or patterns of names, each with ``:TOPIC`` if only that is wanted.
+        patterns: agents, or patterns of names, each with ``/TOPIC`` if only that is wanted.
         keep_days: days after which segments are removed; None keeps them.
         calls: record audit logs, too.
     """

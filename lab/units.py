@@ -115,7 +115,7 @@ def _recorder(table: RecorderTable, file: LabFile) -> tuple[str, ...]:
     sources = list(file.servers) if table.patterns is None else table.patterns
     if not sources:
         raise ConfigError(
-            f"{file.path}: [recorder] has nothing to record: say patterns, such as ['psu', 'cam*:image']"
+            f"{file.path}: [recorder] has nothing to record: say patterns, such as ['psu', 'cam*/image']"
         )
     arguments = ["record", *sources, "--journal", table.journal, "--json"]
     if table.keep_days is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 from ...delivery.mail import ALL
 from ...delivery.policies import WHEN_FULL, Policy, mailbox
 from ...discovery.names import Pattern, is_pattern
+from ...discovery.spelling import split_topic
 from ...protocol.errors import ConfigError
 from ...transport.settings import load
 from ...transport.wire import Protocol
@@ -23,7 +23,6 @@ MISSING = ("report", "fail")
 SECRETS = frozenset({"key", "secret", "password", "token", "hmackey", "pzc_key"})
 """Options that nobody may set: Spark shows options in plans and on its web page."""
 
-_TCP = re.compile(r"(tcp://.+?:\d+)(?::(.+))?")
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 _PATHS = {"keyfile": "PZC_KEY_FILE", "keyring": "PZC_KEYRING"}
 
@@ -179,19 +178,13 @@ def _targets(options: Mapping[str, str]) -> tuple[Target, ...]:
 
 
 def _split(item: str) -> tuple[str, str]:
-    if "://" not in item:
-        publisher, _, topic = item.partition(":")
-        if not publisher or (":" in item and not topic):
-            raise ConfigError(f"option agents: {item!r} is no agent:topic")
+    try:
+        publisher, topic = split_topic(item)
         if is_pattern(publisher):
             Pattern(publisher)
-        return publisher, topic
-    match = _TCP.fullmatch(item)
-    if match is None:
-        if item.startswith("tcp:"):
-            raise ConfigError(f"option agents: {item!r} is no tcp://HOST:PORT, or tcp://HOST:PORT:topic")
-        return item, ""
-    return match[1], match[2] or ""
+    except ConfigError as exc:
+        raise ConfigError(f"option agents: {exc}") from None
+    return publisher, topic
 
 
 def _listed(text: str) -> list[str]:

@@ -184,7 +184,7 @@ def test_it_holds_no_more_than_the_mailbox_and_takes_more_when_some_was_released
 def test_an_agent_that_comes_late_and_those_that_fit_a_pattern_are_read(key_file: str) -> None:
     with ExitStack() as stack:
         first = stack.enter_context(Agent(name="cam1", protocol=Protocol(KEY)))
-        holder = stack.enter_context(holding(made("psu:voltage,cam*", key_file)))
+        holder = stack.enter_context(holding(made("psu/voltage,cam*", key_file)))
         late = [stack.enter_context(Agent(name=name, protocol=Protocol(KEY))) for name in ("psu", "cam2")]
         for agent in (first, *late):
             wait_until(lambda agent=agent: bool(agent.statistics()["mailboxes"]))
@@ -202,7 +202,7 @@ def test_an_agent_that_comes_late_and_those_that_fit_a_pattern_are_read(key_file
 
 
 def test_two_ways_to_name_one_agent_give_each_row_once(publisher: Agent, key_file: str) -> None:
-    with holding(made(f"{publisher.rep_endpoint},psu,p*:voltage", key_file)) as holder:
+    with holding(made(f"{publisher.rep_endpoint},psu,p*/voltage", key_file)) as holder:
         wait_until(lambda: holder.status()["subscriptions"] == 3)
         publish(publisher, 10)
         assert holder.settle(TIMEOUT)

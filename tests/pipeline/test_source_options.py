@@ -28,11 +28,11 @@ def read(**given: str) -> Any:
     [
         ("psu", [("psu", "*")]),
         ("psu, cam*", [("psu", "*"), ("cam*", "*")]),
-        ("psu:voltage,psu:current", [("psu", "voltage"), ("psu", "current")]),
+        ("psu/voltage,psu/current", [("psu", "voltage"), ("psu", "current")]),
         ("psu,psu", [("psu", "*")]),
         ("tcp://10.0.0.7:5000", [("tcp://10.0.0.7:5000", "*")]),
-        ("tcp://10.0.0.7:5000:voltage", [("tcp://10.0.0.7:5000", "voltage")]),
-        ("tcp://[::1]:5000:a:b", [("tcp://[::1]:5000", "a:b")]),
+        ("tcp://10.0.0.7:5000/voltage", [("tcp://10.0.0.7:5000", "voltage")]),
+        ("tcp://[::1]:5000/a/b", [("tcp://[::1]:5000", "a/b")]),
         ("ipc:///run/psu", [("ipc:///run/psu", "*")]),
     ],
 )
@@ -41,11 +41,11 @@ def test_agents_are_names_patterns_and_endpoints_with_a_topic_if_wanted(agents: 
 
 
 def test_topics_hold_for_the_agents_that_name_none() -> None:
-    found = read(agents="psu,cam:image", topics="voltage,current").targets
+    found = read(agents="psu,cam/image", topics="voltage,current").targets
     assert found == (Target("psu", "voltage"), Target("psu", "current"), Target("cam", "image"))
 
 
-@pytest.mark.parametrize("agents", ["", " , ", "psu:", ":voltage", "tcp://10.0.0.7", "tcp://:x"])
+@pytest.mark.parametrize("agents", ["", " , ", "psu/", "psu:voltage", "tcp://10.0.0.7", "tcp://:x"])
 def test_agents_that_are_none_are_refused(agents: str) -> None:
     with pytest.raises(ConfigError, match="agents"):
         read(agents=agents)

@@ -94,9 +94,9 @@ def test_a_signal_of_one_object_is_watched_by_its_name(rack: dict[str, Supply]) 
             rack["psu"].changed.emit(1.0, 0.0)
             rack["dac"].changed.emit(2.0, 0.0)
 
-    outcome = command("watch", "dac.changed", "--count", "1", "--timeout", str(TIMEOUT), meanwhile=change)
+    outcome = command("watch", "dac/changed", "--count", "1", "--timeout", str(TIMEOUT), meanwhile=change)
     assert outcome.out.endswith(" (2.0, 0.0, None)\n")
-    assert "did you mean changed" in command("watch", "dac.chnged", "--timeout", "1").err
+    assert "did you mean changed" in command("watch", "dac/chnged", "--timeout", "1").err
 
 
 def test_the_server_that_was_started_last_has_a_name_that_two_servers_give_to_an_object() -> None:

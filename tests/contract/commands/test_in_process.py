@@ -62,7 +62,7 @@ def test_variables_and_folder_hold_for_the_command_and_no_longer(
 def test_a_command_until_ctrl_c_ends_with_what_runs_beside_it() -> None:
     seen: list[str] = []
     with Agent(name="source", discovery=False) as source:
-        target = f"{source.rep_endpoint}.readings"
+        target = f"{source.rep_endpoint}/readings"
 
         def meanwhile(running: Running) -> None:
             source.wait_for_subscribers("readings", timeout=30.0)
@@ -84,7 +84,7 @@ def test_a_command_that_ends_by_itself_is_not_interrupted() -> None:
             source.publish("readings", 1)
             assert running.wait(30.0)
 
-        outcome = command("watch", f"{source.rep_endpoint}.readings", "--count", "1", meanwhile=meanwhile)
+        outcome = command("watch", f"{source.rep_endpoint}/readings", "--count", "1", meanwhile=meanwhile)
     assert (outcome.status, outcome.err) == (0, "")
 
 
@@ -143,7 +143,7 @@ def test_what_fails_beside_a_command_ends_it_and_is_raised() -> None:
             running.line(0.05)
 
         with pytest.raises(ReceiveTimeout, match="wrote no line"):
-            command("watch", f"{source.rep_endpoint}.x", meanwhile=meanwhile)
+            command("watch", f"{source.rep_endpoint}/x", meanwhile=meanwhile)
 
 
 def test_only_the_main_thread_can_be_interrupted() -> None:

@@ -115,7 +115,7 @@ def test_whoever_has_another_key_is_not_listed_but_told(lab: Console) -> None:
 
 def test_a_topic_is_listed_once_it_was_published(lab: Console) -> None:
     _, endpoint = lab.serve("--name", "psu")
-    lab.start("watch", f"{endpoint}.changed", "--count", "1")
+    lab.start("watch", f"{endpoint}/changed", "--count", "1")
     numbers = iter(range(1, 100))
 
     def listed() -> bool:

@@ -36,7 +36,7 @@ def test_the_help_names_every_command() -> None:
         ["get", "psu.voltage", "--timeout", "-1"],
         ["get", "psu.voltage", "--timeout", "nan"],
         ["get", "psu.voltage", "more"],
-        ["watch", "psu.x", "--count", "0"],
+        ["watch", "psu/x", "--count", "0"],
         ["call", "psu.f", "--unknown", "3"],
         ["keygen", "--role", "king"],
     ],

@@ -117,7 +117,7 @@ def test_a_private_member_is_refused(bench: Console) -> None:
 
 def test_the_wrong_command_for_a_member_names_the_right_one(bench: Console) -> None:
     assert "pzc call psu.trace" in bench("get", "psu.trace").err
-    assert "pzc watch psu.changed" in bench("get", "psu.changed").err
+    assert "pzc watch psu/changed" in bench("get", "psu.changed").err
     outcome = bench("call", "psu.voltage")
     assert outcome.status == 2
     assert "pzc get psu.voltage" in outcome.err

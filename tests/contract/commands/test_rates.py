@@ -43,7 +43,7 @@ def test_hz_tells_rate_and_intervals_as_json(console: Console, source: Agent, tr
     with _publishing(source, "readings", 1):
         outcome = console(
             "hz",
-            f"{source.rep_endpoint}.readings",
+            f"{source.rep_endpoint}/readings",
             "-n",
             "2",
             "--every",
@@ -69,7 +69,7 @@ def test_bw_tells_bytes_as_json(console: Console, source: Agent, transport: str)
     with _publishing(source, "readings", bytes(1000)):
         outcome = console(
             "bw",
-            f"{source.rep_endpoint}.readings",
+            f"{source.rep_endpoint}/readings",
             "-n",
             "1",
             "--every",
@@ -89,7 +89,7 @@ def test_bw_tells_bytes_as_json(console: Console, source: Agent, transport: str)
 def test_a_line_for_people(console: Console, source: Agent, command: str) -> None:
     with _publishing(source, "readings", 1):
         outcome = console(
-            command, f"{source.rep_endpoint}.readings", "--count", "1", "--window", "5", "--every", "0.1"
+            command, f"{source.rep_endpoint}/readings", "--count", "1", "--window", "5", "--every", "0.1"
         )
     assert (outcome.status, outcome.err) == (0, "")
     assert " messages" in outcome.out
@@ -98,22 +98,22 @@ def test_a_line_for_people(console: Console, source: Agent, command: str) -> Non
 
 @pytest.mark.parametrize("command", ["hz", "bw"])
 def test_a_silent_topic_is_an_error_at_the_end(console: Console, source: Agent, command: str) -> None:
-    outcome = console(command, f"{source.rep_endpoint}.readings", "-n", "2", "--every", "0.1")
+    outcome = console(command, f"{source.rep_endpoint}/readings", "-n", "2", "--every", "0.1")
     assert outcome.status == 1
     assert outcome.err == (
-        f"pzc: ReceiveTimeout: no notification of {source.rep_endpoint}.readings came within 0.2 s\n"
+        f"pzc: ReceiveTimeout: no notification of {source.rep_endpoint}/readings came within 0.2 s\n"
     )
 
 
 @pytest.mark.parametrize("command", ["hz", "bw"])
 def test_a_topic_that_is_no_signal_is_told(bench: Console, command: str) -> None:
-    outcome = bench(command, "psu.voltage", "-n", "2", "--every", "0.1")
+    outcome = bench(command, "psu/voltage", "-n", "2", "--every", "0.1")
     assert outcome.err.startswith("pzc: psu has no signal 'voltage' (it has: changed)")
 
 
 @pytest.mark.parametrize("command", ["hz", "bw"])
 def test_nobody_there_is_an_error(console: Console, command: str) -> None:
-    outcome = console(command, "tcp://127.0.0.1:9.readings", "-n", "1", "--timeout", "0.3")
+    outcome = console(command, "tcp://127.0.0.1:9/readings", "-n", "1", "--timeout", "0.3")
     assert outcome.status == 1
     assert outcome.err.startswith("pzc: ")
 
@@ -122,7 +122,7 @@ def test_nobody_there_is_an_error(console: Console, command: str) -> None:
 def test_an_interrupt_is_quiet_with_status_130(console: Console, source: Agent, command: str) -> None:
     with _publishing(source, "readings", 1):
         outcome = console(
-            command, f"{source.rep_endpoint}.readings", "--every", "0.1", meanwhile=Running.line
+            command, f"{source.rep_endpoint}/readings", "--every", "0.1", meanwhile=Running.line
         )
     assert (outcome.status, outcome.err) == (130, "")
 
@@ -138,9 +138,9 @@ def test_a_topic_that_stays_on_its_host_is_measured_over_its_link(console: Conso
     source.advertise("readings", scope="host")
     with _publishing(source, "readings", bytes(100)):
         refused = console(
-            "hz", f"{source.rep_endpoint}.readings", "-n", "1", "--every", "0.1", "--transport", "tcp"
+            "hz", f"{source.rep_endpoint}/readings", "-n", "1", "--every", "0.1", "--transport", "tcp"
         )
-        outcome = console("hz", f"{source.rep_endpoint}.readings", "-n", "1", "--every", "0.1", "--json")
+        outcome = console("hz", f"{source.rep_endpoint}/readings", "-n", "1", "--every", "0.1", "--json")
     assert refused.status == 1
     assert "transport='unix'" in refused.err
     assert outcome.json["messages"] >= 1

@@ -24,7 +24,7 @@ def test_what_was_recorded_until_an_interrupt_is_replayed(console: Console, tmp_
                 source.publish("v", number)
                 source.publish("other", number)
 
-        source_v = f"{source.rep_endpoint}:v"
+        source_v = f"{source.rep_endpoint}/v"
         outcome = console("record", source_v, "--journal", str(tmp_path), "--json", meanwhile=meanwhile)
     assert (outcome.status, outcome.err) == (0, "")
     counts = outcome.rows[1]

@@ -34,7 +34,7 @@ def _until_it_ends(publish: Callable[[], object]) -> Callable[[Running], None]:
 
 def test_notifications_are_lines_with_time_sequence_and_content(console: Console, source: Agent) -> None:
     publish = _until_it_ends(lambda: source.publish("readings", {"text": "two\nlines"}))
-    outcome = console("watch", f"{source.rep_endpoint}.readings", "--count", "2", meanwhile=publish)
+    outcome = console("watch", f"{source.rep_endpoint}/readings", "--count", "2", meanwhile=publish)
     assert (outcome.status, outcome.err) == (0, "")
     rows = [line.split("  ") for line in outcome.out.splitlines()]
     assert [row[2] for row in rows] == ["{'text': 'two\\nlines'}"] * 2
@@ -47,7 +47,7 @@ def test_a_star_means_every_topic_and_names_it(console: Console, source: Agent) 
         source.publish("readings", 1)
         source.publish("other.topic", 2, key="left")
 
-    outcome = console("watch", f"{source.rep_endpoint}.*", "--count", "2", meanwhile=_until_it_ends(publish))
+    outcome = console("watch", f"{source.rep_endpoint}/*", "--count", "2", meanwhile=_until_it_ends(publish))
     rows = [line.split("  ")[1:] for line in outcome.out.splitlines()]
     assert sorted((*row[:-2], row[-1]) for row in rows) == [("other.topic", "[left]", "2"), ("readings", "1")]
 
@@ -55,14 +55,14 @@ def test_a_star_means_every_topic_and_names_it(console: Console, source: Agent) 
 def test_json_is_one_object_per_line(console: Console, source: Agent) -> None:
     publish = _until_it_ends(lambda: source.publish("readings", (float("nan"), b"\xff")))
     rows = console(
-        "watch", f"{source.rep_endpoint}.readings", "--count", "2", "--json", meanwhile=publish
+        "watch", f"{source.rep_endpoint}/readings", "--count", "2", "--json", meanwhile=publish
     ).rows
     assert [(row["publisher"], row["topic"]) for row in rows] == [(source.agent_id, "readings")] * 2
     assert rows[0]["content"] == ["NaN", {"type": "bytes", "size": 1, "base64": "/w=="}]
 
 
 def test_too_few_in_time_are_an_error(console: Console, source: Agent) -> None:
-    arguments = f"{source.rep_endpoint}.readings", "--count", "1000000", "--timeout", "0.3"
+    arguments = f"{source.rep_endpoint}/readings", "--count", "1000000", "--timeout", "0.3"
     outcome = console("watch", *arguments, meanwhile=_until_it_ends(lambda: source.publish("readings", 1)))
     lines = len(outcome.out.splitlines())
     assert outcome.status == 1
@@ -73,7 +73,7 @@ def test_too_few_in_time_are_an_error(console: Console, source: Agent) -> None:
 
 
 def test_without_count_the_end_of_the_time_is_no_error(console: Console, source: Agent) -> None:
-    outcome = console("watch", f"{source.rep_endpoint}.readings", "--timeout", "0.3")
+    outcome = console("watch", f"{source.rep_endpoint}/readings", "--timeout", "0.3")
     assert (outcome.status, outcome.out, outcome.err) == (0, "", "")
 
 
@@ -83,12 +83,12 @@ def test_an_interrupt_is_quiet_with_status_130(console: Console, source: Agent) 
         source.publish("readings", 1)
         running.line()
 
-    outcome = console("watch", f"{source.rep_endpoint}.readings", meanwhile=meanwhile)
+    outcome = console("watch", f"{source.rep_endpoint}/readings", meanwhile=meanwhile)
     assert (outcome.status, outcome.err) == (130, "")
 
 
 def test_a_reader_that_leaves_is_no_traceback(console: Console, source: Agent) -> None:
-    process = console.interpret("watch", f"{source.rep_endpoint}.readings")
+    process = console.interpret("watch", f"{source.rep_endpoint}/readings")
     assert process.stdout is not None
     assert process.stderr is not None
     assert source.wait_for_subscribers("readings", timeout=PATIENCE)
@@ -105,7 +105,7 @@ def test_a_signal_of_a_served_object_is_watched(either: Console) -> None:
     voltages = itertools.cycle((1, 2))
     try:
         change = _until_it_ends(lambda: setattr(psu, "voltage", next(voltages)))
-        outcome = either("watch", "psu.changed", "--count", "1", "--timeout", "30", meanwhile=change)
+        outcome = either("watch", "psu/changed", "--count", "1", "--timeout", "30", meanwhile=change)
     finally:
         close(psu)
     assert (outcome.status, outcome.err) == (0, "")
@@ -117,7 +117,7 @@ def test_a_topic_that_is_no_signal_is_told(bench: Console) -> None:
         while not running.err:
             assert not running.wait(0.01)
 
-    outcome = bench("watch", "psu.voltage", meanwhile=meanwhile)
+    outcome = bench("watch", "psu/voltage", meanwhile=meanwhile)
     assert outcome.err.startswith("pzc: psu has no signal 'voltage' (it has: changed)")
 
 
@@ -125,5 +125,5 @@ def test_a_watch_begins_while_a_call_runs(console: Console) -> None:
     process, endpoint = console.serve()
     console.start("call", f"{endpoint}.wait")
     assert process.line() == "waiting\n"
-    outcome = console("watch", f"{endpoint}.changed", "--timeout", "0.3")
+    outcome = console("watch", f"{endpoint}/changed", "--timeout", "0.3")
     assert (outcome.status, outcome.out, outcome.err) == (0, "", "")

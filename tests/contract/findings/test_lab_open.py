@@ -75,7 +75,7 @@ def test_a_misspelt_member_is_told_the_nearest(psu: str, arguments: list[str], r
 
 @finding("5.13")
 def test_a_misspelt_signal_is_told_the_nearest(psu: str) -> None:
-    assert "did you mean changed" in command("watch", f"{psu}.chnged", "--timeout", "0.2").err
+    assert "did you mean changed" in command("watch", f"{psu}/chnged", "--timeout", "0.2").err
 
 
 @finding("5.13")

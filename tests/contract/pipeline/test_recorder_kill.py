@@ -55,7 +55,7 @@ def test_nothing_is_missing_after_a_dozen_kills(forge: Forge, tmp_path: Path) ->
     dice, pause, numbers = Random(7), threading.Event(), list[int]()
     journal = tmp_path / "journal"
     with Agent(name="source") as source:
-        arguments = "record", f"{source.rep_endpoint}:v", "--journal", str(journal), "--age", "0.1", "--json"
+        arguments = "record", f"{source.rep_endpoint}/v", "--journal", str(journal), "--age", "0.1", "--json"
 
         def start() -> Program:
             program = Program(forge, arguments, tmp_path, dict(os.environ))
