@@ -331,8 +331,15 @@ def all_segments(directory: str | Path, recorder: str | None = None) -> list[tup
 
 def segment_recorder(path: Path) -> str:
     """Name of the recorder that wrote a segment of `segments`."""
+    return segment_span(path)[0]
+
+
+def segment_span(path: Path) -> tuple[str, int, int | None]:
+    """Recorder, first and, of a compacted one, last offset that the name of a segment tells."""
     match = _SEGMENT.fullmatch(path.name)
-    return match["recorder"] if match else ""
+    if match is None:
+        return "", 0, None
+    return match["recorder"], int(match["offset"]), None if match["last"] is None else int(match["last"])
 
 
 def blob_path(directory: str | Path, digest: str) -> Path:

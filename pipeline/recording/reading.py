@@ -1,4 +1,12 @@
-"""Segments of a journal, read batch by batch; what is wrong with one of them is an error that names it."""
+"""Segments of a journal, read batch by batch; what is wrong with one of them is an error that names it.
+
+::
+
+    a row group cannot be read           the others are, then SegmentDamaged
+    no footer, other columns             SegmentDamaged, nothing was read
+    the file is gone                     SegmentGone: it was compacted or removed
+    a form that this version has not     JournalError
+"""
 
 from __future__ import annotations
 
@@ -19,9 +27,34 @@ except ImportError as exc:
 ROWS = 65_536
 """Rows of a segment that are in memory at a time."""
 
+_BROKEN = (OSError, pa.ArrowException, ValueError, MemoryError)
+"""What pyarrow raises for bytes that are no Parquet."""
+
+
+class SegmentDamaged(JournalError):
+    """Some of a segment cannot be read; what was yielded is good.
+
+    Args:
+        path: of its file.
+        reason: what is wrong with it, one line.
+        rows: that its footer tells; None without one.
+        read: rows that could be read.
+    """
+
+    def __init__(self, path: Path, reason: str, rows: int | None = None, read: int = 0) -> None:
+        super().__init__(f"segment {path} cannot be read: {reason}")
+        self.path, self.reason, self.rows, self.read = path, reason, rows, read
+
+
+class SegmentGone(JournalError):
+    """A segment is not there any more: it was compacted into another one, or removed for its age."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"segment {path} cannot be read: it is gone")
+
 
 def batches(path: Path, columns: Sequence[str] | None = None, rows: int = ROWS) -> Iterator[pa.RecordBatch]:
-    """The rows of a segment.
+    """The rows of a segment that can be read.
 
     Args:
         path: of its file.
@@ -29,17 +62,52 @@ def batches(path: Path, columns: Sequence[str] | None = None, rows: int = ROWS) 
         rows: of a batch at most.
 
     Raises:
-        JournalError: when it cannot be read, is of a newer form, or has other columns than a segment; what
-            came before that is good.
+        SegmentDamaged: at the end, when not all could be read.
+        SegmentGone: when there is no such file.
+        JournalError: when it is of a newer form.
     """
     wanted = list(columns or JOURNAL.names)
+    read, reasons = 0, list[str]()
+    with opened(path) as file:
+        total = file.metadata.num_rows
+        for group in range(file.num_row_groups):
+            try:
+                for batch in file.iter_batches(rows, row_groups=[group], columns=wanted):
+                    yield batch
+                    read += len(batch)
+            except _BROKEN as exc:
+                reasons.append(_line(exc))
+    if reasons:
+        raise SegmentDamaged(path, reasons[0], total, read)
+
+
+def opened(path: Path) -> pq.ParquetFile:
+    """A segment, to be closed; errors as `batches`."""
     try:
-        with pq.ParquetFile(path) as file:
-            found = file.schema_arrow
-            check_segment(path, found.metadata)
-            kinds = dict(zip(found.names, found.types, strict=True))
-            if wrong := [field.name for field in JOURNAL if kinds.get(field.name) != field.type]:
-                raise JournalError(f"{path} is no segment: it lacks {', '.join(wrong)} as a journal has them")
-            yield from file.iter_batches(rows, columns=wanted)
-    except (OSError, pa.ArrowException) as exc:
-        raise JournalError(f"segment {path} cannot be read: {exc}") from exc
+        file = pq.ParquetFile(path)
+    except FileNotFoundError:
+        raise SegmentGone(path) from None
+    except _BROKEN as exc:
+        raise SegmentDamaged(path, _line(exc)) from exc
+    try:
+        _check(path, file)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _check(path: Path, file: pq.ParquetFile) -> None:
+    try:
+        found = file.schema_arrow
+    except _BROKEN as exc:
+        raise SegmentDamaged(path, _line(exc)) from exc
+    check_segment(path, found.metadata)
+    kinds = dict(zip(found.names, found.types, strict=True))
+    if wrong := [field.name for field in JOURNAL if kinds.get(field.name) != field.type]:
+        reason = f"it is no segment: it lacks {', '.join(wrong)} as a journal has them"
+        raise SegmentDamaged(path, reason, file.metadata.num_rows)
+
+
+def _line(exc: BaseException) -> str:
+    return " ".join(str(exc).split())[:500] or type(exc).__name__

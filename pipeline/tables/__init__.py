@@ -6,6 +6,8 @@
     feeds.py              what feeds them: a journal, or mailboxes
     batches.py            one batch of rows into the tables, exactly once
     rebuilding.py         days made anew, and what is stored counted anew
+    unread.py             which segments have rows that no batch has handled
+    work.py               what a worker does with segments, from a task to a report
     workers.py            what Spark's Python workers run
     partition_writer.py   rows of one task: copies left out, filed and counted; into files.py
     summary.py            what a worker tells the driver of the rows it wrote

@@ -139,7 +139,7 @@ def stage_rows(
     handled = {} if again else {recorder: runs.flat() for recorder, runs in state.offsets.items()}
     work = Stage(settings.decoder, stage, named, settings.width, handled)
     reports = _reports(rows.select(*JOURNAL.names).mapInArrow(work, REPORTED))
-    staged = Staged(reports, [place for report in reports for place in report.files])
+    staged = Staged(reports, [file.place for report in reports for file in report.files])
     _leave_out_copies(spark, stage, staged, state, settings, named)
     if settings.limits:
         _judge(spark, stage, staged, settings, named)
@@ -167,7 +167,11 @@ def _leave_out_copies(
     }
     if not drops:
         return
-    files = {report.task: report.files for report in staged.reports if report.task in drops}
+    files = {
+        report.task: [file.place for file in report.files]
+        for report in staged.reports
+        if report.task in drops
+    }
     tasks = spark.createDataFrame([(task,) for task in drops], "task INT").repartition(len(drops))
     work = Refile(stage, named, settings.width, drops, files)
     again = {report.task: report for report in _reports(tasks.mapInArrow(work, REPORTED))}
@@ -178,15 +182,15 @@ def _leave_out_copies(
             _exchange(stage, report, other)
     for copies in numbers.values():
         state.count_copies(copies)
-    staged.files = [place for report in staged.reports for place in report.files]
+    staged.files = [file.place for report in staged.reports for file in report.files]
 
 
 def _exchange(stage: Path, report: Report, other: Report) -> None:
     """Put the files that a task has written again in place of those before."""
-    for place in report.files:
-        (stage / place).unlink()
-    for place in other.files:
-        (stage / "again" / place).replace(stage / place)
+    for file in report.files:
+        (stage / file.place).unlink()
+    for file in other.files:
+        (stage / "again" / file.place).replace(stage / file.place)
     report.files, report.parts, report.ids = other.files, other.parts, other.ids
     report.notifications, report.quarantined = other.notifications, other.quarantined
 
@@ -200,7 +204,7 @@ def _judge(spark: SparkSession, stage: Path, staged: Staged, settings: Settings,
     found = violations(rows, settings.limits)
     reports = _reports(found.select(*ALARMS.names).mapInArrow(AlarmFiles(stage, named), REPORTED))
     staged.alarms = sum(report.rows for report in reports)
-    staged.files += [place for report in reports for place in report.files]
+    staged.files += [file.place for report in reports for file in report.files]
     if staged.alarms and settings.announced:
         stored = spark.read.schema(f"{ddl(ALARMS)}, date DATE, agent STRING").parquet(str(stage / "alarms"))
         wanted = stored.where(fn.col("rule").isin(*settings.announced)).orderBy("received_at", "sequence")

@@ -10,7 +10,7 @@ import msgspec
 from ...protocol.errors import JournalError
 from ..forms import check_form
 from .quantile_sketch import Figures
-from .summary import Cell
+from .summary import Cell, Damage
 
 COMMIT_LOG = "pipeline.ledger"
 """File among the tables."""
@@ -52,16 +52,6 @@ class Window(msgspec.Struct, array_like=True):
     name: str | None
     cell: Cell
     newest: int
-
-
-class Damage(msgspec.Struct, array_like=True):
-    """A segment that could not be read as a whole."""
-
-    file: str
-    rows: int | None
-    read: int
-    reason: str
-    found: int
 
 
 class _Form(msgspec.Struct):

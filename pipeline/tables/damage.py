@@ -9,9 +9,9 @@ from pathlib import Path
 from .. import missing
 from ..forms import check_segment
 from ..schema import JOURNAL, segment_recorder
-from .commit_log import Damage
 from .interval_set import IntervalSet
 from .state import State
+from .summary import Damage
 
 try:
     import pyarrow as pa

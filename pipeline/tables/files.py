@@ -1,4 +1,4 @@
-"""Parquet files of one task of Spark's, beside one another, by table, day and agent."""
+"""Parquet files of one task, beside one another, by table, day and agent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .. import missing
 from ..durable import sync_file
 from ..private import make_private, open_private
 from ..schema import ALARMS, NOTIFICATIONS, QUARANTINE
-from .summary import codes, joined, micros
+from .summary import File, codes, joined, micros
 
 try:
     import pyarrow as pa
@@ -29,6 +29,8 @@ _LONGEST = 120
 """Bytes of an agent's name in the name of a folder."""
 
 _DAY = 86_400_000_000
+NEVER = (1 << 63) - 1
+"""Greatest time, of what may be of any."""
 _SPECIAL = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
 _REPEATED = [
     "recorder", "publisher", "name", "topic", "key", "epoch", "dialect", "key_id", "user", "dtype", "rule",
@@ -63,6 +65,7 @@ class Files:
     def __init__(self, stage: Path, label: str, task: int) -> None:
         self._stage, self._name = stage, f"{label}-{task:05d}.parquet"
         self._open: dict[str, tuple[Path, pq.ParquetWriter]] = {}
+        self._footers: dict[str, list[pq.FileMetaData]] = {}
 
     def write(self, name: str, rows: pa.Table) -> None:
         """Add rows to a table."""
@@ -77,19 +80,22 @@ class Files:
         # Two attempts of one task may run at once; each has its own file until the end.
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         repeated = [name for name in _REPEATED if name in schema.names]
-        options: Any = {"compression": "zstd", "use_dictionary": repeated}
+        footers = self._footers[place] = list[pq.FileMetaData]()
+        options: Any = {"compression": "zstd", "use_dictionary": repeated, "metadata_collector": footers}
         open_private(temporary, "wb").close()  # whose mode stays
         writer = pq.ParquetWriter(temporary, schema, **options)
         self._open[place] = temporary, writer
         return temporary, writer
 
-    def close(self) -> list[str]:
-        """Finish all files; their places below the stage."""
+    def close(self) -> list[File]:
+        """Finish all files, which are in the stage then."""
+        found: list[File] = []
         for place, (temporary, writer) in self._open.items():
             writer.close()
             sync_file(temporary)
             os.replace(temporary, self._stage / place)
-        return list(self._open)
+            found.append(described(place, (self._stage / place).stat().st_size, self._footers[place][0]))
+        return found
 
     def discard(self) -> None:
         """Remove what is not finished."""
@@ -97,6 +103,27 @@ class Files:
             if temporary.exists():
                 writer.close()
                 temporary.unlink(missing_ok=True)
+
+
+def described(place: str, size: int, footer: pq.FileMetaData) -> File:
+    """A file of a table as its footer tells of it; one without figures may hold rows of any time."""
+    column = "window_start" if place.startswith("windows/") else "received_at"
+    first, last = extent(footer, column) or (0, NEVER)
+    return File(place, footer.num_rows, size, first, last)
+
+
+def extent(footer: pq.FileMetaData, column: str) -> tuple[int, int] | None:
+    """Least and greatest number (or µs since 1970) of a column; None when the footer does not tell all."""
+    names = [footer.schema.column(number).path for number in range(footer.num_columns)]
+    if column not in names:
+        return None
+    ends: list[tuple[int, int]] = []
+    for group in range(footer.num_row_groups):
+        told: Any = footer.row_group(group).column(names.index(column)).statistics
+        if told is None or not told.has_min_max:
+            return None
+        ends.append((told.min_raw, told.max_raw))
+    return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
 
 
 def _by_folder(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:

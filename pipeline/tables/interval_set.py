@@ -59,6 +59,10 @@ class IntervalSet:
             at += 1
         return found
 
+    def covers(self, first: int, last: int) -> bool:
+        """Whether all numbers of a range are in this set; an empty range always is."""
+        return first > last or self.overlap(first, last) == [(first, last)]
+
     def add(self, first: int, last: int) -> None:
         """Add a range; what is there already stays."""
         low = bisect_left(self._lasts, first - 1)

@@ -1,8 +1,9 @@
-"""Decoded rows of one task of Spark's: copies left out, the rest filed and counted."""
+"""Decoded rows of one task: copies left out, the rest filed and counted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 import numpy as np
 
@@ -19,22 +20,33 @@ try:
 except ImportError as exc:
     raise missing("pyarrow") from exc
 
+_DAY = 86_400_000_000
+
 FLUSH_ROWS = 150_000
 """Rows of a task that wait in memory before they are written."""
 
 
+class Rules(Protocol):
+    """What is judged about each notification that is filed."""
+
+    def judge(self, rows: pa.Table) -> pa.Table:
+        """The alarms (`schema.ALARMS`) of some notifications (`schema.NOTIFICATIONS`)."""
+        ...
+
+
 class PartitionWriter:
-    """Notifications and quarantine of one task: what repeats itself is left out, the rest is filed.
+    """Notifications and quarantine of one task: copies are left out, the rest is judged and filed.
 
     Args:
         files: to write to; None writes nothing and only counts.
         task: number of the task.
         width: of the windows in µs; 0 for none.
+        rules: whose violations are filed as alarms; None for none.
     """
 
-    def __init__(self, files: Files | None, task: int, width: int) -> None:
+    def __init__(self, files: Files | None, task: int, width: int, rules: Rules | None = None) -> None:
         self.report = Report(task)
-        self._files, self._width = files, width
+        self._files, self._width, self._rules = files, width, rules
         self._seen: dict[tuple[object, ...], IntervalSet] = {}
         self._ids: set[bytes] = set()
         self._offsets: dict[str, IntervalSet] = {}
@@ -55,7 +67,9 @@ class PartitionWriter:
         report = self.report
         report.rows += rows.num_rows
         note_offsets(self._offsets, offsets_of(rows))
-        report.newest = max(report.newest, int(micros(rows.column("received_at")).max(initial=0)))
+        received = micros(rows.column("received_at"))
+        report.newest = max(report.newest, int(received.max(initial=0)))
+        report.days = sorted({*report.days, *np.unique(received // _DAY).tolist()})
 
     def keep(self, good: pa.RecordBatch) -> None:
         """Rows of `schema.NOTIFICATIONS`."""
@@ -85,6 +99,15 @@ class PartitionWriter:
             report.parts.append(part)
         if self._files is not None and once.num_rows:
             self._files.write("notifications", once)
+            self._judge(once, self._files)
+
+    def _judge(self, rows: pa.Table, files: Files) -> None:
+        if self._rules is None:
+            return
+        alarms = self._rules.judge(rows)
+        self.report.alarms += alarms.num_rows
+        if alarms.num_rows:
+            files.write("alarms", alarms)
 
     def _once(self, table: pa.Table) -> pa.Table:
         """The rows that are no copies of ones before them in this task."""

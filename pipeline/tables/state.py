@@ -17,10 +17,10 @@ import msgspec
 
 from ...protocol.errors import JournalError
 from ..durable import replace_file
-from .commit_log import COMMIT_LOG, Content, Damage, Series, Topic, Window, read_file
+from .commit_log import COMMIT_LOG, Content, Series, Topic, Window, read_file
 from .interval_set import IntervalSet, Span
 from .known_ids import KnownIds, each_of
-from .summary import Cell, Part, Report
+from .summary import Cell, Damage, Part, Report
 
 Key = tuple[str, "int | None", str]
 

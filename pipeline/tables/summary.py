@@ -69,6 +69,47 @@ class Part(msgspec.Struct, array_like=True):
     cells: list[Cell]
 
 
+class Damage(msgspec.Struct, array_like=True):
+    """A segment that could not be read as a whole.
+
+    Attributes:
+        file: its name.
+        rows: that its footer tells; None without one.
+        read: rows that could be read.
+        reason: what is wrong, one line.
+        found: µs since 1970; 0 until the driver notes it.
+    """
+
+    file: str
+    rows: int | None
+    read: int
+    reason: str
+    found: int = 0
+
+
+class File(msgspec.Struct, array_like=True):
+    """A file of a table; times in µs since 1970.
+
+    Attributes:
+        place: its path below the folder of all tables.
+        rows: of it.
+        size: in bytes.
+        first: its earliest row by receipt, of windows the first one's beginning.
+        last: its latest one.
+    """
+
+    place: str
+    rows: int
+    size: int
+    first: int
+    last: int
+
+    @property
+    def table(self) -> str:
+        """Name of its table."""
+        return self.place.partition("/")[0]
+
+
 class Report(msgspec.Struct):
     """What one task did.
 
@@ -83,7 +124,10 @@ class Report(msgspec.Struct):
         newest: last receipt, µs since 1970; 0 without rows.
         offsets: of the rows, by recorder, as ranges.
         parts: of the notifications.
-        files: written, below the folder of all tables.
+        files: written.
+        alarms: rows among them that are violations of rules.
+        damaged: segments that could not be read as a whole.
+        days: on which rows were received, in days since 1970.
     """
 
     task: int
@@ -96,7 +140,10 @@ class Report(msgspec.Struct):
     newest: int = 0
     offsets: dict[str, list[int]] = {}
     parts: list[Part] = []
-    files: list[str] = []
+    files: list[File] = []
+    alarms: int = 0
+    damaged: list[Damage] = []
+    days: list[int] = []
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -71,7 +71,10 @@ def a_batch(root: Path) -> State:
     files = Files(stage, "run-000000001", 0)
     files.write("notifications", pa.Table.from_pylist([row], NOTIFICATIONS))
     window = Window("psu", Cell(0, 1, 1, 1, 1, Figures(), Figures()), 1)
-    staged = [*files.close(), *stage_windows(stage, "run-000000001", [(("p", "v", 0), window)], MINUTE)]
+    staged = [
+        *(file.place for file in files.close()),
+        *stage_windows(stage, "run-000000001", [(("p", "v", 0), window)], MINUTE),
+    ]
     move_in(root, staged)
     state = State(MINUTE)
     write_small(root, state)

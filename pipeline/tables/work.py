@@ -1,0 +1,137 @@
+"""What a worker does with segments: one function, `Work`, from a task to a report.
+
+::
+
+    for each row:   blob fetched → signature → restricted decoder → columns → copy? → rules → file
+
+A worker writes below a folder that nobody reads; the driver moves the files to their tables when all tasks
+have reported. A file is called after the batch and the task, so a task that is done twice makes files of the
+same names. No Spark in here: `Workers` say where tasks run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from .. import missing
+from ..decoding.decode import Decoder
+from ..recording.reading import SegmentDamaged, SegmentGone, batches
+from .files import Files
+from .interval_set import IntervalSet
+from .partition_writer import PartitionWriter, Rules, note_offsets, unhandled
+from .summary import Damage, Report, micros, offsets_of
+
+try:
+    import pyarrow as pa
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+TaskT = TypeVar("TaskT")
+
+
+class Workers(Protocol):
+    """Where tasks run.
+
+    Attributes:
+        count: tasks that can run at the same time.
+    """
+
+    @property
+    def count(self) -> int:
+        """See above."""
+        ...
+
+    def run(self, function: Callable[[TaskT], Report], tasks: Sequence[TaskT]) -> list[Report]:
+        """What the function, which can be pickled, tells of each task, in any order."""
+        ...
+
+
+class Inline:
+    """Tasks run in this thread, one after the other."""
+
+    count = 1
+
+    def run(self, function: Callable[[TaskT], Report], tasks: Sequence[TaskT]) -> list[Report]:
+        """See `Workers`."""
+        return [function(task) for task in tasks]
+
+
+class Task(NamedTuple):
+    """Segments for one worker.
+
+    Attributes:
+        number: of the task, by which its files are called.
+        paths: of the segments.
+        handled: offsets that are in the tables, as ranges by recorder.
+        times: first and last receipt of the rows that are wanted, µs since 1970; None for all.
+    """
+
+    number: int
+    paths: tuple[str, ...]
+    handled: dict[str, list[int]]
+    times: tuple[int, int] | None = None
+
+
+class Work:
+    """Verifies, decodes, judges and files the rows of segments; can be pickled.
+
+    Args:
+        decoder: of `decode.make_decoder`.
+        stage: folder to write to, which every worker reaches.
+        label: of the batch.
+        width: of the windows in µs; 0 for none.
+        rules: whose violations are alarms; None for none.
+    """
+
+    def __init__(
+        self, decoder: Decoder, stage: Path, label: str, width: int, rules: Rules | None = None
+    ) -> None:
+        self._decoder, self._stage, self._label = decoder, stage, label
+        self._width, self._rules = width, rules
+
+    def __call__(self, task: Task) -> Report:
+        """Work on the segments of a task; what is wrong with one of them is in the report.
+
+        Raises:
+            JournalError: for a segment of a newer form.
+            OSError: when the files cannot be written.
+        """
+        files = Files(self._stage, self._label, task.number)
+        try:
+            writer = PartitionWriter(files, task.number, self._width, self._rules)
+            handled = {recorder: IntervalSet(runs) for recorder, runs in task.handled.items()}
+            for path in map(Path, task.paths):
+                try:
+                    self._take(batches(path), task.times, handled, writer)
+                except SegmentGone:  # the one that stands for it has its offsets
+                    continue
+                except SegmentDamaged as exc:
+                    writer.report.damaged.append(Damage(path.name, exc.rows, exc.read, exc.reason))
+            return writer.end()
+        finally:
+            files.discard()
+
+    def _take(
+        self,
+        rows: Iterable[pa.RecordBatch],
+        times: tuple[int, int] | None,
+        handled: dict[str, IntervalSet],
+        writer: PartitionWriter,
+    ) -> None:
+        for batch in rows:
+            wanted = batch if times is None else _between(batch, *times)
+            fresh = unhandled(wanted, handled)
+            writer.report.skipped += wanted.num_rows - fresh.num_rows
+            if fresh.num_rows:
+                for decoded in self._decoder([fresh]):
+                    writer.take(decoded)
+                note_offsets(handled, offsets_of(fresh))
+
+
+def _between(batch: pa.RecordBatch, first: int, last: int) -> pa.RecordBatch:
+    received = micros(batch.column("received_at"))
+    return batch.filter(pa.array(np.logical_and(received >= first, received <= last)))
