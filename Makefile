@@ -4,7 +4,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := pipeline,demo,instruments,qt,docs,dev
+EXTRAS := pipeline,demo,instruments,qt,monitor,docs,dev
 DEMO_EXTRAS := pipeline,demo
 # Named after the directory, so that a moved or copied checkout builds an environment of its own.
 PLACE := $(shell pwd -P | cksum | cut -d ' ' -f 1)

@@ -9,10 +9,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -29,18 +27,21 @@ from ..lab.units import ORDER, chosen, environment_of, units_of
 from ..protocol.errors import PeerLost, PzcError
 from ..transport.settings import load
 from ..transport.wire import Protocol
+from .monitor.collector import Collector
+from .monitor.troubles import sorted_troubles, troubles_of
+from .monitor.watched import Watched
 from .options import Commands, add_command, add_json, positive
 from .output import say, write, write_json, write_table
 from .running import SIGNAL_LATENCY, Signals
 from .targets import UsageError
-from .values import age, plain, to_line
+from .values import age, plain
 
 HEADINGS = ("NAME", "KIND", "STATE", "SINCE", "PID", "RESTARTS", "LOCK", "ENDPOINT", "DOES")
 VERBS = ("up", "down", "status", "restart", "started")
 WIDTH = 80
 """Characters of what a process does, at most; ``--json`` and ``pzc logs`` tell all."""
 
-START, LOOK, ANSWER, AT_ONCE = 20.0, 0.1, 1.0, 16
+START, LOOK, ANSWER = 20.0, 0.1, 1.0
 
 
 def add_commands(commands: Commands) -> None:
@@ -275,36 +276,30 @@ def _rows(file: LabFile, places: Places, wanted: set[str]) -> list[dict[str, Any
         {"name": unit.name, "kind": unit.kind, "state": "stopped", "since": 0.0, "pid": 0, "restarts": 0,
          "endpoint": "", "due": 0.0, "last": ""} for unit in missing
     ]  # fmt: skip
+    running = [row["endpoint"] for row in rows if row["state"] == "running" and row["endpoint"]]
     agent, release = lease(Protocol(settings=load({**os.environ, **environment_of(file)})))
-
-    def asking(endpoint: str, word: str) -> Mapping[str, Any]:
-        return agent.request(endpoint, {"pzc": word}, ANSWER)
-
+    collector = Collector(agent, running or ["none"], ANSWER)
     try:
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            for row, told in zip(rows, pool.map(partial(_told, asking), rows), strict=True):
-                row.update(told)
+        if running:
+            collector.look()
+        with collector.state() as state:
+            for row in rows:
+                row.update(_told(row, state.agents.get(row["endpoint"])))
     finally:
+        collector.close()
         release()
     return rows
 
 
-def _told(asking: Callable[[str, str], Mapping[str, Any]], row: Mapping[str, Any]) -> dict[str, str]:
-    """``does`` and ``lock`` of one process: its own words, else why it does not run."""
-    endpoint = row["endpoint"]
-    if row["state"] != "running" or not endpoint:
-        return {"does": _why(row), "lock": ""}
-    try:
-        statistics = asking(endpoint, "statistics")
-        if row["kind"] != "server":
-            behind = sum(each.get("pending", 0) for each in statistics["subscriptions"])
-            return {"does": f"{behind} notifications behind", "lock": ""}
-        running = asking(endpoint, "running")["running"]
-        calls = ", ".join(f"{call['member']} for {age(call['since'])}" for call in running)
-        lock = statistics["calls"]["lock"]
-        return {"does": calls or "idle", "lock": to_line(lock) if lock else ""}
-    except (PzcError, KeyError, TypeError) as exc:
-        return {"does": f"does not answer: {exc}", "lock": ""}
+def _told(row: Mapping[str, Any], watched: Watched | None) -> dict[str, Any]:
+    """``does``, ``lock`` and ``troubles`` of one process: its own words, else why it does not run."""
+    if row["state"] != "running" or watched is None:
+        return {"does": _why(row), "lock": "", "troubles": []}
+    troubles = [trouble.words for trouble in sorted_troubles(troubles_of(watched, time.time()))]
+    if not watched.answers:
+        return {"does": f"does not answer: {watched.error}", "lock": "", "troubles": troubles}
+    does = watched.does() if row["kind"] == "server" else f"{watched.behind} notifications behind"
+    return {"does": does, "lock": watched.holds(), "troubles": troubles}
 
 
 def _why(row: Mapping[str, Any]) -> str:

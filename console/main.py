@@ -30,6 +30,7 @@ from . import (
     lab,
     ls,
     members,
+    monitoring,
     pipeline,
     rates,
     recording,
@@ -49,7 +50,7 @@ GROUPS = {
     "Instruments": (serve, members, stopping, stubs),
     "Notifications": (watch, rates, top),
     "Recording": (recording, journal, pipeline),
-    "Lab": (ls, lab),
+    "Lab": (ls, lab, monitoring),
     "Keys and networks": (keys, registry, doctor),
     "Tools": (completion, version),
 }

@@ -6,6 +6,7 @@
     name = "bench"                        default: the name of the file's folder
     keyring = "server.keyring"            of every process; paths begin at the file's folder
     partition = "bench"                   who may be found by name
+    metrics = 9464                        port at which Prometheus may ask, on this machine
 
     [server.psu]                          found by the name psu
     object = "mylab.psu:PowerSupply"      a class or a function, importable from the file's folder, too
@@ -58,12 +59,14 @@ class LabTable(msgspec.Struct, frozen=True, kw_only=True):
         keyring: file with the keys of every process; None leaves that to the environment.
         partition: in which names are found.
         grace: seconds that a process has to end.
+        metrics: port of loopback at which Prometheus may ask; None for none.
     """
 
     name: str = ""
     keyring: str | None = None
     partition: str | None = None
     grace: float = 10.0
+    metrics: int | None = None
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +167,7 @@ class LabFile(msgspec.Struct, frozen=True):
 
 
 _TABLES = {"lab": LabTable, "recorder": RecorderTable, "pipeline": PipelineTable, "registry": RegistryTable}
-_RESERVED = {"recorder", "pipeline", "registry"}
+_RESERVED = {"recorder", "pipeline", "registry", "metrics"}
 
 
 def read_lab(path: Path) -> LabFile:
@@ -225,6 +228,8 @@ def _check(file: LabFile) -> None:
         raise ConfigError(f"{file.path} starts nothing: say such as [server.psu]")
     if not file.lab.grace > 0:
         raise ConfigError(f"{file.path}: [lab] grace = {file.lab.grace} is no time to end in")
+    if file.lab.metrics is not None and not 0 < file.lab.metrics < 65536:
+        raise ConfigError(f"{file.path}: [lab] metrics = {file.lab.metrics} is no port")
     _told(file, "[lab] partition", check_partition, file.lab.partition)
     for key, named in (
         ("[lab] keyring", file.lab.keyring),

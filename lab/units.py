@@ -10,7 +10,7 @@ from ..protocol.nearest import hint
 from ..transport.endpoints import reached_here
 from .file import LabFile, RecorderTable, RegistryTable, Restart, ServerTable
 
-ORDER = ("registry", "server", "recorder", "pipeline")
+ORDER = ("registry", "server", "recorder", "pipeline", "metrics")
 """Kinds in the order in which they are started: each finds those before it."""
 
 
@@ -59,6 +59,9 @@ def units_of(file: LabFile) -> list[Unit]:
         if file.pipeline.limits is not None:
             arguments += ["--limits", file.pipeline.limits, "--publish-alarms"]
         found.append(Unit("pipeline", "pipeline", tuple(arguments), file.pipeline.restart))
+    if file.lab.metrics is not None:
+        watching = ("metrics", "--port", str(file.lab.metrics), "--json")
+        found.append(Unit("metrics", "metrics", watching, "always"))
     return found
 
 

@@ -17,6 +17,7 @@ WHOLE = """
 name = "bench"
 keyring = "server.keyring"
 partition = "east"
+metrics = 9464
 [pipeline]
 tables = "tables"
 limits = "limits.toml"

@@ -8,7 +8,7 @@ from pzc.testing import command
 
 COMMANDS = (
     "serve", "ls", "registry", "doctor", "info", "get", "set", "call", "ping", "watch", "keygen", "stubs", "version",
-    "record", "replay", "journal", "pipeline", "sql", "report", "hz", "bw", "top",
+    "record", "replay", "journal", "pipeline", "sql", "report", "hz", "bw", "top", "metrics",
 )  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""What a lab looks like now: its state without a screen, what fills it, and who shows it."""

@@ -1,0 +1,140 @@
+"""Live: the newest value of a topic or member, and what it was before. Pure, as `watched`."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections import deque
+from typing import TYPE_CHECKING, Any, cast
+
+from ...protocol.errors import RemoteError
+from ...protocol.lazily import numpy_kind
+from ..values import to_line
+
+if TYPE_CHECKING:
+    import numpy as np
+
+HISTORY = 600
+"""Points that are kept of a numeric value."""
+
+TEXT = 200
+"""Characters of a value that are shown."""
+
+SIDE = 128
+"""Pixels of an image's longer side, at most."""
+
+_UNIT = re.compile(
+    r"(?:\bin\s+|[\[(])(?P<unit>%|°C|[munµkMG]?(?:V|A|W|Hz|s|K|Pa|bar|m|Ohm|Ω|F|T|dBm?|ppm|l/min|sccm))(?:[\])]|\b|$)"
+)
+_WORDS = {
+    "volt": "V", "volts": "V", "ampere": "A", "amperes": "A", "amps": "A", "watt": "W", "watts": "W",
+    "hertz": "Hz", "second": "s", "seconds": "s", "kelvin": "K", "ohm": "Ω", "ohms": "Ω", "pascal": "Pa",
+    "metres": "m", "meters": "m", "percent": "%", "degrees celsius": "°C",
+}  # fmt: skip
+_SPELT = re.compile(rf"\bin ({'|'.join(_WORDS)})\b", re.IGNORECASE)
+_RANGE = re.compile(r"(?P<low>-?\d+(?:\.\d+)?)\s*(?:\.\.|to|,)\s*(?P<high>-?\d+(?:\.\d+)?)")
+
+
+def unit_of(doc: str) -> str:
+    """The unit that a docstring tells, as ``in volts`` or ``[V]``; empty when it tells none."""
+    spelt = _SPELT.search(doc)
+    if spelt is not None:
+        return _WORDS[spelt[1].lower()]
+    found = _UNIT.search(doc)
+    return found["unit"] if found is not None else ""
+
+
+def range_of(doc: str) -> tuple[float, float] | None:
+    """Bounds that a docstring tells, as ``0..30`` or ``from 0 to 30``; None when it tells none."""
+    found = _RANGE.search(doc)
+    if found is None:
+        return None
+    low, high = float(found["low"]), float(found["high"])
+    return (low, high) if low < high else None
+
+
+def number_of(content: object) -> float | None:
+    """What can be plotted of a content: a number, or the first of a signal's arguments; else None."""
+    if numpy_kind(type(content)) == "generic":
+        content = cast("Any", content).item()
+    if isinstance(content, list | tuple):
+        items = cast("list[object]", content)
+        return number_of(items[0]) if len(items) and not isinstance(items[0], list | tuple) else None
+    if isinstance(content, bool) or not isinstance(content, int | float):
+        return None
+    try:
+        found = float(content)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def image_of(content: object) -> dict[str, Any] | None:
+    """A 2-d array as grey pixels of at most `SIDE` a side: ``width height low high grey``; else None."""
+    if numpy_kind(type(content)) != "ndarray":
+        return None
+    array = cast("np.ndarray[Any, Any]", content)
+    if array.ndim != 2 or array.dtype.kind not in "biuf" or not array.size:
+        return None
+    step = -(-max(array.shape) // SIDE)
+    small: Any = array[::step, ::step].astype("float64")
+    finite = small[abs(small) < math.inf]  # leaves out what is no number, too
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    small[~(abs(small) < math.inf)] = low
+    grey = ((small - low) * (255.0 / (high - low) if high > low else 0.0)).astype("uint8")
+    return {
+        "width": int(grey.shape[1]), "height": int(grey.shape[0]), "low": low, "high": high,
+        "shape": list(array.shape), "grey": base64.b64encode(grey.tobytes()).decode(),
+    }  # fmt: skip
+
+
+class Live:
+    """The newest value of one topic or member.
+
+    Attributes:
+        points: times and values, the last `HISTORY`.
+        count: values taken.
+        error: what a read raised; empty while values come.
+        error_since: when the first of these came.
+        at: when the newest was taken.
+    """
+
+    def __init__(self) -> None:
+        self.points: deque[tuple[float, float]] = deque(maxlen=HISTORY)
+        self.count = 0
+        self.error = ""
+        self.error_since = 0.0
+        self.at = 0.0
+        self._content: object = None
+
+    def take(self, content: object, now: float) -> None:
+        """The next one."""
+        self.count += 1
+        self.at = now
+        if isinstance(content, RemoteError):
+            if not self.error:
+                self.error_since = now
+            self.error = to_line(str(content))[1:-1][:TEXT]
+            return
+        self.error, self._content = "", content
+        value = number_of(content)
+        if value is not None:
+            self.points.append((now, value))
+
+    def tell(self, now: float, since: int = 0) -> dict[str, Any]:
+        """It in terms of JSON.
+
+        Args:
+            now: the time.
+            since: ``count`` when it was told last: only points after that are told.
+        """
+        told: dict[str, Any] = {
+            "text": "" if self.count == 0 else to_line(self._content)[:TEXT], "count": self.count,
+            "age_s": round(now - self.at, 2), "number": number_of(self._content), "error": self.error,
+        }  # fmt: skip
+        new = min(self.count - since, len(self.points))
+        if new > 0:
+            told["points"] = list(self.points)[-new:]
+        image = image_of(self._content)
+        return told if image is None else {**told, "image": image}
