@@ -1,0 +1,144 @@
+"""Feeds: subscriptions to the topics whose values somebody sees.
+
+::
+
+    a topic            is followed
+    quiet and small    always, up to `MOST`: so values stand everywhere, and a read that raised is noticed
+    any other          while somebody wants it
+
+A subscription is opened and closed by threads of its own; a publisher that hangs holds one of them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+from ...agents.notifications.subscription import Notification, Subscription
+from ...delivery.policies import drop, latest
+from ...protocol.errors import PzcError
+from .collector import Collector
+from .state import LabState
+
+Key = tuple[str, str]
+"""Name of an agent, and a topic."""
+
+MOST = 1000
+"""Subscriptions at a time."""
+
+QUIET_HZ, SMALL_BYTES = 20.0, 1e5
+"""Notifications, and bytes, in a second up to which a topic is followed always."""
+
+LARGE = 64e3
+"""Bytes of a notification from which only the newest is taken."""
+
+_AT_ONCE, _TIMEOUT, _AGAIN = 4, 3.0, 10.0
+
+
+class Feeds:
+    """Opens and closes subscriptions, and puts what comes into a collector's state.
+
+    Args:
+        collector: whose state it is, and whose agent subscribes.
+    """
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+        self._pool = ThreadPoolExecutor(_AT_ONCE, "pzc-monitor-feeds")
+        self._lock = threading.Lock()
+        self._wanted: dict[object, frozenset[Key]] = {}
+        self._open: dict[Key, Subscription] = {}
+        self._opening: dict[Key, Future[None]] = {}
+        self._failed: dict[Key, float] = {}
+        self._closed = False
+
+    def want(self, who: object, keys: Iterable[Key]) -> None:
+        """What somebody wants to see from now on; nothing ends it."""
+        with self._lock:
+            self._wanted[who] = frozenset(keys)
+            if not self._wanted[who]:
+                del self._wanted[who]
+        self.follow()
+
+    def follow(self) -> None:
+        """Open what is wanted and close what is not; after each round of the collector, and `want`."""
+        with self._collector.state() as state:
+            there = _topics(state)
+        with self._lock:
+            if self._closed:
+                return
+            wanted = frozenset[Key]().union(*self._wanted.values()) & there.keys()
+            quiet = [key for key, (rate, size) in there.items() if rate <= QUIET_HZ and size <= SMALL_BYTES]
+            keep = set([*wanted, *(key for key in quiet if key not in wanted)][:MOST])
+            # What was opened while it was quiet stays until it is twice as loud: no flutter at the bound.
+            keep |= {key for key in self._open if key in there and there[key][0] <= 2 * QUIET_HZ}
+            gone = [self._open.pop(key) for key in list(self._open) if key not in keep]
+            now = time.monotonic()
+            for key in keep - self._open.keys() - self._opening.keys():
+                if now - self._failed.get(key, -_AGAIN) >= _AGAIN:
+                    rate, size = there[key]
+                    self._opening[key] = self._pool.submit(self._subscribe, key, size > LARGE * max(rate, 1))
+        for subscription in gone:
+            self._pool.submit(subscription.close)
+
+    def _subscribe(self, key: Key, large: bool) -> None:
+        agent, topic = key
+        with self._collector.state() as state:
+            watched = state.agents.get(agent)
+            endpoint = "" if watched is None else str(watched.about.get("endpoint") or agent)
+        made: Subscription | None = None
+        try:
+            if endpoint:
+                made = self._collector.agent.subscribe(
+                    endpoint, topic, self._taker(key), policy=latest(1) if large else drop(1000),
+                    timeout=_TIMEOUT,
+                )  # fmt: skip
+                made.on_lost = partial(self._lost, key)
+        except PzcError:
+            pass
+        with self._lock:
+            self._opening.pop(key, None)
+            if made is None:
+                self._failed[key] = time.monotonic()
+            elif not self._closed:
+                self._failed.pop(key, None)
+                self._open[key] = made
+                return
+        if made is not None:
+            made.close()
+
+    def _taker(self, key: Key) -> Callable[[Notification], None]:
+        agent, topic = key
+
+        def take(notification: Notification) -> None:
+            with self._collector.state() as state:
+                state.take(agent, topic, notification.content, time.time())
+
+        return take
+
+    def _lost(self, key: Key, _reason: str) -> None:
+        with self._lock:
+            lost = self._open.pop(key, None)
+        if lost is not None:
+            lost.close()
+
+    def close(self) -> None:
+        """End every subscription."""
+        with self._lock:
+            self._closed = True
+            ending, self._open = list(self._open.values()), {}
+        for subscription in ending:
+            subscription.close()
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _topics(state: LabState) -> dict[Key, tuple[float, float]]:
+    """Rate and bytes in a second of each topic of the agents that answer."""
+    return {
+        (name, topic): (about.told["rate_hz"], about.told["bytes_per_s"])
+        for name, watched in state.agents.items() if watched.answers
+        for topic, about in watched.topics.items() if not topic.startswith("pzc/")
+    }  # fmt: skip
