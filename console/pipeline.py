@@ -210,7 +210,7 @@ def _mailboxes(args: argparse.Namespace) -> Feed:
 
 @contextmanager
 def _announcer(settings: Settings) -> Generator[Any]:
-    if not settings.announced:
+    if not settings.rules.announced:
         yield None
         return
     from ..pipeline.tables.alerts import Alerts
@@ -245,10 +245,10 @@ def run_backfill(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _work(args: argparse.Namespace) -> Generator[tuple[SparkSession, Settings]]:
+    from ..pipeline.alarm_rules import AlarmRules, read_limits
     from ..pipeline.decoding.decode import make_decoder
     from ..pipeline.forms import check_journal
     from ..pipeline.spark.cluster import ready_workers
-    from ..pipeline.spark.limits import read_limits
     from ..pipeline.tables.batches import Settings
     from ..pipeline.tables.state import State
 
@@ -259,10 +259,12 @@ def _work(args: argparse.Namespace) -> Generator[tuple[SparkSession, Settings]]:
     limits = () if args.limits is None else tuple(read_limits(args.limits))
     everything = getattr(args, "publish_alarms", False)
     announced = frozenset(limit.rule for limit in limits if limit.publish or everything)
+    rules = AlarmRules(limits, announced)
+    rules.check()  # in words, before Spark takes its seconds
     decoder = make_decoder(load().keyring(), journal=journal)
     with _spark(args.master) as spark:
         ready_workers(spark, args.wheel)
-        yield spark, Settings(decoder, limits, args.window, args.lateness, announced)
+        yield spark, Settings(decoder, rules, args.window, args.lateness)
 
 
 @contextmanager

@@ -6,9 +6,11 @@
     locking.py   a lock that ends with its process
     private.py   files and folders that their owner alone can read
     snapshot.py  the tables as they are now, and SQL over them
+    sql.py       DuckDB, without files and network
+    alarm_rules.py, spark_spelling.py  SQL expressions in a file, and the notifications that violate them
     recording/   notifications into a journal, and out of it again
     decoding/    verify and decode rows inside Spark's Python workers
-    spark/       session, cluster, jobs, limits
+    spark/       session, cluster, jobs
     tables/      tables that follow a journal, exactly once
     source/      mailboxes read by Spark without a journal
     reporting/   the report

@@ -8,7 +8,7 @@ agent or topic.
 Values stand in the first column that fits: ``value_bool``, ``value_long`` (64-bit integers),
 ``value_double``, ``value_string``, else ``value_json``. None is the JSON text ``null``. In
 ``value_json`` floats are written with ``repr`` and read back identically; not-a-number is ``NaN``,
-which ``from_json`` reads, and for which ``get_json_object`` answers NULL.
+which DuckDB and Spark's ``from_json`` read.
 
 An array of up to `LIST_NUMBERS` numbers stands in ``value_list`` in C order, beside ``dtype`` and ``shape``.
 Whole numbers beyond 2**53 lose their last digits there. Of a larger array only figures are in the tables.

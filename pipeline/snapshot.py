@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..protocol.errors import ConfigError, JournalError
-from . import missing
+from . import missing, sql
 from .schema import TABLES, folders, stored
 from .tables.commit_log import committed
 from .tables.committer import is_committed
@@ -33,12 +33,6 @@ except ImportError as exc:
 
 if TYPE_CHECKING:
     import duckdb
-
-_SETTINGS: dict[str, Any] = {
-    # A query sees the tables, and neither files nor variables of the program around it.
-    "enable_external_access": "false",
-    "python_enable_replacements": "false",
-}
 
 
 class Tables(Mapping[str, ds.Dataset]):
@@ -103,16 +97,13 @@ class Tables(Mapping[str, ds.Dataset]):
             ConfigError: for a query that cannot be understood or answered; one line, with the nearest names.
             MissingRequirement: when DuckDB is not installed.
         """
-        try:
+        with sql.connection() as connection:
             import duckdb
-        except ImportError as exc:
-            raise missing("duckdb", "sql") from exc
-        with duckdb.connect(config=_SETTINGS) as connection:
-            connection.execute("SET TimeZone='UTC'")
+
             try:
                 return self._answered(connection, query, limit)
             except duckdb.Error as exc:
-                raise ConfigError(_line(exc)) from None
+                raise ConfigError(sql.line(exc)) from None
 
     def _answered(self, connection: duckdb.DuckDBPyConnection, query: str, limit: int | None) -> pa.Table:
         for name in self:
@@ -136,11 +127,6 @@ def tables(directory: str | Path) -> Tables:
 def _is_visible(place: Path) -> bool:
     """False for what a job has not finished."""
     return not any(part.startswith((".", "_")) for part in place.parts)
-
-
-def _line(error: Exception) -> str:
-    """What DuckDB says, without the place in the query that it draws."""
-    return " ".join(str(error).partition("\n\nLINE ")[0].split())
 
 
 def _with_whole_numbers(table: pa.Table) -> pa.Table:

@@ -14,11 +14,11 @@ import pandas as pd
 from pyspark.sql import DataFrame
 
 from pzc import ProtocolError
+from pzc.pipeline.alarm_rules import AlarmRules, read_limits
 from pzc.pipeline.decoding.decode import Decoder, make_decoder
 from pzc.pipeline.reporting.report import Check, Results, write_report
 from pzc.pipeline.schema import FRAMES
 from pzc.pipeline.spark import jobs
-from pzc.pipeline.spark.limits import read_limits
 from pzc.pipeline.spark.session import spark_session
 
 from .camera import Camera
@@ -179,7 +179,7 @@ def analyse(journal: Path, key: str, told: Mapping[str, Any], directory: Path, s
         recorded = jobs.read_journal(spark, journal)
         rows = recorded.count()
         say(f"spark: verifying and decoding {rows} rows")
-        tables = jobs.build_tables(recorded, decoder, first_sequence=1, limits=read_limits(LIMITS))
+        tables = jobs.build_tables(recorded, decoder, first_sequence=1, rules=AlarmRules(read_limits(LIMITS)))
         statistics = tables.statistics.orderBy("name", "topic").toPandas()
         say("spark: counting, checking, averaging")
         readings = jobs.dated_readings(tables.notifications).toPandas()

@@ -5,5 +5,4 @@
     session.py   an embedded session with settings that suit one machine
     cluster.py   what a cluster needs before a job runs on it
     jobs.py      deduplicate, gaps, statistics, tables of one pass over a journal
-    limits.py    SQL expressions in a file, and the rows that violate them
 """

@@ -16,19 +16,20 @@ from __future__ import annotations
 import datetime
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
 from ...protocol.errors import JournalError
 from .. import missing
+from ..alarm_rules import AlarmRules
 from ..decoding.decode import Decoder
 from ..forms import check_journal
-from ..schema import DECODED, JOURNAL, NOTIFICATIONS, QUARANTINE, STATISTICS, ddl, segments, stored
-from .limits import Limit, violations
+from ..schema import ALARMS, DECODED, JOURNAL, NOTIFICATIONS, QUARANTINE, STATISTICS, ddl, segments, stored
 
 try:
+    import pyarrow as pa
     from pyspark import StorageLevel
     from pyspark.sql import Column, DataFrame, SparkSession, Window
     from pyspark.sql import functions as fn
@@ -260,7 +261,7 @@ def build_tables(
     decoder: Decoder,
     *,
     first_sequence: int | None = None,
-    limits: Iterable[Limit] = (),
+    rules: AlarmRules | None = None,
 ) -> Tables:
     """Verify, decode, deduplicate and count; signatures are checked once, results are kept.
 
@@ -268,7 +269,7 @@ def build_tables(
         journal: rows of `read_journal`, all or a range of them.
         decoder: of `decode.make_decoder`.
         first_sequence: as in `gaps`.
-        limits: whose violations are alarms.
+        rules: whose violations are alarms.
 
     Raises:
         ConfigError: for a limit that cannot be judged.
@@ -276,8 +277,17 @@ def build_tables(
     decoded = verify_and_decode(journal, decoder).persist(StorageLevel.MEMORY_AND_DISK)
     good = deduplicate(notifications(decoded)).persist(StorageLevel.MEMORY_AND_DISK)
     absent = gaps(good, first_sequence)
-    alarms = violations(good, limits)
+    alarms = good.mapInArrow(_Judge(rules or AlarmRules()), ddl(ALARMS))
     return Tables(decoded, good, quarantine(decoded), alarms, absent, topic_statistics(good, absent))
+
+
+class _Judge:
+    def __init__(self, rules: AlarmRules) -> None:
+        self._rules = rules
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from self._rules.judge(pa.Table.from_batches([batch]).cast(NOTIFICATIONS)).to_batches()
 
 
 def write_tables(tables: Tables, directory: str | Path) -> None:

@@ -2,7 +2,7 @@
 
 ::
 
-    journal rows ─ workers: verify, decode, file ─▶ stage ─ leave out copies ─ judge ─▶ tables ─▶ commit log
+    journal rows ─ workers: verify, decode, judge, file ─▶ stage ─ leave out copies ─▶ tables ─▶ commit log
                                     └─ reports ─▶ driver
 
 What the workers wrote becomes visible by renames, and counts when the commit log says so. A batch that was
@@ -13,22 +13,23 @@ window.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from .. import missing
+from ..alarm_rules import AlarmRules
 from ..decoding.decode import Decoder
-from ..schema import ALARMS, JOURNAL, NOTIFICATIONS, ddl
-from ..spark.limits import Limit, violations
+from ..schema import JOURNAL
 from .committer import STAGE, clear_stage, label, move_in, stage_windows, write_small
+from .partition_writer import ANNOUNCED, in_order
 from .state import State
 from .summary import Report, decode
-from .workers import REPORTED, AlarmFiles, Drop, Refile, Stage
+from .workers import REPORTED, Drop, Refile, Stage
 
 try:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql import functions as fn
 except ImportError as exc:
     raise missing("pyspark") from exc
 
@@ -38,9 +39,6 @@ WINDOW = 60.0
 LATENESS = 30.0
 """Seconds for which a window waits for what was sent in it and comes late."""
 
-ANNOUNCED = 1000
-"""Alarms of one batch that are told to whoever wants them; the rest is counted."""
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -48,17 +46,15 @@ class Settings:
 
     Attributes:
         decoder: of `decode.make_decoder`.
-        limits: whose violations are alarms.
+        rules: whose violations are alarms.
         window: width of the windows in seconds; 0 for none.
         lateness: seconds for which a window waits for what comes late.
-        announced: rules whose alarms are given back with each batch.
     """
 
     decoder: Decoder
-    limits: tuple[Limit, ...] = ()
+    rules: AlarmRules = field(default_factory=AlarmRules)
     window: float = WINDOW
     lateness: float = LATENESS
-    announced: frozenset[str] = frozenset()
 
     @property
     def width(self) -> int:
@@ -110,9 +106,6 @@ class Staged:
     reports: list[Report]
     files: list[str]
     duplicates: int = 0
-    alarms: int = 0
-    announce: tuple[dict[str, Any], ...] = ()
-    unannounced: int = 0
 
 
 def stage_rows(
@@ -137,12 +130,10 @@ def stage_rows(
     """
     stage = clear_stage(root)
     handled = {} if again else {recorder: runs.flat() for recorder, runs in state.offsets.items()}
-    work = Stage(settings.decoder, stage, named, settings.width, handled)
+    work = Stage(settings.decoder, stage, named, settings.width, handled, settings.rules)
     reports = _reports(rows.select(*JOURNAL.names).mapInArrow(work, REPORTED))
     staged = Staged(reports, [file.place for report in reports for file in report.files])
     _leave_out_copies(spark, stage, staged, state, settings, named)
-    if settings.limits:
-        _judge(spark, stage, staged, settings, named)
     return staged
 
 
@@ -173,7 +164,7 @@ def _leave_out_copies(
         if report.task in drops
     }
     tasks = spark.createDataFrame([(task,) for task in drops], "task INT").repartition(len(drops))
-    work = Refile(stage, named, settings.width, drops, files)
+    work = Refile(stage, named, settings.width, drops, files, settings.rules)
     again = {report.task: report for report in _reports(tasks.mapInArrow(work, REPORTED))}
     for report in staged.reports:
         other = again.get(report.task)
@@ -193,24 +184,7 @@ def _exchange(stage: Path, report: Report, other: Report) -> None:
         (stage / "again" / file.place).replace(stage / file.place)
     report.files, report.parts, report.ids = other.files, other.parts, other.ids
     report.notifications, report.quarantined = other.notifications, other.quarantined
-
-
-def _judge(spark: SparkSession, stage: Path, staged: Staged, settings: Settings, named: str) -> None:
-    """File the alarms, and keep those that are to be announced."""
-    if not any(place.startswith("notifications/") for place in staged.files):
-        return
-    schema = f"{ddl(NOTIFICATIONS)}, date DATE, agent STRING"
-    rows = spark.read.schema(schema).parquet(str(stage / "notifications"))
-    found = violations(rows, settings.limits)
-    reports = _reports(found.select(*ALARMS.names).mapInArrow(AlarmFiles(stage, named), REPORTED))
-    staged.alarms = sum(report.rows for report in reports)
-    staged.files += [file.place for report in reports for file in report.files]
-    if staged.alarms and settings.announced:
-        stored = spark.read.schema(f"{ddl(ALARMS)}, date DATE, agent STRING").parquet(str(stage / "alarms"))
-        wanted = stored.where(fn.col("rule").isin(*settings.announced)).orderBy("received_at", "sequence")
-        rows_told = wanted.select(*ALARMS.names).limit(ANNOUNCED).collect()
-        staged.announce = tuple(row.asDict() for row in rows_told)
-        staged.unannounced = wanted.count() - len(rows_told)
+    report.alarms, report.announced, report.announce = other.alarms, other.announced, other.announce
 
 
 def commit(root: Path, state: State, staged: Staged, settings: Settings, run: str, number: int) -> Batch:
@@ -227,8 +201,10 @@ def commit(root: Path, state: State, staged: Staged, settings: Settings, run: st
     state.runs[run] = number
     total = {
         name: sum(getattr(report, name) for report in staged.reports)
-        for name in ("rows", "notifications", "quarantined", "repeated", "skipped")
+        for name in ("rows", "notifications", "quarantined", "repeated", "skipped", "alarms", "announced")
     }
+    earliest = chain.from_iterable(report.announce for report in staged.reports)
+    announce = tuple(sorted(earliest, key=in_order)[:ANNOUNCED])
     return Batch(
         number,
         rows=total["rows"],
@@ -236,10 +212,10 @@ def commit(root: Path, state: State, staged: Staged, settings: Settings, run: st
         quarantined=total["quarantined"],
         duplicates=total["repeated"] + staged.duplicates,
         skipped=total["skipped"],
-        alarms=staged.alarms,
+        alarms=total["alarms"],
         windows=len(closed),
         missing=state.missing(),
         newest=newest / 1e6,
-        announce=staged.announce,
-        unannounced=staged.unannounced,
+        announce=announce,
+        unannounced=total["announced"] - len(announce),
     )

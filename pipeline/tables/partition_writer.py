@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from .. import missing
+from ..alarm_rules import AlarmRules
 from ..schema import NOTIFICATIONS, QUARANTINE
 from .files import Files
 from .interval_set import IntervalSet
@@ -26,12 +27,13 @@ FLUSH_ROWS = 150_000
 """Rows of a task that wait in memory before they are written."""
 
 
-class Rules(Protocol):
-    """What is judged about each notification that is filed."""
+ANNOUNCED = 1000
+"""Alarms of one batch that are told to whoever wants them; the rest is counted."""
 
-    def judge(self, rows: pa.Table) -> pa.Table:
-        """The alarms (`schema.ALARMS`) of some notifications (`schema.NOTIFICATIONS`)."""
-        ...
+
+def in_order(alarm: Mapping[str, Any]) -> tuple[Any, ...]:
+    """By which alarms are told."""
+    return alarm["received_at"], alarm["sequence"] is None, alarm["sequence"]
 
 
 class PartitionWriter:
@@ -41,12 +43,12 @@ class PartitionWriter:
         files: to write to; None writes nothing and only counts.
         task: number of the task.
         width: of the windows in µs; 0 for none.
-        rules: whose violations are filed as alarms; None for none.
+        rules: that judge what is filed.
     """
 
-    def __init__(self, files: Files | None, task: int, width: int, rules: Rules | None = None) -> None:
+    def __init__(self, files: Files | None, task: int, width: int, rules: AlarmRules | None = None) -> None:
         self.report = Report(task)
-        self._files, self._width, self._rules = files, width, rules
+        self._files, self._width, self._rules = files, width, rules or AlarmRules()
         self._seen: dict[tuple[object, ...], IntervalSet] = {}
         self._ids: set[bytes] = set()
         self._offsets: dict[str, IntervalSet] = {}
@@ -99,15 +101,18 @@ class PartitionWriter:
             report.parts.append(part)
         if self._files is not None and once.num_rows:
             self._files.write("notifications", once)
-            self._judge(once, self._files)
+            self._alarm(self._files, once)
 
-    def _judge(self, rows: pa.Table, files: Files) -> None:
-        if self._rules is None:
+    def _alarm(self, files: Files, once: pa.Table) -> None:
+        report, rules = self.report, self._rules
+        alarms = rules.judge(once)
+        if not alarms.num_rows:
             return
-        alarms = self._rules.judge(rows)
-        self.report.alarms += alarms.num_rows
-        if alarms.num_rows:
-            files.write("alarms", alarms)
+        files.write("alarms", alarms)
+        report.alarms += alarms.num_rows
+        earliest, announced = rules.announcements(alarms, ANNOUNCED)
+        report.announced += announced
+        report.announce = sorted([*report.announce, *earliest], key=in_order)[:ANNOUNCED]
 
     def _once(self, table: pa.Table) -> pa.Table:
         """The rows that are no copies of ones before them in this task."""

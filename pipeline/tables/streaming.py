@@ -25,9 +25,7 @@ from ...protocol.errors import JournalError
 from .. import missing
 from ..durable import make_folder
 from ..locking import lock_file
-from ..schema import NOTIFICATIONS, ddl
 from ..spark import jobs
-from ..spark.limits import violations
 from .batches import Batch, Settings, commit, stage_rows
 from .committer import clear_stage, label, new_run
 from .feeds import Feed
@@ -80,7 +78,7 @@ class Following:
         on_batch: Callable[[Batch], None] = lambda batch: None,
     ) -> None:
         self._spark, self._feed, self._settings, self._on_batch = spark, feed, settings, on_batch
-        check_limits(spark, settings)
+        settings.rules.check()
         self._query: Any = None
         self._error: Exception | None = None
         self._claim = claimed(directory)
@@ -205,7 +203,7 @@ def backfill(
         JournalError: when there is no journal; else as `Following`.
         ConfigError: for a limit that cannot be judged.
     """
-    check_limits(spark, settings)
+    settings.rules.check()
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     began = time.monotonic()
@@ -217,16 +215,6 @@ def backfill(
             return Batch(-1), ()
         made = replace_days(spark, rows, root, settings, present)
         return dataclasses.replace(made, seconds=time.monotonic() - began), tuple(present)
-
-
-def check_limits(spark: SparkSession, settings: Settings) -> None:
-    """Let SQL look at the limits before anything is written.
-
-    Raises:
-        ConfigError: for a limit that cannot be judged.
-    """
-    if settings.limits:
-        violations(spark.createDataFrame([], ddl(NOTIFICATIONS)), settings.limits)
 
 
 def refuse_half_made(root: Path) -> None:

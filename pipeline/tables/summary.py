@@ -5,6 +5,8 @@ It travels from Spark's Python workers to the driver as MessagePack.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -122,10 +124,12 @@ class Report(msgspec.Struct):
         repeated: copies of a notification that is among the task's own.
         ids: of notifications without a number, one behind the other (`known_ids`).
         newest: last receipt, µs since 1970; 0 without rows.
+        alarms: violations of limits, written.
+        announced: of them, those that are to be told.
+        announce: the earliest of these, as dictionaries.
         offsets: of the rows, by recorder, as ranges.
         parts: of the notifications.
         files: written.
-        alarms: rows among them that are violations of rules.
         damaged: segments that could not be read as a whole.
         days: on which rows were received, in days since 1970.
     """
@@ -138,10 +142,12 @@ class Report(msgspec.Struct):
     repeated: int = 0
     ids: bytes = b""
     newest: int = 0
+    alarms: int = 0
+    announced: int = 0
+    announce: list[dict[str, Any]] = []
     offsets: dict[str, list[int]] = {}
     parts: list[Part] = []
     files: list[File] = []
-    alarms: int = 0
     damaged: list[Damage] = []
     days: list[int] = []
 

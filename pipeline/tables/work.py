@@ -18,11 +18,12 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from .. import missing
+from ..alarm_rules import AlarmRules
 from ..decoding.decode import Decoder
 from ..recording.reading import SegmentDamaged, SegmentGone, batches
 from .files import Files
 from .interval_set import IntervalSet
-from .partition_writer import PartitionWriter, Rules, note_offsets, unhandled
+from .partition_writer import PartitionWriter, note_offsets, unhandled
 from .summary import Damage, Report, micros, offsets_of
 
 try:
@@ -88,7 +89,7 @@ class Work:
     """
 
     def __init__(
-        self, decoder: Decoder, stage: Path, label: str, width: int, rules: Rules | None = None
+        self, decoder: Decoder, stage: Path, label: str, width: int, rules: AlarmRules | None = None
     ) -> None:
         self._decoder, self._stage, self._label = decoder, stage, label
         self._width, self._rules = width, rules

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import missing
+from ..alarm_rules import AlarmRules
 from ..decoding.decode import Decoder
-from ..schema import ALARMS, NOTIFICATIONS, QUARANTINE
+from ..schema import NOTIFICATIONS, QUARANTINE
 from .files import Files
 from .interval_set import IntervalSet
 from .partition_writer import FLUSH_ROWS, PartitionWriter, note_offsets, unhandled
@@ -40,12 +41,19 @@ class Stage:
         label: of the batch.
         width: of the windows in µs; 0 for none.
         handled: offsets by recorder that are in the tables already, as ranges.
+        rules: that judge the notifications.
     """
 
     def __init__(
-        self, decoder: Decoder, stage: Path, label: str, width: int, handled: Mapping[str, list[int]]
+        self,
+        decoder: Decoder,
+        stage: Path,
+        label: str,
+        width: int,
+        handled: Mapping[str, list[int]],
+        rules: AlarmRules,
     ) -> None:
-        self._decoder, self._stage, self._label = decoder, stage, label
+        self._decoder, self._stage, self._label, self._rules = decoder, stage, label, rules
         self._width, self._handled = width, dict(handled)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -61,7 +69,7 @@ class Stage:
                         writer.take(decoded)
                     note_offsets(handled, offsets_of(fresh))
 
-        yield _filed(work, self._stage, self._label, self._width)
+        yield _filed(work, self._stage, self._label, self._width, self._rules)
 
 
 class Recount:
@@ -92,11 +100,13 @@ class Recount:
         yield told(writer.end())
 
 
-def _filed(work: Callable[[PartitionWriter], None], stage: Path, label: str, width: int) -> pa.RecordBatch:
+def _filed(
+    work: Callable[[PartitionWriter], None], stage: Path, label: str, width: int, rules: AlarmRules
+) -> pa.RecordBatch:
     task = _task()
     files = Files(stage, label, task)
     try:
-        writer = PartitionWriter(files, task, width)
+        writer = PartitionWriter(files, task, width, rules)
         work(writer)
         return told(writer.end())
     finally:
@@ -138,12 +148,19 @@ class Refile:
         width: of the windows in µs.
         drops: what to leave out, by task.
         files: the staged files, by task.
+        rules: that judge what is left.
     """
 
     def __init__(
-        self, stage: Path, label: str, width: int, drops: Mapping[int, Drop], files: Mapping[int, list[str]]
+        self,
+        stage: Path,
+        label: str,
+        width: int,
+        drops: Mapping[int, Drop],
+        files: Mapping[int, list[str]],
+        rules: AlarmRules,
     ) -> None:
-        self._stage, self._label, self._width = stage, label, width
+        self._stage, self._label, self._width, self._rules = stage, label, width, rules
         self._drops, self._staged = dict(drops), dict(files)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -160,9 +177,11 @@ class Refile:
         handled = {recorder: IntervalSet(runs) for recorder, runs in drop.offsets.items()}
         files = Files(self._stage / "again", self._label, task)
         try:
-            writer = PartitionWriter(files, task, self._width)
+            writer = PartitionWriter(files, task, self._width, self._rules)
             writer.forget(seen, drop.ids)
             for place in self._staged[task]:
+                if place.startswith("alarms/"):
+                    continue  # they follow from the notifications that are left
                 with pq.ParquetFile(self._stage / place) as file:
                     for batch in file.iter_batches(FLUSH_ROWS):
                         if place.startswith("quarantine/"):
@@ -170,31 +189,5 @@ class Refile:
                         else:
                             writer.keep(batch.cast(NOTIFICATIONS))
             return writer.end()
-        finally:
-            files.discard()
-
-
-class AlarmFiles:
-    """Callable for ``mapInArrow``: alarms (`schema.ALARMS`) are filed and counted.
-
-    Args:
-        stage: folder to write to.
-        label: of the batch.
-    """
-
-    def __init__(self, stage: Path, label: str) -> None:
-        self._stage, self._label = stage, label
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Work on one partition."""
-        task = _task()
-        files, report = Files(self._stage, self._label, task), Report(task)
-        try:
-            for batch in batches:
-                report.rows += batch.num_rows
-                if batch.num_rows:
-                    files.write("alarms", pa.Table.from_batches([batch]).cast(ALARMS))
-            report.files = files.close()
-            yield told(report)
         finally:
             files.discard()

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pzc.pipeline.alarm_rules import AlarmRules, Limit
 from pzc.pipeline.recording.journal import JournalRow
-from pzc.pipeline.spark.limits import Limit
 from pzc.pipeline.tables import batches, committer, streaming
 from pzc.pipeline.tables.commit_log import COMMIT_LOG
 from pzc.pipeline.tables.feeds import CHECKPOINT, JournalFeed
@@ -246,8 +246,7 @@ def test_both_keys_of_a_rotation_verify(lab: Lab, make_sender: Any) -> None:
 
 def test_an_alarm_is_told_with_its_batch_and_stored_once(lab: Lab, rows: Rows) -> None:
     settings = lab.settings(
-        limits=(Limit("high", "value_double > 2"), Limit("low", "value_double < 2")),
-        announced=frozenset({"high"}),
+        rules=AlarmRules((Limit("high", "value_double > 2"), Limit("low", "value_double < 2")), ["high"])
     )
     lab.record(rows(4))
     (made,) = lab.run(settings)
@@ -261,7 +260,7 @@ def test_an_alarm_is_told_with_its_batch_and_stored_once(lab: Lab, rows: Rows) -
 def test_a_limit_that_cannot_be_judged_is_refused_before_anything_is_written(lab: Lab, rows: Rows) -> None:
     lab.record(rows(1))
     with pytest.raises(ConfigError, match="bad"):
-        lab.run(lab.settings(limits=(Limit("bad", "no_such_column > 1"),)))
+        lab.run(lab.settings(rules=AlarmRules([Limit("bad", "no_such_column > 1")])))
     assert not (lab.tables / "notifications").exists()
 
 

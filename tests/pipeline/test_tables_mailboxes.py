@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pzc import Protocol
+from pzc.pipeline.alarm_rules import AlarmRules, Limit
 from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.recording.recorder import Recorder
-from pzc.pipeline.spark.limits import Limit
 from pzc.pipeline.tables import streaming
 from pzc.pipeline.tables.batches import Settings
 from pzc.pipeline.tables.commit_log import COMMIT_LOG
@@ -80,7 +80,7 @@ def test_a_row_that_does_not_verify_is_in_quarantine_once_and_missing_once(
     (refused,) = post.once(key="another key of a lab")
     assert (refused.quarantined, refused.missing) == (1, 1)
     hand.ask("publish", "v", 3)
-    (made,) = post.once(limits=(Limit("high", "value_double >= 1"),), announced=frozenset({"high"}))
+    (made,) = post.once(rules=AlarmRules([Limit("high", "value_double >= 1")], ["high"]))
     assert post.numbers() == [1, 3, 4, 5]
     assert post.rows("quarantine", "topic", "sequence", "error") == [("v", 2, "SignatureError")]
     assert post.rows("gaps", "first_missing", "count") == [(2, 1)]

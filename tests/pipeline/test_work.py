@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from pzc.pipeline.alarm_rules import AlarmRules, Limit
 from pzc.pipeline.decoding.decode import make_decoder
-from pzc.pipeline.schema import ALARMS
 from pzc.pipeline.tables.interval_set import IntervalSet
 from pzc.pipeline.tables.work import Inline, Task, Work
 from pzc.protocol.errors import JournalError
@@ -79,20 +79,10 @@ def test_a_damaged_segment_is_told_and_a_vanished_one_is_not(tmp_path: Path) -> 
     assert stored(tmp_path / "stage", "notifications", "sequence") == [3]
 
 
-class Every:
-    """Every notification is an alarm."""
-
-    def judge(self, rows: pa.Table) -> pa.Table:
-        columns = {name: rows.column(name) for name in ALARMS.names if name in rows.schema.names}
-        texts = {name: pa.array([name] * rows.num_rows) for name in ("rule", "severity", "message")}
-        found = columns | texts | {"value": rows.column("value_double")}
-        return pa.table([found[name] for name in ALARMS.names], schema=ALARMS)
-
-
 def test_alarms_are_filed_beside_what_they_are_about_without_copies(tmp_path: Path) -> None:
     for _ in range(2):
         record(tmp_path / "journal", "a", [FIELD.row(Sent("signed", 0, n)) for n in (1, 2)])
-    report = worked(tmp_path / "journal", tmp_path / "stage", Every())
+    report = worked(tmp_path / "journal", tmp_path / "stage", AlarmRules([Limit("any", "true")]))
     assert report.alarms == 2
     assert stored(tmp_path / "stage", "alarms", "sequence", "value") == [(1, 1.0), (2, 2.0)]
 
@@ -100,11 +90,11 @@ def test_alarms_are_filed_beside_what_they_are_about_without_copies(tmp_path: Pa
 def test_what_cannot_be_written_leaves_nothing_half_done(tmp_path: Path) -> None:
     path = record(tmp_path / "journal", "a", [FIELD.row(Sent("signed", 0, 1))])
 
-    class Refusing:
+    class Refusing(AlarmRules):
         def judge(self, rows: pa.Table) -> pa.Table:
             raise JournalError("killed")
 
-    work = Work(make_decoder(SECRET), tmp_path / "stage", "label", MINUTE, Refusing())
+    work = Work(make_decoder(SECRET), tmp_path / "stage", "label", MINUTE, Refusing([Limit("any", "true")]))
     with pytest.raises(JournalError, match="killed"):
         work(Task(0, (str(path),), {}))
     assert [each for each in (tmp_path / "stage").rglob("*") if each.is_file()] == []

@@ -111,6 +111,15 @@ def test_backfill_judges_stored_days_anew_and_repeats_nothing(own: Made) -> None
     assert own.asked(counts) == [[own.truth.notifications, 0]]
 
 
+def test_a_limit_in_sql_of_spark_is_refused_with_the_spelling_of_duckdb(own: Made) -> None:
+    rule = "[limits.high]\nwhere = \"get(from_json(value_json, 'ARRAY<DOUBLE>'), 0) > 3\"\n"
+    (own.folder / "spark.toml").write_text(rule, encoding="utf-8")
+    refused = run(own.folder, "pipeline", "run", "journal", "new", "--once", "--limits", "spark.toml")
+    assert refused.status == 1
+    assert "CAST(value_json->>'$[0]' AS DOUBLE) > 3" in refused.err
+    assert not (own.folder / "new").exists()
+
+
 def test_both_engines_answer_the_same(made: Made) -> None:
     query = "select name, topic, sequence, value_double from notifications order by sequence"
     assert made.asked(query) == made.asked(query, "--engine", "spark")

@@ -1,0 +1,218 @@
+"""Alarm rules: SQL expressions in a TOML file, and the notifications that violate them.
+
+::
+
+    [limits.over_voltage]
+    agent = "psu*"                      # pattern of names, default every agent
+    topic = "voltage_changed"           # pattern, default every topic
+    where = "value_double > 30"         # true for a violation; null is none
+    value = "value_double"              # what the alarm shows; default the numeric value
+    message = "more than 30 V"          # default the expression
+    severity = "critical"               # any word, default "warning"
+    publish = true                      # the pipeline's own agent publishes its alarms; default false
+
+An expression is SQL of DuckDB over the columns of one notification. Alarms follow from the stored
+notifications alone, so a second run gives the same ones.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.errors import ConfigError
+from . import missing, sql
+from .schema import ALARMS, NOTIFICATIONS
+from .spark_spelling import counted_from_zero, spelled
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+if TYPE_CHECKING:
+    import duckdb
+
+NUMBER = "coalesce(value_double, CAST(value_long AS DOUBLE))"
+"""The numeric value of a notification, in SQL."""
+
+_COPIED = [name for name in ALARMS.names if name not in ("rule", "severity", "message", "value")]
+_ROWS = "_notifications"
+_NO_NUMBERS = {"list", "array", "struct", "map", "union", "timestamp with time zone"}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One limit; see the module's docstring.
+
+    Attributes:
+        rule: its name, unique in a file.
+        where: SQL, true for a violation.
+        agent: pattern of names of agents.
+        topic: pattern of topics.
+        value: SQL, the number that the alarm shows.
+        message: what the alarm says.
+        severity: a word.
+        publish: whether the pipeline's own agent publishes its alarms.
+    """
+
+    rule: str
+    where: str
+    agent: str = "*"
+    topic: str = "*"
+    value: str = NUMBER
+    message: str = ""
+    severity: str = "warning"
+    publish: bool = False
+
+
+def read_limits(path: str | Path) -> list[Limit]:
+    """The limits of a TOML file.
+
+    Raises:
+        ConfigError: when it cannot be read, or is no file of limits; says where.
+    """
+    try:
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        raise ConfigError(f"limits {path} cannot be read: {exc}") from exc
+    table = found.pop("limits", {})
+    if found or not isinstance(table, dict):
+        raise ConfigError(f"limits {path}: expected tables [limits.NAME], found {sorted(found) or 'a value'}")
+    return [_limit(f"limits {path}", name, entry) for name, entry in table.items()]
+
+
+def _limit(source: str, name: str, entry: Any) -> Limit:
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{source}: [limits.{name}] is no table")
+    if not isinstance(entry.get("publish", False), bool):
+        raise ConfigError(f"{source}: publish of [limits.{name}] is neither true nor false")
+    if not all(isinstance(value, str) for key, value in entry.items() if key != "publish"):
+        raise ConfigError(f"{source}: [limits.{name}] holds something that is no text")
+    known = set(Limit.__dataclass_fields__) - {"rule"}
+    if unknown := sorted(set(entry) - known):
+        raise ConfigError(f"{source}: [limits.{name}] has {unknown}, expected {sorted(known)}")
+    if not entry.get("where", "").strip():
+        raise ConfigError(f'{source}: [limits.{name}] needs where = "SQL that is true for a violation"')
+    return Limit(name, **entry)
+
+
+class AlarmRules:
+    """Limits that are judged; picklable, for the workers.
+
+    Args:
+        limits: of `read_limits`.
+        announced: rules whose alarms are told to whoever wants them.
+    """
+
+    def __init__(self, limits: Iterable[Limit] = (), announced: Iterable[str] = ()) -> None:
+        self.limits, self.announced = tuple(limits), frozenset(announced)
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.limits)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_connection": None}
+
+    def check(self) -> None:
+        """Let SQL look at the limits, before anything is judged.
+
+        Raises:
+            ConfigError: for an expression that SQL or the columns do not allow; names the limit, and how
+                DuckDB spells what was written for Spark.
+            MissingRequirement: when there are limits and no DuckDB.
+        """
+        if not self.limits:
+            return
+        with sql.connection() as connection:
+            connection.register(_ROWS, NOTIFICATIONS.empty_table())
+            for limit in self.limits:
+                _check(connection, limit.rule, "where", limit.where)
+                _check(connection, limit.rule, "value", limit.value)
+
+    def judge(self, rows: pa.Table) -> pa.Table:
+        """The alarms (`schema.ALARMS`) of some notifications (`schema.NOTIFICATIONS`), limit by limit.
+
+        A value that an expression cannot use gives null.
+        """
+        found = [self._violations(rows, limit) for limit in self.limits]
+        return pa.concat_tables([ALARMS.empty_table(), *found])
+
+    def announcements(self, alarms: pa.Table, most: int) -> tuple[list[dict[str, Any]], int]:
+        """The earliest of those that are to be told, at most ``most``, and how many there are."""
+        told = alarms.filter(pc.is_in(alarms.column("rule"), pa.array(sorted(self.announced), pa.string())))  # pyright: ignore[reportAttributeAccessIssue]
+        in_order = told.sort_by([("received_at", "ascending"), ("sequence", "ascending")])
+        return in_order.slice(0, most).to_pylist(), told.num_rows
+
+    def _violations(self, rows: pa.Table, limit: Limit) -> pa.Table:
+        names, topics = _allowed(rows, "name", limit.agent), _allowed(rows, "topic", limit.topic)
+        if not (names and topics):
+            return ALARMS.empty_table()
+        found = self._asked(rows, _query(limit), [names, topics])
+        told: dict[str, Any] = dict(zip([*_COPIED, "value"], found.columns, strict=True))
+        texts = {"rule": limit.rule, "severity": limit.severity, "message": limit.message or limit.where}
+        told |= {
+            name: pa.repeat(pa.scalar(text, pa.string()), found.num_rows) for name, text in texts.items()
+        }
+        return pa.table([told[name] for name in ALARMS.names], names=ALARMS.names).cast(ALARMS)
+
+    def _asked(self, rows: pa.Table, query: str, parameters: Sequence[object]) -> pa.Table:
+        if self._connection is None:
+            self._connection = sql.connection(threads=1)
+        self._connection.register(_ROWS, rows)
+        try:
+            return self._connection.sql(query, params=parameters).to_arrow_table()
+        finally:
+            self._connection.unregister(_ROWS)
+
+
+def _query(limit: Limit) -> str:
+    """What gives the columns of the alarms, and their values last; parameters are the names and topics."""
+    columns = ", ".join(f'"{name}"' for name in _COPIED)
+    # The condition could take a name of the value for a column; CASE judges only the rows that are meant.
+    value = f"TRY(CAST({_whole(limit.value)} AS DOUBLE))"
+    meant = "list_contains(?, coalesce(name, '')) AND list_contains(?, topic)"
+    where = f"CASE WHEN {meant} THEN TRY({_whole(limit.where)}) END"
+    return f"SELECT {columns}, {value} FROM {_ROWS} WHERE {where}"
+
+
+def _whole(text: str) -> str:
+    return f"(\n{text}\n)"  # lines of their own: a comment ends with its line
+
+
+def _check(connection: duckdb.DuckDBPyConnection, rule: str, field: str, text: str) -> None:
+    """Refuse a text that is no expression over one notification."""
+    problem = _problem(connection, field, text) or counted_from_zero(text)
+    if problem is None:
+        return
+    other = spelled(text)
+    if other != text and _problem(connection, field, other) is None:
+        problem += f"; limits are SQL of DuckDB: write {field} = {other!r}"
+    raise ConfigError(f"limit {rule!r} cannot be judged: {problem}")
+
+
+def _problem(connection: duckdb.DuckDBPyConnection, field: str, text: str) -> str | None:
+    import duckdb
+
+    try:
+        duckdb.SQLExpression(text)
+        kind, _ = connection.sql(f"SELECT {_whole(text)}, TRY({_whole(text)}) FROM {_ROWS}").types
+    except duckdb.Error as exc:
+        return sql.line(exc)
+    if field == "where" and kind.id != "boolean":
+        return f"{text!r} is {kind} and no condition"
+    return f"{text!r} is {kind} and no number" if kind.id in _NO_NUMBERS else None
+
+
+def _allowed(rows: pa.Table, column: str, pattern: str) -> list[str]:
+    """The texts of a column that a pattern of names allows; a null is an empty one."""
+    allowed = re.compile(fnmatch.translate(pattern)).match
+    texts = {text or "" for text in rows.column(column).unique().to_pylist()}
+    return sorted(text for text in texts if allowed(text))
