@@ -11,6 +11,7 @@ from .checks import discovery, machine, peers, registry, settings, sockets, spar
 from .checks.finding import Check, Finding, Subject, environment, findings_of
 from .options import Commands, add_command, add_json, seconds
 from .output import write, write_json
+from .tables import mark
 from .values import plain
 
 CHECKS: tuple[Check, ...] = (
@@ -88,6 +89,6 @@ def _all(bad: Iterable[Finding], subject: Subject) -> Iterator[Finding]:
 
 
 def _show(finding: Finding) -> None:
-    write(plain(f"{finding.status:<8} {finding.check}: {finding.found}", keep=""))
+    write(f"{mark(finding.status, 8)} " + plain(f"{finding.check}: {finding.found}", keep=""))
     if finding.todo:
         write(plain(f"         -> {finding.todo}", keep=""))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..transport.settings import load
 from .options import Commands, add_command, add_json
 from .output import say, write, write_json
+from .pipeline import write_cells
 from .values import plain
 
 if TYPE_CHECKING:
@@ -84,15 +85,13 @@ def _facts(found: Inspection) -> dict[str, Any]:
 
 
 def _show(journal: Path, found: Inspection) -> None:
-    from ..pipeline.reporting.texts import format_table
-
     recorders = ", ".join(f"{rows} of {name}" for name, rows in sorted(found.recorders.items()))
     write(plain(f"{journal}: {found.rows} rows ({recorders or 'none'}) in {found.segments} segments, "
                 f"{found.size / 1e6:.1f} MB", keep=""))  # fmt: skip
     if found.blobs:
         write(f"{found.blobs} blobs, {found.blob_size / 1e6:.1f} MB")
     if found.topics:
-        write(format_table(HEADINGS, [_row(topic) for topic in found.topics]))
+        write_cells(HEADINGS, [_row(topic) for topic in found.topics])
     for reason, count in sorted(found.lost.items()):
         write(f"{count} notifications are known to be missing: {reason}")
     if found.refused is None:
@@ -101,7 +100,7 @@ def _show(journal: Path, found: Inspection) -> None:
     write(f"{found.rows - sum(found.refused.values())} rows verified, {sum(found.refused.values())} did not")
     if refused:
         rows = [(*kind, count) for kind, count in refused[:KINDS]]
-        write(format_table(("agent", "topic", "error", "reason", "rows"), rows))
+        write_cells(("agent", "topic", "error", "reason", "rows"), rows)
     if len(refused) > KINDS:
         say(f"there are {len(refused) - KINDS} more kinds; --json prints all")
 

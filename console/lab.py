@@ -31,8 +31,9 @@ from .monitor.collector import Collector
 from .monitor.troubles import sorted_troubles, troubles_of
 from .monitor.watched import Watched
 from .options import Commands, add_command, add_json, positive
-from .output import say, write, write_json, write_table
+from .output import say, write, write_json
 from .running import SIGNAL_LATENCY, Signals
+from .tables import write_table
 from .targets import UsageError
 from .values import age, plain
 

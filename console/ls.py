@@ -19,7 +19,8 @@ from ..discovery.static import parse_peers
 from ..transport.settings import load
 from ..transport.wire import Protocol
 from .options import Commands, add_command, add_json, seconds
-from .output import say, write_json, write_table
+from .output import say, write_json
+from .tables import write_table
 from .values import age
 
 LISTEN = 1.0

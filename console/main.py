@@ -25,6 +25,7 @@ from .. import __version__
 from . import (
     completion,
     doctor,
+    holding,
     journal,
     keys,
     lab,
@@ -32,6 +33,7 @@ from . import (
     members,
     monitoring,
     pipeline,
+    publishing,
     rates,
     recording,
     registry,
@@ -47,8 +49,8 @@ from .output import OutputClosed, describe, say
 from .targets import UsageError, is_negative_literal, shield
 
 GROUPS = {
-    "Instruments": (serve, members, stopping, stubs),
-    "Notifications": (watch, rates, top),
+    "Instruments": (serve, members, stopping, holding, stubs),
+    "Notifications": (watch, publishing, rates, top),
     "Recording": (recording, journal, pipeline),
     "Lab": (ls, lab, monitoring),
     "Keys and networks": (keys, registry, doctor),

@@ -15,6 +15,7 @@ from ..agents.client.arguments import remote_of
 from ..agents.client.described import About
 from ..agents.client.pending import PendingCall
 from ..agents.client.reference import RemoteReference
+from ..agents.client.streams import RemoteStream
 from ..agents.discover import discover
 from ..agents.leasing import lease
 from ..agents.proxy import Proxy, close
@@ -29,8 +30,11 @@ from ..transport.settings import load
 from .ls import names_of
 from .options import Commands, add_agent, add_command, add_json, add_timeout, positive
 from .output import write, write_json, write_value
+from .tables import write_table
 from .targets import UsageError, parse_arguments, parse_value, split_member
 from .values import plain, to_line
+
+MEMBERS = ("member", "kind", "signature", "meaning")
 
 _OF_THE_HANDSHAKE = ("pzc", "challenge", "nonce", "time_ms")
 
@@ -105,6 +109,7 @@ class _Named:
 
     def __init__(self, proxy: Proxy, path: Path) -> None:
         self.remote = remote_of(proxy)
+        self._path = path
         self.parent: Any = proxy
         if len(path) > 1:
             self.parent = self.remote.refer((*self.remote.root, *path[:-1]), {"kind": "reference"}, None)
@@ -116,6 +121,10 @@ class _Named:
     @property
     def is_member(self) -> bool:
         return isinstance(self._step, str)
+
+    def about(self) -> About:
+        """What the server says of it."""
+        return self.remote.about((*self.remote.root, *self._path))
 
     def get(self) -> Any:
         """Its value, or what stands for it."""
@@ -151,7 +160,7 @@ def run_get(args: argparse.Namespace) -> int:
             raise UsageError(f"{member.name} is a signal: pzc watch {_topic(args.target)}")
         value = member.get()
         if isinstance(value, RemoteReference):
-            value = _copied(value, args.target)
+            value = _copied(value, args.target, member.about())
         write_value(_finished(value, member.remote.timeout), args.json)
     return 0
 
@@ -162,7 +171,7 @@ def _topic(target: str) -> str:
     return f"{agent}/{member}"
 
 
-def _copied(reference: RemoteReference, target: str) -> Any:
+def _copied(reference: RemoteReference, target: str, about: About) -> Any:
     """A copy of a remote mapping or sequence, where each thing that is no value tells what it is.
 
     Raises:
@@ -176,7 +185,8 @@ def _copied(reference: RemoteReference, target: str) -> Any:
             return list(map(_shown, reference))
     if "__getitem__" in dir(reference):
         return list(map(_shown, reference))
-    first = f"pzc get {target}.{names[0]}" if names else "it tells of no members"
+    values = [name for name in names if about.members.get(name, {}).get("kind") in ("property", "value")]
+    first = f"pzc get {target}.{(values or names)[0]}" if names else "it tells of no members"
     raise UsageError(f"{reference!r} stays at its server; it has {', '.join(names) or 'nothing'}: {first}")
 
 
@@ -204,7 +214,7 @@ def run_set(args: argparse.Namespace) -> int:
 
 
 def run_call(args: argparse.Namespace) -> int:
-    """``pzc call``; prints nothing for None, unless as JSON."""
+    """``pzc call``; prints nothing for None, unless as JSON, and what a generator yields as it comes."""
     positional, keywords = parse_arguments(args.arguments)
     with _member_of(args) as member:
         if member.kind in ("property", "value", "items"):
@@ -212,8 +222,11 @@ def run_call(args: argparse.Namespace) -> int:
         if member.kind == "signal":
             raise UsageError(f"{member.name} is a signal: pzc watch {_topic(args.target)}")
         value = _shown(_finished(member.get()(*positional, **keywords), member.remote.timeout))
-    if value is not None or args.json:
-        write_value(value, args.json)
+        if isinstance(value, RemoteStream):
+            for item in value:
+                write_value(_shown(item), args.json)
+        elif value is not None or args.json:
+            write_value(value, args.json)
     return 0
 
 
@@ -276,15 +289,15 @@ def _member_table(peer: Peer, timeout: float) -> dict[str, dict[str, Any]] | Non
 def _write_members(table: dict[str, dict[str, Any]]) -> None:
     if not table:
         return
-    write("\nmembers")
-    width = max(map(len, table))
+    write("")
+    rows: list[tuple[str, ...]] = []
     for name, about in sorted(table.items()):
         kind = str(about.get("kind", ""))
         if about.get("writable") is False:
             kind += " (read only)"
         doc = str(about.get("doc") or "").strip().partition("\n")[0]
-        line = f"  {name:<{width}}  {kind:<20}  {about.get('signature', '')}  {doc}"
-        write(plain(line.rstrip(), keep=""))
+        rows.append((name, kind, str(about.get("signature", "")), doc))
+    write_table(MEMBERS, rows)
 
 
 def run_ping(args: argparse.Namespace) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .values import plain, to_json, to_text
@@ -42,6 +42,12 @@ def _give_up_stdout() -> None:
     os.close(null)
 
 
+def columns() -> int | None:
+    """Characters of a line of the terminal that data goes to; None where it goes elsewhere."""
+    to_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return shutil.get_terminal_size().columns if to_terminal else None
+
+
 def write_json(value: Any) -> None:
     """Write a value as one line of JSON; errors as `write`."""
     write(json.dumps(to_json(value), allow_nan=False))
@@ -52,15 +58,7 @@ def write_value(value: Any, as_json: bool) -> None:
     if as_json:
         write_json(value)
     else:
-        write(to_text(value))
-
-
-def write_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write rows under their headings, each column as wide as its widest cell; errors as `write`."""
-    table = [[plain(cell, keep="") for cell in row] for row in (headings, *rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        write(to_text(value, columns()))
 
 
 def say(text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import date
 from itertools import islice
@@ -14,6 +14,7 @@ from ..protocol.errors import ConfigError
 from ..transport.settings import load
 from .options import Commands, add_command, add_every, add_json, positive, seconds
 from .output import say, write, write_json
+from .tables import write_table
 from .targets import UsageError
 from .values import plain
 
@@ -286,17 +287,25 @@ def _spark(master: str) -> Generator[SparkSession]:
                 spark.stop()
 
 
+def write_cells(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table of any values, numbers to the right; errors as `write`."""
+    from ..pipeline.reporting.texts import is_number, show
+
+    cells = [list(row) for row in rows]
+    numbers = [at for at, column in enumerate(zip(*cells, strict=True)) if all(map(is_number, column))]
+    shown = [plain(heading, keep="") for heading in headings]
+    write_table(shown, [list(map(show, row)) for row in cells], numbers)
+
+
 def run_sql(args: argparse.Namespace) -> int:
     """``pzc sql``."""
-    from ..pipeline.reporting.texts import format_table
-
     ask = _ask_spark if args.engine == SPARK or args.master else _ask_duckdb
     columns, rows = ask(args)
     if args.json:
         for row in rows[: args.limit]:
             write_json(dict(zip(columns, row, strict=True)))
     elif columns:
-        write(format_table([plain(name, keep="") for name in columns], rows[: args.limit]))
+        write_cells(columns, rows[: args.limit])
     if len(rows) > args.limit:
         say(f"there are more than {args.limit} rows; --limit prints more")
     return 0

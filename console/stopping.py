@@ -1,14 +1,24 @@
-"""``pzc running`` and ``pzc cancel``: what runs at a server, for whom, since when, and its end."""
+"""``pzc running``, ``cancel`` and ``stop``: what runs at a server, for whom, since when, and its end."""
 
 from __future__ import annotations
 
 import argparse
+import threading
+import time
 
+from ..agents.agent import Agent
 from ..agents.client.running import cancel, cancel_of_key, running
 from ..agents.proxy import Proxy, close
+from ..protocol.errors import CallTimeout, PzcError
+from ..protocol.peer import Peer
+from .members import leased_agent
 from .options import Commands, add_agent, add_command, add_json, add_timeout
-from .output import say, write, write_json, write_table
+from .output import say, write, write_json
+from .tables import write_table
 from .targets import UsageError
+
+ANSWER, LOOK = 1.0, 0.1
+"""Seconds that a ping may take, and between two of them."""
 
 HEADINGS = ("MEMBER", "STATE", "SINCE", "CALLER", "AGENT", "ID")
 
@@ -23,7 +33,10 @@ def add_commands(commands: Commands) -> None:
         "pzc cancel psu\n  pzc cancel psu b69c   (one call, by a part of its id)\n"
         "  pzc cancel psu --everybody",
     )  # fmt: skip
-    for parser in (listing, ending):
+    stopping = add_command(
+        commands, "stop", run_stop, "end a server, or any agent; takes an admin key", "pzc stop psu"
+    )
+    for parser in (listing, ending, stopping):
         add_agent(parser)
         add_timeout(parser)
         add_json(parser)
@@ -76,6 +89,31 @@ def run_cancel(args: argparse.Namespace) -> int:
     if args.id and not count:
         say(f"no call {args.id} runs or waits at {args.agent}: pzc running {args.agent}")
     return 1 if args.id and not count else 0
+
+
+def run_stop(args: argparse.Namespace) -> int:
+    """``pzc stop``; returns when it has ended."""
+    with leased_agent(args.timeout) as (agent, timeout):
+        peer = agent.peer(args.agent, timeout)
+        agent.request(peer.endpoint, "stop", timeout)
+        deadline, pause = time.monotonic() + timeout, threading.Event()
+        while _answers(agent, peer):
+            if time.monotonic() > deadline:
+                raise CallTimeout(f"{args.agent} was told to stop, and still answers after {timeout:g} s")
+            pause.wait(LOOK)
+    if args.json:
+        write_json({"endpoint": peer.endpoint, "agent_id": peer.agent_id, "name": peer.name})
+    else:
+        say(f"{args.agent} has stopped")
+    return 0
+
+
+def _answers(agent: Agent, peer: Peer) -> bool:
+    try:
+        agent.request(peer.endpoint, "ping", ANSWER)
+    except PzcError:
+        return False
+    return True
 
 
 def _whole(proxy: Proxy, part: str) -> str:

@@ -56,7 +56,10 @@ def split_member(text: str, names: Iterable[str] = ()) -> tuple[str, str]:
     else:
         target, member = _split_path(text) if scheme else _split_name(text, names)
     if not target or not member or target.endswith("://"):
-        raise UsageError(f"{text!r} is not N.MEMBER, such as psu.voltage or tcp://127.0.0.1:5555.voltage")
+        told = f"; pzc info {text} lists members" if text and not member else ""
+        raise UsageError(
+            f"{text!r} is not N.MEMBER, such as psu.voltage or tcp://127.0.0.1:5555.voltage{told}"
+        )
     try:
         parse(member)
     except LocalProtocolError as exc:

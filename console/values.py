@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import pprint
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import date, time
@@ -24,6 +25,10 @@ MAX_ELEMENTS = 1000
 MAX_BYTES = 4096
 """Bytes objects that are longer are told by their size only."""
 
+MAX_ITEMS = 100
+"""Of longer lists both ends are told."""
+
+_FIRST, _LAST = 6, 2
 _BRIEF_ELEMENTS = 16
 _BRIEF_BYTES = 64
 _DEPTH = 50
@@ -43,14 +48,53 @@ def age(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def to_text(value: object) -> str:
-    """A value for people, possibly of several lines: text as it is, arrays under their type and shape."""
+def to_text(value: object, width: int | None = None) -> str:
+    """A value for people, possibly of several lines.
+
+    Args:
+        value: text is shown as it is, an array under its type and shape, a table of rows and columns as such,
+            of a long list both ends.
+        width: characters of a line at which lists and dictionaries are broken; None for never.
+    """
     if isinstance(value, str):
         return plain(value)
     if numpy_kind(type(value)) == "ndarray":
         array = cast("np.ndarray[Any, Any]", value)
         return plain(f"{array.dtype} {array.shape}\n{array}")
-    return to_line(value)
+    if type(value) not in (dict, list, tuple):
+        return plain(_repr(value)) if _bytes_of(value) is None else to_line(value)
+    return _structure(cast("list[Any]", value), width)
+
+
+def _structure(items: list[Any] | tuple[Any, ...] | dict[Any, Any], width: int | None) -> str:
+    if not isinstance(items, dict) and len(items) > MAX_ITEMS:
+        first, last = (to_line(list(part))[1:-1] for part in (items[:_FIRST], items[-_LAST:]))
+        return f"[{first}, ..., {last}]  ({len(items)} items; --json prints all)"
+    line = to_line(items)
+    if width is None or len(line) <= width:
+        return line
+    return pprint.pformat(_leaves(items), width=width, sort_dicts=False)
+
+
+class _Leaf:
+    """A value that `pprint` shows as `to_line` does."""
+
+    def __init__(self, value: object, depth: int) -> None:
+        self._line = to_line(value, depth)
+
+    def __repr__(self) -> str:
+        return self._line
+
+
+def _leaves(value: object, depth: int = _DEPTH) -> object:
+    """The same dictionaries, lists and tuples, of leaves."""
+    if depth and type(value) is dict:
+        table = cast("dict[Any, Any]", value)
+        return {_Leaf(key, depth): _leaves(item, depth - 1) for key, item in table.items()}
+    if depth and type(value) in (list, tuple):
+        leaves = [_leaves(item, depth - 1) for item in cast("list[object]", value)]
+        return leaves if type(value) is list else tuple(leaves)
+    return _Leaf(value, depth)
 
 
 def to_line(value: object, depth: int = _DEPTH) -> str:

@@ -44,6 +44,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 
 class PzcError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -172,9 +174,8 @@ class LockedBy(Refused):
 
     def __init__(self, owner: str, since: float = 0.0, reason: str = "") -> None:
         why = f" ({reason})" if reason else ""
-        super().__init__(
-            f"locked by {owner} since {since:.0f} (Unix seconds){why}; wait for it, or take over as admin"
-        )
+        moment = f"{datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        super().__init__(f"locked by {owner} since {moment}{why}; wait for it, or take over as admin")
         self.owner = owner
         self.since = since
         self.reason = reason

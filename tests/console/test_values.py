@@ -134,3 +134,26 @@ def test_a_large_array_on_a_line_is_its_type_and_shape() -> None:
 @given(st.text())
 def test_plain_text_without_kept_characters_is_printable(text: str) -> None:
     assert plain(text, keep="").isprintable()
+
+
+def test_a_long_list_is_told_by_its_ends() -> None:
+    text = to_text(list(range(1000)))
+    assert text == "[0, 1, 2, 3, 4, 5, ..., 998, 999]  (1000 items; --json prints all)"
+
+
+def test_what_is_wider_than_a_line_is_broken_where_its_parts_are() -> None:
+    value = {"limits": {"low": 0.1, "high": 30.0}, "image": np.zeros((100, 100)), "tags": ("x", "y")}
+    assert to_text(value, 40).splitlines() == [
+        "{'limits': {'low': 0.1, 'high': 30.0},",
+        " 'image': <float64 (100, 100)>,",
+        " 'tags': ('x', 'y')}",
+    ]
+    assert len(to_text(value).splitlines()) == 1
+
+
+def test_what_draws_itself_on_several_lines_keeps_them() -> None:
+    class Frame:
+        def __repr__(self) -> str:
+            return "  a  b\n0  1  2\x1b"
+
+    assert to_text(Frame()) == "  a  b\n0  1  2\\x1b"

@@ -1,0 +1,136 @@
+"""Tables for people: as wide as the terminal, in colours where there is one.
+
+::
+
+    output              rows are shown
+    no terminal         one line each, however wide, without colours
+    wide enough         one line each
+    too narrow          without empty columns; the last one folded, if that leaves it `LEAST` characters; else
+                        a block each, one line per column that is not empty
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from itertools import compress
+from typing import TYPE_CHECKING
+
+from .output import columns, write
+from .values import plain
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+GAP = 2
+LEAST = 24
+"""Characters of a last column that is folded, at least."""
+
+STYLES = {
+    "running": "green", "ok": "green", "alive": "green", "waiting": "yellow", "warning": "yellow",
+    "failed": "bold red", "lost": "bold red", "stopped": "dim", "skipped": "dim",
+}  # fmt: skip
+"""Colours of cells that are such a word."""
+
+
+def write_table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> None:
+    """Write rows under their headings; errors as `write`.
+
+    Args:
+        headings: one per column.
+        rows: cells as text.
+        numbers: columns that stand to the right.
+    """
+    width = columns()
+    for line in table_lines(headings, rows, numbers, width=width, coloured=width is not None):
+        write(line)
+
+
+def table_lines(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Iterable[int] = (),
+    *,
+    width: int | None = None,
+    coloured: bool = False,
+) -> list[str]:
+    """As `write_table`: lines for an output of so many characters, None for any number."""
+    table = [[plain(cell, keep="") for cell in row] for row in rows]
+    right = [number in set(numbers) for number in range(len(headings))]
+    if table and width is not None and sum(_widths(headings, table)) + GAP * (len(headings) - 1) > width:
+        filled = [any(column) for column in zip(*table, strict=True)]
+        headings, right = list(compress(headings, filled)), list(compress(right, filled))
+        table = [list(compress(row, filled)) for row in table]
+    widths = _widths(headings, table)
+    needed = sum(widths) + GAP * (len(widths) - 1)
+    last = widths[-1] - max(0, needed - (width or needed))
+    if last < min(widths[-1], LEAST):
+        return _blocks(headings, table, width or needed, coloured)
+    return _grid(headings, table, right, min(width or needed, needed), coloured)
+
+
+def mark(word: str, width: int) -> str:
+    """A word such as ``ok`` or ``failed``, padded, in its colour where there are any."""
+    if columns() is None:
+        return f"{word:<{width}}"
+    return _lines(_cell(word), width, coloured=True)[0] + " " * (width - len(word))
+
+
+def _widths(headings: Sequence[str], table: list[list[str]]) -> list[int]:
+    return [max(map(_width, column)) for column in zip(headings, *table, strict=True)]
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _grid(
+    headings: Sequence[str], rows: list[list[str]], right: list[bool], width: int, coloured: bool
+) -> list[str]:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for number, (heading, is_number) in enumerate(zip(headings, right, strict=True)):
+        last = number == len(headings) - 1
+        table.add_column(heading, justify="right" if is_number else "left", no_wrap=not last, overflow="fold")
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    return _lines(table, width + GAP, coloured)
+
+
+def _blocks(headings: Sequence[str], rows: list[list[str]], width: int, coloured: bool) -> list[str]:
+    """Each row with a line per column; what identifies it, the first, begins on the left."""
+    from rich.table import Table
+
+    lines: list[str] = []
+    longest = max(map(len, headings))
+    for row in rows:
+        block = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=False)
+        block.add_column(no_wrap=True, style="bold", min_width=longest)
+        block.add_column(overflow="fold")
+        for heading, cell in zip(headings, row, strict=True):
+            if cell:
+                block.add_row(heading, _cell(cell))
+        lines += [*([""] if lines else []), *_lines(block, width, coloured)]
+    return lines
+
+
+def _cell(text: str) -> Text:
+    from rich.text import Text
+
+    return Text(text, STYLES.get(text, ""))
+
+
+def _lines(table: object, width: int, coloured: bool) -> list[str]:
+    from rich.console import Console
+
+    console = Console(
+        file=io.StringIO(), width=width, force_terminal=coloured, legacy_windows=False, highlight=False
+    )
+    with console.capture() as captured:
+        console.print(table)
+    return [line.rstrip() for line in captured.get().splitlines()]
