@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import queue
-import sys
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -44,9 +43,10 @@ def test_all_values_are_said_as_often_as_wished(heard: Heard) -> None:
     assert contents(heard, 4) == [1, 2, 1, 2]
 
 
-def test_each_line_of_the_input_is_a_value(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("one line\n2\n"))
-    assert command("pub", "notes/shift").status == 0
+def test_each_line_of_the_input_is_a_value(heard: Heard, console: Console) -> None:
+    process = console.interpret("pub", "notes/shift", stdin=subprocess.PIPE)
+    process.communicate("one line\n2\n", timeout=PATIENCE)
+    assert process.returncode == 0
     assert contents(heard, 2) == ["one line", 2]
 
 
