@@ -70,7 +70,7 @@ class Box(Generic[P, W]):
         answer: to the last batch of commands of the present process.
         held: the poll that waits: its ticket, what it asks, and when it is flushed.
         ready: whether the held poll is to be looked at.
-        wanted: size of what found no room; None when nobody waits.
+        wanted: topic and key of what found no room, each with its smallest size; empty when nobody waits.
         raw: whether its messages go with their own frames.
         polled_at: when it was polled, or opened.
         flushed_at: when a held poll's time was over.
@@ -102,14 +102,14 @@ class Box(Generic[P, W]):
         self.process = caller.process
         self.identity = caller.identity
         self.position = position
-        self.mailbox: Mailbox[P] = Mailbox(mailbox_policy(), durable=caller.name is not None)
         self.subscriptions = Subscriptions()
+        self.mailbox: Mailbox[P] = Mailbox(mailbox_policy(), caller.name is not None, self.subscriptions)
         self.former: deque[str] = deque(maxlen=REMEMBERED)
         self.answer: Applied | None = None
         self.stale: dict[tuple[str, str | None], None] | None = None
         self.held: tuple[W, PollRequest, float] | None = None
         self.ready = self.raw = False
-        self.wanted: int | None = None
+        self.wanted: dict[tuple[str, str | None], int] = {}
         self.polled_at = self.flushed_at = now
         self.wake = float("inf")
         self.alarm = 0
@@ -144,7 +144,7 @@ class Box(Generic[P, W]):
         """Do what a batch of commands says."""
         if batch.begins:
             self.stale = dict.fromkeys(self.subscriptions)
-        stale = self.stale
+        stale, before = self.stale, self.subscriptions.changes
         for topic, key, subscribe, who in batch.commands:
             if stale is not None:
                 stale.pop((topic, key), None)
@@ -156,6 +156,8 @@ class Box(Generic[P, W]):
             for topic, key in stale:
                 self._unsubscribe(topic, key, interests)
             self.stale = None
+        if self.subscriptions.changes != before:
+            self.mailbox.regroup()
         self.answer = Applied(self.position, batch.number)
 
     def batch(self, request: PollRequest, max_bytes: int) -> Batch[P] | None:
@@ -188,7 +190,7 @@ class Box(Generic[P, W]):
             reader=self.reader,
             waiting=len(kept),
             bytes=kept.bytes,
-            unacknowledged=min(max(kept.sent + 1 - kept.first, 0), len(kept)),
+            unacknowledged=kept.unacknowledged,
             evicted=kept.evicted,
             delivered=kept.delivered,
             age=0.0 if oldest is None else max(0.0, now - oldest),

@@ -114,14 +114,17 @@ class Subscriptions:
     """The entities of one subscriber, and for whom it has each; its length counts them.
 
     Iterates over ``(topic, key)``.
+
+    Attributes:
+        changes: how often an entity came or went.
     """
 
-    __slots__ = ("_count", "_told", "_topics")
+    __slots__ = ("_count", "_told", "_topics", "changes")
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[str | None, tuple[str, ...]]] = {}
         self._told: dict[str, dict[tuple[str, ...], int]] = {}  # for whom, and how many entities of a topic
-        self._count = 0
+        self._count = self.changes = 0
 
     def __len__(self) -> int:
         return self._count
@@ -138,6 +141,7 @@ class Subscriptions:
             if before is not None:
                 self._untell(topic, before)
         self._count += before is None
+        self.changes += before is None
         return before is None
 
     def _tell(self, topic: str, who: tuple[str, ...]) -> tuple[str, ...]:
@@ -154,6 +158,19 @@ class Subscriptions:
             if not told:
                 del self._told[topic]
 
+    def widest(self, topic: str, key: str | None) -> tuple[str, str | None]:
+        """The widest entity that has a message; that of all topics when none has."""
+        keys = self._topics.get(topic)
+        if keys is None or ALL in self._topics:
+            return (ALL, None)
+        return (topic, key if key in keys and None not in keys else None)
+
+    def concerned(self, topic: str, key: str | None) -> tuple[str, ...]:
+        """Keys of the entities that have a message; an empty one for those of all keys, or topics."""
+        keys = self._topics.get(topic, {})
+        own = (key,) if key is not None and key in keys else ()
+        return own if own and ALL not in self._topics and None not in keys else ("", *own)
+
     def who(self, topic: str) -> set[str]:
         """For whom it has any message of a topic; empty when that was not said."""
         groups = {*self._told.get(topic, ()), *self._told.get(ALL, ())}
@@ -166,6 +183,7 @@ class Subscriptions:
             return False
         self._untell(topic, keys.pop(key))
         self._count -= 1
+        self.changes += 1
         if not keys:
             del self._topics[topic]
         return True

@@ -68,7 +68,9 @@ class Lost(NamedTuple):
         topic: of the evicted messages.
         first: lowest evicted number within the topic.
         last: highest evicted one, included.
-        evicted: how many; fewer than ``last - first + 1`` when others in between were not for this mailbox.
+        evicted: how many; fewer than ``last - first + 1`` when others in between were not for this mailbox,
+            or stay; those of higher numbers of the mailbox may be counted in as well.
+        key: whose subscription is told; empty for those of all keys of the topic, and of all topics.
     """
 
     first_number: int
@@ -77,6 +79,7 @@ class Lost(NamedTuple):
     first: int
     last: int
     evicted: int
+    key: str = ""
 
     @property
     def solid(self) -> bool:
@@ -90,7 +93,7 @@ class Lost(NamedTuple):
         cut = number - self.first_number + 1
         if cut <= 0 or not self.solid:
             return self
-        return Lost(number + 1, self.last_number, self.topic, self.first + cut, self.last, self.evicted - cut)
+        return self._replace(first_number=number + 1, first=self.first + cut, evicted=self.evicted - cut)
 
 
 class Position(NamedTuple):

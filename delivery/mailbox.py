@@ -14,10 +14,14 @@ Numbers are 1, 2, 3, … for each mailbox. ``acknowledged <= received <= sent``,
     full       drop_oldest                            block
     put        evicts the oldest                      LocalProtocolError: ask `fits` first
 
-What is kept is one run of numbers, ``first`` to ``next - 1``; evicted is a prefix of it, recorded so that any
-reader is told precisely what it misses: a run of one topic in one record, and what was never sent in one
-record for each topic. A process that has received a message cannot lose it, so a mailbox without a name
-records no eviction of what was received; a durable one does, for the next process.
+The bound in messages is that of each subscription: a flood of one key costs another one nothing. A message
+counts for the widest subscription that has it, so those of single keys share the bound of one of all keys.
+The bound in bytes is that of all: the subscription with most of them makes room.
+
+An eviction leaves a hole in the numbers. Any reader is told precisely what it misses: a run of one topic in
+one record, and what was never sent in one record for each topic and subscription, with the first hole that
+comes. A process that has received a message cannot lose it, so a mailbox without a name records no eviction
+of what was received; a durable one does, for the next process.
 
 An empty mailbox takes one message of any size. Always: delivered + evicted + kept = put.
 """
@@ -28,11 +32,25 @@ from collections import deque
 from typing import Generic, TypeVar
 
 from ..protocol.errors import LocalProtocolError, PolicyRefused
+from .interests import Subscriptions
 from .mail import BATCH_BYTES, Lost, Message
 from .policies import Policy
 from .runs import Run
 
 P = TypeVar("P")
+
+MOST_PLACES = 1_000_000
+"""Messages and holes of a mailbox; beyond that its oldest message makes room, whosever it is."""
+
+
+class _Part:
+    """What is kept for one subscription: numbers of the mailbox, oldest first, and bytes."""
+
+    __slots__ = ("bytes", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers: deque[int] = deque()
+        self.bytes = 0
 
 
 class Mailbox(Generic[P]):
@@ -43,6 +61,7 @@ class Mailbox(Generic[P]):
     Args:
         policy: a `mailbox`; its name and retention are no concern of the queue.
         durable: whether another process may go on where this one ends.
+        subscriptions: of its reader; `regroup` is to be called when they have changed. Default: none.
 
     Attributes:
         policy: in force.
@@ -59,37 +78,28 @@ class Mailbox(Generic[P]):
     """
 
     __slots__ = (
-        "_durable",
-        "_fresh",
-        "_fresh_first",
-        "_lost",
-        "_max_bytes",
-        "_max_messages",
-        "_messages",
-        "acknowledged",
-        "bytes",
-        "delivered",
-        "evicted",
-        "first",
-        "policy",
-        "received",
+        "_durable", "_fresh", "_kept", "_lost", "_max_bytes", "_max_messages", "_messages", "_parts",
+        "_subscriptions", "acknowledged", "bytes", "delivered", "evicted", "first", "policy", "received",
         "sent",
-    )
+    )  # fmt: skip
 
-    def __init__(self, policy: Policy, durable: bool = False) -> None:
+    def __init__(
+        self, policy: Policy, durable: bool = False, subscriptions: Subscriptions | None = None
+    ) -> None:
         self._durable = durable
+        self._subscriptions = Subscriptions() if subscriptions is None else subscriptions
         self.first = 1
         self.bytes = self.acknowledged = self.received = self.sent = self.evicted = self.delivered = 0
-        self._messages: Run[Message[P]] = Run()
-        self._lost: deque[Lost] = deque()
-        self._fresh: dict[
-            str, tuple[int, int, int]
-        ] = {}  # evicted and never told: first, last, count by topic
-        self._fresh_first = 0
+        self._messages: Run[Message[P] | None] = Run()  # None where one was evicted
+        self._kept = 0
+        self._parts: dict[tuple[str, str | None], _Part] = {}  # by subscription; none is empty
+        self._lost: deque[Lost] = deque()  # by number
+        # Evicted and never told: first, last, and how many, by topic and key of the subscription.
+        self._fresh: dict[tuple[str, str], tuple[int, int, int]] = {}
         self._adopt(policy)
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return self._kept
 
     @property
     def next(self) -> int:
@@ -98,20 +108,26 @@ class Mailbox(Generic[P]):
 
     @property
     def floor(self) -> int:
-        """Everything above this number is kept, or recorded as lost."""
-        if self._lost:
-            return self._lost[0].first_number - 1
-        return (self._fresh_first if self._fresh else self.first) - 1
+        """Everything above this number is kept, or a hole that is told of."""
+        return min(self.first - 1, self.acknowledged if self._durable else self.received)
 
     @property
     def oldest(self) -> float | None:
         """When the oldest kept message was published; None when none is kept."""
-        return self._messages.first.at if self._messages else None
+        first = self._messages.first if self._messages else None
+        return None if first is None else first.at
 
-    def fits(self, size: int) -> bool:
+    @property
+    def unacknowledged(self) -> int:
+        """How many of those that are kept were sent."""
+        return sum(each is not None for each in self._messages.part(0, self._place(self.sent + 1)))
+
+    def fits(self, size: int, topic: str, key: str | None = None) -> bool:
         """Whether a message of so many bytes can be put without evicting another."""
-        kept = len(self._messages)
-        return not kept or (kept < self._max_messages and self.bytes + size <= self._max_bytes)
+        part = self._parts.get(self._subscriptions.widest(topic, key))
+        return not self._kept or (
+            (part is None or len(part.numbers) < self._max_messages) and self.bytes + size <= self._max_bytes
+        )
 
     def put(self, message: Message[P]) -> None:
         """Keep a new message under the next number.
@@ -119,18 +135,38 @@ class Mailbox(Generic[P]):
         Raises:
             LocalProtocolError: when it does not fit and the mailbox blocks.
         """
-        messages = self._messages
-        held = self.bytes + message.size
-        if messages and (len(messages) >= self._max_messages or held > self._max_bytes):
+        entity = self._subscriptions.widest(message.topic, message.key)
+        part = self._parts.get(entity)
+        if self._kept and (
+            (part is not None and len(part.numbers) >= self._max_messages)
+            or self.bytes + message.size > self._max_bytes
+            or len(self._messages) >= MOST_PLACES
+        ):
             if self.policy.when_full == "block":
                 raise LocalProtocolError(
-                    f"a mailbox that blocks has {len(messages)} messages of {self.bytes} bytes and no room; "
+                    f"a mailbox that blocks has {self._kept} messages of {self.bytes} bytes and no room; "
                     "ask fits first"
                 )
-            self._evict(self._max_messages - 1, self._max_bytes - message.size)
-            held = self.bytes + message.size
-        messages.append(message)
-        self.bytes = held
+            self._make_room(entity, message.size)
+            part = self._parts.get(entity)
+        if part is None:
+            part = self._parts[entity] = _Part()
+        part.numbers.append(self.next)
+        part.bytes += message.size
+        self.bytes += message.size
+        self._kept += 1
+        self._messages.append(message)
+
+    def regroup(self) -> None:
+        """The reader's subscriptions have changed."""
+        self._parts.clear()
+        if self._kept:
+            for number, message in enumerate(self._messages.part(0, len(self._messages)), self.first):
+                if message is not None:
+                    entity = self._subscriptions.widest(message.topic, message.key)
+                    part = self._parts.setdefault(entity, _Part())
+                    part.numbers.append(number)
+                    part.bytes += message.size
 
     def arrived(self, number: int) -> None:
         """The subscriber has, or was told of, everything up to a number that was sent."""
@@ -143,19 +179,52 @@ class Mailbox(Generic[P]):
         """The subscriber is done with all up to a number that was sent; a lower one changes nothing."""
         if number <= self.acknowledged:
             return
-        messages = self._messages
-        count = min(number + 1 - self.first, len(messages))
+        count = self._place(number + 1)
         if count > 0:
-            if count == len(messages):
-                self.bytes = 0
-            else:
-                self.bytes -= sum([message.size for message in messages.part(0, count)])
-            messages.drop(count)
-            self.delivered += count
-            self.first += count
+            self._free([each for each in self._messages.part(0, count) if each is not None])
+            self._advance(count)
         self.acknowledged = number
         self.received = max(self.received, number)
         self._forget(number)
+
+    def _free(self, messages: list[Message[P]]) -> None:
+        self.delivered += len(messages)
+        self._kept -= len(messages)
+        if not self._kept:
+            self._parts.clear()
+            self.bytes = 0
+        elif len(self._parts) == 1:
+            [part] = self._parts.values()
+            for _ in messages:
+                part.numbers.popleft()
+            self.bytes = part.bytes = part.bytes - sum([message.size for message in messages])
+        else:
+            self._free_each(messages)
+
+    def _free_each(self, messages: list[Message[P]]) -> None:
+        for message in messages:
+            self._leave(self._subscriptions.widest(message.topic, message.key), message.size)
+
+    def _leave(self, entity: tuple[str, str | None], size: int) -> None:
+        """The oldest message of a subscription is not kept any more."""
+        part = self._parts[entity]
+        part.numbers.popleft()
+        part.bytes -= size
+        self.bytes -= size
+        if not part.numbers:
+            del self._parts[entity]
+
+    def _advance(self, count: int) -> None:
+        """Forget so many places in front, and the holes behind them."""
+        messages = self._messages
+        while count < len(messages) and messages.at(count) is None:
+            count += 1
+        messages.drop(count)
+        self.first += count
+
+    def _place(self, number: int) -> int:
+        """Where a number is kept, at most behind the last one."""
+        return min(max(number - self.first, 0), len(self._messages))
 
     def take(
         self, after: int, limit: int, max_bytes: int = BATCH_BYTES
@@ -172,26 +241,28 @@ class Mailbox(Generic[P]):
             as many records are kept as messages may be, nothing that was never told goes: an acknowledgement
             has to come first.
         """
+        messages = self._messages
         after = max(after, self.floor)
-        start = max(after + 1 - self.first, 0)
-        stop = min(start + limit, len(self._messages))
-        end = self.first - 1  # of what is told as lost
+        start = self._place(after + 1)
+        while start < len(messages) and messages.at(start) is None:
+            start += 1
+        stop = min(start + limit, len(messages))
+        end = self.first + start - 1  # of what is told as lost
         if len(self._lost) >= self._max_messages:
-            stop = min(stop, self.sent + 1 - self.first)
-            end = min(end, self._lost[-1].last_number)
+            stop = min(stop, self._place(self.sent + 1))
+            end = min(end, self.sent)
         if limit < 1 or (start >= stop and after >= end):
             return None
-        chosen = self._messages.part(start, stop)
-        if self.bytes > max_bytes:
-            chosen = chosen[: self._within(chosen, max_bytes)]
-        lost: tuple[Lost, ...] = ()
-        if after < end:
-            if end == self.first - 1:
-                self._tell()
-            lost = tuple(part for each in self._lost if (part := each.beyond(after)) is not None)
-        first = self.first + start if chosen else end + 1
-        self.sent = max(self.sent, first + len(chosen) - 1)
-        return after, first, chosen, lost
+        chosen = self._chosen(start, stop, max_bytes)
+        if end > max(after, self.sent):
+            self._tell(end)
+        lost = tuple(
+            part
+            for each in self._lost
+            if each.first_number <= end and (part := each.beyond(after)) is not None
+        )
+        self.sent = max(self.sent, end + len(chosen))
+        return after, end + 1, chosen, lost
 
     def hand_over(self) -> None:
         """Another process takes over: it has received only what is acknowledged."""
@@ -203,10 +274,15 @@ class Mailbox(Generic[P]):
         Raises:
             PolicyRefused: for a policy that is no mailbox; nothing was changed.
         """
-        if policy != self.policy:
-            self._adopt(policy)
-            if policy.when_full != "block":
-                self._evict(self._max_messages, self._max_bytes, least=1)
+        if policy == self.policy:
+            return
+        self._adopt(policy)
+        if policy.when_full != "block":
+            for entity, part in list(self._parts.items()):
+                for _ in range(len(part.numbers) - self._max_messages):
+                    self._evict(entity)
+            while self._kept > 1 and self.bytes > self._max_bytes:
+                self._evict(self._largest())
 
     def _adopt(self, policy: Policy) -> None:
         if policy.name != "mailbox":
@@ -215,46 +291,64 @@ class Mailbox(Generic[P]):
         self._max_messages = policy.bound
         self._max_bytes = BATCH_BYTES if policy.max_bytes is None else policy.max_bytes
 
-    def _evict(self, messages: int, size: int, least: int = 0) -> None:
-        """Evict the oldest until at most so many messages and bytes are kept, or ``least`` messages."""
-        kept = self._messages
-        while len(kept) > least and (len(kept) > messages or self.bytes > size):
-            message = kept.first
-            kept.drop(1)
-            number = self.first
-            self.first = number + 1
-            self.bytes -= message.size
-            self.evicted += 1
+    def _make_room(self, entity: tuple[str, str | None], size: int) -> None:
+        """Evict until a message of a subscription fits."""
+        while (part := self._parts.get(entity)) is not None and len(part.numbers) >= self._max_messages:
+            self._evict(entity)
+        while self._kept and self.bytes + size > self._max_bytes:
+            fair = part is not None and part.bytes * len(self._parts) >= self.bytes
+            self._evict(entity if fair else self._largest())
+            part = self._parts.get(entity)
+        while self._kept and len(self._messages) >= MOST_PLACES:
+            first = self._messages.at(0)
+            self._evict(self._subscriptions.widest(first.topic, first.key) if first else entity)
+
+    def _largest(self) -> tuple[str, str | None]:
+        return max(self._parts, key=lambda entity: self._parts[entity].bytes)
+
+    def _evict(self, entity: tuple[str, str | None]) -> None:
+        """Evict the oldest message of a subscription."""
+        number = self._parts[entity].numbers[0]
+        place = number - self.first
+        message = self._messages.at(place)
+        assert message is not None
+        self._leave(entity, message.size)
+        self._kept -= 1
+        self.evicted += 1
+        for key in self._subscriptions.concerned(message.topic, message.key):
             if number > self.sent:
-                self._record_fresh(number, message)
+                self._record_fresh(key, message)
             elif self._durable or number > self.received:
-                self._record_sent(number, message)
+                self._record_sent(number, key, message)
+        if place:
+            self._messages.replace(place, None)
+        else:
+            self._advance(1)
 
-    def _record_fresh(self, number: int, message: Message[P]) -> None:
+    def _record_fresh(self, key: str, message: Message[P]) -> None:
         """Nobody can have it: it need not be told apart from others of its topic."""
-        fresh, sequence = self._fresh, message.sequence
-        if not fresh:
-            self._fresh_first = number
-        first, _, count = fresh.get(message.topic, (sequence, sequence, 0))
-        fresh[message.topic] = (first, sequence, count + 1)
+        about, sequence = (message.topic, key), message.sequence
+        first, _, count = self._fresh.get(about, (sequence, sequence, 0))
+        self._fresh[about] = (first, sequence, count + 1)
 
-    def _record_sent(self, number: int, message: Message[P]) -> None:
+    def _record_sent(self, number: int, key: str, message: Message[P]) -> None:
         """The subscriber may have it: its number must be told."""
-        topic, sequence = message.topic, message.sequence
-        if self._lost:
-            before = self._lost[-1]
-            if before.topic == topic and before.last == sequence - 1 and before.solid:
-                self._lost[-1] = before._replace(
-                    last_number=number, last=sequence, evicted=before.evicted + 1
-                )
+        topic, sequence, lost = message.topic, message.sequence, self._lost
+        at = len(lost)
+        while at and lost[at - 1].first_number > number:
+            at -= 1
+        if at:
+            before = lost[at - 1]
+            follows = (before.topic, before.key, before.last, before.last_number + 1)
+            if follows == (topic, key, sequence - 1, number) and before.solid:
+                lost[at - 1] = before._replace(last_number=number, last=sequence, evicted=before.evicted + 1)
                 return
-        self._lost.append(Lost(number, number, topic, sequence, sequence, 1))
+        lost.insert(at, Lost(number, number, topic, sequence, sequence, 1, key))
 
-    def _tell(self) -> None:
+    def _tell(self, last: int) -> None:
         """What was evicted unsent is told now, in one piece, and never grows again."""
-        last = self.first - 1
-        for topic, (first, newest, count) in self._fresh.items():
-            self._lost.append(Lost(self._fresh_first, last, topic, first, newest, count))
+        for (topic, key), (first, newest, count) in self._fresh.items():
+            self._lost.append(Lost(self.sent + 1, last, topic, first, newest, count, key))
         self._fresh = {}
 
     def _forget(self, number: int) -> None:
@@ -266,12 +360,14 @@ class Mailbox(Generic[P]):
             if rest is not None:
                 lost[0] = rest
 
-    @staticmethod
-    def _within(messages: list[Message[P]], max_bytes: int) -> int:
-        """How many of the messages fit, one at least."""
-        total = 0
-        for count, message in enumerate(messages):
-            total += message.size
-            if total > max_bytes:
-                return max(count, 1)
-        return len(messages)
+    def _chosen(self, start: int, stop: int, max_bytes: int) -> list[Message[P]]:
+        """Those before the first hole, as far as they fit, one at least."""
+        chosen = list[Message[P]]()
+        for message in self._messages.part(start, stop):
+            if message is None:
+                break
+            max_bytes -= message.size
+            if max_bytes < 0 and chosen:
+                break
+            chosen.append(message)
+        return chosen

@@ -42,8 +42,7 @@ Liveness, from the last poll or the opening; T is the policy's ``keep``, 300 s u
 Should this process be late to look, a subscriber whose poll was held gets its ``mail_grace`` from then on;
 the caller serves the requests that have come before it calls `tick`.
 
-What is not returned at once comes from `events`: answers of held polls, room for a blocked publication, dead
-subscribers.
+`events` tells what is not returned at once: answers of held polls, room for who waits, dead subscribers.
 """
 
 from __future__ import annotations
@@ -145,7 +144,7 @@ class Mailboxes(Generic[P, W]):
         """
         if not self._blocking:
             return ()
-        return self._without_room(self.interests.matching(topic, key), size, beside)
+        return self._without_room(self.interests.matching(topic, key), topic, key, size, beside)
 
     def publish(
         self, topic: str, key: str | None, sequence: int, size: int, payload: P, now: float, beside: int = 0
@@ -168,7 +167,7 @@ class Mailboxes(Generic[P, W]):
         boxes = self.interests.matching(topic, key)
         if not boxes:
             return ()
-        if self._blocking and (full := self._without_room(boxes, size, beside)):
+        if self._blocking and (full := self._without_room(boxes, topic, key, size, beside)):
             return full
         message, charged = None, -1
         for box in boxes:
@@ -238,7 +237,7 @@ class Mailboxes(Generic[P, W]):
         self._flush(box)
         mailbox.acknowledge(request.acknowledged)
         mailbox.arrived(after)
-        if box.wanted is not None:
+        if box.wanted:
             self._look_for_room(box)
         batch = box.batch(request, max_bytes)
         if batch is None:
@@ -253,8 +252,8 @@ class Mailboxes(Generic[P, W]):
         The process's own one needs no position: its reader may end before it was told of it.
         """
         box = self._boxes.get(key_of(caller))
-        if box is not None and position is None and caller.name is None:
-            position = box.position
+        if box is not None and caller.name is None:
+            position = position or box.position
         if box is None or position is None or not box.owned_by(caller, position):
             return False
         self._remove(box)
@@ -361,17 +360,22 @@ class Mailboxes(Generic[P, W]):
             self._events.append(Answered(box.held[0], answer, box.held[1].raw))
             box.held = None
 
-    def _without_room(self, boxes: tuple[Box[P, W], ...], size: int, beside: int) -> tuple[str, ...]:
-        full = [box for box in boxes if box.blocks and not box.mailbox.fits(size + beside * box.raw)]
-        for box in full:
+    def _without_room(
+        self, boxes: tuple[Box[P, W], ...], topic: str, key: str | None, size: int, beside: int
+    ) -> tuple[str, ...]:
+        full = list[str]()
+        for box in boxes:
             wanted = size + beside * box.raw
-            box.wanted = wanted if box.wanted is None else min(box.wanted, wanted)
-        return tuple(box.reader for box in full)
+            if box.blocks and not box.mailbox.fits(wanted, topic, key):
+                box.wanted[topic, key] = min(wanted, box.wanted.get((topic, key), wanted))
+                full.append(box.reader)
+        return tuple(full)
 
     def _look_for_room(self, box: Box[P, W]) -> None:
         """Whoever waits for this reader shall look again."""
-        if box.wanted is not None and (box.mailbox.fits(box.wanted) or not box.blocks):
-            box.wanted = None
+        wanted = box.wanted.items()
+        if wanted and (not box.blocks or any(box.mailbox.fits(size, *about) for about, size in wanted)):
+            box.wanted.clear()
             self._events.append(Room(box.reader))
 
     def _remove(self, box: Box[P, W]) -> None:
@@ -381,7 +385,7 @@ class Mailboxes(Generic[P, W]):
             self.interests.discard(topic, key, box)
         self._blocking -= box.blocks
         self._raw -= box.raw
-        if box.wanted is not None:
+        if box.wanted:
             self._events.append(Room(box.reader))
 
     def _set_alarm(self, box: Box[P, W]) -> None:

@@ -140,8 +140,8 @@ def mailbox(
     """Let the publisher keep messages until they are acknowledged.
 
     Args:
-        max_messages: most messages kept unacknowledged.
-        max_bytes: most bytes kept; an empty mailbox takes one message of any size.
+        max_messages: most messages kept unacknowledged, of each subscription and key.
+        max_bytes: most bytes kept, of all together; an empty mailbox takes one message of any size.
         when_full: ``drop_oldest``: the oldest go, counted and reported; ``block``: publications wait.
         name: of a mailbox that another process may read on after this one; None for this process's own.
         keep: seconds that the publisher keeps it after the process was last heard of.

@@ -44,6 +44,14 @@ class Run(Generic[T]):
             return []
         return self._places[self._dropped + start : self._dropped + stop]  # pyright: ignore[reportReturnType]
 
+    def at(self, place: int) -> T:
+        """The one in a place, counted from the first one."""
+        return self._places[self._dropped + place]  # pyright: ignore[reportReturnType]
+
+    def replace(self, place: int, other: T) -> None:
+        """Another one in a place, counted from the first one."""
+        self._places[self._dropped + place] = other
+
     def drop(self, count: int) -> None:
         """Forget the first ones, so many that there are."""
         places, end = self._places, self._dropped + count

@@ -6,7 +6,7 @@ MessagePack arrays in the order of the fields, nothing more and nothing less in 
     Item    topic, number, key, sent_ms, lost, serializer, body, block, size
     Last    topic, number, lost
     Mail    the fields of a Bundle, then epoch, tenure, after, ranges
-    Range   first_number, last_number, topic, first, last, evicted
+    Range   first_number, last_number, topic, first, last, evicted, key
     Record  the fields of an Item, then msgid, signature
     Signed  the fields of Mail, with a Record for every Item
 
@@ -130,6 +130,7 @@ class Range(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_field
     first: _Number
     last: _Number
     evicted: _Number
+    key: _Key = ""
 
 
 class Mail(Bundle, array_like=True, frozen=True, forbid_unknown_fields=True):

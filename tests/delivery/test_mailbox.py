@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pzc.delivery.interests import Subscriptions
 from pzc.delivery.mail import Lost, Message
 from pzc.delivery.mailbox import Mailbox
 from pzc.delivery.policies import drop, mailbox
@@ -180,16 +181,76 @@ def test_keys_of_other_readers_leave_holes_in_what_is_counted() -> None:
     assert lost(box) == (Lost(1, 3, "a", 3, 8, 3),)
 
 
+def keyed(*keys: str | None, topic: str = "t") -> Subscriptions:
+    subscriptions = Subscriptions()
+    for key in keys:
+        subscriptions.add(topic, key)
+    return subscriptions
+
+
+def put_keys(box: Mailbox[str], *keys: str, size: int = 1) -> None:
+    for key in keys:
+        box.put(Message("t", key, box.next, size, f"{key}{box.next}", 0.0))
+
+
+def test_a_flood_of_one_key_evicts_no_message_of_another() -> None:
+    box = Mailbox[str](mailbox(2), subscriptions=keyed("n", "q"))
+    put_keys(box, "n", "q", "n", "n", "n")
+    assert (contents(box), lost(box)) == (["q2"], (Lost(1, 1, "t", 1, 3, 2, "n"),))
+    assert (contents(box, after=2), lost(box, after=2)) == (["n4", "n5"], ())
+    assert box.evicted == 2
+
+
+def test_a_hole_behind_what_was_sent_is_told_when_it_comes() -> None:
+    box = Mailbox[str](mailbox(2), subscriptions=keyed("n", "q"))
+    put_keys(box, "q", "n", "n", "n")
+    assert contents(box) == ["q1"]
+    assert box.take(1, 9) == (1, 3, box._messages.part(2, 4), (Lost(2, 2, "t", 2, 2, 1, "n"),))
+    assert contents(box) == ["q1"]
+    box.acknowledge(4)
+    assert (len(box), box.delivered, box.evicted) == (0, 3, 1)
+
+
+def test_only_what_asked_for_a_message_is_told_of_its_eviction() -> None:
+    box = Mailbox[str](mailbox(1), subscriptions=keyed("n", None))
+    put_keys(box, "n", "q", "q")
+    assert lost(box) == (Lost(1, 2, "t", 1, 2, 2), Lost(1, 2, "t", 1, 1, 1, "n"))
+
+
+def test_the_key_with_most_bytes_makes_room_for_others() -> None:
+    box = Mailbox[str](mailbox(9, max_bytes=10), subscriptions=keyed("n", "q"))
+    put_keys(box, "q", size=2)
+    put_keys(box, "n", "n", size=4)
+    put_keys(box, "q", size=3)
+    assert (contents(box), contents(box, after=2), box.bytes) == (["q1"], ["n3", "q4"], 9)
+
+
+def test_messages_are_counted_for_those_who_want_them_by_now() -> None:
+    subscriptions = keyed("n", "q")
+    box = Mailbox[str](mailbox(2), subscriptions=subscriptions)
+    put_keys(box, "n", "n", "q", "q")
+    subscriptions.add("t", None)
+    box.regroup()
+    put_keys(box, "n")
+    assert contents(box) == ["q4", "n5"]
+
+
+def test_a_key_without_room_blocks_no_other() -> None:
+    box = Mailbox[str](mailbox(1, when_full="block"), subscriptions=keyed("n", "q"))
+    put_keys(box, "n")
+    assert [box.fits(1, "t", key) for key in "nq"] == [False, True]
+
+
 def test_a_mailbox_that_blocks_refuses_what_does_not_fit() -> None:
     box = filled(Mailbox(mailbox(2, 10, "block")), "a")
-    assert [box.fits(9), box.fits(10)] == [True, False]
+    assert [box.fits(9, "a"), box.fits(10, "a")] == [True, False]
     filled(box, "a")
-    assert not box.fits(0)
+    assert not box.fits(0, "a")
     with pytest.raises(LocalProtocolError, match="ask fits first"):
         put(box, "a")
     contents(box)
     box.acknowledge(2)
-    assert box.fits(1000)
+    assert box.fits(1000, "a")
 
 
 def test_smaller_bounds_evict_at_once_and_leave_one_message() -> None:
@@ -203,7 +264,7 @@ def test_smaller_bounds_evict_at_once_and_leave_one_message() -> None:
 def test_a_mailbox_that_begins_to_block_keeps_everything() -> None:
     box = filled(Mailbox(mailbox()), "a", "a", "a")
     box.change(mailbox(1, when_full="block"))
-    assert (len(box), box.fits(0)) == (3, False)
+    assert (len(box), box.fits(0, "a")) == (3, False)
 
 
 def test_another_policy_is_refused_and_changes_nothing() -> None:

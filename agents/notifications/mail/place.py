@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
-from ....delivery.cursor import Gap
+from ....delivery.cursor import Cursor, Gap
 from ....delivery.mail import ALL
-from ....protocol.bundle import Item, Record
+from ....protocol.bundle import Item, Last, Record
 from ..links.arrivals import Together
 from ..rounds import start
 from ..shares import Come, Share
@@ -43,13 +43,15 @@ class Place(Share):
         unjudged: the publisher is another one, who may publish other types than the subscription wants.
     """
 
-    __slots__ = ("_unsaid", "unjudged")
+    __slots__ = ("_begun", "_missed", "_unsaid", "unjudged")
 
     bounded = False  # no more comes than the mailbox may have under way
 
     def __init__(self, subscription: Subscription, durable: bool, confirmed: Future[None]) -> None:
         super().__init__(subscription, confirmed, durable)
         self.unjudged = False
+        self._begun: int | Mapping[str, int] = 0
+        self._missed: dict[str, int] | None = None  # last number of each topic that is known to be evicted
         self._unsaid = self._all()  # of many keys, those that are not confirmed
 
     @property
@@ -98,7 +100,9 @@ class Place(Share):
 
     def begin(self, epoch: int, lasts: Mapping[str, int], earlier: Iterable[Together] = ()) -> None:
         """See `Share.begin`."""
-        self.unjudged, self._unsaid = False, None
+        self.unjudged, self._unsaid, self._begun = False, None, 0
+        if not self._kept:
+            self._begun = lasts if self.topic == ALL else lasts.get(self.topic, 0)
         super().begin(epoch, lasts, earlier)
 
     def restart(self, publisher: str) -> None:
@@ -108,6 +112,9 @@ class Place(Share):
 
     def forget(self) -> None:
         """The publisher has removed the mailbox, with what was in it."""
+        missed, self._missed = self._missed or {}, None
+        for topic in missed:
+            self._cursors.at(topic).lost(0, missed[topic])
         super().forget()
         self._unsaid = self._all()
 
@@ -122,6 +129,15 @@ class Place(Share):
                 if cursor.last is None:
                     cursor.begin(arrival.epoch, arrival.sequence - 1)
         super()._miss_early(early)
+
+    def _tell(self, cursor: Cursor, last: Last) -> None:
+        """Evictions of one key are told before older messages of others have come."""
+        topic, number, begun = last.topic, last.number, self._begun
+        count = min(last.lost, number - (begun if isinstance(begun, int) else begun.get(topic, 0)))
+        if cursor.epoch is not None and count > 0:
+            self._missed = missed = self._missed or {}
+            missed[topic] = max(number, missed.get(topic, 0))
+            self._report(topic, Gap(cursor.epoch, number - count + 1, number), "evicted")
 
     def passed(self, records: Sequence[Record]) -> None:
         """Messages of its topics went to the sink; with the lock of the reader."""

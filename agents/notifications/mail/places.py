@@ -192,8 +192,6 @@ class Places:
         found = self._lone.at(topic, key)
         return found + self._shared.at(topic, key) if self._many else found
 
-    def about(self, topic: str) -> list[Place]:
-        """Who gets any message of a topic."""
-        topics = (topic,) if topic == ALL else (topic, ALL)
-        lone = [place for each in topics for place in self._lone.of(each)]
-        return lone + [place for place in self._many.values() if place.topic == topic]
+    def asking(self, topic: str, key: str) -> tuple[Place, ...]:
+        """Who asked the publisher for a key; without one, for all of a topic, alone or with all others."""
+        return self.at(topic, key) if key else self.at(topic, None) + self.at(ALL, None)

@@ -292,7 +292,7 @@ class Reader:
             elif isinstance(event, Missed):
                 evicted = Last(event.lost.topic, event.lost.last, event.lost.evicted)
                 with self._lock:
-                    places = self._places.about(event.lost.topic)
+                    places = self._places.asking(event.lost.topic, event.lost.key)
                 self.counters.add("notifications_lost", event.lost.evicted)
                 for place in places:
                     place.take(evicted)

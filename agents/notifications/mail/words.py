@@ -213,7 +213,7 @@ def _batch(mail: Mail) -> Batch[Item]:
         )
     messages = [Message(item.topic, item.key, item.number, 0, item, 0.0) for item in mail.items]
     lost = tuple(
-        Lost(each.first_number, each.last_number, each.topic, each.first, each.last, each.evicted)
+        Lost(each.first_number, each.last_number, each.topic, each.first, each.last, each.evicted, each.key)
         for each in mail.ranges
     )
     return Batch(Position(mail.epoch, mail.tenure), mail.after, mail.first, messages, lost)

@@ -267,7 +267,7 @@ def test_a_reader_is_told_which_messages_its_policy_dropped(transport: str) -> N
             assert (gaps[0].first, gaps[-1].last) == (2, 3)
 
 
-@finding("S20", open=True, reason="the keys of a mailbox share one bound")
+@finding("S20")
 def test_a_flood_of_one_key_costs_another_key_nothing() -> None:
     with Agent(discovery=False) as publisher, Agent(discovery=False) as reader:
         entered, leave = threading.Event(), threading.Event()

@@ -132,7 +132,7 @@ def test_evicted_messages_of_many_keys_are_told_once() -> None:
         assert leave.wait(TIMEOUT)
 
     with publisher_and_reader() as (publisher, agent):
-        policy = mailbox(max_messages=10)
+        policy = mailbox(max_messages=2)  # of each key
         subscription = agent.subscribe(publisher.rep_endpoint, "t", slow, policy=policy, key=MANY)
         publisher.publish("t", 0, key=MANY[0])
         assert entered.wait(TIMEOUT)
