@@ -19,11 +19,12 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from ..delivery.locks import Changed
 from ..discovery.names import Style
-from ..discovery.records import Entry
+from ..discovery.records import Entry, labels_of
 from ..protocol.errors import AgentClosed
 from ..protocol.keyring import Role
 from ..protocol.version import VERSION
@@ -68,6 +69,7 @@ class Agent:
         remap: names to be used in the place of others, ``{"old": "new"}`` or ``["old:=new"]``: for its own
             name, those it looks for, and those of its topics and of the topics it connects. Default none.
         names: ``pzc`` (default), or ``gz``: a name with ``/`` in front is not in the namespace.
+        metadata: short texts by name that everybody sees beside its name, such as ``{"room": "B12"}``.
 
     Raises:
         BindError: naming the endpoint and the reason.
@@ -92,7 +94,9 @@ class Agent:
         single_port: bool | None = None,
         remap: Mapping[str, str] | Iterable[str] = (),
         names: Style = "pzc",
+        metadata: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self._labels = labels_of(metadata)
         self.settings = load()
         self.protocol = protocol or Protocol(settings=self.settings)
         self.agent_id = os.urandom(16).hex()
@@ -177,7 +181,7 @@ class Agent:
         return Entry(
             "agent", self.name, agent=self.agent_id, epoch=self.epoch, started=time.time_ns() // 1_000_000,
             addresses=(self.rep_endpoint,), pub_addresses=tuple(filter(None, [self.pub_endpoint])),
-            dialects=tuple(self.protocol.codec.accept),
+            dialects=tuple(self.protocol.codec.accept), labels=self._labels,
         )  # fmt: skip
 
     def _prepare(self) -> None:

@@ -68,6 +68,7 @@ class Server(Agent):
         single_port: as `Agent`.
         remap: as `Agent`.
         names: as `Agent`.
+        metadata: as `Agent`.
         urgent: methods that run beside whatever runs, as `pzc.urgent` marks them: names, or paths such as
             ``ch1.off``; ``channels.off`` is that of every channel.
         reading: methods that keys of role observer may call, as `pzc.reading` marks them.
@@ -101,6 +102,7 @@ class Server(Agent):
         single_port: bool | None = None,
         remap: Mapping[str, str] | Iterable[str] = (),
         names: Style = "pzc",
+        metadata: Mapping[str, str] = MappingProxyType({}),
         urgent: Iterable[str] = (),
         reading: Iterable[str] = (),
         on_cancel: Mapping[str, str] = MappingProxyType({}),
@@ -122,6 +124,7 @@ class Server(Agent):
             super().__init__(
                 rep_endpoint, pub_endpoint, name=name, protocol=protocol, namespace=namespace,
                 partition=partition, discovery=discovery, single_port=single_port, remap=remap, names=names,
+                metadata=metadata,
             )  # fmt: skip
         except BaseException:
             if self._audit is not None:

@@ -100,6 +100,7 @@ def _told(entry: Entry, processes: dict[bytes, Process]) -> dict[str, Any]:
         "scope": entry.scope,
         "policies": list(entry.policies),
         "dialects": list(entry.dialects),
+        "metadata": entry.metadata,
         "age_s": max(0.0, time.time() - entry.started / 1000) if entry.started else None,
         "sources": ["local"] if process is None else list(process.sources),
     }
@@ -109,7 +110,7 @@ def _static(name: str, endpoint: str) -> dict[str, Any]:
     return {
         "name": name, "kind": "agent", "type": "", "addresses": [endpoint], "pub_addresses": [],
         "agent_id": "", "partition": "", "host": "", "pid": 0, "scope": "all", "policies": [], "dialects": [],
-        "age_s": None, "sources": ["static"],
+        "metadata": {}, "age_s": None, "sources": ["static"],
     }  # fmt: skip
 
 
@@ -117,7 +118,15 @@ def _write(rows: list[dict[str, Any]]) -> None:
     if not rows:
         say("nobody was found; pzc doctor tells what may be in the way")
         return
-    write_table(HEADINGS, [_cells(row) for row in rows])
+    labelled = any(row["metadata"] for row in rows)
+    write_table(
+        (*HEADINGS, "metadata") if labelled else HEADINGS,
+        [(*_cells(row), _metadata(row)) if labelled else _cells(row) for row in rows],
+    )
+
+
+def _metadata(row: dict[str, Any]) -> str:
+    return " ".join(f"{name}={text}" for name, text in row["metadata"].items())
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

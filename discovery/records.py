@@ -9,8 +9,9 @@ header and the signature. Text that comes in is printable, so it can be shown on
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -21,6 +22,12 @@ from .names import MAX_NAME, Pattern, check_name, check_partition
 MAX_NUMBER = (1 << 32) - 1
 MAX_COUNT = (1 << 53) - 1
 MAX_DIGEST = (1 << 64) - 1
+MAX_LABELS = 16
+"""Texts that an agent may say of itself, each by its own name."""
+MAX_LABEL = 64
+"""Most characters of such a text, and of its name."""
+MAX_LABELS_SIZE = 400
+"""Most bytes of all of them together."""
 
 Kind = Literal["agent", "service", "topic"]
 Scope = Literal["process", "host", "all"]
@@ -51,6 +58,7 @@ class Entry:
         pid: number of its process there, for people.
         publisher: of a topic, number of its agent's entry; else 0.
         topic: of a topic, what its agent calls it; else empty.
+        labels: what the agent says of itself, names and texts; nobody else has looked into it.
     """
 
     kind: Kind
@@ -71,6 +79,12 @@ class Entry:
     pid: int = 0
     publisher: int = 0
     topic: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The labels by name."""
+        return dict(self.labels)
 
     @property
     def owner(self) -> str:
@@ -91,6 +105,7 @@ _Short = Annotated[str, Meta(max_length=64)]
 _Text = Annotated[str, Meta(max_length=MAX_NAME)]
 _Addresses = Annotated[tuple[_Name, ...], Meta(max_length=16)]
 _Words = Annotated[tuple[_Short, ...], Meta(max_length=8)]
+_Labels = Annotated[tuple[tuple[_Short, _Short], ...], Meta(max_length=MAX_LABELS)]
 _Numbers = Annotated[tuple[_Number, ...], Meta(max_length=1000)]
 
 
@@ -113,6 +128,7 @@ class AgentRecord(
     dialects: _Words
     host: _Short
     pid: _Maybe
+    labels: _Labels = ()
 
 
 class TopicRecord(
@@ -253,12 +269,41 @@ def _record_fault(record: Record) -> str:
     if isinstance(record, TopicRecord):
         texts = record.topic, record.type, *record.policies
     else:
+        check_labels(record.labels)
         texts = record.agent, record.type, record.host, *record.dialects
         for address in (*record.addresses, *record.pub_addresses):
             if not _is_endpoint(address):
                 return f"{address[:80]!r} is not an endpoint that others can use"
     odd = next((text for text in texts if not text.isprintable()), None)
     return "" if odd is None else f"{odd[:80]!r} cannot be printed"
+
+
+def labels_of(metadata: Mapping[Any, Any]) -> tuple[tuple[str, str], ...]:
+    """What an agent is to say of itself, by name.
+
+    Raises:
+        ConfigError: for what is no table of short texts.
+    """
+    if not all(isinstance(each, str) for label in metadata.items() for each in label):
+        raise ConfigError(f"metadata are texts by name, not {dict(metadata)!r:.200}")
+    return check_labels(tuple(metadata.items()))
+
+
+def check_labels(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return labels when an agent may have them.
+
+    Raises:
+        ConfigError: saying what is allowed.
+    """
+    texts = [text for label in labels for text in label]
+    long = len(labels) > MAX_LABELS or any(len(text) > MAX_LABEL for text in texts)
+    odd = not all(text.isprintable() for text in texts) or not all(name for name, _ in labels)
+    if long or odd or len("".join(texts).encode()) > MAX_LABELS_SIZE or len(dict(labels)) < len(labels):
+        raise ConfigError(
+            f"metadata are at most {MAX_LABELS} printable texts by name, of {MAX_LABEL} characters each and "
+            f"{MAX_LABELS_SIZE} bytes together, not {labels!r:.200}"
+        )
+    return labels
 
 
 def record_of(entry: Entry, revision: int, addresses: tuple[str, ...], pubs: tuple[str, ...]) -> Record:
@@ -270,7 +315,7 @@ def record_of(entry: Entry, revision: int, addresses: tuple[str, ...], pubs: tup
         )  # fmt: skip
     return AgentRecord(
         entry.number, revision, entry.kind, entry.name, entry.agent, entry.epoch, entry.started, addresses,
-        pubs, entry.type, entry.scope, entry.dialects, entry.host, entry.pid,
+        pubs, entry.type, entry.scope, entry.dialects, entry.host, entry.pid, entry.labels,
     )  # fmt: skip
 
 
@@ -301,11 +346,11 @@ def joined(record: Record, partition: str, process: bytes, agent: Entry | None) 
         return Entry(
             record.kind, record.name, partition, process, record.number, record.agent, record.epoch,
             record.started, record.addresses, record.pub_addresses, record.type, record.scope, (),
-            record.dialects, record.host, record.pid,
+            record.dialects, record.host, record.pid, labels=record.labels,
         )  # fmt: skip
     assert agent is not None
     return Entry(
         "topic", record.name, partition, process, record.number, agent.agent, agent.epoch, agent.started,
         agent.addresses, agent.pub_addresses, record.type, record.scope, record.policies, agent.dialects,
-        agent.host, agent.pid, record.publisher, record.topic,
+        agent.host, agent.pid, record.publisher, record.topic, agent.labels,
     )  # fmt: skip

@@ -183,6 +183,7 @@ class Announcing:
             policies=_POLICIES if about.policies is None else tuple(sorted(about.policies)),
             dialects=agent.dialects, host=agent.host, pid=agent.pid, publisher=agent.number, topic=topic,
             partition=agent.partition, addresses=agent.addresses, pub_addresses=agent.pub_addresses,
+            labels=agent.labels,
         )  # fmt: skip
 
     def on_topic(self, request: Request, content: dict[str, Any]) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from pzc import Agent, Protocol
+
 from tests.contract.rigs.console import KEY, Console
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.programs import Program
@@ -52,6 +54,12 @@ def test_people_get_a_table(lab: Console) -> None:
     heading, line = lab("ls", "--timeout", HEARD).out.splitlines()
     assert heading.split() == ["name", "kind", "type", "address", "where", "age", "source"]
     assert line.split()[:4] == ["/psu", "service", "Supply", endpoint]
+
+
+def test_what_an_agent_says_of_itself_stands_beside_its_name(lab: Console) -> None:
+    with Agent(name="psu", metadata={"room": "B12"}, protocol=Protocol(KEY)):
+        assert _rows(lab)["/psu"]["metadata"] == {"room": "B12"}
+        assert lab("ls", "--timeout", HEARD).out.splitlines()[1].endswith("room=B12")
 
 
 def test_a_pattern_chooses(lab: Console) -> None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pzc import Agent, Server, discover
+import pytest
+
+from pzc import Agent, ConfigError, Server, discover
 
 from tests.contract.rigs.naming import watching
 
@@ -36,6 +38,27 @@ def test_a_topic_is_announced_with_its_first_notification() -> None:
 
 class Lamp:
     level = 1
+
+
+def test_a_server_and_its_topics_carry_its_metadata() -> None:
+    room = {"room": "B12", "made": "2024, Zürich"}
+    with Server(Lamp(), name="lamp", metadata=room) as lamp:
+        lamp.advertise("reading")
+        assert {entry.kind: entry.metadata for entry in discover("**", 0.0)} == dict.fromkeys(
+            ("service", "topic"), room
+        )
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"room": 12}, {"": "B12"}, {"room": "a\x1b[2J"}, {"room": "x" * 65}, {"x" * 65: ""},
+        {str(number): "" for number in range(17)}, {str(number): "x" * 60 for number in range(7)},
+    ],
+)  # fmt: skip
+def test_metadata_that_others_would_not_take_are_refused(metadata: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="metadata are"):
+        Agent(name="psu", metadata=metadata)
 
 
 def test_the_last_word_of_advertise_counts() -> None:
