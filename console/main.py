@@ -23,7 +23,9 @@ from collections.abc import Sequence
 
 from .. import __version__
 from . import (
+    bench,
     completion,
+    demo,
     doctor,
     holding,
     journal,
@@ -54,7 +56,7 @@ GROUPS = {
     "Recording": (recording, journal, pipeline),
     "Lab": (ls, lab, monitoring),
     "Keys and networks": (keys, registry, doctor),
-    "Tools": (completion, version),
+    "Tools": (demo, bench, completion, version),
 }
 """What `add_commands` adds, by the headings of the help."""
 

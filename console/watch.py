@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from ..protocol.contents import as_table, ps_message, read_ps_message
 from ..protocol.errors import LocalProtocolError, MemberRefused, ReceiveTimeout
 from ..protocol.nearest import hint
 from ..protocol.paths import parse, text, to_wire
+from ..protocol.peer import Peer
 from ..protocol.reply import Reply
 from .members import known_names, leased_agent
 from .options import Commands, add_command, add_json, add_timeout, positive
@@ -97,11 +98,16 @@ def check_topic(agent: Agent, target: str, topic: str, timeout: float) -> None:
     """
     peer = agent.peer(target, timeout)
     owner, _, name = topic.rpartition(".")
-    if "serves" in peer.details:
+    if "serves" in peer.details and topic not in _published(agent, peer, timeout):
         with suppress(LocalProtocolError, MemberRefused):  # of a topic that is no path
             options = {"on": to_wire(parse(owner))} if owner else {}
             asked = agent.exchange_later(peer, ps_message("describe", options), timeout)
             asked.add_done_callback(partial(_warn_about_topic, target, name))
+
+
+def _published(agent: Agent, peer: Peer, timeout: float) -> Mapping[str, Any]:
+    """Topics that it has published so far, such as what it polls; it answers at once, whatever runs."""
+    return as_table(agent.request(peer.endpoint, {"pzc": "statistics"}, timeout).get("topics"))
 
 
 def _warn_about_topic(target: str, topic: str, asked: Future[Reply]) -> None:

@@ -3,12 +3,12 @@
 ::
 
     at the stop, a reader                                     what happens
-    has a way, and something waits for it, is kept, or is     it goes, as fast as the reader takes it
-    not yet received
+    has a way, or opens its first one, and something waits    it goes, as fast as the reader takes it
+    for it, is kept, or is not yet received
     still has not taken everything after `LINGER` seconds     what is kept is dropped
     was told of everything but drops at the end of a topic    it is told of them
 
-What a reader has received it hands on, whatever becomes of the link. One without a way is not waited for.
+What a reader has received it hands on, whatever becomes of the link. One that lost its way is not waited for.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def bid(outlets: Outlets, timeout: float = LINGER) -> None:
 def _owes(outlet: Outlet) -> bool:
     """Whether its reader, which can be reached, has not got or been told of everything; with the lock."""
     way = outlet.way
-    if way is None:
+    if way is None and outlet.was_reached:
         return False
     behind = any(each.waiting or each.missed != each.told for each in outlet.interests.values())
     return behind or outlet.waiting > 0 or (isinstance(way, UnixWay) and not way.drained)

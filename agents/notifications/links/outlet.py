@@ -62,6 +62,7 @@ class Outlet:
 
     Attributes:
         way: over which it sends; None while the reader has to come back.
+        was_reached: it had a way.
         interests: by topic.
         wants: policies of the reader's subscriptions, by topic as it was subscribed to.
         ended: why it is over; empty while it is not.
@@ -75,6 +76,7 @@ class Outlet:
         self.owner = owner
         self.arrays = arrays
         self.way: Way | None = None
+        self.was_reached = False
         self.interests: dict[str, Interest] = {}
         self.wants: dict[str, Wanted] = {}
         self.liveness = Liveness(now)
@@ -129,7 +131,7 @@ class Outlet:
         self.queue.resume(received)
         self.packing.begin()
         self.way, self.takes_blocks, self.is_local = way, way.blocks, way.kind == "inproc"
-        self.queue.runs_ahead = way.kind == "unix"
+        self.was_reached, self.queue.runs_ahead = True, way.kind == "unix"
         self.pull()
 
     def lose_way(self, way: Way, now: float) -> None:

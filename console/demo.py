@@ -1,0 +1,131 @@
+"""``pzc demo``: a small lab without hardware, as files to look at and to change."""
+
+from __future__ import annotations
+
+import argparse
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..protocol.errors import ConfigError
+from .lab import run_up
+from .options import Commands, add_command, add_json
+from .output import say, write
+from .values import plain
+
+FOLDER = "pzc-demo"
+
+INSTRUMENTS = '''\
+"""Two instruments without hardware; change them, then: pzc restart psu dmm"""
+
+import math
+import random
+import time
+
+import pzc
+
+
+class PowerSupply:
+    """A supply of 0 to 30 V."""
+
+    def __init__(self):
+        self.voltage_changed = pzc.Signal("volts")
+        self._voltage = 0.0
+
+    @property
+    def voltage(self):
+        """Programmed voltage in volts."""
+        return self._voltage
+
+    @voltage.setter
+    def voltage(self, volts):
+        if not 0 <= volts <= 30:
+            raise ValueError(f"{volts} V is outside 0..30 V")
+        self._voltage = float(volts)
+        self.voltage_changed.emit(self._voltage)
+
+    @pzc.on_cancel("off")
+    def ramp(self, stop, step=0.1, pause=0.1):
+        """Raise the voltage in steps; Ctrl-C at the caller ends it and switches the output off."""
+        while self._voltage < stop and not pzc.cancelled():
+            self.voltage = min(stop, self._voltage + step)
+            time.sleep(pause)
+        return self._voltage
+
+    @pzc.urgent
+    def off(self):
+        """Zero volts at once, whatever runs."""
+        self.voltage = 0.0
+
+
+class Multimeter:
+    """A meter that knows nothing of pzc; the lab file has it polled."""
+
+    @property
+    def reading(self):
+        """Volts."""
+        return math.sin(time.time() / 10) + random.gauss(0, 0.01)
+'''
+
+LAB = """\
+# pzc up starts this, pzc status shows it, pzc down ends it; every key is in the manual: lab.md
+
+[lab]
+name = "demo"
+
+[server.psu]
+object = "instruments:PowerSupply"
+
+[server.dmm]
+object = "instruments:Multimeter"
+poll = { reading = 0.5 }
+"""
+
+RECORDER = """
+[recorder]
+journal = "journal"
+"""
+
+TRY = """\
+try:
+  pzc ls
+  pzc set psu.voltage 3.3
+  pzc call psu.ramp 5          (Ctrl-C switches it off)
+  pzc watch 'psu/*'
+  pzc watch dmm/reading
+in {folder}, where its files are:
+  pzc status
+  pzc down"""
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the command of this module."""
+    demo = add_command(
+        commands, "demo", run_demo, "write a small lab without hardware, and start it",
+        "pzc demo\n  pzc demo ~/first-lab",
+    )  # fmt: skip
+    demo.add_argument(
+        "folder", nargs="?", type=Path, default=Path(FOLDER), metavar="DIR",
+        help=f"of its files, created when absent; default {FOLDER}",
+    )  # fmt: skip
+    add_json(demo)
+
+
+def run_demo(args: argparse.Namespace) -> int:
+    """``pzc demo``; files that are there stay as they are."""
+    folder: Path = args.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    records = find_spec("pyarrow") is not None
+    files = {"instruments.py": INSTRUMENTS, "lab.toml": LAB + (RECORDER if records else "")}
+    for name, text in files.items():
+        path = folder / name
+        if not path.exists():
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file():
+            raise ConfigError(f"{path} is no file: pzc demo DIR takes another folder")
+    up = argparse.Namespace(words=[str(folder / "lab.toml")], systemd=False, foreground=False, json=args.json)
+    status = run_up(up)
+    if not records:
+        say("without a recorder, which needs pip install 'pzc[pipeline]'")
+    if not args.json:
+        write(plain(TRY.format(folder=folder)))
+    return status

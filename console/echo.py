@@ -1,0 +1,37 @@
+"""Echo: what ``pzc bench`` calls; ``pzc serve pzc.console.echo:Echo`` serves it on another machine."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ..agents.signals import Signal
+
+
+class Echo:
+    """Gives back what it gets, and publishes when told to."""
+
+    def __init__(self) -> None:
+        self.ticks = Signal("data")
+
+    def add(self, left: int, right: int) -> int:
+        """The sum."""
+        return left + right
+
+    def back(self, value: Any) -> Any:
+        """What was given."""
+        return value
+
+    def tick(self, count: int, size: int, every: float) -> None:
+        """Publish so many bytes so often.
+
+        Args:
+            count: notifications.
+            size: bytes of each.
+            every: seconds between two; 0 for none.
+        """
+        pause, data = threading.Event(), bytes(size)
+        for _ in range(count):
+            self.ticks.emit(data)
+            if every:
+                pause.wait(every)
