@@ -100,7 +100,7 @@ def run_up(args: argparse.Namespace) -> int:
     if places.free():
         _start(path.absolute(), places, names)
     else:
-        with _asked(places, 3 * SETTLE) as lab:
+        with asked(places, 3 * SETTLE) as lab:
             lab.up(names)
     rows = _rows(file, places, wanted)
     _show(rows, args.json)
@@ -124,12 +124,12 @@ def _start(path: Path, places: Places, names: list[str]) -> None:
         was_up = is_up
         if is_up and _has_started(places):
             return
-    raise PeerLost(f"the lab did not start; {log} says: {'; '.join(_tail(log, 3)) or 'nothing'}")
+    raise PeerLost(f"the lab did not start; {log} says: {'; '.join(tail(log, 3)) or 'nothing'}")
 
 
 def _has_started(places: Places) -> bool:
     try:
-        with _asked(places, ANSWER) as lab:
+        with asked(places, ANSWER) as lab:
             return lab.started()
     except PzcError:  # it is not bound yet, or ends again
         return False
@@ -163,7 +163,7 @@ def run_down(args: argparse.Namespace) -> int:
     """``pzc down``; returns when it is done."""
     path, names = _split(args.words)
     places = Places(path)
-    with _asked(places, _patience(path)) as lab:
+    with asked(places, _patience(path)) as lab:
         lab.down(names)
     deadline, pause = time.monotonic() + _patience(path), threading.Event()
     while not names and not places.free():
@@ -195,7 +195,7 @@ def run_status(args: argparse.Namespace) -> int:
 def run_restart(args: argparse.Namespace) -> int:
     """``pzc restart``."""
     path, names = _split(args.words)
-    with _asked(Places(path), _patience(path)) as lab:
+    with asked(Places(path), _patience(path)) as lab:
         lab.restart(names)
     return 0
 
@@ -219,7 +219,7 @@ def run_logs(args: argparse.Namespace) -> int:
     if len(names) != 1 or names[0] not in known:
         raise UsageError(f"expected one name out of {', '.join(known)}")
     log = Places(path).log_of(names[0])
-    for line in _tail(log, args.lines):
+    for line in tail(log, args.lines):
         write(plain(line, keep="\t"))
     if args.follow:
         for line in _following(log):
@@ -227,7 +227,8 @@ def run_logs(args: argparse.Namespace) -> int:
     return 0
 
 
-def _tail(log: Path, count: int) -> list[str]:
+def tail(log: Path, count: int) -> list[str]:
+    """The last lines of a log; none when there is no log yet."""
     if not log.exists():
         return []
     with log.open(encoding="utf-8", errors="backslashreplace") as lines:
@@ -253,7 +254,7 @@ def _following(log: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _asked(places: Places, timeout: float) -> Generator[Any]:
+def asked(places: Places, timeout: float) -> Generator[Any]:
     """The supervisor of a lab.
 
     Raises:
@@ -270,7 +271,7 @@ def _asked(places: Places, timeout: float) -> Generator[Any]:
 
 def _rows(file: LabFile, places: Places, wanted: set[str]) -> list[dict[str, Any]]:
     """What the supervisor knows of each process, and what each server says of itself."""
-    with _asked(places, START) as lab:
+    with asked(places, START) as lab:
         rows = [dict(row) for row in lab.status() if row["name"] in wanted]
     missing = [unit for unit in units_of(file) if unit.name in wanted - {row["name"] for row in rows}]
     rows += [

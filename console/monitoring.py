@@ -1,16 +1,25 @@
-"""``pzc metrics``: what a lab does now, for those who watch it."""
+"""``pzc monitor`` and ``pzc metrics``: what a lab does now, in a browser and for Prometheus."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from ..lab.file import DEFAULT
+from ..protocol.errors import ConfigError
+from ..protocol.keyring import read_private
 from ..transport.endpoints import is_loopback
+from ..transport.wire import Protocol
 from .members import leased_agent
 from .monitor.collector import PATIENCE, Collector
 from .monitor.metrics import registry_of
+from .monitor.processes import Processes
+from .monitor.web.access import TOKEN, VIEWER, Access, User
+from .monitor.web.serving import Place, listen, operator, serve
 from .options import Commands, add_command, add_every, add_json, add_timeout
 from .output import say, write, write_json
 from .running import SIGNAL_LATENCY, Signals
@@ -19,9 +28,35 @@ from .targets import UsageError
 PORT = 9464
 """Where Prometheus asks by default."""
 
+PAGE = 8470
+"""Where the page is by default."""
+
 
 def add_commands(commands: Commands) -> None:
     """Add the commands of this module."""
+    monitor = add_command(
+        commands, "monitor", run_monitor, "show the lab in a browser: troubles, agents, their values",
+        "pzc monitor\n  pzc monitor --operator alice=alice.keyring   (alice may set, call and lock)",
+    )  # fmt: skip
+    add_agents(monitor)
+    monitor.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen at; loopback")
+    monitor.add_argument("--port", type=int, default=PAGE, metavar="P", help=f"default {PAGE}; 0: any")
+    monitor.add_argument(
+        "--operator", action="append", default=[], metavar="NAME=KEYRING",
+        help="who may set, call and lock, signing with the keyring's key; several times",
+    )  # fmt: skip
+    monitor.add_argument("--lab", type=Path, metavar="FILE", help="lab file; default lab.toml if it is here")
+    monitor.add_argument("--audit", type=Path, metavar="FILE", help="write who did what, a line of JSON each")
+    for option, meaning in (
+        ("--tokens", "lines of NAME TOKEN, mode 600; default: new tokens at every start"),
+        ("--certificate", "PEM file; off loopback needed, as the next one is"),
+        ("--private-key", "PEM file of its key"),
+    ):
+        monitor.add_argument(option, type=Path, metavar="FILE", help=meaning)
+    monitor.add_argument(
+        "--name", action="append", default=[], metavar="HOST",
+        help="by which browsers reach it, as in https://HOST:PORT; several times",
+    )  # fmt: skip
     metrics = add_command(
         commands, "metrics", run_metrics, "tell Prometheus what agents do",
         "pzc metrics\n  pzc metrics psu dmm --port 9464\n  pzc metrics --once   (print them)",
@@ -36,9 +71,10 @@ def add_commands(commands: Commands) -> None:
         ("--client-ca", "PEM file: who signed the certificates of those who may ask"),
     ):
         metrics.add_argument(option, type=Path, metavar="FILE", help=meaning)
-    add_every(metrics, "rounds")
-    add_timeout(metrics, f"that one agent may take to answer; default {PATIENCE:g}")
-    add_json(metrics)
+    for parser in (monitor, metrics):
+        add_every(parser, "rounds")
+        add_timeout(parser, f"that one agent may take to answer; default {PATIENCE:g}")
+        add_json(parser)
 
 
 def add_agents(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +82,88 @@ def add_agents(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "agents", nargs="*", metavar="N", help="REP endpoint, name or pattern; default all that are found"
     )
+
+
+def run_monitor(args: argparse.Namespace) -> int:
+    """``pzc monitor``."""
+    local = is_loopback(f"tcp://{args.host}:1")
+    secure = args.certificate is not None and args.private_key is not None
+    if (args.certificate is None) != (args.private_key is None):
+        raise UsageError("--certificate and --private-key belong together")
+    if not local and not secure:
+        raise UsageError(
+            f"{args.host} can be reached from other machines, and whoever listens could read tokens: "
+            "give --certificate and --private-key, or stay at 127.0.0.1"
+        )
+    place = Place(args.host, args.port, args.certificate, args.private_key)
+    operators = _operators(args.operator)
+    tokens = _tokens(args.tokens, operators, local)
+    with leased_agent(args.timeout) as (agent, _):
+        collector = Collector(agent, args.agents, args.timeout or PATIENCE, args.every)
+        lab = args.lab or Path(DEFAULT)
+        if args.lab is not None or lab.exists():
+            collector.after.append(Processes(collector, lab).look)
+        try:
+            with closing(listen(place)) as listener:
+                port = listener.getsockname()[1]
+                names = _hosts(args, local)
+                hosts = [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names]
+                access = Access(
+                    {token: User(name, name in operators) for name, token in tokens.items()},
+                    None if tokens else User(VIEWER), hosts, secure,
+                )  # fmt: skip
+                _announce(args, f"{place.scheme}://{hosts[0]}/", tokens)
+                signals = Signals()
+                signals.interrupt = False
+                serve(place, listener, collector, access, operators, args.audit, lambda: signals.came)
+        finally:
+            collector.close()
+    return 0
+
+
+def _operators(given: Sequence[str]) -> dict[str, Protocol]:
+    found: dict[str, Protocol] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path) or name in found:
+            raise UsageError(f"--operator {text}: expected NAME=KEYRING, each name once")
+        found[name] = operator(Path(path))
+    return found
+
+
+def _tokens(path: Path | None, operators: Mapping[str, Protocol], local: bool) -> dict[str, str]:
+    """The token of each user; none when anybody of this machine may look, and nobody acts."""
+    found: dict[str, str] = {}
+    if path is not None:
+        for line in read_private(path, f"tokens {path}").splitlines():
+            name, _, token = line.strip().partition(" ")
+            if name and len(token.strip()) < TOKEN:
+                raise ConfigError(f"{path}: the token of {name} has less than {TOKEN} characters")
+            if name:
+                found[name] = token.strip()
+    for name in operators:
+        found.setdefault(name, secrets.token_urlsafe(32))
+    if not local and not found:
+        found[VIEWER] = secrets.token_urlsafe(32)
+    return found
+
+
+def _hosts(args: argparse.Namespace, local: bool) -> list[str]:
+    """Names by which the page is asked for, the one that is told first."""
+    if args.host in ("0.0.0.0", "::") and not args.name:
+        raise UsageError(f"{args.host} is no name that a browser can ask for: give --name HOST")
+    own = ["127.0.0.1", "localhost", "::1"] if local else []
+    return list(dict.fromkeys([*args.name, *([] if args.host in ("0.0.0.0", "::") else [args.host]), *own]))
+
+
+def _announce(args: argparse.Namespace, address: str, tokens: Mapping[str, str]) -> None:
+    addresses = {name: f"{address}#token={token}" for name, token in tokens.items()}
+    if args.json:
+        write_json({"monitor": address, "users": addresses})
+        return
+    say(f"the lab is at {address}, until Ctrl-C")
+    for name, own in addresses.items():
+        say(f"{name} opens {own}")
 
 
 def run_metrics(args: argparse.Namespace) -> int:

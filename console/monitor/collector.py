@@ -89,6 +89,12 @@ class Collector:
         with self._lock:
             return self._state.tell(time.time())
 
+    def is_busy(self, name: str) -> bool:
+        """Whether calls run or wait at an agent."""
+        with self._lock:
+            watched = self._state.agents.get(name)
+            return watched is None or not watched.answers or bool(watched.running)
+
     def begin(self) -> None:
         """Follow names and ask, in a thread of its own, until `close`."""
         self._open()

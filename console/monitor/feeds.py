@@ -67,19 +67,22 @@ class Feeds:
         """Open what is wanted and close what is not; after each round of the collector, and `want`."""
         with self._collector.state() as state:
             there = _topics(state)
+            answering = {name for name, watched in state.agents.items() if watched.answers}
         with self._lock:
             if self._closed:
                 return
-            wanted = frozenset[Key]().union(*self._wanted.values()) & there.keys()
+            wanted = {key for keys in self._wanted.values() for key in keys if key[0] in answering}
             quiet = [key for key, (rate, size) in there.items() if rate <= QUIET_HZ and size <= SMALL_BYTES]
             keep = set([*wanted, *(key for key in quiet if key not in wanted)][:MOST])
             # What was opened while it was quiet stays until it is twice as loud: no flutter at the bound.
             keep |= {key for key in self._open if key in there and there[key][0] <= 2 * QUIET_HZ}
+            # What answers no longer is left open: it may be back at once.
+            keep |= {key for key in self._open if key[0] not in answering}
             gone = [self._open.pop(key) for key in list(self._open) if key not in keep]
             now = time.monotonic()
             for key in keep - self._open.keys() - self._opening.keys():
                 if now - self._failed.get(key, -_AGAIN) >= _AGAIN:
-                    rate, size = there[key]
+                    rate, size = there.get(key, (0.0, 0.0))
                     self._opening[key] = self._pool.submit(self._subscribe, key, size > LARGE * max(rate, 1))
         for subscription in gone:
             self._pool.submit(subscription.close)

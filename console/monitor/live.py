@@ -21,6 +21,10 @@ HISTORY = 600
 TEXT = 200
 """Characters of a value that are shown."""
 
+DIGEST = 0.1
+"""Seconds between two looks at contents that are no plain values: none of these is kept, as an array
+may lie in its publisher's memory."""
+
 SIDE = 128
 """Pixels of an image's longer side, at most."""
 
@@ -71,10 +75,11 @@ def number_of(content: object) -> float | None:
 
 
 def image_of(content: object) -> dict[str, Any] | None:
-    """A 2-d array as grey pixels of at most `SIDE` a side: ``width height low high grey``; else None."""
-    if numpy_kind(type(content)) != "ndarray":
+    """A 2-d array, or a signal's only one, as grey pixels of at most `SIDE` a side; else None."""
+    items = cast("list[object]", content) if isinstance(content, list | tuple) else [content]
+    if len(items) != 1 or numpy_kind(type(items[0])) != "ndarray":
         return None
-    array = cast("np.ndarray[Any, Any]", content)
+    array = cast("np.ndarray[Any, Any]", items[0])
     if array.ndim != 2 or array.dtype.kind not in "biuf" or not array.size:
         return None
     step = -(-max(array.shape) // SIDE)
@@ -106,7 +111,11 @@ class Live:
         self.error = ""
         self.error_since = 0.0
         self.at = 0.0
-        self._content: object = None
+        self._number: float | None = None
+        self._plain: object = None
+        self._text = ""
+        self._image: dict[str, Any] | None = None
+        self._digested = -math.inf
 
     def take(self, content: object, now: float) -> None:
         """The next one."""
@@ -117,10 +126,14 @@ class Live:
                 self.error_since = now
             self.error = to_line(str(content))[1:-1][:TEXT]
             return
-        self.error, self._content = "", content
-        value = number_of(content)
-        if value is not None:
-            self.points.append((now, value))
+        self.error, self._number = "", number_of(content)
+        if self._number is not None:
+            self.points.append((now, self._number))
+        if content is None or isinstance(content, bool | int | float | str):
+            self._plain, self._text, self._image = content, "", None
+        elif now - self._digested >= DIGEST:
+            self._digested, self._plain = now, None
+            self._text, self._image = to_line(content)[:TEXT], image_of(content)
 
     def tell(self, now: float, since: int = 0) -> dict[str, Any]:
         """It in terms of JSON.
@@ -130,11 +143,11 @@ class Live:
             since: ``count`` when it was told last: only points after that are told.
         """
         told: dict[str, Any] = {
-            "text": "" if self.count == 0 else to_line(self._content)[:TEXT], "count": self.count,
-            "age_s": round(now - self.at, 2), "number": number_of(self._content), "error": self.error,
+            "text": self._text or ("" if self.count == 0 else to_line(self._plain)[:TEXT]),
+            "count": self.count, "age_s": round(now - self.at, 2), "number": self._number,
+            "error": self.error,
         }  # fmt: skip
         new = min(self.count - since, len(self.points))
         if new > 0:
             told["points"] = list(self.points)[-new:]
-        image = image_of(self._content)
-        return told if image is None else {**told, "image": image}
+        return told if self._image is None else {**told, "image": self._image}

@@ -160,14 +160,16 @@ class LabState:
             names: agents that are told in full; default all.
         """
         gaps = self.gaps()
-        agents = [self._agent(watched, now, gaps) for name, watched in self.agents.items()
+        agents = [self.detail(name, now, gaps) for name in self.agents
                   if names is None or name in names]  # fmt: skip
         return {
             "agents": agents, "troubles": [each._asdict() for each in self.troubles(now)],
             "processes": self.processes, "left_out": self.left_out,
         }  # fmt: skip
 
-    def _agent(self, watched: Watched, now: float, gaps: Mapping[tuple[str, str], int]) -> dict[str, Any]:
+    def detail(self, name: str, now: float, gaps: Mapping[tuple[str, str], int]) -> dict[str, Any]:
+        """One agent, with the newest values and the `gaps` of its topics."""
+        watched = self.agents[name]
         told = watched.tell(now)
         agent_id = str(told["agent_id"])
         for topic, about in as_table(told.get("topics")).items():

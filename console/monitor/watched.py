@@ -245,8 +245,12 @@ class Watched:
         """All of it in terms of JSON, for programs and for who shows it."""
         told: dict[str, Any] = {
             "agent": self.name,
-            **{name: self.about.get(name, "") for name in ("name", "endpoint", "agent_id", "type", "host")},
-            "pid": self.about.get("pid", 0), "serves": bool(self.about.get("type")), "state": self.state,
+            **{
+                name: short(self.about.get(name))
+                for name in ("name", "endpoint", "agent_id", "type", "host")
+            },
+            "pid": int(number(self.about.get("pid"))),
+            "serves": bool(self.about.get("type")), "state": self.state,
             "since_s": round(now - self.since, 1),
             "heard_s": None if self.heard_at is None else round(now - self.heard_at, 1),
         }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -229,3 +230,14 @@ def test_only_points_that_are_new_are_told() -> None:
         live.take(value, value)
     assert live.tell(3.0, since=1)["points"] == [(2.0, 2.0), (3.0, 3.0)]
     assert "points" not in live.tell(3.0, since=3)
+
+
+def test_an_array_is_not_kept_but_its_picture_is() -> None:
+    live, frame = Live(), np.arange(6.0).reshape(2, 3)
+    held = sys.getrefcount(frame)
+    live.take((frame,), 0.0)
+    assert sys.getrefcount(frame) == held
+    assert (live.tell(0.0)["image"]["width"], live.tell(0.0)["text"]) == (
+        3,
+        "(<float64 (2, 3): [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]>,)",
+    )

@@ -8,6 +8,7 @@ from pzc.testing import command
 
 COMMANDS = (
     "serve", "ls", "registry", "doctor", "info", "get", "set", "call", "ping", "watch", "keygen", "stubs", "version",
+    "monitor",
     "record", "replay", "journal", "pipeline", "sql", "report", "hz", "bw", "top", "metrics",
     "running", "cancel", "stop", "lock", "unlock", "pub", "up", "down", "status", "restart", "logs", "check", "demo", "bench",
 )  # fmt: skip

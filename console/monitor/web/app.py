@@ -1,0 +1,279 @@
+"""The page's application: its files, what is told over a websocket, and what it may ask for.
+
+::
+
+    GET  /, /static/…    the page itself, which tells nothing of the lab
+    POST /login, /logout a session for a token
+    GET  /session        who one is
+    WS   /events         the lab as it changes, four times a second; a page that does not read is let go
+    GET  /panel          the controls of an agent
+    POST /act            set, call, lock, unlock, cancel
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from ....protocol.contents import as_table
+from ....protocol.errors import Refused
+from ...output import describe
+from ..collector import Collector
+from ..feeds import Feeds
+from .access import HEADERS, Access, User, header
+from .acting import VERBS, Acting
+from .audit import Audit
+from .page import Page
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+STATIC = Path(__file__).with_name("static")
+COOKIE = "pzc_monitor"
+PACE, PATIENCE = 0.25, 10.0
+"""Seconds between two messages to a page, and for which it may leave one unread."""
+
+MOST_BODY, MOST_PAGES = 65_536, 64
+"""Bytes of a request, and pages that are open at a time."""
+
+
+class Guard:
+    """Lets in only what is meant for this page and comes from it, and adds the headers of every answer.
+
+    Args:
+        app: what is guarded.
+        access: who may.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        host, own = header(scope, "host"), scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+        rightly = self._access.asked_rightly(host)
+        if rightly and (own or self._access.is_own(header(scope, "origin"), host)):
+            await self._app(scope, receive, _with_headers(send))
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 4403})
+        else:
+            refusal = JSONResponse({"error": "this request does not come from the page"}, 403)
+            await refusal(scope, receive, _with_headers(send))
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            kept = [pair for pair in message["headers"] if pair[0] != b"cache-control"]
+            message["headers"] = [*kept, *((name.encode(), text.encode()) for name, text in HEADERS.items())]
+        await send(message)
+
+    return sending
+
+
+class MonitorPage:
+    """Answers of the page.
+
+    Args:
+        collector: keeps the state.
+        feeds: follow topics.
+        acting: does what is asked for.
+        access: who may.
+        audit: writes what was done.
+    """
+
+    def __init__(
+        self, collector: Collector, feeds: Feeds, acting: Acting, access: Access, audit: Audit
+    ) -> None:
+        self._collector, self._feeds, self._acting = collector, feeds, acting
+        self._access, self._audit = access, audit
+        self._pages: dict[Page, str] = {}
+        self._ended = asyncio.Event()
+
+    def application(self) -> ASGIApp:
+        """The whole, to be served."""
+        routes = [
+            Route("/", self._index), Route("/session", self._session), Route("/panel", self._panel),
+            Route("/login", self._login, methods=["POST"]), Route("/logout", self._logout, methods=["POST"]),
+            Route("/act", self._act, methods=["POST"]), WebSocketRoute("/events", self._events),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ]  # fmt: skip
+        return Guard(Starlette(routes=routes), self._access)
+
+    def end(self) -> None:
+        """End every page's websocket; in the loop that serves."""
+        self._ended.set()
+
+    def _user(self, asked: Request | WebSocket) -> User:
+        user = self._access.user(asked.cookies.get(COOKIE, ""))
+        if user is None:
+            raise HTTPException(401, "a token is needed")
+        return user
+
+    def _endpoint(self, agent: str) -> str:
+        with self._collector.state() as state:
+            watched = state.agents.get(agent)
+            if watched is None:
+                raise HTTPException(404, "no such agent")
+            return str(watched.about.get("endpoint") or agent)
+
+    async def _index(self, request: Request) -> Response:
+        return FileResponse(STATIC / "index.html")
+
+    async def _session(self, request: Request) -> Response:
+        user = self._user(request)
+        return JSONResponse({"user": user.name, "operates": user.operates})
+
+    async def _login(self, request: Request) -> Response:
+        asked = await _json(request)
+        session = self._access.begin(str(asked.get("token", "")))
+        if session is None:
+            return JSONResponse({"error": "nobody has this token"}, 401)
+        answer = JSONResponse({})
+        answer.set_cookie(
+            COOKIE, session, httponly=True, samesite="strict", secure=self._access.secure, path="/"
+        )
+        return answer
+
+    async def _logout(self, request: Request) -> Response:
+        self._access.end(request.cookies.get(COOKIE, ""))
+        return JSONResponse({})
+
+    async def _panel(self, request: Request) -> Response:
+        self._user(request)
+        agent, path = request.query_params.get("agent", ""), request.query_params.get("path", "")
+        endpoint = self._endpoint(agent)
+        try:
+            panel = await run_in_threadpool(self._acting.panel, agent, endpoint, path)
+        except Exception as exc:  # what an agent tells may be anything
+            return JSONResponse({"error": describe(exc)}, 502)
+        return JSONResponse(panel)
+
+    async def _act(self, request: Request) -> Response:
+        user, session = self._user(request), request.cookies.get(COOKIE, "")
+        asked = await _json(request)
+        agent = str(asked.get("agent", ""))
+        endpoint = self._endpoint(agent)
+        if asked.get("do") not in VERBS:
+            raise HTTPException(400, "nothing that can be done")
+        address = request.client.host if request.client else ""
+        try:
+            done = self._acting.submit(user.name, session, agent, endpoint, asked)
+            result = await asyncio.wrap_future(done)
+        except Exception as exc:  # what the instrument raised, too
+            words = describe(exc)
+            await run_in_threadpool(self._audit.write, user.name, address, agent, asked, words)
+            return JSONResponse({"error": words}, 403 if isinstance(exc, Refused) else 409)
+        await run_in_threadpool(self._audit.write, user.name, address, agent, asked, "ok")
+        return JSONResponse({"result": result})
+
+    async def _events(self, socket: WebSocket) -> None:
+        session = socket.cookies.get(COOKIE, "")
+        if self._access.user(session) is None or len(self._pages) >= MOST_PAGES:
+            await socket.close(4401)
+            return
+        await socket.accept()
+        page = Page()
+        self._pages[page] = session
+        tasks = [asyncio.ensure_future(each) for each in
+                 (self._hear(socket, page), self._tell(socket, page), self._ended.wait())]  # fmt: skip
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            del self._pages[page]
+            await run_in_threadpool(self._leave, page, session)
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+                await socket.close()
+
+    def _leave(self, page: Page, session: str) -> None:
+        """What a page took is given back when it is gone, unless its user has another one."""
+        self._feeds.want(page, [])
+        if session not in self._pages.values():
+            self._acting.leave(session)
+
+    async def _hear(self, socket: WebSocket, page: Page) -> None:
+        while True:
+            text = await socket.receive_text()
+            if len(text) > MOST_BODY:
+                return
+            page.ask(as_table(_loads(text)))
+            await run_in_threadpool(self._follow, page)
+
+    def _follow(self, page: Page) -> None:
+        with self._collector.state() as state:
+            keys = [
+                (name, topic) for name in page.open if name in state.agents
+                for topic in state.agents[name].topics
+            ]  # fmt: skip
+        keys += [(name, path) for name in page.open for path in self._acting.signals(name)]
+        self._feeds.want(page, keys)
+
+    async def _tell(self, socket: WebSocket, page: Page) -> None:
+        followed = time.monotonic()
+        while True:
+            message = await run_in_threadpool(self._news, page)
+            await asyncio.wait_for(socket.send_text(json.dumps(message, allow_nan=False)), PATIENCE)
+            await asyncio.sleep(PACE)
+            if page.open and time.monotonic() - followed > 1.0:  # topics that are new
+                followed = time.monotonic()
+                await run_in_threadpool(self._follow, page)
+
+    def _news(self, page: Page) -> dict[str, Any]:
+        with self._collector.state() as state:
+            opened = {
+                name: str(state.agents[name].about.get("endpoint") or name)
+                for each in list(self._pages) for name in each.open
+                if name in state.agents and state.agents[name].answers
+            }  # fmt: skip
+        self._acting.read(opened)
+        reads = self._acting.reads()
+        with self._collector.state() as state:
+            message = page.news(state, reads, time.time())
+        held = self._acting.held(self._pages.get(page, ""))
+        return {**message, "held": held}
+
+
+def _loads(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    """A request's body.
+
+    Raises:
+        HTTPException: for one that is too long, or no table in JSON.
+    """
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        raise HTTPException(415, "JSON is expected")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BODY:
+            raise HTTPException(413, "too long")
+    found = _loads(body.decode(errors="replace"))
+    table = as_table(found)
+    if not table:
+        raise HTTPException(400, "a table is expected")
+    return table

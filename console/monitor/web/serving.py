@@ -1,0 +1,156 @@
+"""Serving the page: where it listens, who gets which token, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....protocol.errors import BindError, ConfigError
+from ....protocol.frames import Kind
+from ....protocol.keyring import Keyring, Role
+from ....transport.wire import Protocol
+from ..collector import Collector
+from ..feeds import Feeds
+from ..metrics import need
+from .access import Access
+from .acting import READ_TIMEOUT, Acting, Hands
+from .audit import Audit
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
+
+END, LOOK = 3, 0.2
+"""Seconds for what runs when the page ends, and between two looks whether it is to end."""
+
+
+class Place(NamedTuple):
+    """Where the page is.
+
+    Attributes:
+        host: address to listen at.
+        port: 0 for any.
+        certificate: PEM file for TLS; None without.
+        private_key: PEM file of its key.
+    """
+
+    host: str
+    port: int
+    certificate: Path | None = None
+    private_key: Path | None = None
+
+    @property
+    def scheme(self) -> str:
+        """``http`` or ``https``."""
+        return "http" if self.certificate is None else "https"
+
+
+def operator(path: Path) -> Protocol:
+    """How an operator signs.
+
+    Raises:
+        ConfigError: when the keyring cannot be read, or its key is of no operator.
+    """
+    keyring = Keyring.load(path)
+    if keyring.signer(Kind.REQUEST).role < Role.OPERATOR:
+        raise ConfigError(f"{path}: the key {keyring.signer(Kind.REQUEST).name} is of no operator")
+    return Protocol(keyring=keyring)
+
+
+def listen(place: Place) -> socket.socket:
+    """The socket of the page.
+
+    Raises:
+        BindError: when the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((place.host, place.port))
+        made.listen(128)
+    except OSError as exc:
+        made.close()
+        raise BindError(f"the page cannot be at {place.host}:{place.port}: {exc.strerror}") from exc
+    return made
+
+
+def serve(
+    place: Place, listener: socket.socket, collector: Collector, access: Access,
+    operators: Mapping[str, Protocol], audit: Path | None, told: Callable[[], bool],
+) -> None:  # fmt: skip
+    """Serve the page until it is told to end.
+
+    Args:
+        place: as it was asked for.
+        listener: as `listen` made it; closed at the end.
+        collector: keeps the state; begun here, closed by its owner.
+        access: who may look and act.
+        operators: how each signs, by name.
+        audit: file of what they did.
+        told: asked again and again whether it is to end.
+
+    Raises:
+        MissingRequirement: without starlette or uvicorn.
+        ConfigError: when the certificate cannot be used, or the audit log cannot be written.
+    """
+    try:
+        import uvicorn
+
+        from .app import MonitorPage
+    except ImportError as exc:
+        raise need(exc.name or "starlette") from None
+    if find_spec("websockets") is None:  # by which uvicorn speaks to pages
+        raise need("websockets")
+    try:
+        log = Audit(audit)
+    except OSError as exc:
+        raise ConfigError(f"the audit log {audit} cannot be written: {exc.strerror}") from exc
+    feeds = Feeds(collector)
+    hands = {name: Hands(protocol) for name, protocol in operators.items()}
+    acting = Acting(Hands(collector.agent.protocol, READ_TIMEOUT), hands, collector.is_busy)
+
+    page = MonitorPage(collector, feeds, acting, access, log)
+    server = uvicorn.Server(_config(page.application(), place))
+
+    async def run() -> None:
+        serving = asyncio.ensure_future(server.serve([listener]))
+        while not server.should_exit and not serving.done():
+            await asyncio.wait([serving], timeout=LOOK)
+        page.end()
+        await serving
+
+    # In a thread of its own, where uvicorn leaves the signals alone.
+    thread = threading.Thread(target=asyncio.run, args=(run(),), name="pzc-page")
+    collector.after.append(feeds.follow)
+    collector.begin()
+    thread.start()
+    try:
+        while thread.is_alive() and not told():
+            thread.join(LOOK)
+    finally:
+        server.should_exit = True
+        thread.join(2 * END)
+        feeds.close()
+        acting.close()
+        log.close()
+        listener.close()
+
+
+def _config(application: ASGIApp, place: Place) -> uvicorn.Config:
+    import uvicorn
+
+    try:
+        return uvicorn.Config(
+            application, log_level="warning", access_log=False, server_header=False, ws="auto",
+            lifespan="off", ws_max_size=65_536, ws_ping_interval=10, ws_ping_timeout=20,
+            timeout_graceful_shutdown=END, ssl_certfile=place.certificate, ssl_keyfile=place.private_key,
+        )  # fmt: skip
+    except (OSError, ssl.SSLError) as exc:
+        raise ConfigError(f"{place.certificate} cannot be used for TLS: {exc}") from exc

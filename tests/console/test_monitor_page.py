@@ -1,0 +1,143 @@
+"""The parts of the page that need no browser: panels, access, what is told when."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pzc.agents.client.described import About
+from pzc.console.monitor.live import Live
+from pzc.console.monitor.state import LabState
+from pzc.console.monitor.watched import Told
+from pzc.console.monitor.web.access import MOST_SESSIONS, VIEWER, Access, User
+from pzc.console.monitor.web.page import MOST_OPEN, Page
+from pzc.console.monitor.web.panel import arguments_of, panel_of
+
+
+def test_arguments_are_read_from_a_signature() -> None:
+    found = arguments_of("(mode: typing.Literal['a', 'b'], level: int = 2, *rest, loud=False) -> float")
+    assert found is not None
+    assert [(each.name, each.type, each.default, each.choices) for each in found] == [
+        ("mode", "typing.Literal['a', 'b']", None, ("'a'", "'b'")), ("level", "int", "2", ()),
+        ("*rest", "", None, ()), ("loud", "", "False", ()),
+    ]  # fmt: skip
+
+
+@given(st.text())
+def test_any_text_may_stand_for_a_signature(text: str) -> None:
+    arguments_of(text)
+    arguments_of(f"({text})")
+
+
+def test_urgent_members_stand_first_and_private_ones_nowhere() -> None:
+    members = {
+        "a": {"kind": "value"}, "off": {"kind": "method", "signature": "()", "urgent": True},
+        "_x": {"kind": "value"}, "ch1": {"kind": "reference"},
+    }  # fmt: skip
+    panel = panel_of(About("Supply", members=members), ())
+    assert [(each["name"], each["kind"]) for each in panel["controls"]] == [
+        ("off", "method"), ("a", "value"), ("ch1", "folder"),
+    ]  # fmt: skip
+
+
+def test_a_nested_panel_names_members_by_their_whole_path() -> None:
+    panel = panel_of(About(members={"level": {"kind": "property", "doc": "In volts, 0..3."}}), ("ch1",))
+    (level,) = panel["controls"]
+    assert (level["path"], level["unit"], level["range"]) == ("ch1.level", "V", [0, 3])
+
+
+@pytest.fixture
+def access() -> Access:
+    return Access({"t" * 20: User("alice", True)}, None, ["127.0.0.1:8470"], secure=False)
+
+
+def test_a_token_opens_a_session_that_ends(access: Access) -> None:
+    session = access.begin("t" * 20)
+    assert session
+    assert access.user(session) == User("alice", True)
+    access.end(session)
+    assert access.user(session) is None
+
+
+def test_no_other_token_opens_one(access: Access) -> None:
+    assert access.begin("t" * 19) is None
+    assert (access.user(""), access.user("made up")) == (None, None)
+
+
+def test_the_oldest_session_ends_when_there_are_many(access: Access) -> None:
+    sessions = [str(access.begin("t" * 20)) for _ in range(MOST_SESSIONS + 1)]
+    assert access.user(sessions[0]) is None
+    assert access.user(sessions[1]) == User("alice", True)
+
+
+def test_anybody_looks_where_it_is_open_but_not_with_a_session_that_ended() -> None:
+    access = Access({}, User(VIEWER), [], secure=False)
+    assert access.user("") == User(VIEWER)
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "own"),
+    [
+        ("http://127.0.0.1:8470", "127.0.0.1:8470", True), ("https://127.0.0.1:8470", "127.0.0.1:8470", False),
+        ("http://127.0.0.1:8471", "127.0.0.1:8470", False), ("", "127.0.0.1:8470", False), ("null", "", False),
+    ],
+)  # fmt: skip
+def test_only_its_own_origin_is_the_page(access: Access, origin: str, host: str, own: bool) -> None:
+    assert access.is_own(origin, host) is own
+
+
+def lab() -> LabState:
+    state = LabState()
+    state.come("psu", 0.0)
+    state.hear("psu", Told({"epoch": 1, "type": "Supply"}, {"topics": {"v": {"published": 1}}}), 0.0)
+    return state
+
+
+def test_a_page_is_told_what_is_new_and_nothing_twice() -> None:
+    page, state = Page(), lab()
+    assert page.news(state, {}, 10.0)["rows"]["psu"]["state"] == "well"
+    assert set(page.news(state, {}, 12.0)) == {"now"}
+    state.fail("psu", "frozen", 13.0)
+    state.clean(13.0)
+    news = page.news(state, {}, 14.0)
+    assert news["rows"]["psu"]["state"] == "silent"
+    assert news["troubles"][0]["agent"] == "psu"
+    assert news["log"][0]["words"].startswith("does not answer")
+
+
+def test_an_agent_that_is_forgotten_is_taken_from_the_page() -> None:
+    page, state = Page(), lab()
+    page.news(state, {}, 10.0)
+    state.leave("psu", 11.0)
+    state.clean(1000.0)
+    assert page.news(state, {}, 1000.0)["rows"] == {"psu": None}
+
+
+def test_values_are_told_of_open_panels_only_and_each_point_once() -> None:
+    page, state = Page(), lab()
+    state.take("psu", "v", 1.5, 1.0)
+    assert "values" not in page.news(state, {}, 1.0)
+    page.ask({"open": ["psu"]})
+    assert page.news(state, {}, 1.1)["values"]["psu"]["v"]["points"] == [(1.0, 1.5)]
+    assert "values" not in page.news(state, {}, 1.2)
+
+
+def test_what_a_topic_says_of_a_member_counts_before_what_was_read() -> None:
+    page, state, read = Page(), lab(), Live()
+    page.ask({"open": ["psu"]})
+    state.take("psu", "v", 2.0, 1.0)
+    read.take(1.0, 1.0)
+    assert page.news(state, {("psu", "v"): read}, 1.1)["values"]["psu"]["v"]["number"] == 2.0
+
+
+def test_a_page_may_ask_for_anything_and_gets_few_panels() -> None:
+    page = Page()
+    for message in (
+        {"open": 3},
+        {"open": [None, {}, "\x00"]},
+        {},
+        {"open": [str(each) for each in range(99)]},
+    ):
+        page.ask(message)
+    assert len(page.open) == MOST_OPEN

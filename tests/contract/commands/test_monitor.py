@@ -1,0 +1,160 @@
+"""``pzc monitor``: who may look at the page and act with it, and what becomes of that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pzc import LockedBy, Protocol, Proxy, close
+
+from tests.contract.rigs.console import KEY, Console
+from tests.contract.rigs.monitoring import Monitor, keyring
+
+
+@pytest.fixture(scope="module")
+def shown(bench: Console) -> Iterator[Monitor]:
+    """A monitor that only shows."""
+    with Monitor(bench) as monitor:
+        monitor.await_agent("psu")
+        yield monitor
+
+
+@pytest.fixture(scope="module")
+def operated(bench: Console, folder: Path) -> Iterator[Monitor]:
+    """A monitor with which alice acts; she is in."""
+    alice = keyring(folder, "alice", KEY)
+    with Monitor(bench, "--operator", f"alice={alice}", "--audit", str(folder / "page.audit")) as monitor:
+        monitor.enter("alice")
+        monitor.await_agent("psu")
+        yield monitor
+
+
+@pytest.fixture
+def psu(bench: Console) -> Iterator[Any]:
+    proxy = Proxy(bench.endpoint, protocol=Protocol(KEY))
+    yield proxy
+    close(proxy)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--host", "0.0.0.0"], "--certificate"),
+        (["--host", "192.0.2.7", "--certificate", "a.pem"], "belong together"),
+        (["--operator", "alice"], "NAME=KEYRING"),
+    ],
+)
+def test_what_would_not_be_safe_is_refused_with_what_to_do(
+    bench: Console, arguments: list[str], told: str
+) -> None:
+    outcome = bench("monitor", "--port", "0", *arguments)
+    assert outcome.status == 2
+    assert told in outcome.err
+
+
+def test_a_key_of_an_observer_makes_no_operator(bench: Console, folder: Path) -> None:
+    outcome = bench(
+        "monitor", "--port", "0", "--operator", f"wall={keyring(folder, 'wall', KEY, 'observer')}"
+    )
+    assert outcome.status == 1
+    assert "is of no operator" in outcome.err
+
+
+def test_every_answer_forbids_what_the_page_does_not_need(shown: Monitor) -> None:
+    for path in ("/", "/static/main.js", "/session", "/nothing"):
+        headers = shown.ask("GET", path)[1]
+        assert "default-src 'none'; script-src 'self'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
+
+
+def test_the_page_holds_no_script_and_no_style_of_its_own(shown: Monitor) -> None:
+    text = shown.ask("GET", "/")[2]
+    assert "<script type" in text
+    assert all(part not in text for part in ("style=", "onclick", "<style", "javascript:"))
+    assert "<script>" not in text
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", ""])
+def test_a_request_from_another_page_is_refused(operated: Monitor, psu: Any, origin: str) -> None:
+    before = psu.voltage
+    body = {"agent": "psu", "do": "set", "path": "voltage", "value": "29"}
+    assert operated.ask("POST", "/act", body, Origin=origin)[0] == 403
+    assert psu.voltage == before
+
+
+def test_a_page_of_another_name_that_leads_here_is_refused(shown: Monitor) -> None:
+    assert shown.ask("GET", "/session", Host="evil.example")[0] == 403
+
+
+def test_who_only_looks_cannot_act(shown: Monitor, psu: Any) -> None:
+    before = psu.voltage
+    status, told = shown.act("psu", "set", path="voltage", value="29")
+    assert (status, "--operator" in told["error"]) == (403, True)
+    assert psu.voltage == before
+
+
+def test_with_operators_nothing_is_told_without_a_token(bench: Console, folder: Path) -> None:
+    with Monitor(bench, "--operator", f"alice={keyring(folder, 'alice', KEY)}") as monitor:
+        assert monitor.ask("GET", "/session")[0] == 401
+        assert monitor.ask("GET", "/panel?agent=psu")[0] == 401
+        assert monitor.act("psu", "set", path="voltage", value="1")[0] == 401
+        assert monitor.ask("POST", "/login", {"token": "guessed" * 5})[0] == 401
+
+
+def test_what_an_operator_sets_is_set_in_the_server_and_stands_in_the_audit_log(
+    operated: Monitor, psu: Any, folder: Path
+) -> None:
+    assert operated.act("psu", "set", path="voltage", value="4.5") == (200, {"result": None})
+    assert psu.voltage == 4.5
+    lines = [json.loads(line) for line in (folder / "page.audit").read_text().splitlines()]
+    assert any(
+        (line["user"], line["do"], line["member"], line["given"], line["outcome"])
+        == ("alice", "set", "voltage", "4.5", "ok")
+        for line in lines
+    )
+
+
+def test_what_the_instrument_refuses_is_told(operated: Monitor) -> None:
+    status, told = operated.act("psu", "set", path="voltage", value="99")
+    assert status == 409
+    assert "outside 0..30" in told["error"]
+
+
+def test_arguments_reach_a_method_by_place_and_name(operated: Monitor) -> None:
+    status, told = operated.act("psu", "call", path="arguments", args=["1", "on"], kwargs={"x": "[2]"})
+    assert (status, told["result"]["value"]) == (200, [[1, "on"], {"x": [2]}])
+
+
+def test_a_lock_that_is_taken_on_the_page_keeps_others_out_until_it_is_given_back(
+    operated: Monitor, psu: Any
+) -> None:
+    assert operated.act("psu", "lock", reason="test")[0] == 200
+    try:
+        with pytest.raises(LockedBy):
+            psu.voltage = 1.0
+        assert operated.act("psu", "set", path="voltage", value="2")[0] == 200
+    finally:
+        assert operated.act("psu", "unlock")[0] == 200
+    psu.voltage = 1.0
+
+
+def test_a_private_member_is_not_reached(operated: Monitor) -> None:
+    assert operated.act("psu", "call", path="_work.set")[0] == 409
+    assert operated.ask("GET", "/panel?agent=psu&path=__class__")[0] == 502
+
+
+def test_a_long_body_and_an_unknown_verb_are_refused(operated: Monitor) -> None:
+    assert operated.act("psu", "set", path="voltage", value="1" * 70_000)[0] == 413
+    assert operated.act("psu", "explode")[0] == 400
+
+
+def test_a_panel_tells_units_and_documentation(shown: Monitor) -> None:
+    panel = shown.ask("GET", "/panel?agent=psu")[2]
+    voltage = next(each for each in panel["controls"] if each["name"] == "voltage")
+    assert (voltage["kind"], voltage["unit"], voltage["writable"]) == ("value", "V", True)
+    assert voltage["doc"] == "Programmed voltage in volts."

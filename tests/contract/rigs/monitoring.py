@@ -1,0 +1,101 @@
+"""The monitor in a process of its own, and how it is asked over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from tests.contract.rigs.console import Console
+from tests.contract.rigs.programs import PATIENCE
+
+
+def keyring(folder: Path, name: str, secret: str, role: str = "operator") -> Path:
+    """A keyring file with one key."""
+    path = folder / f"{name}.keyring"
+    path.write_text(
+        f'active = "{name}"\n[keys.{name}]\nsecret = "{secret}"\nrole = "{role}"\n', encoding="utf-8"
+    )
+    path.chmod(0o600)
+    return path
+
+
+class Monitor:
+    """``pzc monitor``, ended with its block.
+
+    Args:
+        console: starts it.
+        arguments: of the command, beside ``--port 0 --json``.
+
+    Attributes:
+        address: of the page.
+        users: address of each user, with the token.
+        process: that it runs in.
+    """
+
+    def __init__(self, console: Console, *arguments: str) -> None:
+        self.process = console.interpret("monitor", "--port", "0", "--json", "--every", "0.3", *arguments)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.process.communicate()[1]
+        told = json.loads(line)
+        self.address: str = told["monitor"]
+        self.users: dict[str, str] = told["users"]
+        self.host = urlsplit(self.address).netloc
+        self.cookie = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.terminate()
+        try:
+            self.process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise
+
+    def ask(
+        self, method: str, path: str, body: dict[str, Any] | None = None, **headers: str
+    ) -> tuple[int, dict[str, str], Any]:
+        """Status, headers and what was answered, as JSON where it is some."""
+        given = {"Host": self.host, "Origin": self.address.rstrip("/"), "Content-Type": "application/json"}
+        given |= {"Cookie": self.cookie} if self.cookie else {}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        connection = http.client.HTTPConnection(
+            urlsplit(self.address).hostname or "", urlsplit(self.address).port, timeout=PATIENCE
+        )
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), given)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            told = {name.lower(): value for name, value in answer.getheaders()}
+            return answer.status, told, json.loads(text) if text.startswith("{") else text
+        finally:
+            connection.close()
+
+    def enter(self, name: str) -> None:
+        """Open a session for a user."""
+        token = self.users[name].partition("#token=")[2]
+        status, headers, _ = self.ask("POST", "/login", {"token": token})
+        assert status == 200
+        self.cookie = headers["set-cookie"].partition(";")[0]
+
+    def act(self, agent: str, do: str, **more: Any) -> tuple[int, Any]:
+        """Do something; status and answer."""
+        status, _, told = self.ask("POST", "/act", {"agent": agent, "do": do, **more})
+        return status, told
+
+    def await_agent(self, name: str) -> None:
+        """Wait until it knows an agent."""
+        for _ in range(200):
+            if self.ask("GET", f"/panel?agent={name}")[0] == 200:
+                return
+        raise AssertionError(f"{name} did not come")
