@@ -15,6 +15,8 @@ try:
 except ImportError as exc:
     raise missing("pyarrow") from exc
 
+_DIGITS = 9
+
 
 def check_form(path: Path, form: object, known: int) -> None:
     """Refuse a form that this version does not know.
@@ -42,7 +44,8 @@ def check_segment(path: Path, metadata: Mapping[bytes, bytes] | None) -> None:
         metadata: of its schema.
     """
     told = (metadata or {}).get(FORM_KEY, b"1")
-    check_form(path, int(told) if told.isdigit() else told.decode(errors="replace"), JOURNAL_FORM)
+    whole = told.isdigit() and len(told) <= _DIGITS
+    check_form(path, int(told) if whole else told.decode(errors="replace"), JOURNAL_FORM)
 
 
 def check_journal(directory: str | Path) -> None:

@@ -16,6 +16,7 @@ Whole numbers beyond 2**53 lose their last digits there. Of a larger array only 
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -28,6 +29,9 @@ except ImportError as exc:
     raise missing("pyarrow") from exc
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+LAST_TIME = 253_402_300_799_999_999
+"""The end of the year 9999, µs since 1970; no calendar of Python, SQL or pandas goes on behind it."""
 
 FORM_KEY = b"pzc.journal"
 """Where a segment tells its form."""
@@ -312,11 +316,12 @@ def all_segments(directory: str | Path, recorder: str | None = None) -> list[tup
     """As `segments`, with those that are covered by a compacted one, and whether that is so."""
     found: list[tuple[str, int, int, Path]] = []
     try:
-        for path in Path(directory).iterdir():
-            match = _SEGMENT.fullmatch(path.name)
-            if match and recorder in (None, match["recorder"]):
-                last = -1 if match["last"] is None else int(match["last"])
-                found.append((match["recorder"], int(match["offset"]), -last, path))
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                match = _SEGMENT.fullmatch(entry.name)
+                if match and recorder in (None, match["recorder"]) and _is_file(entry):
+                    last = -1 if match["last"] is None else int(match["last"])
+                    found.append((match["recorder"], int(match["offset"]), -last, Path(entry.path)))
     except OSError as exc:
         raise JournalError(f"no journal at {directory}: {exc.strerror}") from exc
     told: list[tuple[int, Path, bool]] = []
@@ -327,6 +332,14 @@ def all_segments(directory: str | Path, recorder: str | None = None) -> list[tup
         if not covered:
             upto = name, max(-last, -1 if name != upto[0] else upto[1])
     return told
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """False for what cannot be read as a file, or whose reader would wait for ever."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def segment_recorder(path: Path) -> str:

@@ -290,6 +290,23 @@ class Limits:
     hash_unchecked: int = 1 << 15
     """Bytes of a MessagePack content up to which the keys of its maps are not looked at."""
 
+    # Tables
+
+    stored_content: int = 64 << 20
+    """Bytes of the largest content that a pipeline decodes."""
+
+    stored_nesting: int = 64
+    """Containers inside each other in a content that a pipeline stores."""
+
+    stored_elements: int = 1_000_000
+    """Elements of a content that a pipeline stores, in all its containers; an array is one."""
+
+    stored_text: int = 4 << 20
+    """Characters of the JSON text of a content that a pipeline stores."""
+
+    stored_name: int = 4096
+    """Bytes of the name that a recorder knew an agent by."""
+
 
 current = Limits()
 """What holds in this process now; replaced whole with `use`."""

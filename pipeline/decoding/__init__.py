@@ -3,6 +3,7 @@
 ::
 
     decode.py    every row: content fetched, signature, safe decoder, columns
+    bounds.py    what a row may hold
     columns.py   rows of one shape together, as columns
     plain.py     plain data as JSON text
     scalars.py   pickles of plain scalars by the shortest safe way

@@ -25,11 +25,11 @@ from ...protocol.batch import Batch, Opened
 from ...protocol.bulk import Bulk
 from ...protocol.codec import Codec, Message
 from ...protocol.errors import DecodeError
-from ...protocol.frames import PZC00, Kind
+from ...protocol.frames import PZC00, Buffer, Kind
 from ...protocol.keyring import Keyring
 from .. import missing
 from ..schema import DECODED, FRAMES, LIST_NUMBERS, NOTIFICATIONS, blob_path
-from . import columns, scalars
+from . import bounds, columns, scalars
 from .plain import to_json
 
 try:
@@ -110,8 +110,8 @@ class Decoder:
         """One batch; as many rows out as in, in the same order."""
         whole = not any(batch.column(name).null_count for name in FRAMES)
         if whole and self.check is None and batch.column("content_ref").null_count == len(batch):
-            return self._together(batch)
-        return self._one_by_one(batch, whole)
+            return _bounded(batch, self._together(batch))
+        return _bounded(batch, self._one_by_one(batch, whole))
 
     def _together(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows without anything unusual by columns, the others one by one."""
@@ -165,7 +165,7 @@ class Decoder:
     def _told(self, opened: Opened) -> tuple[object, ...] | _Failure:
         series, sequence, key, msgid, stamp, body = opened
         envelope = series.envelope
-        content = scalars.decode(envelope.serializer, body)
+        content = _decoded(envelope.serializer, body)
         return self._columns(envelope, (key or None, stamp.epoch, sequence, msgid, stamp.ms * 1000), content)
 
     def _judged(self, frames: Sequence[bytes | None], ref: str | None) -> tuple[object, ...] | _Failure:
@@ -189,6 +189,7 @@ class Decoder:
             frames = [*frames[:2], self._blob(content_ref), *frames[3:]]
         envelope = self._codec.open(frames, kind=Kind.NOTIFICATION)
         body = cast("bytes", envelope.content)
+        bounds.check_content(len(body))
         return envelope, serializers.decode(envelope.serializer, body, trusted=False)
 
     def _row(self, frames: Sequence[bytes], ref: str | None) -> tuple[object, ...] | _Failure:
@@ -219,7 +220,9 @@ class Decoder:
     def _blob(self, ref: str) -> bytes:
         if self.journal is None:
             raise DecodeError("the content is kept in a blob and no journal directory was given")
-        content = blob_path(self.journal, ref).read_bytes()
+        path = blob_path(self.journal, ref)
+        bounds.check_content(path.stat().st_size)
+        content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != ref:
             raise DecodeError(f"blob {ref} is damaged: its digest differs")
         return content
@@ -253,7 +256,7 @@ def as_value(content: object) -> Value:
 
     Raises:
         TypeError: for an object that is no plain data.
-        ValueError: for data that contains itself.
+        DecodeError: for data that is too deep or too much (`bounds`), or contains itself.
     """
     if type(content) is float:
         return Value(content)
@@ -267,7 +270,9 @@ def as_value(content: object) -> Value:
         return Value(value_double=float(content))
     if isinstance(content, str) and _is_text(content):
         return Value(value_string=str(content))
+    bounds.check_plain(content)
     text, array = to_json(content)
+    bounds.check_text(text)
     return Value(value_json=text) if array is None else _array_value(array)._replace(value_json=text)
 
 
@@ -300,7 +305,25 @@ def _clean(text: str) -> str:
 
 
 def _content(serializer: str, body: bytes) -> Value:
-    return as_value(scalars.decode(serializer, body))
+    return as_value(_decoded(serializer, body))
+
+
+def _decoded(serializer: str, body: Buffer) -> Any:
+    bounds.check_content(len(body))
+    return scalars.decode(serializer, body)
+
+
+def _bounded(batch: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:
+    """The decoded rows of a batch, with those in quarantine that tables cannot take."""
+    found = bounds.beyond(decoded)
+    if not found:
+        return decoded
+    rest = [row for row in range(len(decoded)) if row not in found]
+    refused = _assemble(
+        batch.take(pa.array(list(found))), [_Failure("DecodeError", why) for why in found.values()]
+    )
+    told = pa.concat_batches([decoded.take(pa.array(rest, pa.int64())), refused])
+    return told.take(pa.array(np.argsort([*rest, *found])))
 
 
 def _failure(exc: Exception) -> _Failure:

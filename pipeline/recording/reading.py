@@ -3,6 +3,7 @@
 ::
 
     a row group cannot be read           the others are, then SegmentDamaged
+    rows that no recorder can write      the same
     no footer, other columns             SegmentDamaged, nothing was read
     the file is gone                     SegmentGone: it was compacted or removed
     a form that this version has not     JournalError
@@ -17,6 +18,7 @@ from ...protocol.errors import JournalError
 from .. import missing
 from ..forms import check_segment
 from ..schema import JOURNAL
+from .soundness import sound
 
 try:
     import pyarrow as pa
@@ -73,8 +75,11 @@ def batches(path: Path, columns: Sequence[str] | None = None, rows: int = ROWS) 
         for group in range(file.num_row_groups):
             try:
                 for batch in file.iter_batches(rows, row_groups=[group], columns=wanted):
-                    yield batch
-                    read += len(batch)
+                    good = sound(batch)
+                    if len(good) < len(batch):
+                        reasons.append(f"{len(batch) - len(good)} rows are none that a recorder writes")
+                    yield good
+                    read += len(good)
             except _BROKEN as exc:
                 reasons.append(_line(exc))
     if reasons:

@@ -1,0 +1,98 @@
+"""What a row may hold; beyond it, it ends in quarantine with the reason, and costs the others nothing.
+
+A content is weighed before it is decoded, what was decoded before it is written as text, and what the
+calendars and folders of the tables have to take afterwards. Numbers are in `protocol.limits`.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from ...protocol import limits
+from ...protocol.errors import DecodeError
+from .. import missing
+from ..schema import LAST_TIME
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+
+def check_content(size: int) -> None:
+    """Refuse a content of too many bytes.
+
+    Raises:
+        DecodeError: says how many are allowed.
+    """
+    most = limits.current.stored_content
+    if size > most:
+        raise DecodeError(f"a content of {size} bytes is not decoded; at most {most} are")
+
+
+def check_plain(content: object) -> None:
+    """Refuse plain data that is nested too deeply, has too many elements, or too much text.
+
+    What is shared counts wherever it stands, as its text would repeat it.
+
+    Raises:
+        DecodeError: says what is allowed.
+    """
+    bounds = limits.current
+    room, text = bounds.stored_elements, bounds.stored_text
+    layer, depth = [content], 0
+    while layer:
+        below: list[object] = []
+        held = False
+        for item in layer:
+            parts = _parts(item)
+            if parts is None:
+                text -= len(cast("str", item)) if isinstance(item, str | bytes | bytearray) else 0
+                continue
+            held = True
+            for some in parts:
+                room -= len(some)
+                if room < 0:
+                    raise DecodeError(f"more than {bounds.stored_elements} elements")
+                below.extend(some)
+        if text < 0:
+            raise DecodeError(f"more than {bounds.stored_text} characters of text in containers")
+        depth += held
+        if depth > bounds.stored_nesting:
+            raise DecodeError(f"more than {bounds.stored_nesting} containers inside each other")
+        layer = below
+
+
+def _parts(item: object) -> tuple[list[object], ...] | None:
+    if isinstance(item, dict):
+        table = cast("dict[object, object]", item)
+        return [*table], [*table.values()]
+    if isinstance(item, list | tuple | set | frozenset):
+        return ([*cast("list[object]", item)],)
+    return ([*item.args],) if isinstance(item, BaseException) else None
+
+
+def check_text(text: str) -> str:
+    """The JSON text of a content; DecodeError when it is too long."""
+    if len(text) > (most := limits.current.stored_text):
+        raise DecodeError(f"its JSON text has {len(text)} characters; at most {most} are stored")
+    return text
+
+
+def beyond(decoded: pa.RecordBatch) -> dict[int, str]:
+    """Rows of `schema.DECODED` without an error that the tables cannot take, and why."""
+    sent = decoded.column("sent_at").cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    sizes = pc.binary_length(decoded.column("name")).fill_null(0).to_numpy(zero_copy_only=False)  # pyright: ignore[reportAttributeAccessIssue]
+    most = limits.current.stored_name
+    found = {
+        int(row): "sent behind the year 9999, as its message id says"
+        for row in np.flatnonzero(sent > LAST_TIME)
+    }
+    found |= {
+        int(row): f"a name of {sizes[row]} bytes; at most {most} are stored"
+        for row in np.flatnonzero(sizes > most)
+    }
+    return {row: why for row, why in found.items() if not decoded.column("error")[row].is_valid}
