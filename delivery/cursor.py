@@ -16,7 +16,9 @@
     open     new(k <= last)                          not new              -
     open     lost(c, at > last)                      last at              at - c + 1 .. at, not below last + 1
     open     lost(c, at <= last): it came before     same                 -
-    open     begin(e, n): what was between is lost   last n at least      last + 1 .. n
+    open     told(t, at): t lost in all, older ones  same                 what is new of t, up to at
+             may come
+    open     begin(e, n): what was between is lost   last n at least      last + 1 .. n, less what was told
     open     begin or observe of another epoch       early, then as above one of unknown size
     any      observe of the epoch before             not new              -
 
@@ -82,13 +84,15 @@ class Cursor:
         last: number up to which everything is accounted for; None while it is early.
     """
 
-    __slots__ = ("_before", "_begun", "epoch", "last")
+    __slots__ = ("_ahead", "_before", "_begun", "_known", "_total", "epoch", "last")
 
     def __init__(self) -> None:
         self.epoch: int | None = None
         self.last: int | None = None
         self._before: int | None = None  # the epoch before
         self._begun = 0  # where the publisher was when it began with what was kept
+        self._total = 0  # losses that were told
+        self._known = self._ahead = 0  # the last of them, and how many of them were behind `last` then
 
     def begin(self, epoch: int, last: int, kept: bool = False) -> Gap | None:
         """The publisher has confirmed: ``last`` is its last number that is not part of this.
@@ -107,7 +111,9 @@ class Cursor:
             return gap
         seen = self.last or self._begun
         self.last = max(seen, last)
-        return Gap(epoch, seen + 1, last) if last > seen else None
+        told = self._ahead if self._known > seen else 0
+        self._total = self._known = self._ahead = 0
+        return Gap(epoch, seen + told + 1, last) if last > seen + told else None
 
     def observe(self, epoch: int, number: int, upto: int = 0) -> tuple[bool, Gap | None]:
         """Something came that shows by its number what is missing before it.
@@ -168,11 +174,27 @@ class Cursor:
         count = min(count, at - before)
         return Gap(epoch, at - count + 1, at) if count > 0 else None
 
+    def told(self, total: int, at: int) -> Gap | None:
+        """The publisher tells how many it left out since the beginning, the last of them number ``at``.
+
+        Returns:
+            What is new of them. Others numbered below ``at`` may still come.
+        """
+        new, last = min(total - self._total, at), self.last
+        if new <= 0 or last is None or self.epoch is None:
+            return None
+        self._total = total
+        if at > last:
+            before = self._ahead if self._known > last else 0
+            self._known, self._ahead = max(self._known, at), min(before + new, at - last)
+        return Gap(self.epoch, at - new + 1, at)
+
     def _turn(self, epoch: int) -> Gap | None:
         if epoch == self.epoch:
             return None
         restarted = self.epoch is not None
         self._before, self.epoch, self.last = self.epoch, epoch, None
+        self._total = self._known = self._ahead = 0
         return Gap(epoch, 0, 0, restarted=True) if restarted else None
 
 

@@ -125,7 +125,7 @@ def block(timeout: float = 30.0, slots: int = 32, on_timeout: str = "raise") -> 
         timeout: seconds that one publication waits.
         slots: most messages of the topic that this process is not done with.
         on_timeout: ``raise``: the publication fails with `CallTimeout` and nothing is published;
-            ``drop``: it is dropped for this reader, and counted; ``close``: the publisher closes the link.
+            ``drop``: it is dropped for this reader, and counted; ``close``: the subscription ends.
     """
     return Policy("block", slots, timeout=timeout, on_timeout=on_timeout)
 

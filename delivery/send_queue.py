@@ -12,7 +12,7 @@ What `put` does with each claim of a message. Lossy ones *may go* while the carr
 What becomes of an entry::
 
     entry       event                                    next
-    -           put, some claims go                      ready, for these
+    -           put, some claims go                      ready: one for those with a window, one for lossy
     -           put, some claims wait                    waiting, for these
     waiting     lost for a claim                         waiting for the others, or gone
     waiting     refill, it is the oldest of an interest  ready for this one and all others that may go,
@@ -24,7 +24,8 @@ What becomes of an entry::
     waiting     forget of its last claim                 gone; what is ready or under way goes as ever
 
 Always: an interest gets its numbers in order, what is under way is never left out, and of each interest
-delivered + held + waiting + missed = put. A loss is told once, with a newer entry, or by `tails`.
+delivered + held + waiting + missed = put. Losses are told as the sum of all losses of an interest, perhaps
+before older entries, and again after `resume`.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class SendQueue(Generic[M]):
         self._index: Interests[Interest] = Interests()
         self.matching = self._index.matching
         self._behind: dict[Interest, None] = {}  # those for which something waits
+        self._untold: dict[Interest, None] = {}  # those that lost something since they were told
         self._ready: deque[Entry[M]] = deque()
         self._again: deque[Entry[M]] = deque()
         self._under_way: UnderWay[M] = UnderWay()
@@ -90,56 +92,28 @@ class SendQueue(Generic[M]):
     # --- what the reader wants -----------------------------------------------------------------------
 
     def want(
-        self, topic: str, policy: Policy, window: int | None = None, keys: Collection[str] | None = None
+        self,
+        number: int,
+        topic: str,
+        policy: Policy,
+        window: int | None = None,
+        keys: Collection[str] | None = None,
     ) -> Interest:
-        """Have what is put from now on.
-
-        Args:
-            topic: one topic.
-            policy: ``drop``, ``latest`` or ``block``.
-            window: most messages of a block that are not done with; None for the policy's bound.
-            keys: of the messages; None for all.
-
-        Raises:
-            PolicyRefused: for a mailbox.
-            ConfigError: for a window below 1.
-        """
-        interest = Interest(topic, policy, window, keys)
+        """Have what is put from now on; arguments and errors as those of `Interest`."""
+        interest = Interest(number, topic, policy, window, keys)
         self.interests[interest] = None
-        self._enter(interest)
+        for key in _each(keys):
+            self._index.add(topic, key, interest)
         return interest
-
-    def change(
-        self, interest: Interest, policy: Policy, window: int | None, keys: Collection[str] | None
-    ) -> None:
-        """Go on with these; what no longer fits is lost, the newest of ``drop`` and the oldest of ``latest``.
-
-        A block takes over all that waits, and its window counts what is held already. Errors as `want`.
-        """
-        before = interest.keys
-        interest.adopt(policy, window, keys)
-        if before != keys:
-            self._leave(interest, before)
-            self._enter(interest)
-        while len(interest.waiting) > interest.bound:
-            self._lose_waiting(interest, 0 if interest.newest else len(interest.waiting) - 1)
-        if not interest.lossy:
-            self._refill(interest)
 
     def forget(self, interest: Interest) -> None:
         """Nobody wants it any more."""
         del self.interests[interest]
         interest.window = UNBOUNDED  # nobody waits for it
-        self._leave(interest, interest.keys)
-        self.give_up(interest)
-
-    def _enter(self, interest: Interest) -> None:
         for key in _each(interest.keys):
-            self._index.add(interest.topic, key, interest)
-
-    def _leave(self, interest: Interest, keys: Collection[str] | None) -> None:
-        for key in _each(keys):
             self._index.discard(interest.topic, key, interest)
+        self.give_up(interest)
+        self._untold.pop(interest, None)
 
     # --- what is published ---------------------------------------------------------------------------
 
@@ -153,37 +127,49 @@ class SendQueue(Generic[M]):
             leased: the content lies in a block.
             claims: as `matching`, without those that it is lost for.
         """
-        ahead = -1
+        lossy = claims[0].lossy
         for interest in claims:
-            if interest.lossy:
-                if interest.waiting or not self._may_go(interest, leased):
-                    return self._put_apart(Entry(message, number, size, leased, claims))
-                ahead = 0 if leased else size
-        self._make_ready(Entry(message, number, size, leased, claims, ahead))
+            if interest.lossy is not lossy or (
+                lossy and (interest.waiting or not self._may_go(interest, leased))
+            ):
+                return self._put_apart(Entry(message, number, size, leased, claims))
+        self._make_ready(Entry(message, number, size, leased, claims, _weight(size, leased) if lossy else -1))
         return True
 
     def _put_apart(self, entry: Entry[M]) -> bool:
-        """As `put` of what may have to wait, or to be lost."""
-        goes, waits, leased = list[Interest](), list[Interest](), entry.leased
+        """As `put` of what may have to wait, to be lost, or to become several."""
+        windows, goes, waits, leased = list[Interest](), list[Interest](), list[Interest](), entry.leased
         for interest in entry.claims:
-            if not interest.lossy or (not interest.waiting and self._may_go(interest, leased)):
+            if not interest.lossy:
+                windows.append(interest)
+            elif not interest.waiting and self._may_go(interest, leased):
                 goes.append(interest)
             elif self._make_place(interest, entry.size):
                 waits.append(interest)
             else:
-                interest.lose(entry.number)
-        if waits:
-            waiting = self._part(entry, waits) if goes else entry
-            waiting.claims = tuple(waits)
-            self._ahead.waiting += entry.size
-            for interest in waits:
-                interest.waiting.append(waiting)
-                interest.marks.append(interest.missed - interest.early)
-                self._behind[interest] = None
-        if goes:
-            entry.claims, entry.ahead = tuple(goes), _weight(entry, goes)
-            self._make_ready(entry)
-        return bool(goes or waits)
+                self.lose(interest, entry.number)
+        groups = [group for group in (windows, goes, waits) if group]
+        for group in groups:
+            part = entry if group is groups[-1] else self._part(entry, group)
+            part.claims = tuple(group)
+            if group is waits:
+                self._make_wait(part)
+            else:
+                part.ahead = -1 if group is windows else _weight(entry.size, leased)
+                self._make_ready(part)
+        return bool(groups)
+
+    def _make_wait(self, entry: Entry[M]) -> None:
+        self._ahead.waiting += entry.size
+        for interest in entry.claims:
+            interest.waiting.append(entry)
+            self._behind[interest] = None
+
+    def lose(self, interest: Interest, number: int) -> None:
+        """An interest does not get the message of this number."""
+        interest.missed += 1
+        interest.lost_at = max(interest.lost_at, number)
+        self._untold[interest] = None
 
     def _part(self, entry: Entry[M], claims: list[Interest]) -> Entry[M]:
         """What is an entry of its own from now on, for these."""
@@ -211,11 +197,6 @@ class SendQueue(Generic[M]):
     def _make_ready(self, entry: Entry[M]) -> None:
         for interest in entry.claims:
             interest.held += 1
-            if interest.missed != interest.told:
-                entry.lost += interest.tell(interest.missed)
-        self._count_ready(entry)
-
-    def _count_ready(self, entry: Entry[M]) -> None:
         if entry.ahead >= 0:
             self._ahead.add(entry)
         if entry.leased:
@@ -231,15 +212,15 @@ class SendQueue(Generic[M]):
 
     def _refill(self, interest: Interest) -> None:
         waiting = interest.waiting
-        while waiting and self._may_advance(interest, waiting[0]):
+        while waiting and self._may_go(interest, waiting[0].leased):
             entry = waiting[0]
-            goes = [interest, *(each for each in entry.claims if each is not interest)]
-            self._advance(entry, [each for each in goes if self._may_advance(each, entry)])
-
-    def _may_advance(self, interest: Interest, entry: Entry[M]) -> bool:
-        if interest.waiting[0] is not entry:
-            return False
-        return not interest.lossy or self._may_go(interest, entry.leased)
+            self._advance(
+                entry,
+                [
+                    each for each in entry.claims
+                    if each.waiting[0] is entry and self._may_go(each, entry.leased)
+                ],
+            )  # fmt: skip
 
     def _advance(self, entry: Entry[M], goes: list[Interest]) -> None:
         """An entry that waits becomes ready for these, of which it is the oldest."""
@@ -249,28 +230,21 @@ class SendQueue(Generic[M]):
         else:
             ready, entry.claims = entry, tuple(goes)
             self._ahead.waiting -= entry.size
-        ready.ahead = _weight(entry, goes)
+        ready.ahead = _weight(entry.size, entry.leased)
         for interest in goes:
             interest.waiting.popleft()
-            interest.held += 1
-            ready.lost += interest.tell(interest.marks.popleft() + interest.early)
             self._look_behind(interest)
-        self._count_ready(ready)
+        self._make_ready(ready)
 
     def _look_behind(self, interest: Interest) -> None:
         if not interest.waiting:
             self._behind.pop(interest, None)
 
     def _lose_waiting(self, interest: Interest, index: int) -> None:
-        """One that waits is lost for an interest; those behind it are told of that."""
+        """One that waits is lost for an interest."""
         entry = interest.waiting[index]
-        del interest.waiting[index], interest.marks[index]
-        interest.lose(entry.number)
-        if index == 0:
-            interest.early += 1
-        else:
-            for behind in range(index, len(interest.marks)):
-                interest.marks[behind] += 1
+        del interest.waiting[index]
+        self.lose(interest, entry.number)
         self._let_go(entry, interest)
 
     def _let_go(self, entry: Entry[M], interest: Interest) -> None:
@@ -334,10 +308,17 @@ class SendQueue(Generic[M]):
         """The last that were taken did not go after all: they are the next."""
         self._again.extendleft(reversed(list(entries)))
 
-    def tails(self, most: int) -> list[Loss]:
-        """Losses behind everything that goes, which no entry will tell of; told with this call."""
-        asked = islice(() if len(self) else self.interests, most)
-        return [loss for each in asked if not each.waiting for loss in each.tell(each.missed)]
+    def losses(self, most: int) -> list[Loss]:
+        """The sums that have changed since they were told; told with this call."""
+        found = list(islice(self._untold, most))
+        for interest in found:
+            del self._untold[interest]
+        return [Loss(each, each.lost_at, each.missed) for each in found]
+
+    @property
+    def behind(self) -> bool:
+        """Whether something waits, or losses are not told."""
+        return bool(self._behind or self._untold)
 
     def check(self, received: int) -> None:
         """Judge what a reader says that it has.
@@ -367,12 +348,13 @@ class SendQueue(Generic[M]):
         return [entry for entry in done if self._is_last(entry)] if self._parts else done
 
     def resume(self, received: int) -> None:
-        """Another carrier, or another connection: what the reader has not got goes again.
+        """Another carrier, or another connection: what the reader has not got goes again, and every sum.
 
         Raises:
             RemoteProtocolError: for a position that was never sent.
         """
         self._again = deque(self._under_way.after(received))
+        self._untold = {interest: None for interest in self.interests if interest.missed}
 
     def clear(self) -> list[Entry[M]]:
         """Forget everything; returns what the reader was not done with, or never got."""
@@ -391,6 +373,6 @@ def _each(keys: Collection[str] | None) -> Iterable[str | None]:
     return (None,) if keys is None else keys
 
 
-def _weight(entry: Entry[M], claims: Iterable[Interest]) -> int:
-    """What it counts as ahead, once it goes for these."""
-    return (0 if entry.leased else entry.size) if any(interest.lossy for interest in claims) else -1
+def _weight(size: int, leased: bool) -> int:
+    """What an entry of lossy claims counts as ahead."""
+    return 0 if leased else size

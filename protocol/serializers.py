@@ -11,7 +11,8 @@ pickle   the object                            restricted unpickler
 buffers  the object; arrays in place            restricted unpickler
 json     tuples as lists, keys as str          safe as it is
 msgpack  tuples as lists                       safe as it is
-bundle   a :class:`.bundle.Bundle`, else none  safe as it is; what links are made of
+link     a :class:`.link_messages.Notify`, else none  safe as it is; what links are made of
+bundle   a :class:`.bundle.Bundle`, else none  safe as it is; beats, and what publishers keep
 mail     a :class:`.bundle.Mail`, else none    safe as it is; what comes out of mailboxes
 letters  a :class:`.bundle.Signed`, else none  safe as it is; the same with everybody's own frames
 ======== ===================================== ============================================
@@ -32,14 +33,14 @@ from typing import Any, cast
 
 import msgspec
 
-from . import arrays, buffers, bundle, msgpack_keys, pickles, portable, templates
+from . import arrays, buffers, bundle, link_messages, msgpack_keys, pickles, portable, templates
 from .buffers import Allocate
 from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
 from .lazily import is_array
 from .pickles import Data
 from .unpickle import restricted_loads
 
-STRUCTURAL: frozenset[str] = frozenset({"bundle", "mail", "letters"})
+STRUCTURAL: frozenset[str] = frozenset({"link", "bundle", "mail", "letters"})
 """Families of the wire's own structs: accepted everywhere, and not to be chosen for contents."""
 
 Encoder = Callable[[object, Allocate | None], Data]
@@ -363,12 +364,21 @@ def _bundle(name: str, kind: type[bundle.Bundle]) -> _Serializer:
     return _Serializer(name, _encode_bundle, decode, safe=True)
 
 
+def _encode_link(content: object, _allocate: Allocate | None) -> bytes:
+    return link_messages.encode(content)
+
+
+def _decode_link(data: Data, _trusted: bool, _writable: bool) -> object:
+    return link_messages.decode(data)
+
+
 _SERIALIZERS: dict[str, _Serializer] = {
     "pickle": _Serializer("pickle", _pickle_encoder(pickle.HIGHEST_PROTOCOL), _decode_pickle, safe=False),
     **{f"pickle{n}": _Serializer("pickle", _pickle_encoder(n), _decode_pickle, safe=False) for n in range(6)},
     "json": _Serializer("json", _encode_json, _decode_json, safe=True),
     "msgpack": _Serializer("msgpack", _encode_msgpack, _decode_msgpack, safe=True),
     "buffers": _Serializer("buffers", buffers.encode, _decode_buffers, safe=False),
+    "link": _Serializer("link", _encode_link, _decode_link, safe=True),
     "bundle": _bundle("bundle", bundle.Bundle),
     "mail": _bundle("mail", bundle.Mail),
     "letters": _bundle("letters", bundle.Signed),

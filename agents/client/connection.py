@@ -37,7 +37,9 @@ from ...transport.wire import Protocol as Wire
 
 GMAC = "aes256-gmac"
 
-_PLAIN = frozenset({"placed", "link", "grant", "unlink", "kept", "mailbox", "collect", "discard"})
+_PLAIN = frozenset(
+    {"placed", "link", "interests", "grant", "unlink", "kept", "mailbox", "collect", "discard"}
+)
 """Words that go as json, which every receiver accepts."""
 
 _OURS = frozenset({"timeout", "detached"})

@@ -22,6 +22,7 @@ from contextlib import nullcontext, suppress
 from ...delivery.cursor import Cursor, Cursors, Gap
 from ...protocol import limits
 from ...protocol.bundle import Last
+from ...protocol.link_messages import Loss
 from .filters import ANY
 from .links.arrivals import Arrival, Together
 from .mail.bursts import Missed
@@ -30,8 +31,9 @@ from .subscription import Subscription
 
 _NO_LOCK = nullcontext()
 
-Come = Together | Last
-"""What comes for a share: arrivals of one topic, or how many were lost up to a number."""
+Come = Together | Last | Loss
+"""What comes for a share: arrivals of one topic, how many were lost up to a number, or the sum of what the
+publisher left out."""
 
 
 class Share:
@@ -47,7 +49,9 @@ class Share:
         held: until the publisher has confirmed, and what came before is handed on.
     """
 
-    __slots__ = ("_confirmed", "_cursors", "_early", "_kept", "_left_out", "_lock", "held", "subscription")
+    __slots__ = (
+        "_confirmed", "_cursors", "_early", "_kept", "_left_out", "_lock", "_sums", "held", "subscription",
+    )  # fmt: skip
 
     bounded = True
     """Whether no more than `early_notifications` are kept before the confirmation."""
@@ -66,6 +70,7 @@ class Share:
         self._lock = lock or _NO_LOCK
         self._early: list[Come] | None = None
         self._left_out: dict[str, Last] | None = None
+        self._sums: dict[str, Loss] | None = None
         self._cursors = Cursors(None if subscription.topic == ANY else subscription.topic)
 
     def begin(self, epoch: int, lasts: Mapping[str, int], earlier: Iterable[Together] = ()) -> None:
@@ -84,8 +89,7 @@ class Share:
                 self.subscription.begin(epoch, {})
             for topic, gap in self._cursors.begin(epoch, lasts, self._kept):
                 self._report(topic or ANY, gap, "restarted" if gap.restarted else "forgotten")
-            early, left_out = self._take_early()
-            called = [self._admit(each) for each in (*earlier, *early, *left_out)]
+            called = [self._admit(each) for each in (*earlier, *self._take_early())]
             self.held = False
         start(called)
         confirmed, self._confirmed = self._confirmed, None
@@ -93,12 +97,13 @@ class Share:
             with suppress(InvalidStateError):  # it was closed at this moment
                 confirmed.set_result(None)
 
-    def fail(self, error: BaseException) -> None:
-        """The publisher refused, or nobody waits for it any more."""
+    def fail(self, error: BaseException) -> bool:
+        """The publisher refused, or nobody waits for it any more; whether somebody waited."""
         confirmed, self._confirmed = self._confirmed, None
         if confirmed is not None:
             with suppress(InvalidStateError):  # it was confirmed at this moment
                 confirmed.set_exception(error.with_traceback(None))  # else the two may hold each other
+        return confirmed is not None
 
     def restart(self, publisher: str) -> None:
         """Another agent has taken the publisher's place, numbering anew."""
@@ -110,17 +115,19 @@ class Share:
         """The publisher knows nothing of this any more."""
         with self._lock:
             self.held = True
-            early, _ = self._take_early()
+            early = self._take_early()
         self._miss_early(early)
 
     def _miss_early(self, early: list[Come]) -> None:
         """What came is not confirmed any more."""
         _end(early)
 
-    def _take_early(self) -> tuple[list[Come], Iterable[Last]]:
-        early, left_out = self._early or [], self._left_out or {}
-        self._early = self._left_out = None
-        return early, left_out.values()
+    def _take_early(self) -> list[Come]:
+        early = self._early or []
+        for said in (self._left_out, self._sums):
+            early += (said or {}).values()
+        self._early = self._left_out = self._sums = None
+        return early
 
     def take(self, come: Come) -> Subscription | None:
         """Take what came, when it is wanted; returns as `Subscription.admit`."""
@@ -132,6 +139,9 @@ class Share:
         with self._lock:
             if not self.held:
                 return False
+            if isinstance(come, Loss):
+                self._sums = {**(self._sums or {}), come.topic: come}
+                return True
             early = self._early = self._early or []
             if not self.bounded:
                 early.append(come)
@@ -145,7 +155,7 @@ class Share:
             arrival.consumed()
         return True
 
-    def _leave_out(self, come: Come) -> list[Arrival]:
+    def _leave_out(self, come: Together | Last) -> list[Arrival]:
         """There is no room for one more; returns what is to be done with."""
         left_out = self._left_out = self._left_out or {}
         topic = come.topic
@@ -154,41 +164,38 @@ class Share:
             left_out[topic] = Last(topic, come.number, before + come.lost)
             return []
         [arrival] = come.arrivals
-        lost = before + come.lost.get(arrival.sequence, 0) + 1
-        left_out[topic] = Last(topic, arrival.sequence, lost)
+        left_out[topic] = Last(topic, arrival.sequence, before + 1)
         return [arrival]
 
     def _admit(self, come: Come) -> Subscription | None:
         cursor = self._cursors.at(come.topic)
+        if isinstance(come, Loss):
+            self._report_gap(come.topic, cursor.told(come.total, come.at))
+            return None
         if isinstance(come, Last):
             self._tell(cursor, come)
             return None
         arrivals = come.arrivals
-        if come.lost or not cursor.new(arrivals[0].sequence, arrivals[-1].sequence):
+        if not cursor.new(arrivals[0].sequence, arrivals[-1].sequence):
             return self._admit_each(cursor, come)
         return self.subscription.admit(arrivals, come.size)
 
     def _admit_each(self, cursor: Cursor, together: Together) -> Subscription | None:
-        """Those that are not part of the beginning, each loss told before what came after it."""
-        ready, called = list[Arrival](), None
+        """Those that are not part of the beginning."""
+        ready = list[Arrival]()
         for arrival in together.arrivals:
-            number = arrival.sequence
-            lost = together.lost.get(number, 0)
-            if lost:
-                if ready:  # first
-                    called = self.subscription.admit(ready) or called
-                    ready = []
-                self._tell(cursor, Last(together.topic, number - 1, lost))
-            if cursor.new(number):
+            if cursor.new(arrival.sequence):
                 ready.append(arrival)
             else:
                 arrival.consumed()
-        return (self.subscription.admit(ready) if ready else None) or called
+        return self.subscription.admit(ready) if ready else None
 
     def _tell(self, cursor: Cursor, last: Last) -> None:
-        gap = cursor.lost(last.lost, last.number)
+        self._report_gap(last.topic, cursor.lost(last.lost, last.number))
+
+    def _report_gap(self, topic: str, gap: Gap | None) -> None:
         if gap is not None:
-            self._report(last.topic, gap, "evicted")
+            self._report(topic, gap, "evicted")
 
     def _report(self, topic: str, gap: Gap, reason: str) -> None:
         subscription = self.subscription

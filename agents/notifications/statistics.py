@@ -23,8 +23,8 @@ def topics_told(
     with outlets.lock:
         dropped = Counter[str]()
         for outlet in outlets.links.values():
-            for topic, interest in outlet.interests.items():
-                dropped[topic] += interest.missed
+            for interest in outlet.queue.interests:
+                dropped[interest.topic] += interest.missed
         topics = {
             topic: {"published": last, "dropped": dropped[topic], **told(outlets.meters[topic], None, now)}
             for topic, last in outlets.numbers.items()

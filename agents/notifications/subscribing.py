@@ -24,7 +24,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from functools import partial
 from typing import Any, cast
 
 from ...delivery.policies import Policy, drop
@@ -167,7 +166,7 @@ class Subscribing:
         reserve = min(LINK_TIME, (deadline - time.monotonic()) / 2)
         if near:
             try:
-                return self._begin(peer, made, near, initial, deadline, reserve, apart=True)
+                return self._begin(peer, made, near, initial, deadline, reserve)
             except (PeerLost, Refused, CallTimeout) as exc:
                 logger.info("%r of %s comes by broadcast: %s", topic, endpoint, exc)
         try:
@@ -175,7 +174,7 @@ class Subscribing:
         except CallTimeout as unplaced:  # kept no longer: its traceback holds this frame
             try:
                 now = self._client.peer(endpoint, deadline)
-                subscription = self._begin(now, made, "tcp", initial, deadline, apart=True)
+                subscription = self._begin(now, made, "tcp", initial, deadline)
             except Refused as exc:
                 raise unplaced from exc
             self._counters.add("broadcast_replaced")
@@ -198,12 +197,8 @@ class Subscribing:
         initial: bool,
         deadline: float,
         reserve: float = 0.0,
-        apart: bool = False,
     ) -> Subscription:
-        """A confirmed subscription by a way of links, or with none by broadcast, in time for a reserve.
-
-        With ``apart`` a link is for lossy subscriptions only.
-        """
+        """A confirmed subscription by a way of links, or with none by broadcast, in time for a reserve."""
         subscription = make(peer, self._on_close)
         subscription.arrivals.offset_ms = peer.offset_ms
         subscription.who = self._who
@@ -212,8 +207,7 @@ class Subscribing:
         try:
             if way:
                 self._linked[subscription] = None
-                link = partial(inlets.subscribe, apart=apart)
-                join = readers.subscribe if subscription.policy.name == "mailbox" else link
+                join = readers.subscribe if subscription.policy.name == "mailbox" else inlets.subscribe
                 join(self._new_client, self._protocol, peer, subscription, way, deadline - reserve)
             else:
                 self._broadcast(peer, subscription, deadline - reserve)
@@ -363,7 +357,7 @@ class Subscribing:
             return
         try:
             way = "tcp" if subscription in self._forced else "auto"
-            inlets.subscribe(self._new_client, self._protocol, peer, subscription, way, deadline, apart=True)
+            inlets.subscribe(self._new_client, self._protocol, peer, subscription, way, deadline)
         except Refused as exc:
             typed.end(subscription, exc)
             return

@@ -178,5 +178,5 @@ def spoken(first: Message) -> str | None:
     """Serializer of the small messages of a Unix connection, by its first request; None for the codec's."""
     if first.serializer == "json":
         with suppress(ProtocolError):  # whoever answers it says why it cannot be read
-            return "bundle" if control(first.decode()) == "link" else None
+            return "link" if control(first.decode()) == "link" else None
     return None

@@ -8,14 +8,15 @@ import secrets
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pzc import Agent, Protocol
 from pzc.agents.notifications.links import local
 from pzc.protocol import serializers
-from pzc.protocol.bundle import Bundle, Item, Last
 from pzc.protocol.contents import read_refusal
 from pzc.protocol.frames import PZC01, Kind
+from pzc.protocol.link_messages import Loss, Notify, Row
 from pzc.protocol.notification import Notification
 from pzc.shm.views import Mapped
 from pzc.transport import greeting
@@ -24,7 +25,7 @@ from tests.contract.rigs.peers import TIMEOUT
 
 
 class Got(NamedTuple):
-    """One notification of a link."""
+    """One notification of a link, and how many losses were told with it for the first time."""
 
     link_number: int
     topic: str
@@ -40,7 +41,7 @@ def wish(
     timeout: float | None = None,
     on_timeout: str = "raise",
 ) -> list[Any]:
-    """One subscription as the word ``link`` has it."""
+    """One subscription as a command has it, behind the number of its interest."""
     if policy != "block":
         return [topic, None, policy, bound, None, None, None]
     return [topic, None, policy, bound, TIMEOUT if timeout is None else timeout, on_timeout, None]
@@ -61,8 +62,12 @@ class Reader(ABC):
         self.publisher = publisher
         self.link = link or secrets.token_hex(16)
         self.received = resume
-        self.lasts: list[Last] = []
+        self.losses: dict[int, Loss] = {}
+        self.ended: list[str] = []
         self.got: queue.SimpleQueue[Got] = queue.SimpleQueue()
+        self.batch = self.interest = 0
+        self.wanted: dict[int, list[Any]] = {}
+        self.open()
         self.answer = self.ask(*topics)
 
     def __enter__(self) -> Any:
@@ -71,16 +76,43 @@ class Reader(ABC):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def word(self, *topics: list[Any], resume: int) -> dict[str, Any]:
-        return {"pzc": "link", "link": self.link, "resume": resume, "way": self.way, "topics": list(topics)}
+    def opening(self) -> dict[str, Any]:
+        return {"pzc": "link", "link": self.link, "resume": self.received, "way": self.way}
+
+    def interests(self, *topics: list[Any]) -> dict[str, Any]:
+        """The word that wants these and nothing else."""
+        commands: list[list[Any]] = [[n] for n, told in self.wanted.items() if told not in topics]
+        for (number,) in commands:
+            del self.wanted[number]
+        for told in topics:
+            if told not in self.wanted.values():
+                self.interest += 1
+                self.wanted[self.interest] = told
+                commands.append([self.interest, *told])
+        self.batch += 1
+        return {"pzc": "interests", "link": self.link, "number": self.batch, "commands": commands}
+
+    def ask(self, *topics: list[Any]) -> dict[str, dict[str, int]]:
+        """Want these and nothing else; the last numbers and the windows of those that are new, by topic."""
+        lasts, windows = dict[str, int](), dict[str, int]()
+        for interest, told, *window in self.request(self.interests(*topics))["confirmed"]:
+            refusal = None if window else read_refusal(told)
+            if refusal is not None:
+                raise refusal
+            lasts |= told
+            windows[self.wanted[interest][0]] = window[0]
+        return {"lasts": lasts, "windows": windows}
 
     def grant(self, upto: int, others: tuple[int, ...] = ()) -> dict[str, Any]:
         return {
             "pzc": "grant", "link": self.link, "received": self.received, "upto": upto, "others": list(others),
         }  # fmt: skip
 
+    def open(self) -> None:
+        self.request(self.opening())
+
     @abstractmethod
-    def ask(self, *topics: list[Any]) -> dict[str, Any]: ...
+    def request(self, content: dict[str, Any]) -> Any: ...
 
     @abstractmethod
     def done(self, upto: int, *others: int) -> None: ...
@@ -103,24 +135,33 @@ class Reader(ABC):
     def numbers(self, count: int) -> list[int]:
         return [got.number for got in self.take(count)]
 
-    def last(self) -> Last:
-        """The next word about a topic's end."""
+    def loss(self, total: int) -> Loss:
+        """What was told of the first interest, once that many are lost."""
         deadline = time.monotonic() + TIMEOUT
-        while not self.lasts:
+        while 1 not in self.losses or self.losses[1].total < total:
             assert time.monotonic() < deadline, "nothing was told"
             self.receive(1.0)
-        return self.lasts.pop(0)
+        return self.losses[1]
 
-    def enter(self, bundle: Bundle) -> None:
-        for number, item in enumerate(bundle.items, bundle.first):
+    def enter(self, notify: Notify, contents: Iterator[Any] | None = None) -> None:
+        lost = 0
+        for loss in notify.losses:
+            lost += loss.total - (self.losses[loss.interest].total if loss.interest in self.losses else 0)
+            self.losses[loss.interest] = loss
+        self.ended += [each.reason for each in notify.ended]
+        rows = [(run.topic, row) for run in notify.runs for row in run.rows]
+        for number, (topic, row) in enumerate(rows, notify.first):
             assert number == self.received + 1, f"{number} came after {self.received}"
             self.received = number
-            content = serializers.decode(item.serializer, self.body(item), trusted=True)
-            self.got.put(Got(number, item.topic, item.number, content, item.lost))
-        self.lasts += bundle.lasts
+            if contents is None:
+                content = serializers.decode(row.serializer, self.body(row), trusted=True)
+            else:
+                content = next(contents)
+            self.got.put(Got(number, topic, row.number, content, lost))
+            lost = 0
 
-    def body(self, item: Item) -> Any:
-        return item.body
+    def body(self, row: Row) -> Any:
+        return row.body
 
 
 class LocalReader(Reader):
@@ -128,21 +169,20 @@ class LocalReader(Reader):
 
     way = "inproc"
 
-    def ask(self, *topics: list[Any]) -> dict[str, Any]:
+    def open(self) -> None:
         found = local.find(self.publisher.agent_id, self.publisher.protocol.fingerprint)
         assert found is not None
         self.linking = found
         self.reasons: list[str] = []
-        return found.attach(self.link, "a reader", _Door(self), list(topics))
+        found.attach(self.link, "a reader", _Door(self))
 
-    def take_in(self, link_number: int, notification: Notification, lost: int) -> None:
-        self.received = link_number
-        self.got.put(Got(link_number, notification.topic, notification.sequence, notification.content, lost))
+    def request(self, content: dict[str, Any]) -> Any:
+        return self.linking.want(self.link, "a reader", content)
 
-    def tell(self, topic: str, number: int, lost: int) -> None:
-        self.lasts.append(Last(topic, number, lost))
+    def take_in(self, notify: Notify, notifications: Sequence[Notification]) -> None:
+        self.enter(notify, iter([each.content for each in notifications]))
 
-    def ended(self, reason: str) -> None:
+    def over(self, reason: str) -> None:
         self.reasons.append(reason)
 
     def receive(self, timeout: float) -> bool:
@@ -160,7 +200,7 @@ class _Door:
     """A `LocalInlet`: a reader's `take` is another thing."""
 
     def __init__(self, reader: LocalReader) -> None:
-        self.take, self.tell, self.ended = reader.take_in, reader.tell, reader.ended
+        self.take, self.ended = reader.take_in, reader.over
 
 
 class UnixReader(Reader):
@@ -201,29 +241,29 @@ class UnixReader(Reader):
         refusal = read_refusal(content)
         if refusal is not None:
             raise refusal
-        if isinstance(content, Bundle):
+        if isinstance(content, Notify):
             self.lent += [content.lent] * (content.lent > 0)
             self.dropped += content.dropped
             if fd >= 0:
                 self.mapped.add(content.lent, fd)
         return content
 
-    def ask(self, *topics: list[Any]) -> dict[str, Any]:
-        self.say(self.word(*topics, resume=self.received))
-        while isinstance(answer := self.hear(TIMEOUT), Bundle):
+    def request(self, content: dict[str, Any]) -> Any:
+        self.say(content)
+        while isinstance(answer := self.hear(TIMEOUT), Notify):
             self.enter(answer)
         return answer
 
     def receive(self, timeout: float) -> bool:
         try:
-            bundle = self.hear(timeout)
+            notify = self.hear(timeout)
         except TimeoutError:
             return False
-        self.enter(bundle)
+        self.enter(notify)
         return True
 
-    def body(self, item: Item) -> Any:
-        return bytes(self.mapped.view(item.block, item.size, lambda: None)) if item.block else item.body
+    def body(self, row: Row) -> Any:
+        return bytes(self.mapped.view(row.block, row.size, lambda: None)) if row.block else row.body
 
     def done(self, upto: int, *others: int) -> None:
         self.say(self.grant(upto, others))
@@ -255,13 +295,10 @@ class PollReader(Reader):
     def request(self, content: dict[str, Any]) -> Any:
         return self.agent.exchange(self.publisher.rep_endpoint, content, TIMEOUT, transport="tcp").content
 
-    def ask(self, *topics: list[Any]) -> dict[str, Any]:
-        return self.request(self.word(*topics, resume=self.received))
-
     def receive(self, timeout: float) -> bool:
-        bundle = self.request(self.grant(self.upto, self.others))
-        self.enter(bundle)
-        return bool(bundle.items)
+        notify = self.request(self.grant(self.upto, self.others))
+        self.enter(notify)
+        return bool(notify.runs)
 
     def done(self, upto: int, *others: int) -> None:
         self.upto, self.others = upto, others

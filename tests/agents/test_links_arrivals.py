@@ -9,12 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import Notification
-from pzc.agents.notifications.links.arrivals import Arrival, Ledger, Urgency
+from pzc.agents.notifications.links.arrivals import Arrival, Flow, Ledger, Urgency
 from pzc.protocol.errors import DecodeError, RemoteProtocolError
+from pzc.protocol.link_messages import Row
 
 from tests.contract.rigs.peers import run_threads
 
 MIB = 1 << 20
+
+
+def row(number: int, leased: int = 0) -> Row:
+    return Row(number, 0, "", "pickle", b"", int(leased > 0), leased)
 
 
 class News:
@@ -23,13 +28,14 @@ class News:
     def __init__(self) -> None:
         self.told: list[Urgency] = []
         self.woken = 0
+        self.flow = Flow()
         self.ledger = Ledger(self.told.append, self.wake)
 
     def wake(self) -> None:
         self.woken += 1
 
     def arrive(self, number: int, left: int, content: Any = None, *, leased: int = 0) -> Arrival:
-        assert self.ledger.arrived(number, "t", leased)
+        assert not self.ledger.entered(number, [row(number, leased)], self.flow)
         arrival = Arrival(self.ledger, number, "t", "", 7, number, leased > 0)
         arrival.left = left
         arrival.make = lambda: Notification("p", "", "t", "", number, 7, 0.0, 0.0, content)
@@ -120,7 +126,7 @@ def test_the_last_one_done_is_told_soon_and_others_later() -> None:
 
 def test_half_a_window_is_told_now() -> None:
     news = News()
-    news.ledger.halves = {"t": 2}
+    news.flow.half = 2
     arrivals = [news.arrive(number, 1) for number in range(1, 5)]
     arrivals[0].consumed()
     arrivals[1].consumed()
@@ -132,7 +138,7 @@ def test_half_a_window_is_told_now() -> None:
 
 def test_blocks_of_a_topic_with_a_window_are_given_back_together() -> None:
     news = News()
-    news.ledger.halves = {"t": 16}
+    news.flow.half = 16
     arrivals = [leased(news, number, 1) for number in range(1, 7)]
     for arrival in arrivals[:4]:
         arrival.consumed()
@@ -144,7 +150,7 @@ def test_blocks_of_a_topic_with_a_window_are_given_back_together() -> None:
 
 def test_a_block_is_given_back_at_once_while_another_one_is_kept() -> None:
     news = News()
-    news.ledger.halves = {"t": 16}
+    news.flow.half = 16
     first, second, _ = (leased(news, number, 1) for number in range(1, 4))
     kept = first.open().content[2:4]
     first.consumed()
@@ -172,9 +178,9 @@ def test_what_somebody_waits_for_is_told_now() -> None:
 def test_a_number_that_came_before_is_refused_and_a_hole_is_an_error() -> None:
     news = News()
     news.arrive(1, 1)
-    assert not news.ledger.arrived(1, "t", leased=0)
+    assert news.ledger.entered(1, [row(1), row(2)], news.flow) == 1
     with pytest.raises(RemoteProtocolError):
-        news.ledger.arrived(3, "t", leased=0)
+        news.ledger.entered(4, [row(4)], news.flow)
 
 
 def test_a_sign_of_life_tells_what_was_told_before() -> None:

@@ -16,7 +16,7 @@ from pzc import (
     Protocol,
 )
 from pzc.agents.notifications.links import inlets, ways
-from pzc.protocol.bundle import Bundle
+from pzc.protocol.link_messages import Notify
 
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT
@@ -116,13 +116,13 @@ def test_a_bundle_that_never_came_is_sent_again(kind: str, way: str, monkeypatch
     carrier = getattr(ways, kind)
     send, lost = carrier.send, [3]
 
-    def sometimes(self: Any, bundle: Any, fd: int, contents: Any) -> bool:
-        if bundle.items and lost and bundle.first >= lost[0]:
+    def sometimes(self: Any, notify: Any, fd: int, contents: Any) -> bool:
+        if notify.runs and lost and notify.first >= lost[0]:
             lost.clear()
             if way == "tcp":  # the poll is answered with nothing
-                return send(self, Bundle(bundle.first), -1, [])
+                return send(self, Notify(notify.first), -1, [])
             return True
-        return send(self, bundle, fd, contents)
+        return send(self, notify, fd, contents)
 
     monkeypatch.setattr(carrier, "send", sometimes)
     with pair() as (publisher, reader):

@@ -17,9 +17,9 @@ from pzc.agents.notifications.links.intake import Intake
 from pzc.agents.notifications.links.inward import Received
 from pzc.agents.notifications.links.places import Place
 from pzc.agents.notifications.links.roster import Roster
-from pzc.protocol.bundle import Bundle, Item, Last
 from pzc.protocol.errors import ReceiveTimeout, RemoteProtocolError
 from pzc.protocol.limits import Limits
+from pzc.protocol.link_messages import Ended, Loss, Notify, Row, Run
 from pzc.shm.blocks import Block
 from pzc.transport.counters import Counters
 from pzc.transport.executor import Executor
@@ -28,9 +28,16 @@ EPOCH = 7
 PEER = Peer("tcp://127.0.0.1:1", "PZC01", "ab" * 16, EPOCH, "p", "", 0, {}, "key")
 
 
-def item(number: int, content: Any = None, lost: int = 0, **fields: Any) -> Item:
-    told = {"topic": "t", "key": "", "sent_ms": 0, "serializer": "pickle", "body": pickle.dumps(content)}
-    return Item(number=number, lost=lost, **{**told, **fields})
+BOTH = [1, 2]
+
+
+def row(number: int, content: Any = None, **fields: Any) -> Row:
+    told = {"key": "", "sent_ms": 0, "serializer": "pickle", "body": pickle.dumps(content)}
+    return Row(number=number, **{**told, **fields})
+
+
+def notify(first: int, *rows: Row, to: list[int] = BOTH, **fields: Any) -> Notify:
+    return Notify(first, [Run("t", to, list(rows))] if rows else [], **fields)
 
 
 class Bench:
@@ -49,12 +56,13 @@ class Bench:
         self.subscriptions = [
             Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None) for _ in range(2)
         ]
-        self.places = Roster(map(Place, self.subscriptions))
-        for place in self.places:
+        self.places = Roster()
+        for number, subscription in enumerate(self.subscriptions, 1):
+            self.places.add(place := Place(subscription, number))
             place.begin(EPOCH, {})
 
-    def take(self, bundle: Bundle, key_id: str = "key", fd: int = -1) -> None:
-        for errand in self.intake.take(Received(bundle, key_id, fd), self.places):
+    def take(self, told: Notify, key_id: str = "key", fd: int = -1) -> None:
+        for errand in self.intake.take(Received(told, key_id, fd), self.places):
             for call in errand():
                 call()
 
@@ -70,28 +78,31 @@ def bench(executor: Executor) -> Iterator[Bench]:
 
 
 def test_every_subscription_gets_every_notification(bench: Bench) -> None:
-    bench.take(Bundle(1, [item(1, "a"), item(2, "b")]))
+    bench.take(notify(1, row(1, "a"), row(2, "b")))
     for subscription in bench.subscriptions:
         assert [subscription.recv(0).content for _ in range(2)] == ["a", "b"]
     assert bench.done() == (2, 2, [])
 
 
 def test_what_came_before_is_not_delivered_again(bench: Bench) -> None:
-    bench.take(Bundle(1, [item(1, "a")]))
-    bench.take(Bundle(1, [item(1, "a"), item(2, "b")]))
+    bench.take(notify(1, row(1, "a")))
+    bench.take(notify(1, row(1, "a"), row(2, "b")))
     assert [bench.subscriptions[0].recv(0).content for _ in range(2)] == ["a", "b"]
     with pytest.raises(ReceiveTimeout):
         bench.subscriptions[0].recv(0)
 
 
 def test_a_hole_is_an_error_of_the_publisher(bench: Bench) -> None:
-    bench.take(Bundle(1, [item(1)]))
+    bench.take(notify(1, row(1)))
     with pytest.raises(RemoteProtocolError):
-        bench.take(Bundle(3, [item(3)]))
+        bench.take(notify(3, row(3)))
 
 
 def test_what_the_publisher_dropped_is_a_gap(bench: Bench) -> None:
-    bench.take(Bundle(1, [item(1), item(5, lost=3)], [Last("t", 8, 3)]))
+    losses = [Loss(each, "t", 4, 3) for each in BOTH]
+    bench.take(notify(1, row(1)))
+    bench.take(notify(2, row(5), losses=losses))
+    bench.take(notify(3, losses=[*losses, *(Loss(each, "t", 8, 6) for each in BOTH)]))
     for subscription in bench.subscriptions:
         assert subscription.gaps == [Gap(EPOCH, 2, 4), Gap(EPOCH, 6, 8)]
         assert (subscription.pending, subscription.dropped) == (2, 6)
@@ -99,7 +110,7 @@ def test_what_the_publisher_dropped_is_a_gap(bench: Bench) -> None:
 
 @pytest.mark.parametrize("size", [10, 100_000])
 def test_a_content_that_cannot_be_decoded_is_counted_and_a_gap(bench: Bench, size: int) -> None:
-    bench.take(Bundle(1, [item(1, body=b"\x80" * size), item(2, "after")]))
+    bench.take(notify(1, row(1, body=b"\x80" * size), row(2, "after")))
     for subscription in bench.subscriptions:
         assert subscription.recv(0).content == "after"
         assert subscription.gaps == [Gap(EPOCH, 1, 1)]
@@ -119,7 +130,7 @@ class Harmful:
 @pytest.mark.parametrize("size", [10, 100_000])
 def test_a_pickle_that_nobody_signed_runs_nobodys_code(executor: Executor, tmp_path: Any, size: int) -> None:
     bench, target = Bench(executor, Protocol("")), tmp_path / "made"
-    bench.take(Bundle(1, [item(1, Harmful(str(target), size))]), key_id="")
+    bench.take(notify(1, row(1, Harmful(str(target), size))), key_id="")
     with pytest.raises(ReceiveTimeout):
         bench.subscriptions[0].recv(0)
     assert bench.subscriptions[0].dropped == 1
@@ -127,10 +138,10 @@ def test_a_pickle_that_nobody_signed_runs_nobodys_code(executor: Executor, tmp_p
 
 
 @pytest.mark.parametrize("size", [10, 100_000])
-@pytest.mark.parametrize("name", ["pickle", "bundle", "nonsense"])
+@pytest.mark.parametrize("name", ["pickle", "link", "nonsense"])
 def test_a_serializer_that_is_not_accepted_decodes_nothing(executor: Executor, name: str, size: int) -> None:
     bench = Bench(executor, Protocol("a long secret of k", accept_serializers=["json"]))
-    bench.take(Bundle(1, [item(1, "x" * size, serializer=name)]))
+    bench.take(notify(1, row(1, "x" * size, serializer=name)))
     with pytest.raises(ReceiveTimeout):
         bench.subscriptions[0].recv(0)
     assert bench.subscriptions[0].gaps == [Gap(EPOCH, 1, 1)]
@@ -141,8 +152,8 @@ def lent(bench: Bench, number: int, content: bytes) -> Block:
     data = pickle.dumps(content)
     block = Block.create(len(data))
     block.buffer[: len(data)] = data
-    told = item(number, body=b"", block=9, size=len(data))
-    bench.take(Bundle(number, [told], [], 9), fd=os.dup(block.fd))
+    told = row(number, body=b"", block=9, size=len(data))
+    bench.take(notify(number, told, lent=9), fd=os.dup(block.fd))
     return block
 
 
@@ -155,7 +166,7 @@ def test_a_content_in_a_block_is_read_from_there(bench: Bench) -> None:
 
 
 def test_a_block_that_was_never_lent_is_a_gap(bench: Bench) -> None:
-    bench.take(Bundle(1, [item(1, body=b"", block=5, size=100), item(2, "after")]))
+    bench.take(notify(1, row(1, body=b"", block=5, size=100), row(2, "after")))
     assert bench.subscriptions[0].recv(0).content == "after"
     assert bench.subscriptions[0].gaps == [Gap(EPOCH, 1, 1)]
     assert bench.subscriptions[1].recv(0).content == "after"
@@ -170,7 +181,7 @@ def test_a_block_that_was_never_lent_leaves_nothing_to_the_collector(
 
     def take() -> weakref.ref[threading.Event]:
         beside = threading.Event()
-        bench.take(Bundle(1, [item(1, block=9, size=100, body=b"")]))
+        bench.take(notify(1, row(1, block=9, size=100, body=b"")))
         return weakref.ref(beside)
 
     gc.collect()
@@ -183,48 +194,47 @@ def test_a_block_that_was_never_lent_leaves_nothing_to_the_collector(
 
 def test_a_descriptor_of_no_block_is_counted_and_its_contents_are_lost(bench: Bench, tmp_path: Any) -> None:
     fd = os.open(tmp_path, os.O_RDONLY)
-    bench.take(Bundle(1, [item(1, body=b"", block=5, size=100)], [], 5), fd=fd)
+    bench.take(notify(1, row(1, body=b"", block=5, size=100), lent=5), fd=fd)
     assert bench.counters["blocks_refused"] == 1
     assert bench.subscriptions[0].gaps == [Gap(EPOCH, 1, 1)]
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
 
 
-def test_a_topic_that_nobody_wants_is_done_at_once(bench: Bench) -> None:
-    bench.take(Bundle(1, [item(1, topic="u")]))
+def test_an_interest_that_was_given_up_is_done_at_once(bench: Bench) -> None:
+    bench.take(notify(1, row(1), to=[3]))
     assert bench.done() == (1, 1, [])
 
 
-def test_a_held_place_delivers_what_was_numbered_after_the_confirmation(
-    bench: Bench, executor: Executor
-) -> None:
+def test_each_interest_gets_its_own(bench: Bench) -> None:
+    bench.take(notify(1, row(1, "a"), to=[1], losses=[Loss(2, "t", 1, 1)]))
+    first, second = bench.subscriptions
+    assert (first.pending, first.dropped, second.pending, second.dropped) == (1, 0, 0, 1)
+
+
+def test_an_interest_that_has_ended_ends_its_subscription(bench: Bench) -> None:
+    bench.take(notify(1, row(1, "a"), ended=[Ended(1, "too slow")]))
+    assert [each.closed for each in bench.subscriptions] == [True, False]
+
+
+def test_what_comes_before_the_confirmation_is_delivered_with_it(bench: Bench, executor: Executor) -> None:
     late = Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None)
-    place = Place(late)
+    place = Place(late, 3)
     bench.places.add(place)
-    bench.take(Bundle(1, [item(number, number) for number in (1, 2, 3, 4)]))
+    bench.take(notify(1, row(3, 3), row(4, 4), to=[3], losses=[Loss(3, "t", 5, 1)]))
+    assert late.gaps == []
     place.begin(EPOCH, {"t": 2})
-    bench.take(Bundle(5, [item(5, 5, lost=0), item(8, 8, lost=2)]))
-    assert [late.recv(0).content for _ in range(4)] == [3, 4, 5, 8]
-    assert late.gaps == [Gap(EPOCH, 6, 7)]
-
-
-def test_losses_before_its_beginning_are_not_those_of_a_place(bench: Bench, executor: Executor) -> None:
-    late = Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None)
-    place = Place(late)
-    bench.places.add(place)
-    place.begin(EPOCH, {"t": 6})
-    bench.take(Bundle(1, [item(9, 9, lost=8)]))
-    assert late.gaps == [Gap(EPOCH, 7, 8)]
-    assert late.recv(0).content == 9
+    bench.take(notify(3, row(8, 8), to=[3], losses=[Loss(3, "t", 7, 3)]))
+    assert [late.recv(0).content for _ in range(3)] == [3, 4, 8]
+    assert (late.gaps, late.dropped) == ([Gap(EPOCH, 5, 5), Gap(EPOCH, 6, 7)], 3)
 
 
 def test_a_link_that_was_closed_there_misses_what_was_published_meanwhile(bench: Bench) -> None:
-    bench.take(Bundle(1, [item(1), item(2)], [Last("t", 4, 2)]))
+    bench.take(notify(1, row(1), row(2), losses=[Loss(1, "t", 4, 2)]))
     place, subscription = next(iter(bench.places)), bench.subscriptions[0]
     place.forget()
     place.begin(EPOCH, {"t": 10})
     assert (subscription.pending, subscription.dropped) == (2, 8)
-    assert subscription.gaps[-1] == Gap(EPOCH, 5, 10)
 
 
 def test_a_restart_is_one_gap_once_the_new_publisher_has_confirmed(bench: Bench) -> None:
@@ -238,7 +248,7 @@ def test_a_restart_is_one_gap_once_the_new_publisher_has_confirmed(bench: Bench)
 
 
 def test_the_notification_tells_where_it_comes_from(bench: Bench) -> None:
-    bench.take(Bundle(1, [item(3, "c", sent_ms=2500, key="k")]))
+    bench.take(notify(1, row(3, "c", sent_ms=2500, key="k")))
     found = bench.subscriptions[0].recv(0)
     assert isinstance(found, Notification)
     assert (found.publisher, found.name, found.topic, found.key) == (PEER.agent_id, "p", "t", "k")
@@ -251,7 +261,8 @@ def test_every_inbox_has_a_message_before_any_callback_begins(executor: Executor
         for subscription in bench.subscriptions:
             subscription._callback = lambda _: pending.append([each.pending for each in bench.subscriptions])
             subscription._proofs = Limits().quick_proofs
-        bench.take(Bundle(1, [item(1, "a"), item(2, "b", topic="u"), item(3, "c")]))
+        runs = [Run("t", BOTH, [row(1, "a")]), Run("u", [], [row(2, "b")]), Run("t", BOTH, [row(3, "c")])]
+        bench.take(Notify(1, runs))
         assert pending == [[1, 2], [0, 2], [0, 1], [0, 0]]
     finally:
         bench.intake.close()
@@ -264,5 +275,5 @@ def test_what_one_subscription_cannot_take_the_others_get(
         raise RuntimeError("not this one")
 
     monkeypatch.setattr(bench.subscriptions[0], "admit", fail)
-    bench.take(Bundle(1, [item(1, "a")]))
+    bench.take(notify(1, row(1, "a")))
     assert bench.subscriptions[1].recv(0).content == "a"

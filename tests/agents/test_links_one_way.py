@@ -12,7 +12,7 @@ from pzc import Agent, CallTimeout, RemoteProtocolError, SerializeError
 from pzc.agents.notifications.links import granted, ways
 from pzc.agents.notifications.links.linking import Linking
 from pzc.agents.notifications.links.outlet import Outlet
-from pzc.protocol.bundle import Bundle
+from pzc.protocol.link_messages import Notify
 
 from tests.agents.links_reader import PollReader, UnixReader, wish
 from tests.contract.rigs.peers import TIMEOUT, Inbox, run_threads
@@ -178,7 +178,7 @@ def test_a_poll_that_waits_is_answered_when_its_link_ends(
         linking: Linking = agent._publishing.linking
         linking.detach(reader.link)
         thread.join(TIMEOUT)
-        assert answers == [Bundle(1)]
+        assert answers == [Notify(1)]
 
 
 def test_a_window_that_is_full_takes_no_place_of_other_readers(agent: Agent) -> None:
@@ -189,4 +189,4 @@ def test_a_window_that_is_full_takes_no_place_of_other_readers(agent: Agent) -> 
             with pytest.raises(CallTimeout):
                 agent.publish("t", 3)
         links = agent._publishing.outlets.links
-        assert [links[reader.link].interests["t"].held for reader in (first, second)] == [2, 2]
+        assert [links[reader.link].interests["t"][1].held for reader in (first, second)] == [2, 2]

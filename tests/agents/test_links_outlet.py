@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pzc import Agent, CallTimeout, PeerLost
-from pzc.protocol.bundle import Bundle
+from pzc.protocol.link_messages import Loss, Notify
 
 from tests.agents.links_reader import READERS, LocalReader, PollReader, Reader, UnixReader, wish
 from tests.contract.rigs.peers import TIMEOUT, run_threads
@@ -70,7 +70,7 @@ def test_messages_may_be_done_in_any_order(agent: Agent, kind: type[Reader]) -> 
 def test_the_buffers_of_a_topic_bound_every_window(agent: Agent) -> None:
     agent.advertise("t", buffers=3)
     with LocalReader(agent, wish("t", bound=32, timeout=0)) as reader:
-        assert reader.answer["buffers"] == {"t": 3}
+        assert reader.answer["windows"] == {"t": 3}
         assert published(agent) == 3
 
 
@@ -100,14 +100,18 @@ def test_a_reader_with_drop_is_passed_over_alone_and_told(agent: Agent) -> None:
         assert (got.number, got.lost) == (5, 3)
 
 
-def test_a_reader_with_close_loses_its_link(agent: Agent) -> None:
-    with LocalReader(agent, wish("t", bound=1, timeout=0, on_timeout="close")) as slow:
+@pytest.mark.parametrize("kind", READERS)
+def test_a_reader_with_close_loses_that_interest_and_no_other(agent: Agent, kind: type[Reader]) -> None:
+    closing, other = wish("t", bound=1, timeout=0, on_timeout="close"), wish("t", "drop", 10)
+    with kind(agent, closing, other) as slow:
         agent.publish("t", 0)
         assert agent.publish("t", 1) == 2
-        assert slow.reasons == ["it was not done with 't' in time"]
-        assert agent.statistics()["links"]["links"] == []
-        with pytest.raises(PeerLost, match="not done"):
-            slow.ask(wish("t"))
+        assert sorted(slow.numbers(3)) == [1, 1, 2]
+        while not slow.ended:
+            slow.receive(1.0)
+        assert slow.ended == ["it was not done with 't' in time"]
+        assert agent.publish("t", 2) == 3
+        assert slow.numbers(1) == [3]
 
 
 def test_a_blocked_publication_goes_on_when_its_reader_goes(agent: Agent) -> None:
@@ -180,23 +184,22 @@ def test_a_heartbeat_tells_what_was_dropped_at_the_end(agent: Agent) -> None:
         for number in range(10):
             agent.publish("t", number)
         assert reader.numbers(3) == [1, 2, 3]
-        last = reader.last()
-        assert (last.topic, last.number, last.lost) == ("t", 10, 7)
+        assert reader.loss(7) == Loss(1, "t", 10, 7)
 
 
 def test_a_second_poll_flushes_the_first(agent: Agent) -> None:
     with PollReader(agent, wish("t")) as reader:
-        bundles: queue.SimpleQueue[Bundle] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[Notify] = queue.SimpleQueue()
 
         def poll() -> None:
-            bundles.put(reader.request(reader.grant(0)))
+            answers.put(reader.request(reader.grant(0)))
 
         polls = [threading.Thread(target=poll) for _ in range(2)]
         for each in polls:
             each.start()
-        assert bundles.get(timeout=TIMEOUT) == Bundle(1)
+        assert answers.get(timeout=TIMEOUT) == Notify(1)
         agent.publish("t", 0)
-        assert [item.number for item in bundles.get(timeout=TIMEOUT).items] == [1]
+        assert [row.number for row in answers.get(timeout=TIMEOUT).runs[0].rows] == [1]
         for each in polls:
             each.join(TIMEOUT)
 

@@ -23,7 +23,8 @@ agent, stranger = words.agent, words.stranger
     [
         {"pzc": "grant", "received": 1, "upto": 1, "others": []},
         {"pzc": "unlink"},
-        {"pzc": "link", "way": "tcp", "topics": []},
+        {"pzc": "link", "way": "tcp"},
+        {"pzc": "interests", "number": 2, "commands": [[1]]},
     ],
 )
 def test_a_link_obeys_nobody_but_the_agent_that_opened_it(
@@ -78,7 +79,7 @@ def test_a_grant_of_what_was_never_sent_is_refused(agent: Agent, told: dict[str,
 
 
 def test_a_link_over_unix_is_opened_on_its_own_connection(agent: Agent, stranger: Agent) -> None:
-    content = word("link", "a" * 32, way="unix", topics=[wish("t")])
+    content = word("link", "a" * 32, way="unix")
     with pytest.raises(Refused, match="connection"):
         stranger.exchange(agent.rep_endpoint, content, TIMEOUT, transport="tcp")
 
@@ -87,7 +88,7 @@ def test_a_connection_carries_one_link(agent: Agent) -> None:
     with UnixReader(agent, wish("t")) as reader:
         reader.link = secrets.token_hex(16)
         with pytest.raises(Refused, match="another link"):
-            reader.ask(wish("t"))
+            reader.open()
         assert len(agent.statistics()["links"]["links"]) == 1
 
 
@@ -107,29 +108,45 @@ def test_a_publisher_has_a_bounded_number_of_links(agent: Agent, timings: Callab
         UnixReader(agent, wish("t"))
 
 
-def test_a_word_about_one_topic_leaves_the_others_as_they_are(agent: Agent) -> None:
+def test_an_interest_comes_and_goes_without_the_others(agent: Agent) -> None:
     with PollReader(agent, wish("a"), wish("b")) as reader:
         agent.publish("b", 1)
-        more = {**reader.word(wish("c"), resume=0), "topic": "c"}
-        assert reader.request(more)["lasts"] == {"c": 0}
-        less = {**reader.word(resume=0), "topic": "a"}
-        assert reader.request(less)["lasts"] == {}
+        assert reader.ask(wish("b"), wish("c"))["lasts"] == {"c": 0}
         (found,) = agent.statistics()["links"]["links"]
         assert set(found["topics"]) == {"b", "c"}
 
 
-def test_a_word_about_one_topic_opens_no_link_and_speaks_of_no_other(agent: Agent, stranger: Agent) -> None:
-    content = {"way": "tcp", "topics": [wish("t")], "topic": "t"}
+def test_the_same_batch_is_applied_once_and_an_older_one_never(agent: Agent) -> None:
+    with PollReader(agent, wish("a")) as reader:
+        batch = reader.interests(wish("a"), wish("b"))
+        first = reader.request(batch)
+        agent.publish("b", 1)
+        assert reader.request(batch) == first
+        with pytest.raises(RemoteProtocolError, match="came behind"):
+            reader.request({**batch, "number": 1})
+
+
+def test_of_two_commands_on_one_interest_the_later_one_holds(agent: Agent) -> None:
+    with PollReader(agent, wish("a")) as reader:
+        again = [[1, *wish("b")], [1, *wish("c")]]
+        reader.request({**reader.interests(wish("a")), "commands": again})
+        (found,) = agent.statistics()["links"]["links"]
+        assert set(found["topics"]) == {"c"}
+
+
+def test_one_interest_is_refused_without_the_others(agent: Agent) -> None:
+    agent.advertise("a", scope="process")
+    with PollReader(agent) as reader:
+        told = reader.request(reader.interests(wish("a"), wish("b")))["confirmed"]
+        assert (told[0][0], len(told[0]), told[1]) == (1, 2, [2, {"b": 0}, 32])
+
+
+def test_interests_open_no_link(agent: Agent, stranger: Agent) -> None:
+    content = word("interests", secrets.token_hex(16), number=1, commands=[])
     with pytest.raises(PeerLost):
-        stranger.request(agent.rep_endpoint, word("link", secrets.token_hex(16), **content), TIMEOUT)
-    with pytest.raises(RemoteProtocolError, match="is changed in topic"):
-        stranger.request(
-            agent.rep_endpoint, word("link", secrets.token_hex(16), **{**content, "topic": "u"}), TIMEOUT
-        )
+        stranger.request(agent.rep_endpoint, content, TIMEOUT)
 
 
-def test_a_link_is_opened_by_a_word_that_is_decoded_late(agent: Agent, stranger: Agent) -> None:
-    topics = [wish(f"topic-{number:060}") for number in range(2000)]
-    content = word("link", secrets.token_hex(16), way="tcp", resume=0, topics=topics)
-    answer = stranger.request(agent.rep_endpoint, content, TIMEOUT)
-    assert len(answer["lasts"]) == 2000
+def test_many_interests_are_told_by_a_word_that_is_decoded_late(agent: Agent) -> None:
+    with PollReader(agent, *(wish(f"topic-{number:060}") for number in range(2000))) as reader:
+        assert len(reader.answer["lasts"]) == 2000

@@ -14,6 +14,7 @@ from pzc.agents.notifications.links.arrivals import Arrival, Together, alone, to
 from pzc.agents.notifications.mail.place import Place
 from pzc.agents.notifications.shares import Share
 from pzc.protocol.bundle import Last
+from pzc.protocol.link_messages import Loss
 from pzc.testing import Timings
 from pzc.transport.executor import Executor
 
@@ -43,8 +44,11 @@ class Bench:
         self.subscription = Subscription("p", topic, None, drop(), None, executor, lambda _: None)
         self.share = Share(self.subscription, kept=kept)
 
-    def arrive(self, number: int, lost: int = 0) -> None:
-        self.share.take(alone(self.book.arrival(number), lost))
+    def arrive(self, number: int) -> None:
+        self.share.take(alone(self.book.arrival(number)))
+
+    def lose(self, total: int, at: int) -> None:
+        self.share.take(Loss(1, "t", at, total))
 
     @property
     def got(self) -> list[int]:
@@ -57,39 +61,58 @@ def bench(executor: Executor) -> Bench:
 
 
 @given(
-    st.lists(st.sampled_from(["come", "drop", "tell", "end"]), max_size=25), st.integers(0, 25),
-    st.integers(0, 25), st.integers(1, 5),
+    st.lists(st.sampled_from(["come", "lose", "tell", "again"]), max_size=25), st.integers(0, 25),
+    st.integers(1, 5),
 )  # fmt: skip
-def test_whenever_it_is_confirmed_all_behind_the_beginning_is_received_or_lost(
-    events: list[str], confirmed: int, begun: int, most: int
+def test_whenever_it_is_confirmed_everything_is_received_or_lost(
+    events: list[str], confirmed: int, most: int
 ) -> None:
-    """Numbers come, are dropped, or are told as dropped; a few are kept before the confirmation."""
-    bench, number, dropped = Bench(Executor("pzc-test")), 0, 0
+    """Numbers come or are lost, which is told now and then; a few are kept before the confirmation."""
+    bench, number, lost, at = Bench(Executor("pzc-test")), 10, 0, 0
     with Timings(early_notifications=most):
-        for turn, event in enumerate([*events, "end"]):
+        for turn, event in enumerate([*events, "tell"]):
             if turn == min(confirmed, len(events)):
-                begun = min(begun, number)
-                bench.share.begin(EPOCH, {"t": begun})
+                bench.share.begin(EPOCH, {"t": 10})
             if event == "come":
                 number += 1
-                bench.arrive(number, dropped)
-                dropped = 0
-            elif event == "drop":
-                number, dropped = number + 1, dropped + 1
+                bench.arrive(number)
+            elif event == "lose":
+                number, lost, at = number + 1, lost + 1, number + 1
             else:
-                bench.share.take(Last("t", number, dropped))
-                dropped = 0
-    assert bench.subscription.pending + bench.subscription.dropped == number - begun
+                bench.lose(lost, at)
+    assert bench.subscription.pending + bench.subscription.dropped == number - 10
     bench.subscription.close()
 
 
 def test_losses_that_are_told_before_the_confirmation_are_counted_with_it(bench: Bench) -> None:
-    bench.share.take(Last("t", 3, 2))
-    bench.arrive(6, lost=2)
+    bench.lose(1, 3)
+    bench.lose(3, 5)
+    bench.arrive(6)
     assert bench.subscription.dropped == 0
     bench.share.begin(EPOCH, {"t": 2})
-    assert bench.subscription.gaps == [Gap(EPOCH, 3, 3), Gap(EPOCH, 4, 5)]
+    assert bench.subscription.gaps == [Gap(EPOCH, 3, 5)]
     assert bench.got == [6]
+
+
+def test_a_sum_may_be_told_before_what_is_older(bench: Bench) -> None:
+    bench.share.begin(EPOCH, {"t": 0})
+    bench.lose(1, 3)
+    bench.arrive(1)
+    bench.lose(1, 3)
+    bench.arrive(2)
+    bench.arrive(4)
+    assert (bench.got, bench.subscription.gaps) == ([1, 2, 4], [Gap(EPOCH, 3, 3)])
+
+
+def test_what_was_told_is_not_lost_again_when_the_publisher_forgot(bench: Bench) -> None:
+    bench.share.begin(EPOCH, {"t": 0})
+    bench.arrive(1)
+    bench.lose(2, 4)
+    bench.share.forget()
+    bench.share.begin(EPOCH, {"t": 6})
+    assert bench.subscription.dropped == 5
+    bench.lose(1, 7)
+    assert bench.subscription.dropped == 6
 
 
 def test_what_comes_after_it_was_forgotten_waits_for_the_next_confirmation(bench: Bench) -> None:
@@ -123,13 +146,13 @@ def test_another_publisher_is_one_gap_of_unknown_size(bench: Bench) -> None:
 
 def test_too_many_that_come_before_the_confirmation_are_lost_and_done_with(bench: Bench) -> None:
     with Timings(early_notifications=2):
-        for number, lost in ((1, 0), (2, 0), (3, 0), (6, 2), (7, 0)):
-            bench.arrive(number, lost)
-        bench.share.take(Last("t", 8, 1))
+        for number in (1, 2, 3, 6, 7):
+            bench.arrive(number)
+        bench.lose(3, 8)
         assert bench.book.ended == [3, 6, 7]
         bench.share.begin(EPOCH, {"t": 0})
     assert bench.got == [1, 2]
-    assert bench.subscription.gaps == [Gap(EPOCH, 3, 8)]
+    assert bench.subscription.dropped == 6
 
 
 def test_a_second_confirmation_changes_nothing_and_lets_go_of_what_came_with_it(bench: Bench) -> None:

@@ -14,7 +14,7 @@ from pzc.protocol.errors import ConfigError, PolicyRefused, RemoteProtocolError
 def made(policy: Policy, most: Most | None = None) -> tuple[SendQueue[object], Interest, list[bool]]:
     flows = [True]
     queue: SendQueue[object] = SendQueue(lambda: flows[0], most or Most())
-    return queue, queue.want("t", policy), flows
+    return queue, queue.want(1, "t", policy), flows
 
 
 def put(queue: SendQueue[object], *numbers: int, size: int = 1, leased: bool = False) -> list[bool]:
@@ -22,10 +22,9 @@ def put(queue: SendQueue[object], *numbers: int, size: int = 1, leased: bool = F
     return [queue.put(object(), number, size, leased, claims) for number in numbers]
 
 
-def taken(queue: SendQueue[object]) -> list[tuple[int, int]]:
-    """Numbers, each with the losses before it."""
-    found = queue.take(100, 1 << 30, True)
-    return [(entry.number, sum(loss.lost for loss in entry.lost)) for entry in found]
+def taken(queue: SendQueue[object]) -> list[int]:
+    """Numbers."""
+    return [entry.number for entry in queue.take(100, 1 << 30, True)]
 
 
 def test_drop_keeps_the_oldest_while_the_carrier_takes_nothing() -> None:
@@ -35,18 +34,19 @@ def test_drop_keeps_the_oldest_while_the_carrier_takes_nothing() -> None:
     flows[0] = True
     queue.refill()
     put(queue, 5)
-    assert taken(queue) == [(1, 0), (2, 0), (5, 2)]
-    assert interest.missed == interest.told == 2
+    assert taken(queue) == [1, 2, 5]
+    assert queue.losses(10) == [Loss(interest, 4, 2)]
 
 
 def test_latest_keeps_the_newest_while_the_carrier_takes_nothing() -> None:
-    queue, _, flows = made(latest(2))
+    queue, interest, flows = made(latest(2))
     flows[0] = False
     assert put(queue, 1, 2, 3, 4) == [True] * 4
     assert [entry.number for entry in queue.gone] == [1, 2]
     flows[0] = True
     queue.refill()
-    assert taken(queue) == [(3, 2), (4, 0)]
+    assert taken(queue) == [3, 4]
+    assert queue.losses(10) == [Loss(interest, 2, 2)]
 
 
 def test_drop_runs_ahead_of_a_carrier_that_says_so_but_not_with_blocks() -> None:
@@ -91,7 +91,7 @@ def test_a_full_window_is_told_until_the_reader_is_done() -> None:
 
 def test_an_interest_of_keys_gets_those_and_misses_no_others() -> None:
     queue: SendQueue[object] = SendQueue(lambda: False)
-    mine, every = queue.want("t", latest(1), keys=("mine",)), queue.want("t", latest(1))
+    mine, every = queue.want(1, "t", latest(1), keys=("mine",)), queue.want(1, "t", latest(1))
     assert queue.matching("t", "other") == (every,)
     assert set(queue.matching("t", "mine")) == {mine, every}
     assert queue.matching("u", "mine") == ()
@@ -99,7 +99,7 @@ def test_an_interest_of_keys_gets_those_and_misses_no_others() -> None:
 
 def test_a_lossy_interest_does_not_hold_up_one_that_is_waited_for() -> None:
     queue, lossy, flows = made(latest(1))
-    waited = queue.want("t", block(slots=3))
+    waited = queue.want(1, "t", block(slots=3))
     flows[0] = False
     put(queue, 1, 2)
     assert [entry.claims for entry in queue.take(100, 1 << 30, True)] == [(waited,), (waited,)]
@@ -113,43 +113,52 @@ def test_a_lossy_interest_does_not_hold_up_one_that_is_waited_for() -> None:
 def test_an_interest_of_one_topic_does_not_hold_up_another() -> None:
     queue, leasing, _ = made(drop(5), Most(leased=1))
     put(queue, 1, 2, leased=True)
-    other = queue.want("u", drop(5))
+    other = queue.want(2, "u", drop(5))
     assert queue.put(object(), 1, 1, False, (other,))
     assert (len(leasing.waiting), len(queue)) == (1, 2)
 
 
-def test_a_block_takes_over_what_waits() -> None:
-    queue, interest, flows = made(drop(3))
+def test_what_is_waited_for_and_what_may_be_lost_are_done_with_apart() -> None:
+    queue, waited, _ = made(block(slots=1))
+    lossy = queue.want(2, "t", drop(5))
+    put(queue, 1, leased=True)
+    first, second = queue.take(100, 1 << 30, True)
+    assert ((first.claims, second.claims), first.number) == (((waited,), (lossy,)), second.number)
+    assert queue.done(2, first.position, []) == []
+    assert (waited.is_full, lossy.held) == (False, 1)
+    assert queue.done(2, second.position, []) == [second]
+
+
+def test_a_sum_is_told_once_and_again_over_another_connection() -> None:
+    queue, interest, _ = made(block(slots=1))
+    queue.lose(interest, 2)
+    queue.lose(interest, 1)
+    assert queue.behind
+    assert queue.losses(10) == [Loss(interest, 2, 2)]
+    assert (queue.losses(10), queue.behind) == ([], False)
+    queue.resume(0)
+    assert queue.losses(10) == [Loss(interest, 2, 2)]
+
+
+def test_of_many_sums_some_are_told_at_a_time() -> None:
+    queue, one, _ = made(block())
+    other = queue.want(2, "u", block())
+    queue.lose(one, 1)
+    queue.lose(other, 1)
+    assert [queue.losses(1), queue.losses(1)] == [[Loss(one, 1, 1)], [Loss(other, 1, 1)]]
+
+
+def test_of_what_is_forgotten_no_loss_is_told() -> None:
+    queue, interest, flows = made(drop(1))
     flows[0] = False
     put(queue, 1, 2)
-    queue.change(interest, block(slots=2), None, None)
-    assert interest.is_full
-    assert taken(queue) == [(1, 0), (2, 0)]
-
-
-@pytest.mark.parametrize(("policy", "left"), [(drop(1), [1]), (latest(1), [3])])
-def test_a_smaller_bound_counts_what_no_longer_fits(policy: Policy, left: list[int]) -> None:
-    queue, interest, flows = made(drop(3))
-    flows[0] = False
-    put(queue, 1, 2, 3)
-    queue.change(interest, policy, None, None)
-    assert [entry.number for entry in interest.waiting] == left
-    assert (interest.missed, len(queue.gone)) == (2, 2)
-
-
-def test_tails_wait_for_what_is_ready() -> None:
-    queue, interest, _ = made(block(slots=1))
-    put(queue, 1)
-    interest.lose(2)
-    assert queue.tails(10) == []
-    assert taken(queue) == [(1, 0)]
-    assert queue.tails(10) == [Loss(interest, 2, 1)]
-    assert queue.tails(10) == []
+    queue.forget(interest)
+    assert (queue.losses(10), queue.behind, len(queue.gone)) == ([], False, 1)
 
 
 def test_what_is_cleared_was_not_done_with() -> None:
     queue, _, flows = made(block(slots=5))
-    queue.want("t", latest(1))
+    queue.want(1, "t", latest(1))
     flows[0] = False
     put(queue, 1, 2)
     queue.take(1, 1, True)
@@ -174,12 +183,11 @@ def test_positions_that_were_never_sent_are_refused(position: int) -> None:
 
 
 def test_what_is_no_policy_of_a_queue_is_refused() -> None:
-    queue, interest, _ = made(block())
+    queue, _, _ = made(block())
     with pytest.raises(PolicyRefused):
-        queue.want("t", mailbox())
+        queue.want(1, "t", mailbox())
     with pytest.raises(ConfigError):
-        queue.change(interest, block(), 0, None)
-    assert interest.window == block().bound
+        queue.want(1, "t", block(), 0)
 
 
 def test_what_goes_again_comes_before_all_that_may_be_lost() -> None:
@@ -188,12 +196,12 @@ def test_what_goes_again_comes_before_all_that_may_be_lost() -> None:
     queue.take(1, 1, True)
     queue.resume(0)
     put(queue, 2, 3)
-    assert taken(queue) == [(1, 0)]
+    assert taken(queue) == [1]
     assert [entry.number for entry in interest.waiting] == [3]
 
 
-def test_a_block_that_is_given_out_of_the_middle_is_told_where_it_was() -> None:
-    queue, _, flows = made(drop(5))
+def test_a_block_is_given_out_of_the_middle_of_what_waits() -> None:
+    queue, interest, flows = made(drop(5))
     flows[0] = False
     put(queue, 1)
     put(queue, 2, leased=True)
@@ -201,12 +209,13 @@ def test_a_block_that_is_given_out_of_the_middle_is_told_where_it_was() -> None:
     assert queue.give_block()
     flows[0] = True
     queue.refill()
-    assert taken(queue) == [(1, 0), (3, 1)]
+    assert taken(queue) == [1, 3]
+    assert queue.losses(10) == [Loss(interest, 2, 1)]
 
 
 def test_an_entry_takes_along_all_that_wait_for_it_and_may_go() -> None:
     queue, first, flows = made(latest(1))
-    second = queue.want("t", latest(2))
+    second = queue.want(1, "t", latest(2))
     flows[0] = False
     put(queue, 1)
     flows[0] = True
@@ -218,10 +227,10 @@ def test_an_entry_takes_along_nobody_for_whom_an_older_one_waits() -> None:
     queue, behind, flows = made(latest(5))
     flows[0] = False
     put(queue, 1)
-    hasty = queue.want("t", drop(5))
+    hasty = queue.want(2, "t", drop(5))
     put(queue, 2)
-    flows[0] = True
-    queue.change(hasty, block(), None, None)
+    queue.runs_ahead = True
+    queue.refill()
     assert [(entry.number, entry.claims) for entry in queue.take(9, 1 << 30, True)] == [(2, (hasty,))]
     assert [entry.number for entry in behind.waiting] == [1, 2]
 
@@ -232,4 +241,4 @@ def test_what_did_not_go_after_all_is_the_next_before_what_goes_again() -> None:
     queue.take(4, 1 << 30, True)
     queue.resume(0)
     queue.later(queue.take(2, 1 << 30, True))
-    assert [number for number, _ in taken(queue)] == [1, 2, 3, 4]
+    assert taken(queue) == [1, 2, 3, 4]

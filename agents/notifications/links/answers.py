@@ -1,46 +1,72 @@
-"""What a publisher answers to the request for a link."""
+"""What a publisher answers to the words of a link."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from ....protocol.contents import as_table
+from ....protocol.contents import as_table, read_refusal
 from ....protocol.errors import RemoteProtocolError
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply
 from ....protocol.shown import shown
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmed:
-    """The answer, checked.
+class Confirmed(NamedTuple):
+    """What a publisher says of one interest.
 
     Attributes:
-        epoch: of the publisher.
-        lasts: last number of each topic when its flow began.
-        buffers: of each topic.
+        interest: its number.
+        lasts: last number of each of its topics when it began.
+        window: most messages of a block that are not done with.
+        refusal: why it gets nothing; None when it does.
     """
 
-    epoch: int
+    interest: int
     lasts: Mapping[str, int]
-    buffers: Mapping[str, int]
+    window: int
+    refusal: BaseException | None = None
 
 
-def read_confirmed(peer: Peer, reply: Reply) -> Confirmed:
-    """What the publisher answered.
+def read_opened(peer: Peer, reply: Reply) -> int:
+    """The epoch of a publisher that has opened a link.
 
     Raises:
-        RemoteProtocolError: for anything else.
+        RemoteProtocolError: for any other answer.
     """
     fields = as_table(reply.content)
-    epoch, lasts, buffers = fields.get("epoch"), fields.get("lasts"), fields.get("buffers", {})
-    if fields.get("pzc") != "link" or type(epoch) is not int or not (_counts(lasts) and _counts(buffers)):
-        raise RemoteProtocolError(
-            f"{peer.endpoint} answered the request for a link with {shown(reply.content, 200)}"
-        )
-    return Confirmed(epoch, cast("dict[str, int]", lasts), cast("dict[str, int]", buffers))
+    epoch = fields.get("epoch")
+    if fields.get("pzc") != "link" or type(epoch) is not int:
+        raise _strange(peer, reply)
+    return epoch
+
+
+def read_confirmed(peer: Peer, reply: Reply) -> list[Confirmed]:
+    """What a publisher answered to commands.
+
+    Raises:
+        RemoteProtocolError: for any other answer.
+    """
+    fields = as_table(reply.content)
+    confirmed = fields.get("confirmed")
+    if fields.get("pzc") != "interests" or not isinstance(confirmed, list):
+        raise _strange(peer, reply)
+    try:
+        return [_confirmed(*each) for each in cast("list[Any]", confirmed)]
+    except (TypeError, ValueError):
+        raise _strange(peer, reply) from None
+
+
+def _confirmed(interest: int, told: Any, window: int | None = None) -> Confirmed:
+    if window is None and (error := read_refusal(told)) is not None:
+        return Confirmed(interest, {}, 0, error)
+    if type(interest) is not int or type(window) is not int or window < 1 or not _counts(told):
+        raise ValueError(told)
+    return Confirmed(interest, told, window)
+
+
+def _strange(peer: Peer, reply: Reply) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{peer.endpoint} answered a word of a link with {shown(reply.content, 200)}")
 
 
 def _counts(value: object) -> bool:

@@ -28,10 +28,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from ....delivery.receipts import Receipts, Report
-from ....protocol.bundle import Item
 from ....protocol.errors import ProtocolError
+from ....protocol.link_messages import Row
 from ....protocol.notification import Notification
-from ..filters import ANY
 
 Make = Callable[[], Notification]
 
@@ -120,42 +119,51 @@ def _too_late() -> ProtocolError:
     return ProtocolError("a notification was opened after the last subscription was done")
 
 
+class Flow:
+    """What one set of interests gets.
+
+    Attributes:
+        half: how many done ones are worth a message of their own; None when no window counts them.
+    """
+
+    __slots__ = ("half",)
+
+    def __init__(self, half: int | None = None) -> None:
+        self.half = half
+
+
 class Together(Struct, eq=False):
     """Arrivals of one topic in succession, for all subscriptions of this process that want them.
 
     Attributes:
         topic: of all.
         arrivals: in order; whoever gets them does not change this.
-        lost: how many the publisher dropped before some of them, by their numbers in the topic.
         size: bytes of their encoded contents.
     """
 
     topic: str
     arrivals: list[Arrival]
-    lost: dict[int, int]
     size: int = 0
 
-    def add(self, arrival: Arrival, lost: int) -> None:
+    def add(self, arrival: Arrival) -> None:
         """One more."""
         self.arrivals.append(arrival)
         self.size += arrival.size
-        if lost:
-            self.lost[arrival.sequence] = lost
 
     def each(self) -> list[Together]:
         """Each by itself."""
-        return [alone(arrival, self.lost.get(arrival.sequence, 0)) for arrival in self.arrivals]
+        return [alone(arrival) for arrival in self.arrivals]
 
 
-def alone(arrival: Arrival, lost: int) -> Together:
-    """One arrival, after some lost others."""
-    return Together(arrival.topic, [arrival], {arrival.sequence: lost} if lost else {}, arrival.size)
+def alone(arrival: Arrival) -> Together:
+    """One arrival."""
+    return Together(arrival.topic, [arrival], arrival.size)
 
 
 def together(arrivals: Iterable[Arrival]) -> list[Together]:
     """Arrivals of several topics, those of one in succession together."""
     return [
-        Together(topic, found, {}, sum([each.size for each in found]))
+        Together(topic, found, sum([each.size for each in found]))
         for topic, group in groupby(arrivals, attrgetter("topic"))
         if (found := list(group))
     ]
@@ -164,8 +172,8 @@ def together(arrivals: Iterable[Arrival]) -> list[Together]:
 class Urgency(enum.Enum):
     """How soon a publisher should be told what is done.
 
-    ``NOW``: somebody waits for it, or half of a window is done, or memory was freed: of a topic without a
-    window any, of one with a window `FREED` bytes, or any while other memory is kept here. ``SOON``: nothing
+    ``NOW``: somebody waits for it, or half of a window is done, or memory was freed: without a
+    window any, with a window `FREED` bytes, or any while other memory is kept here. ``SOON``: nothing
     is left to do here. ``LATER``: the reader is still busy with what it has.
     """
 
@@ -186,21 +194,19 @@ class Ledger:
 
     Attributes:
         hurry: somebody waits for the end of numbers up to this.
-        halves: of each topic with a window, how many done ones are worth a message of their own.
     """
 
     def __init__(self, on_news: Callable[[Urgency], object], wake: Callable[[], object]) -> None:
         self.lock = threading.Lock()
         self._receipts = Receipts()
-        self.halves: dict[str, int] = {}
-        self._held: dict[int, str] = {}  # the topic of each number
+        self._held: dict[int, Flow] = {}
         self._leased: dict[int, int] = {}  # bytes of the numbers in blocks
         self._kept: set[int] = set()  # those of which either subscriptions or view ended
         self._freed = 0
         self._ended: deque[int] = deque()  # filled by finalizers, which may take no lock
-        self._lent = 0  # number whose block is looked at, of a topic without a window
+        self._lent = 0  # number whose block is looked at, of a flow without a window
         self.hurry = 0
-        self._since_report: dict[str, int] = {}
+        self._since_report: dict[Flow, int] = {}
         self._on_news = on_news
         self._wake = wake
         self._settling: set[int] = set()
@@ -213,29 +219,19 @@ class Ledger:
         """Number up to which everything came."""
         return self._receipts.received
 
-    def arrived(self, number: int, topic: str, leased: int) -> bool:
-        """Enter the next number of the link, with its bytes in a block; False when it came before.
+    def entered(self, first: int, rows: Sequence[Row], flow: Flow) -> int:
+        """Enter the next numbers of the link; how many of the first ones came before.
 
         Raises:
-            ValueError: when one before it is missing.
+            RemoteProtocolError: when others before them are missing.
         """
-        with self.lock:
-            new = not self._receipts.arrived(number)
-            if new:
-                self._held[number] = topic
-                if leased:
-                    self._leased[number] = leased
-            return new
-
-    def entered(self, first: int, items: Sequence[Item]) -> int:
-        """Enter a bundle, as `arrived` each of its items; how many of its first ones came before."""
         held = self._held
         with self.lock:
-            repeated = self._receipts.arrived(first, len(items))
-            for number, item in enumerate(items[repeated:] if repeated else items, first + repeated):
-                held[number] = item.topic
-                if item.block:
-                    self._leased[number] = item.size
+            repeated = self._receipts.arrived(first, len(rows))
+            for number, row in enumerate(rows[repeated:] if repeated else rows, first + repeated):
+                held[number] = flow
+                if row.block:
+                    self._leased[number] = row.size
         return repeated
 
     def consumed(self, arrival: Arrival) -> None:
@@ -273,12 +269,12 @@ class Ledger:
             self._settling.discard(me)
         self.settle()
 
-    def lend(self, number: int, topic: str) -> bool:
+    def lend(self, number: int, flow: Flow) -> bool:
         """Whether a content may be looked at where it lies; False: copy it, because another one is kept.
 
-        Of topics without a window that is one at a time, so that whoever keeps it goes on getting others.
+        Without a window that is one at a time, so that whoever keeps it goes on getting others.
         """
-        if topic in self.halves or ANY in self.halves:
+        if flow.half is not None:
             return True
         with self.lock:
             if not self._lent:
@@ -316,13 +312,13 @@ class Ledger:
         if leased and number not in self._kept:
             self._kept.add(number)
             return None
-        topic = self._held.pop(number, None)
-        if topic is None:
+        flow = self._held.pop(number, None)
+        if flow is None:
             return None
         self._receipts.done(number)
         since = self._since_report
-        count = since[topic] = since.get(topic, 0) + 1
-        half = self.halves.get(topic)
+        count = since[flow] = since.get(flow, 0) + 1
+        half = flow.half
         urgent = number <= self.hurry or (half is not None and count >= half)
         if leased:
             del self._leased[number]

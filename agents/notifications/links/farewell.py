@@ -54,8 +54,7 @@ def _owes(outlet: Outlet) -> bool:
     way = outlet.way
     if way is None and outlet.was_reached:
         return False
-    behind = any(each.waiting or each.missed != each.told for each in outlet.interests.values())
-    return behind or outlet.waiting > 0 or (isinstance(way, UnixWay) and not way.drained)
+    return outlet.queue.behind or outlet.waiting > 0 or (isinstance(way, UnixWay) and not way.drained)
 
 
 def _send(outlets: Outlets, outlet: Outlet, late: bool) -> None:

@@ -6,8 +6,7 @@
     new        the publisher confirmed                        open
     open       the way is lost, or silent for 4 s             broken
     broken     the same publisher confirmed, over any way     open; nothing lost, nothing twice
-    broken     the same publisher had closed the link         open; what was missed is a gap. `Subscription` s
-                                                              with ``on_timeout="close"`` are lost instead
+    broken     the same publisher had closed the link         open; what was missed is a gap
     broken     another one confirmed, at its endpoint         open; one restart gap per subscription
     broken     silent for 4 s                                 broken; told as lost, once; tried further
     any        the last subscription left                     ended
@@ -21,15 +20,15 @@ import logging
 import secrets
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from time import monotonic
 from typing import Any
 
 from ....delivery.liveness import Liveness
-from ....protocol.bundle import Last
-from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, SubscriptionClosed
+from ....protocol.errors import CallTimeout, PzcError, SubscriptionClosed
+from ....protocol.link_messages import Notify
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply
@@ -37,20 +36,18 @@ from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from .. import receiver
 from ..subscription import Subscription
-from .answers import Confirmed, read_confirmed
+from .answers import read_opened
 from .arrivals import Urgency
+from .asking import RETRY, Asked, Asking
 from .granting import Granting
 from .inside import Inside
 from .intake import Intake
 from .inward import Inward, LinkOver, Received, Word
-from .places import Place
 from .reception import Reception
 from .roster import Roster
-from .station import ATTEMPT, RETRY, TICK, UNLINK_TIMEOUT, Station
+from .station import ATTEMPT, TICK, UNLINK_TIMEOUT, Station
 
 logger = logging.getLogger("pzc.links")
-
-_PASSING = (PeerLost, CallTimeout, AgentClosed)  # what the next attempt may overcome
 
 
 class Inlet:
@@ -79,8 +76,9 @@ class Inlet:
         except BaseException:
             receiver.release(self._receiver)
             raise
-        self._mutex, self._asking, self._attempting = (threading.Lock() for _ in range(3))
+        self._mutex, self._attempting = threading.Lock(), threading.Lock()
         self._places = Roster()
+        self._asking = Asking(self._places, self._receiver.helpers.submit)
         self._over, self._finished = threading.Event(), threading.Event()
         self._last_word: Future[Reply] | None = None
         self._way: Inward | None = None
@@ -110,15 +108,14 @@ class Inlet:
 
     def _begin_anew(self, peer: Peer) -> None:
         self._link = secrets.token_hex(16)
-        self._asked: dict[str, list[list[Any]]] = {}
+        self._asking.anew()
         call, counters = self._loop.call, self._station.counters
         self._intake = Intake(
             self._protocol, peer, counters, self._on_news, lambda each: call(each.ledger.settle)
         )
 
-    def start(self, subscription: Subscription, transport: str, deadline: float) -> None:
-        """Open the link with its first subscription; errors as `inlets.subscribe`."""
-        self._places.add(Place(subscription))
+    def start(self, transport: str, deadline: float) -> None:
+        """Open the link; errors as `inlets.subscribe`."""
         try:
             self._attach(self._station.way(self.peer, transport, deadline), deadline)
         except BaseException:
@@ -134,13 +131,13 @@ class Inlet:
         Raises:
             SubscriptionClosed: when the link has ended meanwhile; another one is needed.
         """
-        place = Place(subscription, confirmed := Future[None]())
+        confirmed = Future[None]()
         with self._mutex:
             if self._over.is_set():
                 raise SubscriptionClosed("the link has ended")
-            self._places.add(place)
+            self._asking.want(subscription, confirmed)
         try:
-            self._ask_again(subscription.topic)
+            self._asking.say()
             confirmed.result(max(0.0, deadline - monotonic()))
         except TimeoutError as exc:
             self.remove(subscription)
@@ -151,19 +148,19 @@ class Inlet:
             self.remove(subscription)
             raise
         finally:
-            del place, confirmed  # it holds the error, whose traceback holds this frame
+            del confirmed  # it holds the error, whose traceback holds this frame
 
     def remove(self, subscription: Subscription) -> None:
         """One subscription less; never waits for the publisher's answer."""
         with self._mutex:
-            if self._over.is_set() or not self._places.remove(subscription):
+            if self._over.is_set() or not self._asking.forget(subscription):
                 return
             if last := not self._places:
                 self._over.set()
         if last:
             self._hang_up()
         else:
-            self._ask_again(subscription.topic)
+            self._asking.say()
 
     def move(self, endpoint: str) -> None:
         """Its publisher is at another endpoint from now on; any thread."""
@@ -177,73 +174,32 @@ class Inlet:
         """All of the link."""
         return [place.subscription for place in self._places]
 
-    def _ask_again(self, topic: str) -> None:
-        """Ask for what is wanted of one topic now, unless that is what was asked for last."""
-        with self._asking:
-            way, wishes = self._way, self._places.wishes(topic)
-            places = tuple(place for place in self._places.at(topic) if place.held)
-            if way is None or (wishes == self._asked.get(topic, []) and not places):
-                return  # nothing new; or whoever opens the link anew asks for everything
-            try:
-                answer = way.ask({**self._wish(way.kind, wishes, 0), "topic": topic})
-            except PzcError as exc:
-                logger.debug("%r: %s", self, exc)
-                return
-            self._asked[topic] = wishes
-        answer.add_done_callback(partial(self._on_answer, topic, places))
-
-    def _on_answer(self, topic: str, places: tuple[Place, ...], answer: Future[Reply]) -> None:
-        try:
-            confirmed = read_confirmed(self.peer, answer.result(0))
-            for place in places:
-                place.subscription.transport = self.kind
-                place.begin(confirmed.epoch, confirmed.lasts)
-            self._intake.ledger.halves.update(self._places.halves(confirmed, (topic,)))
-        except _PASSING as exc:
-            logger.debug("%r: %s", self, exc)
-        except Exception as exc:
-            for place in places:
-                place.fail(exc)
-
-    def _wish(self, way: str, wishes: list[list[Any]], resume: int) -> Word:
-        return {"pzc": "link", "link": self._link, "resume": resume, "way": way, "topics": wishes}
-
-    def _confirm(self, places: tuple[Place, ...], confirmed: Confirmed) -> None:
-        for place in places:
-            place.subscription.transport = self.kind
-            place.begin(confirmed.epoch, confirmed.lasts)
-        self._intake.ledger.halves = dict(self._places.halves(confirmed, self._places.topics()))
-
     def _poll(self) -> Word:
         return {"pzc": "grant", "link": self._link, **(self._intake.report(always=True) or {})}
 
     def _attach(self, way: Inward, deadline: float) -> None:
         """Open the link over a way, with what has arrived over others."""
         intake = self._intake
-        with self._asking:
-            version, places = self._places.version, tuple(self._places)
-            self._asked, wishes = self._places.wished()
-            try:
-                answer = way.open(self._wish(way.kind, wishes, intake.ledger.received), deadline)
-                confirmed = read_confirmed(self.peer, answer)
-            except BaseException:
-                way.close()
-                raise
-            intake.map_anew()
-            intake.ledger.repeat()
-            self._liveness = Liveness(monotonic())
-            self._way, self._lost = way, False
-        self._confirm(places, confirmed)
-        if version != self._places.version:
-            for topic in {*self._asked, *self._places.topics()}:
-                self._ask_again(topic)
+        word = {"pzc": "link", "link": self._link, "resume": intake.ledger.received, "way": way.kind}
+        try:
+            epoch = read_opened(self.peer, way.open(word, deadline))
+        except BaseException:
+            way.close()
+            raise
+        intake.map_anew()
+        intake.ledger.repeat()
+        self._liveness = Liveness(monotonic())
+        self._way, self._lost = way, False
+        self._asking.attach(Asked(way, self.peer, self._link, epoch))
         self._granting.say()
         way.listen(self._reception)
+        self._asking.say()
 
     def _broke(self, way: Inward, reason: BaseException) -> None:
         way.close()
         with self._mutex:
             current, self._way = self._way, None if way is self._way else self._way
+        self._asking.lose(way)
         if current is not way or self._over.is_set():
             return
         logger.info("%r was lost: %s", self, reason)
@@ -261,7 +217,8 @@ class Inlet:
                 if not self._over.is_set() and self._way is None:
                     self._meet_again(deadline)
             except LinkOver as exc:
-                self._on_closed_there(str(exc))
+                logger.info("%r was closed there: %s", self, exc)
+                self._on_closed_there()
                 again()
             except Exception as exc:  # of the system, too: the next attempt may succeed
                 logger.debug("%r cannot be opened again: %s", self, exc)
@@ -278,14 +235,12 @@ class Inlet:
             self._places.restart(peer.agent_id)
         self._attach(self._station.way_again(peer, self.wanted, deadline), deadline)
 
-    def _on_closed_there(self, reason: str) -> None:
+    def _on_closed_there(self) -> None:
         """The publisher, which lives, has closed the link."""
         self._intake.close()
         self._begin_anew(self.peer)
         for place in self._places:
             place.forget()
-            if place.subscription.policy.on_timeout == "close":
-                place.subscription.report_lost(reason, ends=True)
 
     def _on_news(self, intake: Intake, urgency: Urgency) -> None:
         way = self._way
@@ -313,15 +268,14 @@ class Inlet:
             self._liveness.spoke(monotonic())
         return None if news is None else {"pzc": "grant", "link": self._link, **news}
 
-    def take_local(self, way: Inside, number: int, notification: Notification, lost: int) -> None:
-        """A notification of a publisher in this process, in whose thread nobody is called."""
+    def take_local(self, way: Inside, notify: Notify, notifications: Sequence[Notification]) -> None:
+        """Notifications of a publisher in this process, in whose thread nobody is called."""
         if way is self._way or self._way is None:
-            for errand in self._intake.take_local(number, notification, lost, self._places):
-                errand()
-
-    def tell_local(self, topic: str, number: int, lost: int) -> None:
-        """The last number of a topic of a publisher in this process."""
-        self._intake.end_local(Last(topic, number, lost), self._places)
+            for call in self._intake.take_local(notify, notifications, self._places):
+                call()
+            for ended in notify.ended:
+                for call in self._intake.end(ended, self._places):
+                    self._receiver.helpers.submit(call)
 
     def _receive(self) -> bool:
         way = self._way
@@ -371,6 +325,7 @@ class Inlet:
     def _hang_up(self) -> None:
         way = self._way
         if way is not None:
+            self._asking.lose(way)
             try:
                 self._last_word = way.ask({"pzc": "unlink", "link": self._link})
             except PzcError as exc:

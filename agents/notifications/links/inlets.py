@@ -8,9 +8,8 @@ A subscription takes the first link to its publisher that fits, and opens one wh
     unix        unix                             unix, or PeerLost
     tcp         tcp                              tcp
 
-Agents share a link when their protocols send and accept the same. Lossy subscriptions that did not ask for a
-way share links of their own, so that none of them can hold up a `block`. A link ends with its last
-subscription; a forked child begins with none.
+Agents share a link when their protocols send and accept the same, whatever the policies of their
+subscriptions. A link ends with its last subscription; a forked child begins with none.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Key = tuple[str, Hashable]
 
 
 class _Table(Table):
-    """Every link of the process, by publisher, protocol, and whether it is for lossy ones only."""
+    """Every link of the process, by publisher and protocol."""
 
     def begin(self) -> None:
         super().begin()
@@ -104,7 +103,6 @@ def subscribe(
     subscription: Subscription,
     transport: str,
     deadline: float,
-    apart: bool = False,
 ) -> None:
     """Put a subscription on a link to its publisher; returns when that has confirmed it.
 
@@ -115,7 +113,6 @@ def subscribe(
         subscription: new.
         transport: ``auto``, ``inproc``, ``unix`` or ``tcp``.
         deadline: in monotonic seconds.
-        apart: on one for lossy subscriptions only.
 
     Raises:
         PolicyRefused: when the publisher does not offer what is asked for.
@@ -123,8 +120,7 @@ def subscribe(
         CallTimeout: when it did not confirm by the deadline.
     """
     check(peer, subscription)
-    kind = (protocol.fingerprint, apart)
-    key = (peer.agent_id, kind)
+    key = (peer.agent_id, protocol.fingerprint)
     opening = _table.opening(key)
     if not opening.acquire(timeout=max(0.0, deadline - time.monotonic())):
         raise CallTimeout(f"the link to {peer.endpoint} is being opened by another thread, which takes long")
@@ -132,42 +128,29 @@ def subscribe(
         inlet = _table.fitting(key, transport)
         if inlet is None:
             try:
-                _open(new_client, protocol, peer, subscription, transport, deadline, kind)
+                inlet = _open(new_client, protocol, peer, transport, deadline)
             except (Refused, Starved) as exc:
                 if transport != "auto" or type(exc) not in (Refused, Starved):
                     raise
                 logger.info("the link to %s goes over tcp: %s", peer.endpoint, exc)
-                _open(new_client, protocol, peer, subscription, "tcp", deadline, kind)
-            return
+                inlet = _open(new_client, protocol, peer, "tcp", deadline)
     finally:
         opening.release()
     _table.of[subscription] = inlet
     try:
         inlet.add(subscription, deadline)
     except SubscriptionClosed:  # it ended at this moment
-        subscribe(new_client, protocol, peer, subscription, transport, deadline, apart)
+        subscribe(new_client, protocol, peer, subscription, transport, deadline)
     except BaseException:
         _table.of.pop(subscription, None)
         raise
 
 
-def _open(
-    new_client: NewClient,
-    protocol: Protocol,
-    peer: Peer,
-    subscription: Subscription,
-    transport: str,
-    deadline: float,
-    kind: Hashable,
-) -> None:
+def _open(new_client: NewClient, protocol: Protocol, peer: Peer, transport: str, deadline: float) -> Inlet:
     inlet = Inlet(new_client, protocol, peer, _table.leave)
-    _table.of[subscription] = inlet
-    try:
-        inlet.start(subscription, transport, deadline)
-    except BaseException:
-        _table.of.pop(subscription, None)
-        raise
-    _table.enter(inlet, kind)
+    inlet.start(transport, deadline)
+    _table.enter(inlet, protocol.fingerprint)
+    return inlet
 
 
 def remove(subscription: Subscription) -> None:

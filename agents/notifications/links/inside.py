@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
 from ....protocol.errors import PeerLost, PzcError
+from ....protocol.link_messages import Notify
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply
@@ -18,12 +20,8 @@ from .reception import Reception
 class Taker(Protocol):
     """Gets what the publisher sends, in whatever thread that publishes."""
 
-    def take_local(self, way: Inside, number: int, notification: Notification, lost: int) -> None:
-        """A notification; arguments as `LocalInlet.take`."""
-        ...
-
-    def tell_local(self, topic: str, number: int, lost: int) -> None:
-        """The last number of a topic; arguments as `LocalInlet.tell`."""
+    def take_local(self, way: Inside, notify: Notify, notifications: Sequence[Notification]) -> None:
+        """Take it; arguments as `LocalInlet.take`."""
         ...
 
 
@@ -67,8 +65,9 @@ class Inside:
     def _obey(self, content: Word) -> Word:
         self._link = content["link"]
         if content["pzc"] == "link":
-            topics, only = content["topics"], content.get("topic")
-            return self._linking.attach(self._link, self._reader, self._door, topics, only)
+            return self._linking.attach(self._link, self._reader, self._door)
+        if content["pzc"] == "interests":
+            return self._linking.want(self._link, self._reader, content)
         self._linking.detach(self._link)
         return content
 
@@ -110,11 +109,8 @@ class _Door:
         self._way = way
         self._taker = taker
 
-    def take(self, link_number: int, notification: Notification, lost: int) -> None:
-        self._taker.take_local(self._way, link_number, notification, lost)
-
-    def tell(self, topic: str, number: int, lost: int) -> None:
-        self._taker.tell_local(topic, number, lost)
+    def take(self, notify: Notify, notifications: Sequence[Notification]) -> None:
+        self._taker.take_local(self._way, notify, notifications)
 
     def ended(self, reason: str) -> None:
         self._way.end(reason)

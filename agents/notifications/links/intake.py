@@ -1,4 +1,4 @@
-"""Intake: verified bundles become arrivals, and arrivals reach the subscriptions that want them.
+"""Intake: verified messages become arrivals, and arrivals reach the subscriptions that want them.
 
 A content up to `DECODE_LATER` bytes is decoded in the thread that receives, a larger one by whoever takes
 it first. One that cannot be decoded is counted, and a gap for its subscriptions.
@@ -10,13 +10,15 @@ import errno
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from ....protocol import serializers
-from ....protocol.bundle import MAX_ITEMS, Body, Item, Last
+from ....protocol.bundle import Last
 from ....protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
+from ....protocol.link_messages import MAX_ITEMS, Body, Ended, Loss, Notify, Row, Run
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
 from ....protocol.shown import printable
@@ -27,17 +29,17 @@ from ....transport.endpoints import DECODE_LATER
 from ....transport.wire import Protocol
 from ..rounds import Round, rounds
 from ..subscription import Subscription
-from .arrivals import Arrival, Ledger, Together, Urgency, alone
+from .arrivals import Arrival, Flow, Ledger, Together, Urgency, alone
 from .inward import Received
 from .places import Place
 from .reception import Call, Errand
-from .roster import Roster
+from .roster import Roster, Wanting
 
 logger = logging.getLogger("pzc.links")
 
 OnNews = Callable[["Intake", Urgency], object]
 
-_Come = tuple[tuple[Place, ...], Together | Last]
+_Come = tuple[tuple[Place, ...], Together | Last | Loss]
 
 
 class Intake:
@@ -87,20 +89,24 @@ class Intake:
         return None if told is None else told._asdict()
 
     def take(self, received: Received, roster: Roster) -> deque[Errand]:
-        """Enter a bundle's notifications; how they are handed on.
+        """Enter a message's notifications; how they are handed on.
 
         Raises:
             RemoteProtocolError: when notifications are missing before it.
             Starved: when no descriptor is left for a block.
         """
-        bundle = received.bundle
+        notify = received.notify
         if received.fd >= 0:
-            self._map(bundle.lent, received.fd)
-        if bundle.hurry:
-            self.ledger.hurry = bundle.first + len(bundle.items) - 1
+            self._map(notify.lent, received.fd)
+        if notify.hurry:
+            self.ledger.hurry = notify.first + sum([len(run.rows) for run in notify.runs]) - 1
         ready: list[Subscription] = []
         errands: deque[Errand] = deque()
-        entered = self._enter(bundle.first, bundle.items, received.key_id, roster) if bundle.items else []
+        entered = _told(notify.losses, roster)
+        first = notify.first
+        for run in notify.runs:
+            self._enter(first, run, received.key_id, roster.wanting(run.interests), entered)
+            first += len(run.rows)
         if any(isinstance(come, Together) and len(come.arrivals) > _room(wanted) for wanted, come in entered):
             errands.extend(partial(_hand_on, *part) for each in entered for part in _parts(*each))
         else:
@@ -109,11 +115,11 @@ class Intake:
         if ready:
             several = rounds(ready) if len(ready) > 1 else (Round(ready[0].executor, ready[0]),)
             errands.append(lambda: [each.start_here for each in several])
-        errands.extend([partial(_hand_on, roster.wanting(last.topic), last) for last in bundle.lasts])
-        if bundle.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
-            self._drop(self._mapped, bundle.dropped)
-        elif bundle.dropped:  # at last, because to unmap a large one takes milliseconds
-            errands.append(partial(self._dropping, self._mapped, bundle.dropped))
+        errands.extend([partial(self.end, each, roster) for each in notify.ended])
+        if notify.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
+            self._drop(self._mapped, notify.dropped)
+        elif notify.dropped:  # at last, because to unmap a large one takes milliseconds
+            errands.append(partial(self._dropping, self._mapped, notify.dropped))
         return errands
 
     def _dropping(self, mapped: Mapped, blocks: list[int]) -> list[Call]:
@@ -134,83 +140,94 @@ class Intake:
                 raise Starved(text) from exc  # a way without blocks will do
             logger.warning("%s", text)  # its contents are lost here, and counted when they come
 
-    def _enter(self, first: int, items: list[Item], key_id: str, roster: Roster) -> list[_Come]:
-        """Enter notifications; those of a topic in succession together, losses apart, and who wants them."""
+    def _enter(self, first: int, run: Run, key_id: str, wanting: Wanting, entered: list[_Come]) -> None:
+        """Enter notifications: those in succession together, losses apart, and who wants them."""
         ledger, now = self.ledger, time.time()
-        repeated = ledger.entered(first, items)
+        (wanted, flow), topic, rows = wanting, run.topic, run.rows
+        repeated = ledger.entered(first, rows, flow)
         if repeated:
             self._counters.add("notifications_repeated", repeated)
-        if repeated < len(items):
-            self._counters.add("notifications", len(items) - repeated)
-        entered: list[_Come] = []
-        wanted: tuple[Place, ...] = ()
-        topic, together, epoch = "", None, self.peer.epoch
-        for number, item in enumerate(items[repeated:] if repeated else items, first + repeated):
-            if item.topic != topic:
-                topic, wanted, together = item.topic, roster.wanting(item.topic), None
-            block, made, make = item.block > 0, None, None
+        if repeated < len(rows):
+            self._counters.add("notifications", len(rows) - repeated)
+        together, epoch = None, self.peer.epoch
+        for number, row in enumerate(rows[repeated:] if repeated else rows, first + repeated):
+            block, made, make = row.block > 0, None, None
             try:
-                body = self._body(number, item) if block else item.body
+                body = self._body(number, topic, row) if block else row.body
                 if len(body) <= DECODE_LATER:
-                    made = self._make(item, body, key_id, now)
+                    made = self._make(topic, row, body, key_id, now)
                 else:
-                    make = partial(self._make, item, body, key_id, now, number if block else 0)
+                    lent = (number, flow) if block else None
+                    make = partial(self._make, topic, row, body, key_id, now, lent)
             except ProtocolError:  # counted there, and a loss here
                 pass
             arrival = Arrival(
-                ledger, number, topic, item.key, epoch, item.number, block, made, len(wanted), make,
-                size=item.size or len(item.body), sent_ms=item.sent_ms,
+                ledger, number, topic, row.key, epoch, row.number, block, made, len(wanted), make,
+                size=row.size or len(row.body), sent_ms=row.sent_ms,
             )  # fmt: skip
             if made is None and make is None:
-                entered.append((wanted, Last(topic, item.number, item.lost + 1)))
+                entered.append((wanted, Last(topic, row.number, 1)))
                 together = None
                 ledger.unwanted(arrival)
             elif not wanted:
                 ledger.unwanted(arrival)
             elif together is None:
-                together = alone(arrival, item.lost)
+                together = alone(arrival)
                 entered.append((wanted, together))
             else:
-                together.add(arrival, item.lost)
-        return entered
+                together.add(arrival)
 
-    def take_local(self, number: int, notification: Notification, lost: int, roster: Roster) -> list[Call]:
-        """Enter a notification that was published in this process; how it is handed on.
+    def take_local(self, notify: Notify, notifications: Sequence[Notification], roster: Roster) -> list[Call]:
+        """Enter what was published in this process; how it is handed on.
 
         Raises:
             RemoteProtocolError: when notifications are missing before it.
         """
-        topic = notification.topic
-        if not self.ledger.arrived(number, topic, leased=0):
-            return []
-        wanted = roster.wanting(topic)
-        arrival = Arrival(
-            self.ledger, number, topic, notification.key, notification.epoch, notification.sequence,
-            notification=notification, sent_ms=int(notification.sent_at * 1000),
-        )  # fmt: skip
-        if not wanted:
-            self.ledger.unwanted(arrival)
-        arrival.left = len(wanted)
-        return [each.start for each in rounds(_admit(wanted, alone(arrival, lost)))]
+        ready = [each for come in _told(notify.losses, roster) for each in _admit(*come)]
+        position, following = notify.first, iter(notifications)
+        for run in notify.runs:
+            wanted, flow = roster.wanting(run.interests)
+            new = len(run.rows) - self.ledger.entered(position, run.rows, flow)
+            for number, notification in enumerate(islice(following, len(run.rows)), position):
+                if number < position + len(run.rows) - new:
+                    continue
+                arrival = Arrival(
+                    self.ledger, number, run.topic, notification.key, notification.epoch,
+                    notification.sequence, notification=notification, left=len(wanted),
+                    sent_ms=int(notification.sent_at * 1000),
+                )  # fmt: skip
+                if wanted:
+                    ready += _admit(wanted, alone(arrival))
+                else:
+                    self.ledger.unwanted(arrival)
+            position += len(run.rows)
+        return [each.start for each in rounds(ready)]
 
     @staticmethod
-    def end_local(last: Last, roster: Roster) -> None:
-        """Tell the end of a topic that is published in this process."""
-        _admit(roster.wanting(last.topic), last)
+    def end(ended: Ended, roster: Roster) -> list[Call]:
+        """An interest gets nothing more; what is to be called then."""
+        places = roster.wanting([ended.interest]).places
+        return [partial(place.subscription.report_lost, ended.reason, ends=True) for place in places]
 
-    def _body(self, number: int, item: Item) -> Body:
+    def _body(self, number: int, topic: str, row: Row) -> Body:
         ended = partial(self.ledger.view_ended, number)
         try:
-            return self._mapped.view(item.block, item.size, ended)
+            return self._mapped.view(row.block, row.size, ended)
         except ValueError as exc:
             ended()
-            raise self._complain(item.topic, RemoteProtocolError(str(exc))) from None
+            raise self._complain(topic, RemoteProtocolError(str(exc))) from None
 
     def _make(
-        self, item: Item, body: Body, key_id: str, received_at: float, block_of: int = 0
+        self,
+        topic: str,
+        row: Row,
+        body: Body,
+        key_id: str,
+        received_at: float,
+        lent: tuple[int, Flow] | None = None,
     ) -> Notification:
-        name = item.serializer
-        if block_of and not self.ledger.lend(block_of, item.topic):
+        name = row.serializer
+        if lent is not None and not self.ledger.lend(*lent):
             body = bytes(body)
         try:
             if not self._accepts(name):
@@ -220,11 +237,11 @@ class Intake:
             else:
                 content = serializers.decode(name, body, trusted=key_id in self._trusted)
         except ProtocolError as exc:
-            self._complain(item.topic, exc)
+            self._complain(topic, exc)
             raise
         return Notification(
-            self.peer.agent_id, self.peer.name, item.topic, item.key, item.number, self.peer.epoch,
-            item.sent_ms / 1000, received_at, content, key_id, size=len(body),
+            self.peer.agent_id, self.peer.name, topic, row.key, row.number, self.peer.epoch,
+            row.sent_ms / 1000, received_at, content, key_id, size=len(body),
         )  # fmt: skip
 
     def _accepts(self, name: str) -> bool:
@@ -251,22 +268,27 @@ def _room(wanted: Iterable[Place]) -> int:
     return min([policy.bound for policy in policies if policy.lossy], default=MAX_ITEMS)
 
 
-def _parts(wanted: tuple[Place, ...], come: Together | Last) -> Iterator[_Come]:
+def _told(losses: list[Loss], roster: Roster) -> list[_Come]:
+    """The sums of losses, and whose they are."""
+    return [(place, loss) for loss in losses if (place := roster.wanting([loss.interest]).places)]
+
+
+def _parts(wanted: tuple[Place, ...], come: Together | Last | Loss) -> Iterator[_Come]:
     """Arrivals in parts that every inbox takes, so that quick callbacks get all of them."""
-    if isinstance(come, Last):
+    if not isinstance(come, Together):
         yield wanted, come
         return
     arrivals, room = come.arrivals, _room(wanted)
     for first in range(0, len(arrivals), room):
         part = arrivals[first : first + room]
-        yield wanted, Together(come.topic, part, come.lost, sum([each.size for each in part]))
+        yield wanted, Together(come.topic, part, sum([each.size for each in part]))
 
 
-def _hand_on(wanted: tuple[Place, ...], part: Together | Last) -> list[Call]:
+def _hand_on(wanted: tuple[Place, ...], part: Together | Last | Loss) -> list[Call]:
     return [each.start_here for each in rounds(_admit(wanted, part))]
 
 
-def _admit(wanted: Iterable[Place], come: Together | Last) -> list[Subscription]:
+def _admit(wanted: Iterable[Place], come: Together | Last | Loss) -> list[Subscription]:
     """Hand what came to all who want it, before any callback; whose callbacks are to be called then."""
     ready: list[Subscription] = []
     for place in wanted:

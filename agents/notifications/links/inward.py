@@ -25,9 +25,9 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from ....protocol import bundle
-from ....protocol.bundle import Bundle
+from ....protocol import link_messages
 from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, Refused, RemoteProtocolError
+from ....protocol.link_messages import Notify
 from ....protocol.message import Message
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply, accepted, reply_of
@@ -53,15 +53,15 @@ News = Callable[[], Word | None]
 
 
 class Received(NamedTuple):
-    """A verified bundle.
+    """A verified message.
 
     Attributes:
-        bundle: decoded.
+        notify: decoded.
         key_id: key that signed it, empty when unsigned.
         fd: descriptor that came with it, -1 without one.
     """
 
-    bundle: Bundle
+    notify: Notify
     key_id: str
     fd: int = -1
 
@@ -88,7 +88,7 @@ class Inward(Protocol):
         ...
 
     def ready(self) -> list[Received | None]:
-        """Bundles, and None for what is none; empty when nothing has come."""
+        """Messages of notifications, and None for what is none; empty when nothing has come."""
         ...
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class OverUnix:
     def __init__(self, loop: Loop, client: Client, peer: Peer, deadline: float) -> None:
         self._loop = loop
         self._peer = peer
-        self._exchange = client.dedicate(peer, deadline, "bundle")
+        self._exchange = client.dedicate(peer, deadline, "link")
         self._sending = threading.Lock()
         self._lock = threading.Lock()
         self._asked: dict[str, Future[Reply]] = {}
@@ -212,9 +212,9 @@ class OverUnix:
         return early or [self._taken(each) for each in self._exchange.ready(time.monotonic() + REST_TIMEOUT)]
 
     def _taken(self, message: Message) -> Received | None:
-        if message.serializer == "bundle" and message.msgid == self._opened:
+        if message.serializer == "link" and message.msgid == self._opened:
             fd = self._exchange.stream.take_descriptor()
-            return Received(bundle.decode(message.content, Bundle), self._peer.publishing, fd)
+            return Received(link_messages.decode(message.content), self._peer.publishing, fd)
         with self._lock:
             answer = self._asked.pop(message.msgid, None)
         if answer is None:
@@ -240,7 +240,7 @@ class OverTcp:
     Args:
         client: asks, polls, and sends news.
         peer: the publisher.
-        poll: the next request for a bundle.
+        poll: the next request for notifications.
     """
 
     kind = "tcp"
@@ -290,7 +290,7 @@ class OverTcp:
             reply = polling.result(0)
         except CallTimeout as exc:
             raise PeerLost(f"{self._peer.endpoint} has been silent for {POLL_TIMEOUT:g} s") from exc
-        return [_bundle_of(self._peer, self._checked(reply))]
+        return [_notify_of(self._peer, self._checked(reply))]
 
     def _look(self) -> None:
         if self._reception is not None:
@@ -307,9 +307,9 @@ class OverTcp:
         self._look()
 
 
-def _bundle_of(peer: Peer, reply: Reply) -> Received:
+def _notify_of(peer: Peer, reply: Reply) -> Received:
     content = accepted(reply).content
-    if not isinstance(content, Bundle):
+    if not isinstance(content, Notify):
         raise RemoteProtocolError(f"{peer.endpoint} sent over a link something else than notifications")
     return Received(content, peer.publishing)
 

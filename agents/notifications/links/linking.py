@@ -3,15 +3,19 @@
 ::
 
     word                                             answer
-    {"pzc": "link", "link": id, "resume": n,         {"pzc": "link", "epoch": e, "lasts": {topic: last},
-     "way": "unix" or "tcp", "topics": [...]}         "buffers": {topic: n}}
-    the same with "topic": topic                     of this topic alone, the others stay as they are
-    {"pzc": "grant", "link": id, "received": n,      over unix nothing; over tcp a bundle, within a second,
+    {"pzc": "link", "link": id, "resume": n,         {"pzc": "link", "epoch": e}
+     "way": "unix" or "tcp"}
+    {"pzc": "interests", "link": id, "number": b,    {"pzc": "interests", "number": b, "confirmed":
+     "commands": [command, ...]}                      [[interest, {topic: last}, window], ...]}; of one that
+                                                      is refused [interest, refusal]
+    {"pzc": "grant", "link": id, "received": n,      over unix nothing; over tcp what is new, within a second,
      "upto": a, "others": [...]}                      or nothing with "oneway": True
     {"pzc": "unlink", "link": id}                    {"pzc": "unlink"}
 
-The flows of new topics begin behind ``lasts``. A link belongs to the agent and the key that opened it. One
-that has ended does not come back: whoever speaks of it is told so by `PeerLost`, and may open another.
+A command is ``[interest, topic, keys, policy, bound, timeout, on_timeout, who]``, or ``[interest]`` for one
+that is given up. What an interest gets begins behind its last numbers. The same batch of commands is answered
+the same. A link belongs to the agent and the key that opened it. One that has ended does not come back:
+whoever speaks of it is told so by `PeerLost`, and may open another.
 """
 
 from __future__ import annotations
@@ -24,21 +28,19 @@ from functools import partial
 from typing import Any
 
 from ....protocol import limits
-from ....protocol.contents import as_text
+from ....protocol.contents import as_text, refusal
 from ....protocol.errors import PeerLost, Refused, RemoteProtocolError
 from ....protocol.session import ARRAYS
-from ....protocol.shown import shown
 from ....transport.lifelines import Lifeline
 from ....transport.loop import Loop
 from ....transport.wire import Protocol
 from ...words import Connection, Replies, Request
-from ..filters import ANY
 from ..keeping import Keeping
 from .granted import link_number, read_grant
 from .local import LocalInlet
 from .outlet import Outlet, Owner
 from .outlets import Outlets
-from .topics import Wanted, wishes
+from .topics import MAX_INTERESTS, Wanted, commands_of
 from .ways import LocalWay, PollWay, UnixWay, Way
 
 logger = logging.getLogger("pzc.links")
@@ -83,6 +85,7 @@ class Linking:
         self._lifelines: dict[str, Lifeline] = {}
         self.words: dict[str, Callable[[Request, dict[str, Any]], object]] = {
             "link": self._on_link,
+            "interests": self._on_interests,
             "grant": self._on_grant,
             "unlink": self._on_unlink,
             "kept": partial(keeping.answer, replies),
@@ -91,44 +94,52 @@ class Linking:
 
     # --- opening -------------------------------------------------------------------------------------
 
-    def attach(
-        self, link: str, reader: str, inlet: LocalInlet, topics: list[Any], only: str | None = None
-    ) -> dict[str, Any]:
-        """Open the link of a reader in this process, or change its topics.
+    def attach(self, link: str, reader: str, inlet: LocalInlet) -> dict[str, Any]:
+        """Open the link of a reader in this process.
 
         Args:
             link: its id.
             reader: agent id.
             inlet: gets the notifications.
-            topics: as in the word ``link``.
-            only: its ``topic``.
 
         Returns:
             As the answer to the word ``link``.
 
         Raises:
-            PolicyRefused, Refused, RemoteProtocolError: as the word ``link``.
+            Refused, RemoteProtocolError: as the word ``link``.
         """
-        key_id = "" if self._protocol.codec.keyring is None else self._protocol.codec.keyring.calling.key_id
-        wants = self._wants(topics, "inproc", only)
-        outlet, answer = self._open(link, Owner(reader, key_id), True, wants, 0, only)
+        outlet, answer = self._open(link, self._local(reader), True, 0)
         if outlet.way is None:
             epoch = self._protocol.epoch
+            key_id = outlet.owner.key_id
             way = LocalWay(inlet, self._agent_id, self._name, epoch, key_id)
             self._outlets.attach(outlet, way, 0, _nothing)
         return answer
+
+    def want(self, link: str, reader: str, content: dict[str, Any]) -> dict[str, Any]:
+        """Tell of the interests of a reader in this process.
+
+        Returns:
+            As the answer to the word ``interests``.
+
+        Raises:
+            PeerLost, RemoteProtocolError: as that word.
+        """
+        return self._want(self._of(link, self._local(reader)), content)
+
+    def _local(self, reader: str) -> Owner:
+        keyring = self._protocol.codec.keyring
+        return Owner(reader, "" if keyring is None else keyring.calling.key_id)
 
     def _on_link(self, request: Request, content: dict[str, Any]) -> None:
         over_unix = content.get("way") == "unix"
         connection = request.connection if over_unix else None
         if over_unix:
             self._check_connection(connection, as_text(content.get("link")))
-        only = content.get("topic")
-        wants = self._wants(content.get("topics"), "unix" if over_unix else "tcp", only)
         link, received = as_text(content.get("link")), link_number(content.get("resume", 0))
         arrays = bool(request.message.sequence & ARRAYS)
         is_new = link not in self._outlets.links
-        outlet, answer = self._open(link, _owner(request), arrays, wants, received, only)
+        outlet, answer = self._open(link, _owner(request), arrays, received)
         tell = partial(self._replies.reply, request, answer)
         way = outlet.way
         if connection is not None:
@@ -151,44 +162,13 @@ class Linking:
         if connection.is_link and (outlet is None or not _is_over(outlet.way, connection)):
             raise Refused("the connection is that of another link")
 
-    def _wants(self, topics: object, way: str, only: object) -> dict[str, Wanted]:
-        wants = wishes(topics)
-        if only is not None and (type(only) is not str or not only or not wants.keys() <= {only}):
-            raise RemoteProtocolError(f"a link is changed in topic {shown(only, 100)}, and asked for others")
-        for topic, policies in wants.items():
-            for policy in policies:
-                self._outlets.routes.about(topic).check(topic, policy, way)
-        return wants
-
-    def _open(
-        self,
-        link: str,
-        owner: Owner,
-        arrays: bool,
-        wants: dict[str, Wanted],
-        received: int,
-        only: str | None,
-    ) -> tuple[Outlet, dict[str, Any]]:
+    def _open(self, link: str, owner: Owner, arrays: bool, received: int) -> tuple[Outlet, dict[str, Any]]:
         outlets = self._outlets
         with outlets.lock:
-            outlet = self._find(link, owner)
-            if outlet is None:
-                if only is not None:
-                    raise _over(link, "it was silent for too long, or never opened")
-                outlet = self._new(link, owner, arrays, received)
+            outlet = self._find(link, owner) or self._new(link, owner, arrays, received)
             outlet.queue.check(received)
-            if only is not None:
-                others = {topic: policies for topic, policies in outlet.wants.items() if topic != only}
-                outlet.wants = {**others, **wants}
-            else:
-                outlet.wants = wants
-            lasts = outlets.routes.follow(outlet, only)
-            buffers = {topic: outlets.routes.about(topic).buffers for topic in wants if topic != ANY}
         outlets.watch()
-        self._on_change(before_confirming=True)
-        return outlet, {
-            "pzc": "link", "epoch": self._protocol.epoch, "lasts": lasts, "buffers": buffers,
-        }  # fmt: skip
+        return outlet, {"pzc": "link", "epoch": self._protocol.epoch}
 
     def _new(self, link: str, owner: Owner, arrays: bool, received: int) -> Outlet:
         outlets = self._outlets
@@ -215,6 +195,39 @@ class Linking:
         if outlet is not None and outlet.owner != owner:
             raise Refused(f"link {link[:8]} belongs to another agent, or to another key")
         return outlet
+
+    # --- interests -----------------------------------------------------------------------------------
+
+    def _on_interests(self, request: Request, content: dict[str, Any]) -> None:
+        outlet = self._of(as_text(content.get("link")), _owner(request))
+        self._replies.reply(request, self._want(outlet, content))
+
+    def _want(self, outlet: Outlet, content: dict[str, Any]) -> dict[str, Any]:
+        number, commands = link_number(content.get("number")), commands_of(content.get("commands"))
+        with self._outlets.lock:
+            applied, confirmed = outlet.applied
+            if number < applied:
+                raise RemoteProtocolError(f"batch {number} of interests came behind batch {applied}")
+            if number > applied:
+                confirmed = [told for each in commands if (told := self._obey(outlet, each))]
+                outlet.applied = number, confirmed
+                self._outlets.routes.renew()
+        self._on_change(before_confirming=True)
+        return {"pzc": "interests", "number": number, "confirmed": confirmed}
+
+    def _obey(self, outlet: Outlet, command: Wanted | int) -> list[Any]:
+        """Act upon a command; what it is answered with, nothing when an interest was given up."""
+        if isinstance(command, int):
+            outlet.cease(command)
+            return []
+        routes, topic = self._outlets.routes, command.topic
+        try:
+            routes.about(topic).check(topic, command.policy, outlet.kind)
+            if outlet.size + 1 + len(command.keys or ()) > MAX_INTERESTS:
+                raise Refused(f"a link has at most {MAX_INTERESTS} interests and keys")
+        except Refused as exc:
+            return [command.interest, refusal(exc)]
+        return [command.interest, *routes.follow(outlet, command)]
 
     # --- ways ----------------------------------------------------------------------------------------
 
@@ -247,7 +260,7 @@ class Linking:
 
     def _on_grant(self, request: Request, content: dict[str, Any]) -> None:
         request.oneway = bool(content.get("oneway"))
-        outlet = self._of(request, content)
+        outlet = self._of(as_text(content.get("link")), _owner(request))
         received, upto, others = read_grant(content)
         self._outlets.acknowledged(outlet, received, upto, others)
         way = outlet.way
@@ -263,15 +276,14 @@ class Linking:
             outlet.pull()
         outlet.flush()
 
-    def _of(self, request: Request, content: dict[str, Any]) -> Outlet:
-        link = as_text(content.get("link"))
-        outlet = self._find(link, _owner(request))
+    def _of(self, link: str, owner: Owner) -> Outlet:
+        outlet = self._find(link, owner)
         if outlet is None:
             raise _over(link, "it was silent for too long, or never opened")
         return outlet
 
     def _on_unlink(self, request: Request, content: dict[str, Any]) -> None:
-        outlet = self._of(request, content)
+        outlet = self._of(as_text(content.get("link")), _owner(request))
         self._replies.reply(request, {"pzc": "unlink"})
         self._outlets.end(outlet, "its reader closed it")
 

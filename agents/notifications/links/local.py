@@ -6,10 +6,11 @@ A reader that finds a publisher here opens its link by calling `Linking.attach`,
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
 from ....protocol.bundle import Bundle
+from ....protocol.link_messages import Notify
 from ....protocol.notification import Notification
 from ....transport.tables import Table
 
@@ -17,18 +18,13 @@ from ....transport.tables import Table
 class LocalInlet(Protocol):
     """The reader's end of a link inside one process."""
 
-    def take(self, link_number: int, notification: Notification, lost: int) -> None:
-        """Take the very object that was published; runs in some thread of the publisher, and never waits.
+    def take(self, notify: Notify, notifications: Sequence[Notification]) -> None:
+        """Take the very objects that were published; runs in some thread of the publisher, and never waits.
 
         Args:
-            link_number: 1, 2, ... of the link, for `Linking.acknowledge`.
-            notification: shared by every subscription.
-            lost: notifications of its topic that were dropped since the one before.
+            notify: whose rows have no contents.
+            notifications: those of its rows, shared by every subscription.
         """
-        ...
-
-    def tell(self, topic: str, number: int, lost: int) -> None:
-        """The topic's last number, and how many before it were dropped; as `take`."""
         ...
 
     def ended(self, reason: str) -> None:
@@ -52,10 +48,12 @@ class LocalLinks(Protocol):
         """Of its publisher."""
         ...
 
-    def attach(
-        self, link: str, reader: str, inlet: LocalInlet, topics: list[Any], only: str | None = None
-    ) -> dict[str, Any]:
-        """Open a link, or change its topics; arguments and errors as `Linking.attach`."""
+    def attach(self, link: str, reader: str, inlet: LocalInlet) -> dict[str, Any]:
+        """Open a link; arguments and errors as `Linking.attach`."""
+        ...
+
+    def want(self, link: str, reader: str, content: dict[str, Any]) -> dict[str, Any]:
+        """Tell of interests; arguments and errors as `Linking.want`."""
         ...
 
     def acknowledge(self, link: str, received: int, upto: int, others: list[int]) -> None:

@@ -6,10 +6,12 @@
     open       way attached                       open: what is ready is sent, and again what was not received
     open       way lost                           open, alone: some waits or is lost by policy
     open       unlink, end of the process,        ended: leases end, blocks that the reader may see are
-               4 s of silence, ``on_timeout``     never written again
+               4 s of silence                     never written again
+    open       ``on_timeout`` of an interest      open: that interest has ended
 
-What goes, waits and is lost is the affair of its `SendQueue`, for which each topic is one interest. All state
-belongs to the lock of `Outlets`; sending is done without it, by one thread at a time.
+What goes, waits and is lost is the affair of its `SendQueue`. An interest in all topics is one there for each
+topic, with the same number. All state belongs to the lock of `Outlets`; sending is done without it, by one
+thread at a time.
 """
 
 from __future__ import annotations
@@ -17,17 +19,17 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ....delivery.claims import Entry, Interest
 from ....delivery.liveness import Liveness
 from ....delivery.meters import Meter
-from ....delivery.policies import Policy
 from ....delivery.send_queue import SendQueue
 from ....protocol import limits
-from ....protocol.bundle import MAX_ITEMS
 from ....shm.ring import Ring
+from ..filters import ANY
 from ..metering import Sampled, told
 from .packing import Batch, Packing
 from .published import Published
@@ -63,8 +65,10 @@ class Outlet:
     Attributes:
         way: over which it sends; None while the reader has to come back.
         was_reached: it had a way.
-        interests: by topic.
-        wants: policies of the reader's subscriptions, by topic as it was subscribed to.
+        interests: by topic, and by the number that the reader gave them.
+        wants: what these are, by number.
+        everything: those of them that are in all topics.
+        applied: number of the last batch of commands, and how it was answered.
         ended: why it is over; empty while it is not.
         sending: whoever sends holds it, and takes it before the lock of all links.
     """
@@ -77,8 +81,13 @@ class Outlet:
         self.arrays = arrays
         self.way: Way | None = None
         self.was_reached = False
-        self.interests: dict[str, Interest] = {}
-        self.wants: dict[str, Wanted] = {}
+        self.interests: dict[str, dict[int, Interest]] = {}
+        self.wants: dict[int, Wanted] = {}
+        self.everything: dict[int, Wanted] = {}
+        self.applied: tuple[int, list[Any]] = (0, [])
+        self._readers: dict[str, Counter[str]] = {}
+        self._windows: Counter[str] = Counter()
+        self._keys = 0
         self.liveness = Liveness(now)
         self.ended = ""
         self.takes_blocks = False
@@ -105,22 +114,65 @@ class Outlet:
         """Messages that are ready and not sent yet."""
         return len(self.queue)
 
-    # --- topics: with the lock -----------------------------------------------------------------------
+    # --- interests: with the lock --------------------------------------------------------------------
 
-    def begin(self, topic: str, policy: Policy, window: int | None, keys: Collection[str] | None) -> None:
-        """Have a topic from now on, or with others of these; arguments as `SendQueue.want`."""
+    @property
+    def size(self) -> int:
+        """Interests and keys."""
+        return len(self.wants) + self._keys
+
+    def want(self, wanted: Wanted) -> None:
+        """Have an interest, in the place of what had its number before."""
+        self.cease(wanted.interest)
+        self.wants[wanted.interest] = wanted
+        self._keys += len(wanted.keys or ())
+        self._readers.setdefault(wanted.topic, Counter())[wanted.who or self.owner.agent] += 1
+
+    def begin(self, wanted: Wanted, topic: str, window: int | None) -> None:
+        """An interest has a topic from now on; ``window`` as that of `Interest`."""
+        policy = wanted.policy
         half = GATHERED if policy.lossy else max(1, (window or policy.bound) // 2)
-        self._gathers, interest = min(self._gathers, half), self.interests.get(topic)
-        if interest is None:
-            self.interests[topic] = self.queue.want(topic, policy, window, keys)
-        else:
-            self.queue.change(interest, policy, window, keys)
-            self.pull()
+        self._gathers = min(self._gathers, half)
+        interest = self.queue.want(wanted.interest, topic, policy, window, wanted.keys)
+        self.interests.setdefault(topic, {})[wanted.interest] = interest
+        self._windows[topic] += not interest.lossy
 
-    def cease(self, topic: str) -> None:
-        """Nobody there wants a topic any longer; what is under way stays so."""
-        self.queue.forget(self.interests.pop(topic))
+    def cease(self, number: int) -> None:
+        """Nobody there has an interest any longer; what is under way stays so."""
+        wanted = self.wants.pop(number, None)
+        if wanted is None:
+            return
+        self.everything.pop(number, None)
+        self.packing.ended.pop(number, None)
+        self._keys -= len(wanted.keys or ())
+        readers = self._readers[wanted.topic]
+        readers[wanted.who or self.owner.agent] -= 1
+        self._readers[wanted.topic] = +readers
+        self._forget(number, [*self.interests] if wanted.topic == ANY else [wanted.topic])
+
+    def _forget(self, number: int, topics: list[str]) -> None:
+        for topic in topics:
+            interest = self.interests.get(topic, {}).pop(number, None)
+            if interest is not None:
+                self._windows[topic] -= not interest.lossy
+                self.queue.forget(interest)
+                if not self.interests[topic]:
+                    del self.interests[topic], self._windows[topic]
         self._let_go()
+
+    def end_interest(self, number: int, reason: str) -> None:
+        """Give an interest nothing more, and tell its reader why."""
+        self._forget(number, [*self.interests])
+        self.everything.pop(number, None)
+        self.packing.end(number, reason)
+
+    def waits(self, topic: str) -> bool:
+        """Whether an interest in a topic has a window."""
+        return self._windows[topic] > 0
+
+    def readers(self, topic: str) -> set[str]:
+        """The agents that have an interest in a topic, as in their marks."""
+        return {who for name in (topic, ANY) for who in self._readers.get(name, ())}
 
     def attach(self, way: Way, received: int) -> None:
         """Send over this way from now on, and again what came after number ``received``.
@@ -167,7 +219,7 @@ class Outlet:
         if passed:
             for interest in claims:
                 if interest in passed:
-                    interest.lose(number)
+                    queue.lose(interest, number)
             claims = tuple(interest for interest in claims if interest not in passed)
         if not claims:
             return False
@@ -196,7 +248,7 @@ class Outlet:
 
     def give_up(self) -> None:
         """Drop what waits."""
-        for interest in self.interests.values():
+        for interest in self.queue.interests:
             self.queue.give_up(interest)
         self._let_go()
 
@@ -280,9 +332,9 @@ class Outlet:
             if made is None:
                 return False
             self.liveness.spoke(time.monotonic())
-        bundle, fd, contents = made
+        notify, fd, contents = made
         try:
-            return way.send(bundle, fd, contents)
+            return way.send(notify, fd, contents)
         finally:
             now = time.monotonic()
             if contents:
@@ -291,8 +343,8 @@ class Outlet:
                 os.close(fd)
 
     def _sign(self, way: Way) -> Batch:
-        """An empty bundle, or whatever there is; with the lock."""
-        return self.packing.next(way) or self.packing.sign(way, self.queue.tails(MAX_ITEMS))
+        """An empty message, or whatever there is; with the lock."""
+        return self.packing.next(way) or self.packing.sign(way)
 
     # --- for people ----------------------------------------------------------------------------------
 
@@ -304,12 +356,18 @@ class Outlet:
             "unacknowledged": self.queue.unacknowledged, "sent": self._meter.messages,
             **told(self._meter, self._done_after.ages, now),
             "topics": {
-                topic: {
-                    "policy": interest.policy.name, "bound": interest.policy.bound,
-                    "last": lasts.get(topic, 0), "delivered": interest.delivered,
-                    "outstanding": interest.held, "kept": len(interest.waiting),
-                    "dropped": interest.missed,
-                }
-                for topic, interest in self.interests.items()
+                topic: {"last": lasts.get(topic, 0), **_told(interests.values())}
+                for topic, interests in self.interests.items()
             },
         }  # fmt: skip
+
+
+def _told(interests: Collection[Interest]) -> dict[str, Any]:
+    """What is told of all interests in one topic: the policy of one, before all of one that is waited for."""
+    policy = min(interests, key=lambda each: each.lossy).policy
+    return {
+        "policy": policy.name, "bound": policy.bound, "delivered": sum(each.delivered for each in interests),
+        "outstanding": sum(each.held for each in interests),
+        "kept": sum(len(each.waiting) for each in interests),
+        "dropped": sum(each.missed for each in interests),
+    }  # fmt: skip

@@ -151,7 +151,10 @@ class Outlets:
                     f"{interest.topic!r} after {policy.timeout:g} s; nothing was published"
                 )
             if policy.on_timeout == "close":
-                self.end(outlet, f"it was not done with {interest.topic!r} in time")
+                with self.lock:
+                    outlet.end_interest(interest.number, f"it was not done with {interest.topic!r} in time")
+                    self.routes.renew()
+                outlet.beat(math.inf)
             else:
                 turn.passed = (*turn.passed, interest)
 

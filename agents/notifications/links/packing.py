@@ -1,32 +1,31 @@
-"""Packing: what is ready for a reader, as bundles for its way, and the descriptors of blocks that it has."""
+"""Packing: what is ready for a reader, as messages for its way, and the descriptors of blocks that it has."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from ....delivery.claims import Loss
+from ....delivery.claims import Interest
 from ....delivery.send_queue import SendQueue
-from ....protocol.bundle import Bundle, Item, Last
+from ....protocol.link_messages import MAX_ITEMS, Ended, Loss, Notify, Row, Run
 from ....shm.ring import Ring
 from ....shm.views import INTRODUCED
 from .published import Published
 from .ways import Way
 
-BUNDLE_ITEMS = 1000
-"""Items that go together."""
+MAX_ROWS = 1000
+"""Notifications that go together."""
 
 
 class Batch(NamedTuple):
     """What goes at once.
 
     Attributes:
-        bundle: for the reader.
+        notify: for the reader.
         fd: descriptor that goes with it, to be closed by whoever sends; -1 for none.
-        contents: the notifications of its items.
+        contents: the notifications of its rows.
     """
 
-    bundle: Bundle
+    notify: Notify
     fd: int
     contents: list[Published]
 
@@ -37,6 +36,9 @@ class Packing:
     Args:
         queue: of the reader.
         ring: blocks of the publisher.
+
+    Attributes:
+        ended: why interests have ended, by their numbers, until the reader gives them up.
     """
 
     def __init__(self, queue: SendQueue[Published], ring: Ring) -> None:
@@ -44,48 +46,67 @@ class Packing:
         self._ring = ring
         self._reader = object()  # who has the descriptors: one connection of the reader
         self._introduced = 0  # whose descriptors it has
+        self.ended: dict[int, str] = {}
+        self._told = 0  # of those
 
     def begin(self) -> None:
         """Another way, or another connection: the reader has no descriptors."""
         self._ring.gone(self._reader)
-        self._reader, self._introduced = object(), 0
+        self._reader, self._introduced, self._told = object(), 0, 0
+
+    def end(self, interest: int, reason: str) -> None:
+        """An interest has ended, which the reader is to be told."""
+        self.ended[interest], self._told = reason, 0
 
     def next(self, way: Way) -> Batch | None:
         """What goes next over a way; None when nothing is ready."""
         blocks = way.blocks
-        entries = self._queue.take(BUNDLE_ITEMS, way.limit, blocks)
+        entries = self._queue.take(MAX_ROWS, way.limit, blocks)
         if not entries:
             return None
-        items: list[Item] = []
+        runs: list[Run] = []
         contents: list[Published] = []
-        lent, fd, hurry = 0, -1, False
+        rows: list[Row] = []
+        claims: tuple[Interest, ...] = ()
+        topic, lent, fd, hurry = "", 0, -1, False
         for entry in entries:
             published = entry.message
             body, block, size = published.body, 0, 0
             if entry.leased and blocks and published.slot is not None:
                 block = published.slot.block
                 if not self._ring.knows(self._reader, block):
-                    if lent:  # one descriptor goes with a bundle
-                        self._queue.later(entries[len(items) :])
+                    if lent:  # one descriptor goes with a message
+                        self._queue.later(entries[len(contents) :])
                         break
                     fd = self._introduce(block)
                     lent = block = block if fd >= 0 else 0
                 if block:
                     body, size = b"", entry.size
-            items.append(Item(
-                published.topic, published.number, published.key, published.sent_ms,
-                sum([loss.lost for loss in entry.lost]) if entry.lost else 0,
-                published.serializer, body, block, size,
+            if entry.claims is not claims or published.topic != topic:
+                topic, claims, rows = published.topic, entry.claims, []
+                runs.append(Run(topic, [interest.number for interest in claims], rows))
+            rows.append(Row(
+                published.number, published.sent_ms, published.key, published.serializer, body, block, size
             ))  # fmt: skip
             contents.append(published)
             if published.waited is not None:
                 hurry = True
-        return Batch(Bundle(entries[0].position, items, [], lent, self._dropped(way), hurry), fd, contents)
+        return Batch(self._notify(way, entries[0].position, runs, lent, hurry), fd, contents)
 
-    def sign(self, way: Way, losses: Sequence[Loss]) -> Batch:
-        """A bundle without items, as a sign of life."""
-        lasts = [Last(loss.interest.topic, loss.last, loss.lost) for loss in losses]
-        return Batch(Bundle(self._queue.sent + 1, [], lasts, 0, self._dropped(way)), -1, [])
+    def sign(self, way: Way) -> Batch:
+        """A message without notifications, as a sign of life."""
+        return Batch(self._notify(way, self._queue.sent + 1, [], 0, False), -1, [])
+
+    def _notify(self, way: Way, first: int, runs: list[Run], lent: int, hurry: bool) -> Notify:
+        losses = [
+            Loss(interest.number, interest.topic, at, total)
+            for interest, at, total in self._queue.losses(MAX_ITEMS)
+        ]
+        ended = list[Ended]()
+        if self._told < len(self.ended):
+            ended = [Ended(*each) for each in list(self.ended.items())[:MAX_ITEMS]]
+            self._told = len(self.ended)
+        return Notify(first, runs, losses, ended, lent, self._dropped(way), hurry)
 
     def close(self) -> None:
         """The link is over."""

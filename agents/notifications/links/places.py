@@ -6,24 +6,47 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
+from ....protocol.errors import Refused
+from .. import typed
 from ..keys import every
 from ..shares import Share
 from ..subscription import Subscription
 
 
 class Place(Share):
-    """See `Share`; safe from any thread."""
+    """See `Share`; safe from any thread.
 
-    __slots__ = ()
+    Args:
+        subscription: who gets the arrivals.
+        interest: its number on the link, which no other place has or had.
+        confirmed: to be done once the publisher has confirmed, or refused.
 
-    def __init__(self, subscription: Subscription, confirmed: Future[None] | None = None) -> None:
+    Attributes:
+        window: most messages of a block that are not done with, as the publisher said last.
+    """
+
+    __slots__ = ("interest", "window")
+
+    def __init__(
+        self, subscription: Subscription, interest: int, confirmed: Future[None] | None = None
+    ) -> None:
         super().__init__(subscription, confirmed, lock=threading.Lock())
+        self.interest = interest
+        self.window = subscription.policy.bound
+
+    def refuse(self, error: BaseException) -> None:
+        """The publisher will not have it, at once or any more."""
+        if self.fail(error):
+            return
+        if isinstance(error, Refused):
+            typed.end(self.subscription, error)
+        else:
+            self.subscription.report_lost(str(error), ends=True)
 
     @property
-    def wish(self) -> list[Any]:
+    def command(self) -> list[Any]:
         """What the publisher is asked for, and by whom; the throttle the subscription judges itself."""
         policy, who = self.subscription.policy, self.subscription.who or None
-        topic = self.subscription.topic
-        key = self.subscription.key
+        topic, key = self.subscription.topic, self.subscription.key
         keys = None if key is None else sorted(every(key))
-        return [topic, keys, policy.name, policy.bound, policy.timeout, policy.on_timeout, who]
+        return [self.interest, topic, keys, policy.name, policy.bound, policy.timeout, policy.on_timeout, who]

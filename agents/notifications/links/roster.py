@@ -1,37 +1,45 @@
-"""Roster: the places of one link, found by topic, however many they are."""
+"""Roster: the places of one link, found by the numbers of their interests, however many they are."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from ....protocol.peer import Peer
-from ..filters import ANY
 from ..subscription import Subscription
 from ..typed import Ask, still_fits
-from .answers import Confirmed
+from .arrivals import Flow
 from .places import Place
-from .topics import MAX_KEYS
+
+_MOST_KNOWN = 10_000
+
+
+class Wanting(NamedTuple):
+    """Who gets what comes for some interests.
+
+    Attributes:
+        places: theirs.
+        flow: all that comes for just these; it knows nobody, because a view that is kept keeps it.
+    """
+
+    places: tuple[Place, ...]
+    flow: Flow
+
+
+def _wanting(places: tuple[Place, ...]) -> Wanting:
+    windows = [each.window for each in places if not each.subscription.policy.lossy]
+    return Wanting(places, Flow(max(1, min(windows) // 2) if windows else None))
 
 
 class Roster:
-    """Safe from any thread; what it returns does not change.
+    """Safe from any thread."""
 
-    Args:
-        places: the first ones.
-
-    Attributes:
-        version: another one after each change.
-    """
-
-    def __init__(self, places: Iterable[Place] = ()) -> None:
-        self.version = 0
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of: dict[Subscription, Place] = {}
-        self._by_topic: dict[str, tuple[Place, ...]] = {}
-        for place in places:
-            self.add(place)
+        self._by_interest: dict[int, Place] = {}
+        self._known: dict[tuple[int, ...], Wanting] = {}
 
     def __len__(self) -> int:
         return len(self._of)
@@ -42,26 +50,40 @@ class Roster:
 
     def add(self, place: Place) -> None:
         """One more."""
-        topic = place.subscription.topic
         with self._lock:
-            self.version += 1
-            self._of[place.subscription] = place
-            self._by_topic[topic] = (*self._by_topic.get(topic, ()), place)
+            self._of[place.subscription] = self._by_interest[place.interest] = place
 
-    def remove(self, subscription: Subscription) -> bool:
-        """One less; False when it had none."""
-        topic = subscription.topic
+    def remove(self, subscription: Subscription) -> Place | None:
+        """One less; None when it had none."""
         with self._lock:
             place = self._of.pop(subscription, None)
-            if place is None:
-                return False
-            self.version += 1
-            left = tuple(each for each in self._by_topic[topic] if each is not place)
-            if left:
-                self._by_topic[topic] = left
-            else:
-                del self._by_topic[topic]
-            return True
+            if place is not None:
+                del self._by_interest[place.interest]
+                self._known = {}
+            return place
+
+    def at(self, interest: int) -> Place | None:
+        """The place of an interest, while it is there."""
+        return self._by_interest.get(interest)
+
+    def confirm(self, place: Place, window: int) -> None:
+        """The publisher has said how many messages may be under way for a place."""
+        with self._lock:
+            place.window = window
+            self._known = {}
+
+    def wanting(self, interests: Sequence[int]) -> Wanting:
+        """Who gets what comes for these."""
+        key = tuple(interests)
+        return self._known.get(key) or self._find(key)
+
+    def _find(self, interests: tuple[int, ...]) -> Wanting:
+        with self._lock:
+            found = [self._by_interest[each] for each in interests if each in self._by_interest]
+            if len(self._known) >= _MOST_KNOWN:
+                self._known = {}
+            wanting = self._known[interests] = _wanting(tuple(found))
+            return wanting
 
     def judge(self, peer: Peer, ask: Ask) -> None:
         """Another publisher is there: the subscriptions that want other types than its own end.
@@ -76,45 +98,3 @@ class Roster:
         """It has taken the place of the one before, numbering anew."""
         for place in self:
             place.restart(publisher)
-
-    def wanting(self, topic: str) -> tuple[Place, ...]:
-        """Those that want what is published on a topic."""
-        of_all = self._by_topic.get(ANY)
-        return self._by_topic.get(topic, ()) + (of_all or ())
-
-    def at(self, topic: str) -> tuple[Place, ...]:
-        """Those whose subscription has exactly this topic."""
-        return self._by_topic.get(topic, ())
-
-    def wishes(self, topic: str) -> list[list[Any]]:
-        """What the publisher is asked for of a topic, each wish once, with all of its keys."""
-        found: dict[tuple[Any, ...], set[str] | None] = {}
-        for place in self.at(topic):
-            topic, keys, *rest = place.wish
-            others = found.setdefault(tuple(rest), set())
-            if keys is None or others is None or len(others | set(keys)) > MAX_KEYS:
-                found[tuple(rest)] = None
-            else:
-                others.update(keys)
-        return [[topic, keys and sorted(keys), *rest] for rest, keys in found.items()]
-
-    def wished(self) -> tuple[dict[str, list[list[Any]]], list[list[Any]]]:
-        """What it is asked for of every topic: by topic, and all together."""
-        found = {topic: self.wishes(topic) for topic in self.topics()}
-        return found, [wish for wishes in found.values() for wish in wishes]
-
-    def halves(self, confirmed: Confirmed, topics: Iterable[str]) -> Mapping[str, int]:
-        """How many done ones of each topic with a window are worth a message of their own."""
-        found: dict[str, int] = {}
-        for topic in topics:
-            for place in self.at(topic):
-                policy = place.subscription.policy
-                if policy.name == "block":
-                    window = min(policy.bound, confirmed.buffers.get(topic, policy.bound))
-                    found[topic] = min(found.get(topic, window), max(1, window // 2))
-        return found
-
-    def topics(self) -> list[str]:
-        """Each topic once."""
-        with self._lock:
-            return list(self._by_topic)

@@ -6,12 +6,11 @@ import threading
 from collections.abc import Callable, Mapping
 
 from ....delivery.ahead import Most
-from ....delivery.policies import strongest
 from ....shm.ring import BUFFERS, Ring
 from ....transport.counters import Counters
 from ..filters import ANY
 from .outlet import Outlet
-from .topics import Advertised, keys_of
+from .topics import Advertised, Wanted
 from .turns import Route, route_of
 
 SPARE = 2
@@ -69,8 +68,9 @@ class Routes:
             self._advertised[topic] = about
             self._ring.buffers = SPARE + max(BUFFERS, self._buffers)
             for outlet in self._links.values():
-                if topic in outlet.interests:
-                    self._begin(outlet, topic)
+                for interest in outlet.interests.get(topic, {}).values():
+                    if not interest.lossy:
+                        interest.window = min(interest.policy.bound, about.buffers)
             self._change()
 
     def about(self, topic: str) -> Advertised:
@@ -105,8 +105,7 @@ class Routes:
         """Agents that want a topic by a link, as in their marks; a reader that does not say them is one."""
         found = self.mail_readers(topic)
         for outlet in self.of(topic).outlets:
-            wants = [outlet.wants[name] for name in (topic, ANY) if name in outlet.wants]
-            found |= set[str]().union(*(wanted.who for wanted in wants)) or {outlet.owner.agent}
+            found |= outlet.readers(topic)
         return found
 
     def of(self, topic: str) -> Route:
@@ -116,8 +115,9 @@ class Routes:
     def _find(self, topic: str) -> Route:
         with self._lock:
             for outlet in self._links.values():
-                if ANY in outlet.wants and topic not in outlet.interests:
-                    self._begin(outlet, topic)
+                for number, wanted in outlet.everything.items():
+                    if number not in outlet.interests.get(topic, ()):
+                        self._begin(outlet, wanted, topic)
             wanting = tuple(outlet for outlet in self._links.values() if topic in outlet.interests)
             route = self._known[topic] = route_of(topic, wanting, self.about(topic).zero_copy)
             if len(self._known) > _MAX_ROUTES:
@@ -132,7 +132,7 @@ class Routes:
     def renew_ways(self) -> None:
         """The way of a link has changed; with the lock."""
         links = self._links.values()
-        lossy = (outlet for outlet in links if any(each.lossy for each in outlet.interests.values()))
+        lossy = (outlet for outlet in links if any(each.lossy for each in outlet.queue.interests))
         self._ring.lossy = Most().leased * sum(outlet.takes_blocks for outlet in lossy)
         self._change()
 
@@ -141,34 +141,24 @@ class Routes:
         self.version += 1
         self._on_change()
 
-    def _begin(self, outlet: Outlet, topic: str) -> None:
-        wants = [outlet.wants[name] for name in (topic, ANY) if name in outlet.wants]
-        policy = strongest(policy for wanted in wants for policy in wanted)
+    def _begin(self, outlet: Outlet, wanted: Wanted, topic: str) -> int:
+        policy = wanted.policy
         window = None if policy.lossy else min(policy.bound, self.about(topic).buffers)
-        outlet.begin(topic, policy, window, keys_of(wants))
+        outlet.begin(wanted, topic, window)
+        return window or policy.bound
 
-    def follow(self, outlet: Outlet, only: str | None = None) -> dict[str, int]:
-        """Begin, change and cease flows as the reader wants it now; with the lock.
-
-        Args:
-            outlet: the link.
-            only: topic that has changed; None, and ``*``, for any.
+    def follow(self, outlet: Outlet, wanted: Wanted) -> tuple[dict[str, int], int]:
+        """Let a reader have an interest from now on; with the lock, and `renew` is to follow.
 
         Returns:
-            The last number of each of its topics until now.
+            The last number of each of its topics until now, and the smallest window.
         """
-        wants = outlet.wants
-        topics = set(wants) | (set(self._numbers) if ANY in wants else set[str]())
-        topics.discard(ANY)
-        flowing = set(outlet.interests)
-        if only not in (None, ANY):
-            topics, flowing = topics & {only}, flowing & {only}
-        for topic in flowing - topics:
-            outlet.cease(topic)
-        for topic in topics:
-            self._begin(outlet, topic)
-        self.renew()
-        return {topic: self._numbers.get(topic, 0) for topic in topics}
+        outlet.want(wanted)
+        if wanted.topic == ANY:
+            outlet.everything[wanted.interest] = wanted
+        topics = list(self._numbers) if wanted.topic == ANY else [wanted.topic]
+        window = min([self._begin(outlet, wanted, topic) for topic in topics], default=wanted.policy.bound)
+        return {topic: self._numbers.get(topic, 0) for topic in topics}, window
 
 
 def _nobody(topic: str) -> set[str]:

@@ -40,9 +40,6 @@ TICK = 0.25
 UNLINK_TIMEOUT = 0.5
 """Seconds that the last word to a publisher over tcp may take."""
 
-RETRY = 0.25
-"""Seconds between two attempts."""
-
 
 class Station:
     """Sockets of one link; safe from any thread.

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ....delivery.policies import NAMES, Policy
 from ....delivery.throttle import Throttle
 from ....protocol.errors import ConfigError, PolicyRefused, RemoteProtocolError
+from ....protocol.link_messages import MAX_NUMBER
 from ....protocol.shown import shown
 from ....shm.ring import BUFFERS
 
 SCOPES = {"process": ("inproc",), "host": ("inproc", "unix"), "all": ("inproc", "unix", "tcp")}
 """Ways that a topic of each scope may take."""
 
-MAX_TOPICS = 10_000
-"""Subscriptions of one link."""
+MAX_COMMANDS = 10_000
+"""Interests of which one message tells."""
 
-MAX_KEYS = 1000
-"""Keys of one subscription; whoever wants more asks for all of them, and judges for itself."""
+MAX_INTERESTS = 1_000_000
+"""Interests and keys of one link."""
 
 _LONGEST_WHO = 64
 
@@ -116,62 +117,55 @@ def advertised(
     return Advertised(buffers, names, scope, thinned, ack_wait, zero_copy, secret)
 
 
-class Wanted(list[Policy]):
-    """Policies of the subscriptions of one link to a topic.
+class Wanted(NamedTuple):
+    """What an interest of a reader is.
 
     Attributes:
-        who: the agents whose subscriptions they are, as in their marks; empty when the reader does not say.
+        interest: the number that the reader gave it.
+        topic: of the messages; ``*`` for all topics.
         keys: of the messages; None for all.
+        policy: of the subscription.
+        who: the agent whose subscription it is, as in its marks; empty when the reader does not say.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.who: set[str] = set()
-        self.keys: set[str] | None = set()
+    interest: int
+    topic: str
+    keys: frozenset[str] | None
+    policy: Policy
+    who: str
 
 
-def keys_of(wants: Iterable[Wanted]) -> frozenset[str] | None:
-    """The keys that any of these has; None for all."""
-    found = set[str]()
-    for wanted in wants:
-        if wanted.keys is None:
-            return None
-        found |= wanted.keys
-    return frozenset(found)
-
-
-def wishes(topics: object) -> dict[str, Wanted]:
-    """Policies by topic, out of the request of a reader.
+def commands_of(commands: object) -> list[Wanted | int]:
+    """What a reader wants from now on, and the numbers of interests that it gave up, as it says them.
 
     Raises:
-        RemoteProtocolError: for a request of another form.
+        RemoteProtocolError: for commands of another form.
     """
-    entries = cast("list[Any]", topics) if isinstance(topics, list | tuple) else None
-    if entries is None or len(entries) > MAX_TOPICS:
-        raise RemoteProtocolError(f"a link is opened with a list of at most {MAX_TOPICS} topics")
-    found: dict[str, Wanted] = {}
-    for entry in entries:
-        try:
-            topic, keys, name, bound, timeout, on_timeout, who = entry
-            if type(topic) is not str or not topic or type(bound) is not int:
-                raise ValueError(f"topic {shown(topic, 100)}, bound {shown(bound, 100)}")
-            policy = Policy(name, bound, timeout=timeout, on_timeout=on_timeout)
-        except (TypeError, ValueError) as exc:
-            raise RemoteProtocolError(f"a link was asked for in an unknown form: {exc}") from None
-        wanted = found.setdefault(topic, Wanted())
-        wanted.append(policy)
-        if keys is None or wanted.keys is None:
-            wanted.keys = None
-        else:
-            wanted.keys.update(_keys(keys))
-        if type(who) is str:
-            wanted.who.add(who[:_LONGEST_WHO])
-    return found
+    entries = cast("list[Any]", commands) if isinstance(commands, list | tuple) else None
+    if entries is None or len(entries) > MAX_COMMANDS:
+        raise RemoteProtocolError(f"interests are told in a list of at most {MAX_COMMANDS} commands")
+    try:
+        return [_command(entry) for entry in entries]
+    except (TypeError, ValueError) as exc:
+        raise RemoteProtocolError(f"interests were told in an unknown form: {exc}") from None
 
 
-def _keys(keys: object) -> list[str]:
-    found = cast("list[Any]", keys if isinstance(keys, list) else [])
-    if not 1 <= len(found) <= MAX_KEYS or not all(type(each) is str for each in found):
-        text = shown(cast("object", keys), 100)
-        raise RemoteProtocolError(f"keys are null or a list of 1 to {MAX_KEYS} texts, not {text}")
-    return found
+def _command(entry: Any) -> Wanted | int:
+    interest, *rest = entry
+    if type(interest) is not int or not 0 < interest <= MAX_NUMBER:
+        raise ValueError(f"interest {shown(interest, 40)}")
+    if not rest:
+        return interest
+    topic, keys, name, bound, timeout, on_timeout, who = rest
+    if type(topic) is not str or not topic or type(bound) is not int:
+        raise ValueError(f"topic {shown(topic, 100)}, bound {shown(bound, 100)}")
+    policy = Policy(name, bound, timeout=timeout, on_timeout=on_timeout)
+    by = who[:_LONGEST_WHO] if type(who) is str else ""
+    return Wanted(interest, topic, None if keys is None else _keys(keys), policy, by)
+
+
+def _keys(keys: object) -> frozenset[str]:
+    found = cast("list[Any]", keys if isinstance(keys, list | tuple) else [])
+    if not found or not all(type(each) is str for each in found):
+        raise ValueError(f"keys are null or a list of texts, not {shown(cast('object', keys), 100)}")
+    return frozenset(found)

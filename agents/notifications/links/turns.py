@@ -38,7 +38,7 @@ def route_of(topic: str, outlets: tuple[Outlet, ...], zero_copy: bool) -> Route:
     remote = [outlet for outlet in outlets if not outlet.is_local]
     return Route(
         outlets,
-        any(not outlet.interests[topic].lossy for outlet in outlets),
+        any(outlet.waits(topic) for outlet in outlets),
         bool(remote),
         zero_copy and any(outlet.takes_blocks for outlet in remote),
         all(outlet.arrays for outlet in remote),

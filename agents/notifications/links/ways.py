@@ -1,4 +1,4 @@
-"""Ways: how the bundles of a link get to its reader.
+"""Ways: how the messages of a link get to its reader.
 
 ==========  ============================================  ===================================
 way         `ready`                                       `send`
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ....protocol.bundle import Bundle, encode
+from ....protocol.link_messages import Notify, encode
 from ....protocol.notification import Notification
 from ....transport.exchange import UnixExchange
 from ....transport.loop import Loop
@@ -32,7 +32,7 @@ TCP_LIMIT = 1 << 20
 
 
 class Way(Protocol):
-    """Carries bundles in order; one thread at a time sends.
+    """Carries messages in order; one thread at a time sends.
 
     Attributes:
         kind: ``unix``, ``tcp`` or ``inproc``.
@@ -46,16 +46,16 @@ class Way(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether `send` would take a bundle now."""
+        """Whether `send` would take a message now."""
         ...
 
-    def send(self, bundle: Bundle, fd: int, contents: Sequence[Published]) -> bool:
-        """Take a bundle; False when it did not go and another way will have to send it again.
+    def send(self, notify: Notify, fd: int, contents: Sequence[Published]) -> bool:
+        """Take a message; False when it did not go and another way will have to send it again.
 
         Args:
-            bundle: with the next link numbers.
+            notify: with the next positions.
             fd: descriptor that goes with it, -1 for none; it stays the caller's.
-            contents: the notifications of the items.
+            contents: the notifications of its rows.
         """
         ...
 
@@ -69,7 +69,7 @@ class UnixWay:
 
     Args:
         loop: waits until the socket takes more.
-        request: that opened it; every bundle answers it.
+        request: that opened it; every message answers it.
         on_ready: called in the I/O thread when it is ready again.
         exchange: of the connection.
 
@@ -106,9 +106,9 @@ class UnixWay:
         """Whether the reader has received everything: what is left when it hears of the end may be lost."""
         return self._pipe.drained
 
-    def send(self, bundle: Bundle, fd: int, contents: Sequence[Published]) -> bool:
+    def send(self, notify: Notify, fd: int, contents: Sequence[Published]) -> bool:
         """See `Way.send`."""
-        return self._exchange.push(("bundle", encode(bundle)), self._opened, fd)
+        return self._exchange.push(("link", encode(notify)), self._opened, fd)
 
     def _watch(self) -> None:
         self._watched = self._pipe.fileno()
@@ -154,26 +154,26 @@ class PollWay:
 
         Args:
             poll: the request.
-            following: link number of the message to come.
+            following: position of the notification to come.
         """
         with self._lock:
             before, self._poll = self._poll, poll
             self._following = following
         if before is not None:
-            before.transmit(before.seal(Bundle(following), "bundle"))
+            before.transmit(before.seal(Notify(following), "link"))
 
-    def send(self, bundle: Bundle, fd: int, contents: Sequence[Published]) -> bool:
+    def send(self, notify: Notify, fd: int, contents: Sequence[Published]) -> bool:
         """See `Way.send`."""
         with self._lock:
             poll, self._poll = self._poll, None
-        return poll is not None and poll.transmit(poll.seal(bundle, "bundle"))
+        return poll is not None and poll.transmit(poll.seal(notify, "link"))
 
     def close(self) -> None:
         """See `Way.close`; a poll that waits is answered with nothing, and the next one is refused."""
         with self._lock:
             poll, self._poll = self._poll, None
         if poll is not None:
-            poll.transmit(poll.seal(Bundle(self._following), "bundle"))
+            poll.transmit(poll.seal(Notify(self._following), "link"))
 
 
 class LocalWay:
@@ -199,13 +199,10 @@ class LocalWay:
         self._epoch = epoch
         self._key_id = key_id
 
-    def send(self, bundle: Bundle, fd: int, contents: Sequence[Published]) -> bool:
+    def send(self, notify: Notify, fd: int, contents: Sequence[Published]) -> bool:
         """See `Way.send`."""
         now = time.time()
-        for number, (item, published) in enumerate(zip(bundle.items, contents, strict=True), bundle.first):
-            self.inlet.take(number, self._notification(published, now), item.lost)
-        for last in bundle.lasts:
-            self.inlet.tell(last.topic, last.number, last.lost)
+        self.inlet.take(notify, [self._notification(each, now) for each in contents])
         return True
 
     def _notification(self, published: Published, now: float) -> Notification:

@@ -91,4 +91,4 @@ def test_of_more_than_ten_thousand_that_were_held_only_the_rest_is_lost(agents: 
 
 def tells_lasts(frames: Frames) -> bool:
     """Whether an answer confirms subscriptions of a link."""
-    return any(b"buffers" in frame and b"lasts" in frame for frame in frames)
+    return any(b"interests" in frame and b"confirmed" in frame for frame in frames)

@@ -189,7 +189,7 @@ def test_a_callback_may_subscribe_over_its_own_link(way: str) -> None:
 
 
 @every_way
-def test_a_publisher_closes_the_link_of_a_reader_that_asked_for_it(way: str) -> None:
+def test_a_publisher_ends_a_subscription_that_asked_for_it(way: str) -> None:
     with pair() as (publisher, reader):
         policy = block(timeout=0.1, slots=2, on_timeout="close")
         subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=policy, transport=way)

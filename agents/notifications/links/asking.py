@@ -1,0 +1,148 @@
+"""Asking: one link's subscriptions become interests of its publisher, which confirms or refuses each."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, NamedTuple
+
+from ....delivery.commands import Batch, Commands
+from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
+from ....protocol.peer import Peer
+from ....protocol.reply import Reply
+from ..subscription import Subscription
+from .answers import Confirmed, read_confirmed
+from .inward import Inward
+from .places import Place
+from .roster import Roster
+from .topics import MAX_COMMANDS
+
+logger = logging.getLogger("pzc.links")
+
+RETRY = 0.25
+"""Seconds between two attempts."""
+
+_PASSING = (PeerLost, CallTimeout, AgentClosed)  # what the next attempt may overcome
+
+
+class Asked(NamedTuple):
+    """Who is asked, and how.
+
+    Attributes:
+        way: over which.
+        peer: the publisher.
+        link: its id there.
+        epoch: of the publisher.
+    """
+
+    way: Inward
+    peer: Peer
+    link: str
+    epoch: int
+
+
+class Asking:
+    """Safe from any thread.
+
+    Args:
+        places: of the link.
+        later: runs a function in another thread, ``after`` seconds.
+    """
+
+    def __init__(self, places: Roster, later: Callable[..., object]) -> None:
+        self._places = places
+        self._later = later
+        self._mutex = threading.Lock()
+        self._commands: Commands[list[Any]] = Commands(MAX_COMMANDS)
+        self._interests = itertools.count(1)
+        self._asked: Asked | None = None
+
+    def want(self, subscription: Subscription, confirmed: Future[None]) -> None:
+        """One subscription more, ``confirmed`` or refused once that was said and answered."""
+        place = Place(subscription, next(self._interests), confirmed)
+        with self._mutex:
+            self._places.add(place)
+            self._commands.want(place.interest, place.command)
+
+    def forget(self, subscription: Subscription) -> bool:
+        """One subscription less; False when it had none."""
+        with self._mutex:
+            place = self._places.remove(subscription)
+            if place is not None:
+                self._commands.forget(place.interest)
+        return place is not None
+
+    def anew(self) -> None:
+        """The publisher knows of no link any more."""
+        with self._mutex:
+            self._asked = None
+            self._commands.anew()
+
+    def attach(self, asked: Asked) -> None:
+        """Ask over this way from now on; nothing is said yet."""
+        with self._mutex:
+            self._asked = asked
+            self._commands.unsure()
+        for place in self._places:
+            place.subscription.transport = asked.way.kind
+
+    def lose(self, way: Inward) -> None:
+        """A way is over."""
+        with self._mutex:
+            if self._asked is not None and self._asked.way is way:
+                self._asked = None
+
+    def say(self) -> None:
+        """Say what is wanted, as far as that was not said, and nothing else is to be answered first."""
+        with self._mutex:
+            asked = self._asked
+            batch = None if asked is None else self._commands.next()
+        if asked is None or batch is None:
+            return
+        commands = [[interest] if told is None else told for interest, told in batch.commands.items()]
+        word = {"pzc": "interests", "link": asked.link, "number": batch.number, "commands": commands}
+        try:
+            answer = asked.way.ask(word)
+        except PzcError as exc:
+            self._unsure(asked, exc)
+        else:
+            answer.add_done_callback(partial(self._on_said, batch, asked))
+
+    def _unsure(self, asked: Asked, error: PzcError) -> None:
+        logger.debug("%s was not told of interests: %s", asked.peer.endpoint, error)
+        with self._mutex:
+            self._commands.unsure()
+            again = self._asked is asked
+        if again:
+            self._later(self.say, after=RETRY)
+
+    def _on_said(self, batch: Batch[list[Any]], asked: Asked, answer: Future[Reply]) -> None:
+        try:
+            told = read_confirmed(asked.peer, answer.result(0))
+        except _PASSING as exc:
+            return self._unsure(asked, exc)
+        except Exception as exc:
+            told = [Confirmed(interest, {}, 0, exc) for interest in batch.commands]
+        with self._mutex:
+            current = self._asked
+            if current is None or current.link != asked.link or not self._commands.applied(batch.number):
+                return None
+        for confirmed in told:
+            place = self._places.at(confirmed.interest)
+            if place is not None:
+                self._confirm(place, confirmed, asked)
+        if not self._commands.settled:
+            self._later(self.say)
+        return None
+
+    def _confirm(self, place: Place, confirmed: Confirmed, asked: Asked) -> None:
+        if confirmed.refusal is not None:
+            place.refuse(confirmed.refusal)
+            return
+        self._places.confirm(place, confirmed.window)
+        place.subscription.transport = asked.way.kind
+        place.begin(asked.epoch, confirmed.lasts)

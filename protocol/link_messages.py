@@ -1,0 +1,199 @@
+"""Link messages: what a publisher says over a link, as plain structs and never as a pickle.
+
+MessagePack arrays in the order of the fields, nothing more and nothing less in them::
+
+    Notify  first, runs, losses, ended, lent, dropped, hurry
+    Run     topic, interests, rows
+    Row     number, sent_ms, key, serializer, body, block, size
+    Loss    interest, topic, at, total
+    Ended   interest, reason
+
+Fields at the end may be missing where they have a default. The body of a row is encoded by itself and stays
+bytes here: whoever receives it looks at the row's serializer first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import astuple
+
+from .errors import DecodeError, SerializeError
+from .frames import MAX_CONTENT, MAX_HEADER, MAX_SERIALIZER
+
+MAX_ITEMS = 10_000
+"""Elements of each list in a message."""
+
+MAX_NUMBER = (1 << 53) - 1
+"""The largest number that any field has."""
+
+MAX_BLOCK = (1 << 31) - 1
+"""The largest id of a block."""
+
+COPIED = 1 << 18
+"""Bodies up to this many bytes are copies of their own; larger ones are views of the received message."""
+
+if TYPE_CHECKING:
+    Body = bytes | bytearray | memoryview
+else:
+    Body = bytes  # what comes in; out go views as well
+
+_Number = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
+_Block = Annotated[int, Meta(ge=0, le=MAX_BLOCK)]
+_Size = Annotated[int, Meta(ge=0, le=MAX_CONTENT)]
+_Name = Annotated[str, Meta(min_length=1, max_length=MAX_HEADER)]
+_Key = Annotated[str, Meta(max_length=MAX_HEADER)]
+_Serializer = Annotated[str, Meta(max_length=MAX_SERIALIZER)]
+_Content = Meta(max_length=MAX_CONTENT)
+_Limit = Meta(max_length=MAX_ITEMS)
+
+
+class Row(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A notification.
+
+    Attributes:
+        number: in its topic, from 1.
+        sent_ms: the publisher's Unix time in milliseconds.
+        key: what it is about, mostly empty; at most 2048 characters.
+        serializer: of the content.
+        body: the content; empty when it lies in a block.
+        block: id of the block whose first bytes are the content; 0 when it is the body.
+        size: bytes of the content in the block; 0 without one.
+    """
+
+    number: _Number
+    sent_ms: _Number
+    key: _Key
+    serializer: _Serializer
+    body: Annotated[Body, _Content]
+    block: _Block = 0
+    size: _Size = 0
+
+
+class Run(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """Notifications of one topic in succession, for the same interests.
+
+    Attributes:
+        topic: at most 2048 characters, not empty.
+        interests: of the reader, by the numbers that it gave them.
+        rows: at most 10 000.
+    """
+
+    topic: _Name
+    interests: Annotated[list[_Number], _Limit]
+    rows: Annotated[list[Row], _Limit]
+
+
+class Loss(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    """What an interest lost on this link, since its beginning.
+
+    Attributes:
+        interest: its number.
+        topic: of what was lost.
+        at: the largest number that was lost.
+        total: how many were.
+    """
+
+    interest: _Number
+    topic: _Name
+    at: _Number
+    total: _Number
+
+
+class Ended(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An interest that the publisher gives nothing more.
+
+    Attributes:
+        interest: its number.
+        reason: for people.
+    """
+
+    interest: _Number
+    reason: _Key
+
+
+class Notify(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What goes over a link at once.
+
+    Attributes:
+        first: position of the first row, or of the next one to come.
+        runs: with positions ``first``, ``first + 1`` and so on.
+        losses: sums that have changed.
+        ended: interests that have ended.
+        lent: id of the block whose descriptor comes with this message; 0 without one.
+        dropped: ids of blocks that the publisher let go of.
+        hurry: somebody waits until the reader is done with a row of it.
+    """
+
+    first: _Number
+    runs: Annotated[list[Run], _Limit] = []
+    losses: Annotated[list[Loss], _Limit] = []
+    ended: Annotated[list[Ended], _Limit] = []
+    lent: _Block = 0
+    dropped: Annotated[list[_Block], _Limit] = []
+    hurry: bool = False
+
+
+class _ViewedRow(Row, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    body: Annotated[memoryview, _Content]
+
+
+class _ViewedRun(Run, array_like=True, frozen=True, forbid_unknown_fields=True):
+    rows: Annotated[list[_ViewedRow], _Limit]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class _ViewedNotify(Notify, array_like=True, frozen=True, forbid_unknown_fields=True):
+    runs: Annotated[list[_ViewedRun], _Limit] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_COPYING, _VIEWING = msgspec.msgpack.Decoder(Notify), msgspec.msgpack.Decoder(_ViewedNotify)
+
+
+def encode(notify: object) -> bytes:
+    """The bytes of a message; every body is copied once.
+
+    Raises:
+        SerializeError: for what is none, or a text or body that has no bytes.
+    """
+    if type(notify) is not Notify:
+        raise SerializeError(f"only a Notify can be encoded as one, not a {type(notify).__name__}")
+    try:
+        return _ENCODER.encode(notify)
+    except Exception as error:  # of whatever stands in the fields
+        raise SerializeError(f"the message cannot be encoded: {type(error).__name__}: {error}") from error
+
+
+def decode(data: bytes | bytearray | memoryview) -> Notify:
+    """The message in ``data``; of large ones, bodies over `COPIED` bytes are views of it.
+
+    Raises:
+        DecodeError: for anything else than sane types, numbers and lengths.
+    """
+    try:
+        if len(data) <= COPIED:
+            notify = _COPYING.decode(data)
+        else:
+            viewed = _VIEWING.decode(memoryview(data).cast("B").toreadonly())
+            runs = [Run(run.topic, run.interests, [_settled(row) for row in run.rows]) for run in viewed.runs]
+            notify = Notify(viewed.first, runs, *astuple(viewed)[2:])
+    except Exception as error:  # msgspec lets those of Unicode and of recursion through
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        raise DecodeError(f"a link message of {len(data)} bytes cannot be decoded: {reason}") from None
+    for run in notify.runs:
+        for row in run.rows:
+            if (row.block or row.size) and (not row.block or len(row.body)):
+                raise DecodeError(f"row {row.number} of {run.topic[:80]!r} has no content, or two")
+    return notify
+
+
+def _settled(viewed: Row) -> Row:
+    fields: list[Any] = list(astuple(viewed))
+    if len(viewed.body) <= COPIED:  # a small view would keep the whole message
+        fields[_BODY] = bytes(viewed.body)
+    return Row(*fields)
+
+
+_BODY = Row.__struct_fields__.index("body")

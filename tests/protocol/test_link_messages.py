@@ -1,0 +1,123 @@
+"""Link messages: they come back as they were, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pzc.protocol import serializers
+from pzc.protocol.codec import Codec
+from pzc.protocol.errors import DecodeError, LocalProtocolError, SerializeError
+from pzc.protocol.frames import MAX_CONTENT
+from pzc.protocol.link_messages import (
+    COPIED,
+    MAX_BLOCK,
+    MAX_ITEMS,
+    MAX_NUMBER,
+    Ended,
+    Loss,
+    Notify,
+    Row,
+    Run,
+    decode,
+    encode,
+)
+
+from tests.effort import many
+
+ROW = [7, 1_700_000_000_000, "", "pickle", b"body"]
+
+numbers = st.integers(0, MAX_NUMBER)
+texts = st.text(st.characters(codec="utf-8"), max_size=40)
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
+inline = st.builds(Row, numbers, numbers, texts, st.sampled_from(["pickle", "json"]), st.binary(max_size=100))
+in_block = st.builds(
+    Row, numbers, numbers, texts, st.just("buffers"), st.just(b""), st.integers(1, MAX_BLOCK),
+    st.integers(0, MAX_CONTENT),
+)  # fmt: skip
+runs = st.builds(Run, names, st.lists(numbers, max_size=4), st.lists(inline | in_block, max_size=8))
+made = st.builds(
+    Notify, numbers, st.lists(runs, max_size=4), st.lists(st.builds(Loss, numbers, names, numbers, numbers)),
+    st.lists(st.builds(Ended, numbers, texts), max_size=3), st.integers(0, MAX_BLOCK),
+    st.lists(st.integers(0, MAX_BLOCK), max_size=4), st.booleans(),
+)  # fmt: skip
+
+
+def raw(*rows: object, first: object = 1, topic: object = "t", interests: object = (1,)) -> bytes:
+    return msgspec.msgpack.encode([first, [[topic, interests, list(rows)]]])
+
+
+@given(made)
+def test_a_message_comes_back_as_it_was(notify: Notify) -> None:
+    assert decode(encode(notify)) == notify
+
+
+@given(made, st.integers(COPIED + 1, 2 * COPIED))
+@settings(max_examples=many(20))
+def test_a_large_message_comes_back_as_it_was(notify: Notify, size: int) -> None:
+    run = Run("x", [1], [Row(1, 2, "", "pickle", os.urandom(size)), Row(2, 3, "", "pickle", b"small")])
+    large = msgspec.structs.replace(notify, runs=[*notify.runs, run])
+    found = decode(encode(large))
+    assert found == large
+    assert [type(row.body) for row in found.runs[-1].rows] == [memoryview, bytes]
+
+
+@given(st.binary(max_size=200))
+@example(b"\x92\x01" + b"\x91" * 100_000)
+@example(b"\x92\x01\xdd\xff\xff\xff\xff")
+def test_other_bytes_are_refused_with_one_error(data: bytes) -> None:
+    with contextlib.suppress(DecodeError):
+        decode(data)
+
+
+@given(made, st.data())
+def test_a_message_that_was_cut_is_refused(notify: Notify, data: Any) -> None:
+    whole = encode(notify)
+    with pytest.raises(DecodeError):
+        decode(whole[: data.draw(st.integers(0, len(whole) - 1))])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        raw(ROW, first=-1),
+        raw(ROW, first=MAX_NUMBER + 1),
+        raw(ROW, topic=""),
+        raw(ROW, topic="t" * 3000),
+        raw(ROW, interests=["1"]),
+        raw(ROW, interests=[1] * (MAX_ITEMS + 1)),
+        raw(ROW[:4]),
+        raw([*ROW, 0, 0, 0]),
+        raw([-1, *ROW[1:]]),
+        raw([*ROW[:4], "text"]),
+        raw([*ROW, 1, 5]),
+        raw([*ROW[:4], b"", 0, 5]),
+        raw([*ROW, 0, 5]),
+        raw([*ROW[:4], b"", MAX_BLOCK + 1, 5]),
+        msgspec.msgpack.encode([1, [], [[1, "t", 1]]]),
+        msgspec.msgpack.encode([1, [], [], [[1]]]),
+        msgspec.msgpack.encode([1, [], [], [], 0, [], False, 1]),
+        msgspec.msgpack.encode({"first": 1}),
+    ],
+)
+def test_what_is_no_message_is_refused(data: bytes) -> None:
+    with pytest.raises(DecodeError):
+        decode(data)
+
+
+@pytest.mark.parametrize("content", [None, [1], {"first": 1}, Loss(1, "t", 1, 1)])
+def test_nothing_else_is_encoded_as_one(content: object) -> None:
+    with pytest.raises(SerializeError):
+        encode(content)
+
+
+def test_no_content_is_sent_as_a_link_message() -> None:
+    with pytest.raises(LocalProtocolError):
+        Codec(serializer="link")
+    assert "link" not in serializers.default_accept("pickle")
