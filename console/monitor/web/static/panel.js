@@ -181,11 +181,9 @@ export class Panel {
       put(slot.shown, told.number === null ? told.text : `${told.number} ${slot.unit}`.trim());
       put(slot.error, told.error ? `cannot be read: ${told.error}` : "");
       if (told.points?.length) {
-        if (!slot.plot) {
-          slot.plot = new Plot(name);
-          slot.box.append(slot.plot.canvas);
-        }
+        slot.plot ??= new Plot(name);
         slot.plot.add(told.points);
+        if (slot.plot.varies && !slot.plot.canvas.isConnected) slot.box.append(slot.plot.canvas);
       }
       if (told.image) {
         if (!slot.picture) {

@@ -12,6 +12,8 @@ export class Plot {
     this.values = new Float64Array(MOST);
     this.count = 0;
     this.due = false;
+    this.varies = false;
+    new ResizeObserver(() => this.later()).observe(this.canvas);
   }
 
   add(points) {
@@ -19,8 +21,13 @@ export class Plot {
       const at = this.count % MOST;
       this.times[at] = time;
       this.values[at] = value;
+      this.varies ||= value !== this.values[0];
       this.count += 1;
     }
+    this.later();
+  }
+
+  later() {
     if (!this.due) {
       this.due = true;
       requestAnimationFrame(() => this.draw());

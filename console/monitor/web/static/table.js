@@ -3,7 +3,7 @@
 import { make, put, age } from "./dom.js";
 
 const COLUMNS = [
-  ["agent", "Agent", ""], ["state", "State", ""], ["does", "Does", "does"], ["holds", "Lock", ""],
+  ["agent", "Agent", ""], ["state", "State", ""], ["does", "Does", "does"], ["holds", "Lock", "holds"],
   ["calls", "Calls/s", "number optional"], ["topics", "Topics", "number optional"],
   ["rate", "Rate/s", "number"], ["dropped", "Dropped", "number"], ["refused", "Refused", "number optional"],
   ["behind", "Behind", "number optional"],
@@ -92,7 +92,7 @@ export class Table {
       } else {
         const text = key === "does" && told.error ? told.error : told[key] ?? "";
         put(cell, text);
-        if (key === "does" && cell.title !== String(text)) cell.title = text;
+        if ((key === "does" || key === "holds") && cell.title !== String(text)) cell.title = text;
       }
     });
   }
