@@ -5,7 +5,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := pipeline,demo,instruments,qt,monitor,docs,dev
-DEMO_EXTRAS := pipeline,demo
+DEMO_EXTRAS := pipeline,demo,monitor
 # Named after the directory, so that a moved or copied checkout builds an environment of its own.
 PLACE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
 STAMP := $(VENV)/ready-$(PLACE)

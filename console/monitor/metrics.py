@@ -19,12 +19,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.contents import as_table
 from ...protocol.errors import MissingRequirement
 from .collector import Collector
+from .state import LabState
 
 if TYPE_CHECKING:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -41,18 +43,18 @@ def need(package: str) -> MissingRequirement:
 
 
 class Metrics:
-    """Makes metrics out of what a collector knows; a collector of Prometheus's.
+    """Makes metrics out of the state of a lab; a collector of Prometheus's.
 
     Args:
-        collector: keeps the state.
+        state: gives the state, for as long as it is looked at.
     """
 
-    def __init__(self, collector: Collector) -> None:
-        self._collector = collector
+    def __init__(self, state: Callable[[], AbstractContextManager[LabState]]) -> None:
+        self._state = state
 
     def collect(self) -> Iterable[Family]:
         """All families, as the state is now."""
-        with self._collector.state() as state:
+        with self._state() as state:
             told = state.tell(time.time())
             numbers = [
                 ((agent, topic), live.points[-1][1])
@@ -154,5 +156,5 @@ def registry_of(collector: Collector) -> CollectorRegistry:
     except ImportError:
         raise need("prometheus-client") from None
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Metrics(collector))
+    registry.register(Metrics(collector.state))
     return registry

@@ -147,7 +147,10 @@ export class Panel {
       let item = this.calls.children[at];
       if (!item) {
         const cancel = make("button", { type: "button", disabled: !this.user.operates }, "Cancel");
-        cancel.addEventListener("click", () => this.act({ do: "cancel", id: cancel.dataset.id }, "cancel"));
+        cancel.addEventListener("click", async () => {
+          const answer = await this.act({ do: "cancel", id: cancel.dataset.id }, "cancel");
+          if (answer.result === 0) put(this.output, "that call was over already");
+        });
         item = make("li", {}, make("span", {}), " ", cancel);
         this.calls.append(item);
       }
