@@ -135,14 +135,14 @@ class Agent:
             self._publishing = Publishing(
                 owner, pub_endpoint, protocol, self.agent_id, self.name, counters, answering.replies,
                 self.settings.topics, self._on_filters, self.check_usable, self._callbacks,
+                self._naming.partition,
             )  # fmt: skip
         except BaseException:
             answering.abandon()
             raise
         _running.agents.add(self)
-        self._control = answering.attach_control(
-            self._publishing.publisher, self.describe, self._stop_from_loop
-        )
+        publisher = self._publishing.publisher
+        self._control = answering.attach_control(publisher, self.describe, self._stop_from_loop)
         self._control.words["statistics"] = lambda request, _: answering.replies.reply(
             request, self.statistics()
         )
@@ -160,8 +160,9 @@ class Agent:
         )
         outlets = self._publishing.outlets
         self._announcing = Announcing(
-            owner, self._naming, outlets.numbers, outlets.routes.about, answering.replies
-        )
+            owner, self._naming, outlets.numbers, outlets.routes.about, answering.replies,
+            publisher.declared.names,
+        )  # fmt: skip
         outlets.on_topic = self._announcing.publish
         self._publishing.on_advertise = self._announcing.advertise
         self._control.words["topic"] = self._announcing.on_topic
@@ -271,8 +272,8 @@ class Agent:
         codec = self.protocol.codec
         return {
             "version": VERSION, "agent_id": self.agent_id, "epoch": self.epoch, "name": self.name,
-            "kind": type(self).__name__, "host": socket.gethostname(), "pid": self._pid,
-            "rep_endpoint": self.rep_endpoint, "pub_endpoint": self.pub_endpoint,
+            "partition": self._naming.partition, "kind": type(self).__name__, "host": socket.gethostname(),
+            "pid": self._pid, "rep_endpoint": self.rep_endpoint, "pub_endpoint": self.pub_endpoint,
             "dialects": list(codec.accept), "serializers": sorted(codec.accept_serializers),
             "signed": self.protocol.signed, "suites": codec.suites, "publishes": self.protocol.publishing_key,
             "pipelined": True, "lane": self._answering.unix.name, "lock": self._answering.presence.describe(),

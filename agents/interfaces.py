@@ -202,6 +202,10 @@ class Publisher(Protocol):
         """The last number before a mark came; for ``*`` that of each topic."""
         ...
 
+    def types_of(self, topic: str) -> dict[str, str]:
+        """What is said of a topic, or for ``*`` of all, by topic."""
+        ...
+
 
 class Subscription(Protocol):
     """What was subscribed to, until it is closed."""

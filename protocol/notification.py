@@ -54,6 +54,9 @@ class Notification(Struct, frozen=True):
         initial: the publisher kept it and it was published before the subscription began.
         size: bytes of the encoded content; 0 for one that was published in this process and came by a link.
         receipt: what `acknowledge` goes to; None where nothing needs to be acknowledged.
+        type: what the publisher had said that the topic's messages are when it was subscribed to; empty for
+            nothing.
+        partition: of the publisher's name; empty for the usual one, and for an original Pizco.
     """
 
     publisher: str
@@ -70,6 +73,8 @@ class Notification(Struct, frozen=True):
     initial: bool = False
     size: int = 0
     receipt: Receipt | None = None
+    type: str = ""
+    partition: str = ""
 
     def __repr__(self) -> str:
         shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in _UNSHOWN)

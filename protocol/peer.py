@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
 
 from .frames import PZC00
+
+MOST_TYPES = 10_000
+"""Topics of one publisher whose type is remembered."""
+
+_LONGEST_TYPE = 256
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,7 @@ class Peer:
         offset_ms: its clock minus ours.
         details: everything it answered.
         key_id: of the key that signed its handshake; what it sends later must be signed with the same.
+        types: what it said of its topics when they were subscribed to.
     """
 
     endpoint: str
@@ -33,6 +40,20 @@ class Peer:
     offset_ms: int
     details: dict[str, Any]
     key_id: str = ""
+    types: dict[str, str] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def partition(self) -> str:
+        """Where its name is; empty for the usual one, and when that is not known."""
+        told = self.details.get("partition")
+        return told[:_LONGEST_TYPE] if isinstance(told, str) else ""
+
+    def learn(self, types: object) -> None:
+        """It said of some topics what their messages are; what is no type is left out."""
+        told = cast("dict[Any, Any]", types if isinstance(types, dict) else {})
+        for topic, name in told.items():
+            if isinstance(topic, str) and isinstance(name, str) and len(self.types) < MOST_TYPES:
+                self.types[topic] = name[:_LONGEST_TYPE]
 
     @property
     def publishing(self) -> str:

@@ -20,7 +20,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from ...discovery.names import type_name
 from ...discovery.records import Entry
 from ...protocol import limits
 from ...protocol.contents import as_text
@@ -72,8 +71,6 @@ class Announcing:
         topics: those that were published until now; the others are told to `publish`.
         about: what is said of a topic.
         replies: sends answers.
-
-    Attributes:
         types: what the messages of a topic are, as far as it was said.
     """
 
@@ -84,8 +81,9 @@ class Announcing:
         topics: Mapping[str, object],
         about: Callable[[str], About],
         replies: Replies,
+        types: Mapping[str, str],
     ) -> None:
-        self.types: dict[str, str] = {}
+        self._types = types
         self._loop = loop
         self._naming = naming
         self._published = topics
@@ -134,7 +132,6 @@ class Announcing:
     def advertise(self, topic: str, type: str | type | None) -> None:
         """A topic was advertised."""
         if type is not None:
-            self.types[topic] = type_name(type)
             self._loop.call(self._answer_changed)
         self._announce(topic, anew=True)
 
@@ -179,7 +176,7 @@ class Announcing:
         about = self._about(topic)
         return Entry(
             "topic", self._naming.name_of_topic(topic), agent=agent.agent, epoch=agent.epoch,
-            started=agent.started, type=self.types.get(topic, ""), scope=about.scope,  # pyright: ignore[reportArgumentType]
+            started=agent.started, type=self._types.get(topic, ""), scope=about.scope,  # pyright: ignore[reportArgumentType]
             policies=_POLICIES if about.policies is None else tuple(sorted(about.policies)),
             dialects=agent.dialects, host=agent.host, pid=agent.pid, publisher=agent.number, topic=topic,
             partition=agent.partition, addresses=agent.addresses, pub_addresses=agent.pub_addresses,
@@ -190,7 +187,7 @@ class Announcing:
         """Answer what a topic is, or keep the question; I/O thread."""
         topic, wanted, known = (as_text(content.get(name, "")) for name in ("topic", "wanted", "known"))
         asked = _Held(request, topic, wanted, known)
-        new = "known" not in content or known != self.types.get(topic, "")
+        new = "known" not in content or known != self._types.get(topic, "")
         long = len(request.message.content) > MOST_ASKED
         if new or long or self._closed or len(self._held) >= MAX_HELD:
             self._answer(asked)
@@ -201,7 +198,7 @@ class Announcing:
 
     def _answer_changed(self) -> None:
         for asked in list(self._held):
-            if asked.known != self.types.get(asked.topic, ""):
+            if asked.known != self._types.get(asked.topic, ""):
                 self._answer(asked)
 
     def _answer_all(self) -> None:
@@ -212,7 +209,7 @@ class Announcing:
         timer = self._held.pop(asked, None)
         if timer is not None:
             timer.cancel()
-        said = self.types.get(asked.topic, "")
+        said = self._types.get(asked.topic, "")
         if said and asked.wanted and said != asked.wanted:
             self._complain(asked.topic, said, asked.wanted)
         self._replies.reply(asked.request, {"pzc": "topic", "type": said})

@@ -7,9 +7,12 @@ two sides agreed upon (`typed`); contents of whatever class may go by it.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterable
 
 from ...discovery.names import type_name
 from ...protocol.errors import TypeMismatch
+from ...protocol.peer import MOST_TYPES
+from .filters import ANY
 
 
 class Declared:
@@ -17,22 +20,31 @@ class Declared:
 
     Attributes:
         classes: those that are checked, by topic.
+        names: what was said of each topic, as text.
     """
 
-    __slots__ = ("_passed", "classes")
+    __slots__ = ("_passed", "classes", "names")
 
     def __init__(self) -> None:
         self.classes: dict[str, type] = {}
+        self.names: dict[str, str] = {}
         self._passed: dict[str, set[type]] = {}
 
     def say(self, topic: str, given: str | type) -> None:
         """The messages of a topic are this from now on."""
+        self.names[topic] = type_name(given)
         found = getattr(builtins, given, None) if isinstance(given, str) else given
         self._passed.pop(topic, None)
         if isinstance(found, type):
             self.classes[topic] = found
         else:
             self.classes.pop(topic, None)
+
+    def of(self, topics: Iterable[str]) -> dict[str, str]:
+        """What was said of these topics, as far as something was; of ``*`` of all."""
+        names = self.names
+        topics = list(names)[:MOST_TYPES] if ANY in (asked := list(topics)) else asked
+        return {topic: names[topic] for topic in topics if topic in names}
 
     def check(self, topic: str, content: object) -> None:
         """Judge what is about to be published.

@@ -209,7 +209,8 @@ class Hearing:
         self._run.append(
             Notification(
                 envelope.sender, peer.name, heard.topic, key, number, heard.epoch, stamp.ms / 1000, now,
-                content, peer.publishing, (), False, len(body),
+                content, peer.publishing, (), False, len(body), None,
+                peer.types.get(heard.topic, ""), peer.partition,
             )
         )  # fmt: skip
         self._next = number + 1
@@ -389,4 +390,5 @@ def _notification(
     return Notification(
         envelope.sender, peer.name, envelope.topic, envelope.key, envelope.sequence, envelope.epoch,
         sent_at, received_at, content, envelope.key_id, frames, size=len(envelope.content),
+        type=peer.types.get(envelope.topic, ""), partition=peer.partition,
     )  # fmt: skip

@@ -101,6 +101,7 @@ class Initial:
         return Notification(
             peer.agent_id, peer.name, item.topic, item.key, item.number, peer.epoch, item.sent_ms / 1000,
             received_at, content, peer.publishing, initial=True, size=len(item.body),
+            type=peer.types.get(item.topic, ""), partition=peer.partition,
         )  # fmt: skip
 
 

@@ -346,6 +346,10 @@ class Publisher:
         with self._state:
             return self._filters.has_mark(mark)
 
+    def types_of(self, topic: str) -> dict[str, str]:
+        """What is said of a topic, or for ``*`` of all, by topic."""
+        return self.declared.of((topic,))
+
     def last_at(self, mark: str) -> int | dict[str, int]:
         """The last number before a mark came that is held; for ``*`` that of each topic.
 

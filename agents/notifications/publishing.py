@@ -51,6 +51,7 @@ class Publishing:
         on_filters: called in the I/O thread after the set of filters, or of links, changed.
         check_usable: AgentClosed when the agent was stopped.
         callbacks: runs those of `on_readers`.
+        partition: of the agent's name.
 
     Raises:
         BindError: naming the endpoint and the reason.
@@ -76,6 +77,7 @@ class Publishing:
         on_filters: Callable[[], None],
         check_usable: Callable[[], None],
         callbacks: Executor,
+        partition: str,
     ) -> None:
         self._loop = loop
         self._agent_id = agent_id
@@ -93,11 +95,12 @@ class Publishing:
         self.publisher.voices.begin(replies.rep_endpoint)
         self.linking = Linking(
             self.outlets, loop, protocol, agent_id, name, replies, self.publisher.on_links,
-            self.publisher.keeping,
+            self.publisher.keeping, self.publisher.declared, partition,
         )  # fmt: skip
         self.mailboxes = self.outlets.mail = Posting(
-            self.outlets, loop, protocol, records, replies, counters, self.publisher.on_links
-        )
+            self.outlets, loop, protocol, records, replies, counters, self.publisher.on_links,
+            self.publisher.declared,
+        )  # fmt: skip
         self.outlets.routes.mail_readers = self.mailboxes.readers
         self.outlets.routes.usual = self._say_usual if topics else None
         self.words = {**self.linking.words, **self.mailboxes.words}

@@ -126,28 +126,30 @@ class Subscriber:
         if not source.subscriptions:
             del self._sources[peer.agent_id]
 
-    def confirmed(self, peer: Peer, topic: str, mark: str, epoch: Any, last: Any) -> None:
+    def confirmed(self, peer: Peer, topic: str, mark: str, told: dict[str, Any]) -> None:
         """The publisher holds the filter, and ``last`` was the topic's last number until then.
 
         Args:
             peer: the publisher.
             topic: of the subscription.
             mark: of the subscription.
-            epoch: of the publisher.
-            last: number, or for ``*`` a number for each topic that it has published.
+            told: its answer: ``epoch``, ``types``, and as ``last`` a number, or for ``*`` one for each topic.
 
         Raises:
             RemoteProtocolError: for an answer of another form.
         """
-        lasts = cast("dict[str, Any]", last) if isinstance(last, dict) else {topic: last}
+        epoch, last = told.get("epoch"), told.get("last")
+        lasts: dict[str, Any] = cast("dict[str, Any]", last) if isinstance(last, dict) else {topic: last}
         if not isinstance(epoch, int) or not all(isinstance(number, int) for number in lasts.values()):
             raise RemoteProtocolError(
                 f"{peer.endpoint} confirmed {topic!r} with {shown(epoch)}, {shown(cast('object', last), 200)}"
             )
-        self._loop.run(partial(self._begin, mark, epoch, lasts))
+        self._loop.run(partial(self._begin, mark, epoch, lasts, told.get("types")))
 
-    def _begin(self, mark: str, epoch: int, lasts: dict[str, int]) -> None:
+    def _begin(self, mark: str, epoch: int, lasts: dict[str, int], types: object) -> None:
         subscription = self._marked.get(mark)
+        if subscription is not None and (source := self._sources.get(subscription.publisher)) is not None:
+            source.peer.learn(types)
         if subscription is not None and subscription.held:
             subscription.begin(epoch, lasts)
 
@@ -246,6 +248,7 @@ class Subscriber:
         for source in [s for s in self._sources.values() if s.peer.endpoint == endpoint]:
             known = source.peer
             if (known.agent_id, known.pub_endpoint) == (peer.agent_id, peer.pub_endpoint):
+                peer.learn(known.types)
                 source.peer = peer
                 continue
             target = self._sources.get(peer.agent_id) if known.agent_id != peer.agent_id else None

@@ -305,7 +305,7 @@ class Subscribing:
                 )
             told = cast("dict[str, Any]", answer)
             if told.get("placed"):
-                self.subscriber.confirmed(peer, topic, mark, told["epoch"], told["last"])
+                self.subscriber.confirmed(peer, topic, mark, told)
                 return
             now = self._client.peer(peer.endpoint, deadline)
             if not now.pub_endpoint:

@@ -203,5 +203,8 @@ class Control:
         """Answer whoever waits for a mark that has arrived."""
         for entry in [e for e in self._unplaced if self._publisher.has_mark(e[1])]:
             self._unplaced.remove(entry)
-            answer = {"epoch": self._describe()["epoch"], "last": self._publisher.last_at(entry[1])}
+            answer = {
+                "epoch": self._describe()["epoch"], "last": self._publisher.last_at(entry[1]),
+                "types": self._publisher.types_of(entry[2]),
+            }  # fmt: skip
             self._replies.reply(entry[0], {"pzc": "placed", "placed": True, **answer})

@@ -42,7 +42,7 @@ def read_opened(peer: Peer, reply: Reply) -> int:
 
 
 def read_confirmed(peer: Peer, reply: Reply) -> list[Confirmed]:
-    """What a publisher answered to commands.
+    """What a publisher answered to commands; what it says of their topics is written down with the peer.
 
     Raises:
         RemoteProtocolError: for any other answer.
@@ -52,9 +52,11 @@ def read_confirmed(peer: Peer, reply: Reply) -> list[Confirmed]:
     if fields.get("pzc") != "interests" or not isinstance(confirmed, list):
         raise _strange(peer, reply)
     try:
-        return [_confirmed(*each) for each in cast("list[Any]", confirmed)]
+        found = [_confirmed(*each) for each in cast("list[Any]", confirmed)]
     except (TypeError, ValueError):
         raise _strange(peer, reply) from None
+    peer.learn(fields.get("types"))
+    return found
 
 
 def _confirmed(interest: int, told: Any, window: int | None = None) -> Confirmed:

@@ -242,6 +242,7 @@ class Intake:
         return Notification(
             self.peer.agent_id, self.peer.name, topic, row.key, row.number, self.peer.epoch,
             row.sent_ms / 1000, received_at, content, key_id, size=len(body),
+            type=self.peer.types.get(topic, ""), partition=self.peer.partition,
         )  # fmt: skip
 
     def _accepts(self, name: str) -> bool:

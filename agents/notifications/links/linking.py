@@ -7,7 +7,7 @@
      "way": "unix" or "tcp"}
     {"pzc": "interests", "link": id, "number": b,    {"pzc": "interests", "number": b, "confirmed":
      "commands": [command, ...]}                      [[interest, {topic: last}, window], ...]}; of one that
-                                                      is refused [interest, refusal]
+                                                      is refused [interest, refusal]; "types": {topic: type}
     {"pzc": "grant", "link": id, "received": n,      over unix nothing; over tcp what is new, within a second,
      "upto": a, "others": [...]}                      or nothing with "oneway": True
     {"pzc": "unlink", "link": id}                    {"pzc": "unlink"}
@@ -35,6 +35,7 @@ from ....transport.lifelines import Lifeline
 from ....transport.loop import Loop
 from ....transport.wire import Protocol
 from ...words import Connection, Replies, Request
+from ..declared import Declared
 from ..keeping import Keeping
 from .granted import link_number, read_grant
 from .local import LocalInlet
@@ -60,6 +61,8 @@ class Linking:
         replies: sends answers.
         on_change: called after a reader wants other topics, and before it is told that this was done.
         keeping: what the publisher keeps for readers to come.
+        declared: what it says of its topics.
+        partition: of the agent's name.
     """
 
     def __init__(
@@ -72,6 +75,8 @@ class Linking:
         replies: Replies,
         on_change: Callable[..., object],
         keeping: Keeping,
+        declared: Declared,
+        partition: str,
     ) -> None:
         self._outlets = outlets
         self._loop = loop
@@ -81,6 +86,8 @@ class Linking:
         self._replies = replies
         self._on_change = on_change
         self.keeping = keeping
+        self._declared = declared
+        self._partition = partition
         self._over: dict[str, str] = {}
         self._lifelines: dict[str, Lifeline] = {}
         self.words: dict[str, Callable[[Request, dict[str, Any]], object]] = {
@@ -112,7 +119,9 @@ class Linking:
         if outlet.way is None:
             epoch = self._protocol.epoch
             key_id = outlet.owner.key_id
-            way = LocalWay(inlet, self._agent_id, self._name, epoch, key_id)
+            way = LocalWay(
+                inlet, self._agent_id, self._name, epoch, key_id, self._partition, self._declared.names
+            )
             self._outlets.attach(outlet, way, 0, _nothing)
         return answer
 
@@ -213,7 +222,8 @@ class Linking:
                 outlet.applied = number, confirmed
                 self._outlets.routes.renew()
         self._on_change(before_confirming=True)
-        return {"pzc": "interests", "number": number, "confirmed": confirmed}
+        types = self._declared.of(each.topic for each in commands if not isinstance(each, int))
+        return {"pzc": "interests", "number": number, "confirmed": confirmed, "types": types}
 
     def _obey(self, outlet: Outlet, command: Wanted | int) -> list[Any]:
         """Act upon a command; what it is answered with, nothing when an interest was given up."""

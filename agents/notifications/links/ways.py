@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from ....protocol.link_messages import Notify, encode
@@ -185,6 +185,8 @@ class LocalWay:
         name: of the publisher.
         epoch: of the publisher.
         key_id: of the key that the publisher signs with, empty without keys.
+        partition: of the publisher.
+        types: what the publisher says of its topics.
     """
 
     kind = "inproc"
@@ -192,12 +194,17 @@ class LocalWay:
     blocks = False
     ready = True
 
-    def __init__(self, inlet: LocalInlet, publisher: str, name: str, epoch: int, key_id: str) -> None:
+    def __init__(
+        self, inlet: LocalInlet, publisher: str, name: str, epoch: int, key_id: str, partition: str,
+        types: Mapping[str, str],
+    ) -> None:  # fmt: skip
         self.inlet = inlet
         self._publisher = publisher
         self._name = name
         self._epoch = epoch
         self._key_id = key_id
+        self._partition = partition
+        self._types = types
 
     def send(self, notify: Notify, fd: int, contents: Sequence[Published]) -> bool:
         """See `Way.send`."""
@@ -209,6 +216,7 @@ class LocalWay:
         return Notification(
             self._publisher, self._name, published.topic, published.key, published.number, self._epoch,
             published.sent_ms / 1000, now, published.content, self._key_id,
+            type=self._types.get(published.topic, ""), partition=self._partition,
         )  # fmt: skip
 
     def close(self) -> None:

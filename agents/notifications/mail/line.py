@@ -10,7 +10,7 @@ import os
 import time
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from ....protocol.contents import as_table
 from ....protocol.errors import PolicyRefused
@@ -65,6 +65,8 @@ class Line:
         if reply.sender != self.peer.agent_id:
             self.peer = self._client.known(self.peer.endpoint) or self.peer
             self.key_id = self.peer.publishing
+        if isinstance(reply.content, dict):
+            self.peer.learn(cast("dict[str, object]", reply.content).get("types"))
 
     def move(self, endpoint: str, timeout: float) -> bool:
         """The publisher is at another endpoint; False when that is known. Not the I/O thread.

@@ -56,7 +56,7 @@ class Making:
         return Notification(
             peer.agent_id, peer.name, item.topic, item.key, item.number, self._epoch, item.sent_ms / 1000,
             self._received_at, None, self._key_id, (header, name, bytes(body), msgid, signature),
-            size=len(body),
+            size=len(body), type=peer.types.get(item.topic, ""), partition=peer.partition,
         )  # fmt: skip
 
     def plain(self, item: Item) -> Notification:
@@ -78,6 +78,7 @@ class Making:
         return Notification(
             peer.agent_id, peer.name, item.topic, item.key, item.number, self._epoch, item.sent_ms / 1000,
             self._received_at, content, self._key_id, size=len(body),
+            type=peer.types.get(item.topic, ""), partition=peer.partition,
         )  # fmt: skip
 
     def burst(

@@ -36,6 +36,7 @@ from ....transport.counters import Counters
 from ....transport.loop import Loop, Timer
 from ....transport.wire import Protocol
 from ...words import Replies, Request
+from ..declared import Declared
 from ..links.encoding import SCALARS
 from ..links.outlets import Outlets
 from ..links.published import Published
@@ -69,6 +70,7 @@ class Posting:
         replies: sends answers.
         counters: where everything is counted.
         on_change: called after a reader wants other topics, and before it is told that this was done.
+        declared: what the agent says of its topics.
 
     Attributes:
         words: of readers, with what answers them.
@@ -83,7 +85,9 @@ class Posting:
         replies: Replies,
         counters: Counters,
         on_change: Callable[..., object],
+        declared: Declared,
     ) -> None:
+        self._declared = declared
         self._outlets = outlets
         self._lock = outlets.lock
         self._loop = loop
@@ -220,17 +224,17 @@ class Posting:
             return
         caller, asked = read_caller(request, content), read_commands(content)
         _check_role(request, asked.batch.policy)
+        topics = {command.topic for command in asked.batch.commands}
         for topic in {command.topic for command in asked.batch.commands if command.subscribe}:
             self._check(topic)
         with self._lock:
             self._check_open()
             answer = self._boxes.command(caller, asked, time.monotonic())
-            topics = {command.topic for command in asked.batch.commands}
             lasts = self._tell_lasts(caller, answer.number, topics) if isinstance(answer, Applied) else {}
             self._note(request, answer)
             self._outlets.routes.renew()
         self._on_change(before_confirming=True)
-        self._reply(request, answer, lasts)
+        self._reply(request, answer, {"lasts": lasts, "types": self._declared.of(topics)})
         self._look()
 
     def _check(self, topic: object) -> None:
@@ -352,9 +356,9 @@ class Posting:
             self._boxes.tick(time.monotonic())
         self._look()
 
-    def _reply(self, request: Request, answer: Told, lasts: dict[str, int], raw: bool = False) -> None:
+    def _reply(self, request: Request, answer: Told, topics: dict[str, Any], raw: bool = False) -> None:
         if not isinstance(answer, Batch):
-            self._replies.reply(request, answer_word(answer, lasts))
+            self._replies.reply(request, answer_word(answer, topics))
             return
         try:
             mail = mail_of(answer, self._records if raw else None)

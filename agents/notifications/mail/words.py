@@ -5,7 +5,8 @@
     request                                               answer
     {"pzc": "mailbox", "offer": topic, "policy": p}       {"pzc": "mailbox", "offered": topic, "raw": True}
     {"pzc": "mailbox", "name": n, "serial": s,            {"pzc": "mailbox", "position": p, "applied": number,
-     "position": p or None, "batch": {...}}                "lasts": {topic: last}}; "outdated": number
+     "position": p or None, "batch": {...}}                "lasts": {topic: last}, "types": {topic: type}};
+                                                           "outdated": number
     {"pzc": "collect", "name": n, "serial": s,            a `bundle.Mail`, within "hold" seconds
      "position": p or None, "after": n or None,
      "acknowledged": n, "limit": n, "hold": s,             or, when ``raw``, `bundle.Signed`
@@ -156,13 +157,13 @@ def read_position(content: Mapping[str, Any]) -> Position | None:
 # --- answers ---------------------------------------------------------------------------------------------
 
 
-def answer_word(answer: Applied | Outdated | Refusal, lasts: Mapping[str, int]) -> Word:
-    """The content of an answer without messages."""
+def answer_word(answer: Applied | Outdated | Refusal, topics: Mapping[str, Any]) -> Word:
+    """The content of an answer without messages; an applied one tells this of the topics, too."""
     if isinstance(answer, Refusal):
         return {"pzc": "mailbox", "refusal": answer.reason, "epoch": answer.epoch}
     word: Word = {"pzc": "mailbox", "position": list(answer.position)}
     if isinstance(answer, Applied):
-        return {**word, "applied": answer.number, "lasts": dict(lasts)}
+        return {**word, "applied": answer.number, **topics}
     return {**word, "outdated": answer.last}
 
 

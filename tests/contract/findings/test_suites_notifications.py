@@ -8,7 +8,20 @@ from typing import Any
 import pytest
 import zmq
 
-from pzc import Agent, Gap, Notification, Protocol, Proxy, Server, Signal, TypeMismatch, drop, mailbox, watch
+from pzc import (
+    Agent,
+    Gap,
+    Notification,
+    Protocol,
+    Proxy,
+    Server,
+    Signal,
+    TypeMismatch,
+    block,
+    drop,
+    mailbox,
+    watch,
+)  # fmt: skip
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs.pairs import wait_until
@@ -223,14 +236,33 @@ def test_an_exact_name_that_does_not_exist_yet_can_be_subscribed_to() -> None:
             assert inbox.next().content == 7
 
 
-@finding("S17", open=True, reason="a notification tells neither type nor partition")
-def test_a_notification_tells_its_type_and_partition() -> None:
+@finding("S17")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"transport": "inproc"}, {"transport": "unix"}, {"transport": "tcp"}, {"policy": mailbox()},
+        {"policy": mailbox(), "raw": True}, {"transport": "tcp", "raw": True}, {"initial": True},
+        {"transport": "tcp", "policy": block(5)},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("topic", ["t", "*"])
+def test_a_notification_tells_its_type_and_partition(options: dict[str, Any], topic: str) -> None:
     with Agent(discovery=False, partition="lab") as publisher, Agent(discovery=False) as reader:
-        publisher.advertise("t", type="Reading")
+        publisher.advertise("t", type="Reading", keep_last=True)
+        publisher.publish("t", 7)
+        with reader.subscribe(publisher.rep_endpoint, topic, **options) as subscription:
+            for number in (8, 9):
+                publisher.publish("t", number)
+            notifications = [subscription.recv(TIMEOUT) for _ in range(2)]
+    assert {(each.type, each.partition) for each in notifications} == {("Reading", "lab")}
+
+
+@finding("S17")
+def test_a_topic_of_which_no_type_was_said_has_none() -> None:
+    with Agent(discovery=False) as publisher, Agent(discovery=False) as reader:
         with reader.subscribe(publisher.rep_endpoint, "t") as subscription:
             publisher.publish("t", 7)
-            notification: Any = subscription.recv(TIMEOUT)
-    assert (notification.type, notification.partition) == ("Reading", "lab")
+            assert subscription.recv(TIMEOUT).type == ""
 
 
 @finding("S17")
