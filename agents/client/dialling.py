@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, cast
 
 from ...protocol.errors import CallTimeout, ConfigError, PeerLost, PzcError
 from ...transport import endpoints, families
+from ...transport.socket_type import GREETING, hello
 
 if TYPE_CHECKING:
     from ..interfaces import Client
@@ -53,10 +54,8 @@ MEET_TIMEOUT = 1.0
 SETTLE_TIMEOUT = 1.0
 """Seconds to look a host name up, and again to find out which of its families answers."""
 
-_GREETING = b"\xff" + bytes(8) + b"\x7f\3\0" + b"NULL".ljust(20, b"\0") + bytes(32)
-_READY = b"\5READY\x0bSocket-Type\0\0\0\6DEALER"
-_HELLO = _GREETING + bytes((4, len(_READY))) + _READY
-"""Of ZMTP 3; without it every try would be counted as a stranger's at the other end."""
+_HELLO = hello(b"DEALER")
+"""Without it every try would be counted as a stranger's at the other end."""
 
 _MOST_SAID = 1024
 _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR)
@@ -151,8 +150,8 @@ def _verdict(heard: bytes) -> str | None:
     """What is wrong with the first bytes of a connection; empty for nothing, None when more are to come."""
     if heard[:1] != b"\xff" or len(heard) > _MOST_SAID:
         return "something else than an agent is there"
-    greeting, command = heard[: len(_GREETING)], heard[len(_GREETING) :]
-    if len(greeting) == len(_GREETING) and greeting[12:32].rstrip(b"\0") != b"NULL":
+    greeting, command = heard[: len(GREETING)], heard[len(GREETING) :]
+    if len(greeting) == len(GREETING) and greeting[12:32].rstrip(b"\0") != b"NULL":
         return ""  # it encrypts, and says no more to one who does not
     return "" if len(command) > 2 and len(command) >= 2 + command[1] else None
 

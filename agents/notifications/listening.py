@@ -203,7 +203,11 @@ class Listening:
 
     def join(self, publisher: str, timeout: float, way: dict[str, Any]) -> Subscription:
         """Subscribe to one publisher; arguments and errors as `Subscribing.subscribe`, and ``fallback``."""
-        found, fallback, topic = self._finder.find(publisher, timeout), way.get("fallback"), way["topic"]
+        found, fallback, topic = (
+            self._subscribing.bare.find(self._finder, publisher, timeout),
+            way.get("fallback"),
+            way["topic"],
+        )
         way = {name: value for name, value in way.items() if name != "fallback"}
         join: Callable[..., Subscription] = partial(
             self._subscribing.subscribe, found.place.endpoint, timeout=found.left

@@ -38,6 +38,7 @@ from ...transport.settings import TRANSPORTS, Settings
 from ...transport.wire import Protocol
 from ..interfaces import Client, Follower, NewClient
 from . import receiver, typed
+from .bare import Bare
 from .gathering import Make, Member
 from .initial import Initial
 from .keys import Keys
@@ -76,6 +77,7 @@ class Subscribing:
 
     Attributes:
         gatherings: open subscriptions that are made of others.
+        bare: meets publishers, those that are a PUB socket only, too.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Subscribing:
         self._forced: weakref.WeakSet[Subscription] = weakref.WeakSet()  # to tcp
         self._followers: dict[Subscription, Follower] = {}
         self.gatherings: dict[Subscription, None] = {}
+        self.bare = Bare(protocol, client)
         self._initial = Initial(protocol, counters, client)
         self._who = who_of(name)
         self._broadcasts = threading.Lock()
@@ -332,9 +335,8 @@ class Subscribing:
         return len(found)
 
     def _meet_again(self, endpoint: str, before: str = "") -> None:
-        self._client.forget(endpoint)
         deadline = time.monotonic() + MEET_TIMEOUT
-        peer = self._client.peer(endpoint, deadline)
+        peer = self.bare.meet(endpoint, deadline)
         ours, followers = peer.dialect == PZC01, self.subscriber.followers(before or endpoint)
         for subscription in followers:
             if ours and subscription.publisher != peer.agent_id:

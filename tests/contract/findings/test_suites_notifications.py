@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from pzc import (
     Agent,
     Gap,
     Notification,
+    PeerLost,
     Protocol,
     Proxy,
     Server,
@@ -57,7 +60,7 @@ class Noted:
             return self._calls.pop(0)
 
 
-@finding("S6", open=True, reason="a subscription asks the publisher's REP endpoint first")
+@finding("S6")
 def test_a_bare_socket_that_publishes_can_be_subscribed_to() -> None:
     inbox = Inbox()
     context = zmq.Context()
@@ -70,6 +73,46 @@ def test_a_bare_socket_that_publishes_can_be_subscribed_to() -> None:
             assert socket.poll(1000)
             socket.send_multipart(protocol.format(endpoint, "t", 7))
             assert inbox.next().content == 7
+        finally:
+            socket.close(0)
+            context.term()
+
+
+def is_bound(socket: zmq.Socket[bytes], endpoint: str) -> bool:
+    """Whether a socket could be bound; the one before may not be closed yet."""
+    with suppress(zmq.ZMQError):
+        socket.bind(endpoint)
+        return True
+    return False
+
+
+@finding("S6")
+def test_a_bare_socket_that_comes_back_is_heard_again() -> None:
+    inbox, endpoint = Inbox(), "tcp://127.0.0.1:*"
+    context, protocol = zmq.Context(), Protocol(dialect="PZC00")
+    with Agent(discovery=False) as reader:
+        try:
+            for number in range(2):
+                with context.socket(zmq.XPUB) as socket:
+                    wait_until(partial(is_bound, socket, endpoint))
+                    endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
+                    if not number:
+                        reader.subscribe(endpoint, "t", inbox, timeout=SOON)
+                    assert socket.poll(int(1000 * TIMEOUT))
+                    socket.send_multipart(protocol.format(endpoint, "t", number))
+                    assert inbox.next().content == number
+        finally:
+            context.destroy(0)
+
+
+@finding("S6")
+def test_a_socket_that_is_no_agent_and_publishes_nothing_is_refused() -> None:
+    context = zmq.Context()
+    with context.socket(zmq.PULL) as socket, Agent(discovery=False) as reader:
+        socket.bind("tcp://127.0.0.1:*")
+        try:
+            with pytest.raises(PeerLost):
+                reader.subscribe(socket.getsockopt_string(zmq.LAST_ENDPOINT), "t", timeout=0.4)
         finally:
             socket.close(0)
             context.term()
