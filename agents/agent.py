@@ -159,12 +159,11 @@ class Agent:
             self._naming, self._callbacks, self._subscribing.gatherings, self.exchange, self._listening.join
         )
         outlets = self._publishing.outlets
-        self._announcing = Announcing(
+        self._announcing = self._publishing.announcer = Announcing(
             owner, self._naming, outlets.numbers, outlets.routes.about, answering.replies,
             publisher.declared.names,
         )  # fmt: skip
         outlets.on_topic = self._announcing.publish
-        self._publishing.on_advertise = self._announcing.advertise
         self._control.words["topic"] = self._announcing.on_topic
         if not protocol.signed:
             endpoints.warn_unsigned(self.rep_endpoint)
@@ -294,6 +293,7 @@ class Agent:
     publish = method("_publishing", Publishing.publish)
     loan = method("_publishing", Publishing.loan)
     advertise = method("_publishing", Publishing.advertise)
+    withdraw = method("_publishing", Publishing.withdraw)
     on_readers = method("_publishing", Publishing.on_readers)
     wait_for_subscribers = method("_publishing", Publishing.wait_for_subscribers)
     subscribe = method("_listening", Listening.subscribe)

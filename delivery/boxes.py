@@ -25,6 +25,9 @@ from .policies import mailbox as mailbox_policy
 P = TypeVar("P")
 W = TypeVar("W")
 
+TELLINGS = 3
+"""Answers that tell that a topic was withdrawn."""
+
 REMEMBERED = 16
 """Processes from which a durable mailbox was taken over that are turned away by their id."""
 
@@ -78,6 +81,7 @@ class Box(Generic[P, W]):
     """
 
     __slots__ = (
+        "_withdrawn",
         "alarm",
         "answer",
         "flushed_at",
@@ -106,6 +110,7 @@ class Box(Generic[P, W]):
         self.mailbox: Mailbox[P] = Mailbox(mailbox_policy(), caller.name is not None, self.subscriptions)
         self.former: deque[str] = deque(maxlen=REMEMBERED)
         self.answer: Applied | None = None
+        self._withdrawn: dict[str, int] = {}  # how often it is still to be told, because answers may be lost
         self.stale: dict[tuple[str, str | None], None] | None = None
         self.held: tuple[W, PollRequest, float] | None = None
         self.ready = self.raw = False
@@ -167,12 +172,24 @@ class Box(Generic[P, W]):
         if taken is None:
             return None
         after, first, messages, lost = taken
-        return Batch(self.position, after, first, messages, lost)
+        return Batch(self.position, after, first, messages, lost, self._tell_withdrawn())
 
     def nothing(self, request: PollRequest) -> Batch[P]:
         """The answer to a poll that was held in vain."""
         after = max(request.after or 0, self.mailbox.acknowledged)
-        return Batch(self.position, after, after + 1, [])
+        return Batch(self.position, after, after + 1, [], (), self._tell_withdrawn())
+
+    def withdraw(self, topic: str) -> None:
+        """The reader is to be told with the next answers that a topic is offered no more."""
+        if any(each == topic for each, _ in self.subscriptions):
+            self._withdrawn[topic] = TELLINGS
+
+    def _tell_withdrawn(self) -> tuple[str, ...]:
+        if not self._withdrawn:
+            return ()
+        told = tuple(self._withdrawn)
+        self._withdrawn = {topic: left - 1 for topic, left in self._withdrawn.items() if left > 1}
+        return told
 
     def hand_over(self, caller: Caller, position: Position, now: float) -> None:
         """Another process reads it from now on."""

@@ -86,6 +86,13 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The publisher offers a topic no more; told more than once."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
 class Silent:
     """Nothing was heard of the publisher for so many seconds."""
 
@@ -99,7 +106,7 @@ class Ended:
     reason: Reason
 
 
-Event = Arrived[P] | Missed | Restarted | Forgotten | Silent | Ended
+Event = Arrived[P] | Missed | Restarted | Forgotten | Withdrawn | Silent | Ended
 
 
 @dataclass(slots=True)
@@ -297,6 +304,7 @@ class Collector(Generic[P]):
             if isinstance(request, PollRequest):
                 self._told = max(self._told, request.acknowledged)
             self._collect(answer, events)
+            events += [Withdrawn(topic) for topic in answer.withdrawn]
         return events
 
     def tick(self, now: float) -> list[Event[P]]:

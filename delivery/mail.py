@@ -207,6 +207,7 @@ class Batch(Generic[P]):
         first: number of the first message; those between ``after`` and it are lost.
         messages: oldest first; empty when a poll was held in vain, or replaced by a newer one.
         lost: what was evicted, oldest first.
+        withdrawn: topics that the publisher offers no more.
     """
 
     position: Position
@@ -214,6 +215,7 @@ class Batch(Generic[P]):
     first: int
     messages: list[Message[P]]
     lost: tuple[Lost, ...] = ()
+    withdrawn: tuple[str, ...] = ()
 
     @property
     def upto(self) -> int:

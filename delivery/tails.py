@@ -24,6 +24,10 @@ class Tails:
     def __len__(self) -> int:
         return len(self._fresh) + len(self._older.keys() - self._fresh.keys())
 
+    def topics(self) -> set[str]:
+        """Those that are still to be told."""
+        return {*self._fresh, *self._older}
+
     def sent(self, topic: str, number: int) -> None:
         """The newest message of a topic is on its way."""
         self._fresh[topic] = number

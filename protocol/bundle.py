@@ -4,7 +4,7 @@ MessagePack arrays in the order of the fields, nothing more and nothing less in 
 
     Bundle  first, items, lasts, lent, dropped, hurry
     Item    topic, number, key, sent_ms, lost, serializer, body, block, size
-    Last    topic, number, lost
+    Last    topic, number, lost, withdrawn
     Mail    the fields of a Bundle, then epoch, tenure, after, ranges
     Range   first_number, last_number, topic, first, last, evicted, key
     Record  the fields of an Item, then msgid, signature
@@ -94,11 +94,15 @@ class Item(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields
 
 
 class Last(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    """The last number of a topic, for a reader that did not get it; ``lost`` as that of `Item`."""
+    """The last number of a topic, for a reader that did not get it; ``lost`` as that of `Item`.
+
+    ``withdrawn``: its publisher does not offer it any more.
+    """
 
     topic: _Name
     number: _Number
     lost: _Number
+    withdrawn: bool = False
 
 
 class Bundle(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

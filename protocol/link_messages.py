@@ -6,7 +6,7 @@ MessagePack arrays in the order of the fields, nothing more and nothing less in 
     Run     topic, interests, rows
     Row     number, sent_ms, key, serializer, body, block, size
     Loss    interest, topic, at, total
-    Ended   interest, reason
+    Ended   interest, reason, stays
 
 Fields at the end may be missing where they have a default. The body of a row is encoded by itself and stays
 bytes here: whoever receives it looks at the row's serializer first.
@@ -108,10 +108,12 @@ class Ended(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_field
     Attributes:
         interest: its number.
         reason: for people.
+        stays: its topic was withdrawn: it goes on should that be published again.
     """
 
     interest: _Number
     reason: _Key
+    stays: bool = False
 
 
 class Notify(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

@@ -135,6 +135,14 @@ class Announcing:
             self._loop.call(self._answer_changed)
         self._announce(topic, anew=True)
 
+    def withdraw(self, topic: str) -> None:
+        """A topic is no more."""
+        self._loop.call(self._answer_changed)
+        with self._mutex:
+            entry = self._topics.pop(topic, None)
+            if entry is not None:
+                self._naming.retract(entry)
+
     def publish(self, topic: str) -> None:
         """A topic was published for the first time; never waits."""
         if self._agent is not None and not self._closed:

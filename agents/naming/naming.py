@@ -135,6 +135,11 @@ class Naming:
         self._told[entry.number] = entry
         self._participant(self._site.partition).change(entry)
 
+    def retract(self, entry: Entry) -> None:
+        """Tell everybody that something announced before is no more."""
+        if self._told.pop(entry.number, None) is not None:
+            self._participant(self._site.partition).withdraw([entry])
+
     def name_of_topic(self, topic: str) -> str:
         """Full name of a topic of the agent.
 

@@ -69,11 +69,20 @@ class Beats:
         self._counted: dict[str, int] = {}  # those that the tails know of
         self._armed = threading.Lock()  # held while there is a timer; nobody waits for it
         self._timer: Timer | None = None
+        self._withdrawn: set[str] = set()
         self._closed = False
+
+    def withdraw(self, topic: str, number: int) -> None:
+        """A topic is not offered any more, which is told as often as its last number."""
+        self._withdrawn.add(topic)
+        self._tails.sent(topic, number)
+        self._arm()
 
     def sent(self, topic: str, number: int) -> None:
         """A message was sent; any thread."""
         self._numbers[topic] = number
+        if self._withdrawn:
+            self._withdrawn.discard(topic)
         self._arm()
 
     def _arm(self) -> None:
@@ -113,6 +122,7 @@ class Beats:
         if len(self._tails):
             self._arm()
         self._tell(told)
+        self._withdrawn.intersection_update(self._tails.topics())
 
     def _count(self) -> None:
         for topic, number in self._numbers.copy().items():
@@ -123,7 +133,7 @@ class Beats:
     def _tell(self, told: dict[str, int]) -> None:
         if not told or not self._wanted():
             return
-        lasts = [Last(topic, number, 0) for topic, number in told.items()]
+        lasts = [Last(topic, number, 0, topic in self._withdrawn) for topic, number in told.items()]
         for first in range(0, len(lasts), limits.current.topic_beat_topics):
             bundle = Bundle(1, lasts=lasts[first : first + limits.current.topic_beat_topics])
             self._send(

@@ -15,6 +15,11 @@ from ...protocol.peer import MOST_TYPES
 from .filters import ANY
 
 
+def withdrawn(topic: str) -> str:
+    """What those who subscribe to a topic are told when its publisher offers it no more."""
+    return f"its publisher has withdrawn topic {topic[:80]!r}"
+
+
 class Declared:
     """What one publisher said; safe from any thread.
 
@@ -39,6 +44,11 @@ class Declared:
             self.classes[topic] = found
         else:
             self.classes.pop(topic, None)
+
+    def forget(self, topic: str) -> None:
+        """Nothing is said of a topic any more."""
+        for said in (self.names, self.classes, self._passed):
+            said.pop(topic, None)
 
     def of(self, topics: Iterable[str]) -> dict[str, str]:
         """What was said of these topics, as far as something was; of ``*`` of all."""

@@ -43,6 +43,7 @@ from ...transport.loop import Loop
 from ...transport.receiving import PARTS, message_behind, receive_message
 from ...transport.wire import Protocol
 from .beats import BEAT_TOPIC, lasts_of
+from .declared import withdrawn
 from .filters import ANY, MARK_TOPIC
 from .rounds import rounds
 from .sources import Source
@@ -308,6 +309,8 @@ class Hearing:
         if envelope.topic == BEAT_TOPIC:
             for last in lasts_of(self._protocol.content(envelope)):
                 self._follow(source.wanting(last.topic), last.topic, envelope.epoch, last.number, told=True)
+                for subscription in source.subscriptions.get(last.topic, ()) if last.withdrawn else ():
+                    subscription.report_lost(withdrawn(last.topic))
             return
         self._enter(source, envelope, frames, received_at)
 

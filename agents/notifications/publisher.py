@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import cast
 
@@ -345,6 +346,16 @@ class Publisher:
         """True once the subscriber's mark, and so every filter it set before, has arrived."""
         with self._state:
             return self._filters.has_mark(mark)
+
+    def withdraw(self, topic: str, reason: str) -> bool:
+        """Offer a topic no more, and tell its readers why; whether it was there. Any thread."""
+        if not self._outlets.take_back(topic, reason):
+            return False
+        self.keeping.advertise(topic, False)
+        self.declared.forget(topic)
+        self.forget_wanted()
+        self._loop.call(partial(self._beats.withdraw, topic, self._sequences[topic]))
+        return True
 
     def types_of(self, topic: str) -> dict[str, str]:
         """What is said of a topic, or for ``*`` of all, by topic."""

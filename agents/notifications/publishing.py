@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from typing import Protocol as Form
 
 from ...delivery.policies import Policy
 from ...protocol.errors import AgentClosed
@@ -18,6 +19,7 @@ from ...transport.loop import Loop
 from ...transport.topic_settings import TopicSettings
 from ...transport.wire import Protocol
 from ..words import Replies
+from .declared import withdrawn
 from .links import farewell, local
 from .links.linking import Linking
 from .links.loans import lend
@@ -32,8 +34,17 @@ from .statistics import topics_told
 if TYPE_CHECKING:
     from .links.loans import Array
 
-OnAdvertise = Callable[[str, str | type | None], object]
-"""Gets a topic, and what its messages are."""
+
+class Announcer(Form):
+    """Tells others of topics: `Announcing`."""
+
+    def advertise(self, topic: str, type: str | type | None) -> None:
+        """A topic was advertised, with what its messages are."""
+        ...
+
+    def withdraw(self, topic: str) -> None:
+        """A topic was withdrawn."""
+        ...
 
 
 class Publishing:
@@ -61,7 +72,7 @@ class Publishing:
         outlets: its links.
         mailboxes: what it keeps for their readers.
         words: control words, with what answers them.
-        on_advertise: called when a topic was advertised.
+        announcer: tells others of its topics; None until there is one.
     """
 
     def __init__(
@@ -84,7 +95,7 @@ class Publishing:
         self._fingerprint = protocol.fingerprint
         self._topics = topics
         self._check_usable = check_usable
-        self.on_advertise: OnAdvertise = _nothing
+        self.announcer: Announcer | None = None
         self.outlets = Outlets(loop, protocol, counters)
         records = Records(protocol.codec, agent_id, protocol.epoch, protocol.urn_at)
         self._on_filters = on_filters
@@ -227,7 +238,30 @@ class Publishing:
         self.publisher.forget_wanted()
         if type is not None:
             self.publisher.declared.say(topic, type)
-        self.on_advertise(topic, type)
+        if self.announcer is not None:
+            self.announcer.advertise(topic, type)
+
+    def withdraw(self, topic: str) -> bool:
+        """Offer a topic no more: lists and statistics forget it, and what was advertised and kept of it.
+
+        Whoever subscribes to it by its name is told by `Subscription.on_lost`, behind what was published
+        before or within a second. A publication makes it anew: its numbers go on, so that those who still
+        subscribe get it, and miss nothing unseen.
+
+        Args:
+            topic: of this agent.
+
+        Returns:
+            Whether it was there.
+
+        Raises:
+            AgentClosed: after `stop`.
+        """
+        self._check_usable()
+        there = self.publisher.withdraw(topic, withdrawn(topic))
+        if self.announcer is not None:
+            self.announcer.withdraw(topic)
+        return there
 
     def wait_for_subscribers(self, topic: str, n: int = 1, timeout: float = 5.0) -> bool:
         """Wait until ``n`` agents subscribe to a topic of this one; False after ``timeout`` seconds.
@@ -285,10 +319,6 @@ class Publishing:
     def close(self) -> None:
         """Close the PUB socket; not the I/O thread."""
         self._loop.run(self.publisher.close)
-
-
-def _nothing(topic: str, type: str | type | None) -> None:
-    return None
 
 
 def _usual(said: Mapping[str, Any], policies: Iterable[Policy | str] | None) -> tuple[Advertised, bool]:

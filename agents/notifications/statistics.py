@@ -28,6 +28,7 @@ def topics_told(
         topics = {
             topic: {"published": last, "dropped": dropped[topic], **told(outlets.meters[topic], None, now)}
             for topic, last in outlets.numbers.items()
+            if topic not in outlets.withdrawn
         }
     return {
         topic: {

@@ -207,7 +207,9 @@ class Intake:
     def end(ended: Ended, roster: Roster) -> list[Call]:
         """An interest gets nothing more; what is to be called then."""
         places = roster.wanting([ended.interest]).places
-        return [partial(place.subscription.report_lost, ended.reason, ends=True) for place in places]
+        return [
+            partial(place.subscription.report_lost, ended.reason, ends=not ended.stays) for place in places
+        ]
 
     def _body(self, number: int, topic: str, row: Row) -> Body:
         ended = partial(self.ledger.view_ended, number)

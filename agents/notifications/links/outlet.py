@@ -166,6 +166,19 @@ class Outlet:
         self.everything.pop(number, None)
         self.packing.end(number, reason)
 
+    def withdraw(self, topic: str, reason: str) -> None:
+        """Tell the reader that a topic that it wants by its name is not offered any more."""
+        for wanted in self._exact(topic):
+            self.packing.end(wanted.interest, reason, stays=True)
+
+    def offer(self, topic: str) -> None:
+        """A topic that was withdrawn is published again."""
+        for wanted in self._exact(topic):
+            self.packing.ended.pop(wanted.interest, None)
+
+    def _exact(self, topic: str) -> list[Wanted]:
+        return [wanted for wanted in self.wants.values() if wanted.topic == topic]
+
     def waits(self, topic: str) -> bool:
         """Whether an interest in a topic has a window."""
         return self._windows[topic] > 0

@@ -73,6 +73,7 @@ class Outlets:
         self.encoding = Encoding(protocol.codec, self.ring, counters, self._make_room)
         self.on_end: Callable[[Outlet, Way | None], object] = _nobody
         self.on_topic: Callable[[str], object] = bool
+        self.withdrawn: set[str] = set()
         self._loop = loop
         self._counters = counters
         self.changed = threading.Condition(self.lock)
@@ -174,8 +175,8 @@ class Outlets:
         published = turn.published
         topic = published.topic
         self.numbers[topic] = published.number = number
-        if number == 1:
-            self.on_topic(topic)
+        if number == 1 or topic in self.withdrawn:
+            self._offer(topic)
         if turn.mail is not None and self.mail is not None:
             self.mail.put(turn, number)
         self.meters[topic].add(turn.since, 1, size)
@@ -188,6 +189,30 @@ class Outlets:
         if turn.ack_wait is not None:
             trusted = self._patience.begin(number, [outlet.link for outlet in took])
             published.waited = {outlet for outlet in took if outlet.link in trusted}
+
+    def _offer(self, topic: str) -> None:
+        """A topic is published for the first time, or again; with the lock."""
+        if topic in self.withdrawn:
+            self.withdrawn.discard(topic)
+            for outlet in self.links.values():
+                outlet.offer(topic)
+        self.on_topic(topic)
+
+    def take_back(self, topic: str, reason: str) -> bool:
+        """Withdraw a topic and tell its readers; whether it was there."""
+        with self.lock:
+            if topic not in self.numbers or topic in self.withdrawn:
+                return False
+            self.withdrawn.add(topic)
+            self.meters.pop(topic, None)
+            for box in () if self.mail is None else self.mail.readers_of(topic):
+                box.withdraw(topic)
+            for outlet in self.links.values():
+                outlet.withdraw(topic, reason)
+            self.routes.withdraw(topic)
+        for outlet in self._all():
+            outlet.beat(math.inf)
+        return True
 
     def flush(self, turn: Turn) -> None:
         """Send what a publication queued, that of a burst together."""

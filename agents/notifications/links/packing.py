@@ -46,7 +46,7 @@ class Packing:
         self._ring = ring
         self._reader = object()  # who has the descriptors: one connection of the reader
         self._introduced = 0  # whose descriptors it has
-        self.ended: dict[int, str] = {}
+        self.ended: dict[int, Ended] = {}
         self._told = 0  # of those
 
     def begin(self) -> None:
@@ -54,9 +54,9 @@ class Packing:
         self._ring.gone(self._reader)
         self._reader, self._introduced, self._told = object(), 0, 0
 
-    def end(self, interest: int, reason: str) -> None:
-        """An interest has ended, which the reader is to be told."""
-        self.ended[interest], self._told = reason, 0
+    def end(self, interest: int, reason: str, stays: bool = False) -> None:
+        """An interest has ended, which the reader is to be told; arguments as `Ended`."""
+        self.ended[interest], self._told = Ended(interest, reason, stays), 0
 
     def next(self, way: Way) -> Batch | None:
         """What goes next over a way; None when nothing is ready."""
@@ -104,7 +104,7 @@ class Packing:
         ]
         ended = list[Ended]()
         if self._told < len(self.ended):
-            ended = [Ended(*each) for each in list(self.ended.items())[:MAX_ITEMS]]
+            ended = list(self.ended.values())[:MAX_ITEMS]
             self._told = len(self.ended)
         return Notify(first, runs, losses, ended, lent, self._dropped(way), hurry)
 

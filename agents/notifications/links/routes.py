@@ -73,6 +73,13 @@ class Routes:
                         interest.window = min(interest.policy.bound, about.buffers)
             self._change()
 
+    def withdraw(self, topic: str) -> None:
+        """Forget what was said of a topic; with the lock."""
+        before = self._advertised.pop(topic, None)
+        self._buffers -= 0 if before is None else before.buffers
+        self._ring.buffers = SPARE + max(BUFFERS, self._buffers)
+        self._change()
+
     def about(self, topic: str) -> Advertised:
         """What is said of a topic."""
         return self._advertised.get(topic) or (_DEFAULT if self.usual is None else self._begin_usual(topic))

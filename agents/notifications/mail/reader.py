@@ -23,7 +23,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ....delivery.collector import Arrived, Collector, Event, Forgotten, Missed, Restarted, Silent
+from ....delivery.collector import Arrived, Collector, Event, Forgotten, Missed, Restarted, Silent, Withdrawn
 from ....delivery.mail import Applied, CommandRequest, PollRequest, Position
 from ....delivery.policies import strongest
 from ....protocol import limits
@@ -34,6 +34,7 @@ from ....protocol.reply import Reply
 from ....transport.loop import Timer
 from ....transport.wire import Protocol
 from ...interfaces import NewClient
+from ..declared import withdrawn
 from ..links.arrivals import Arrival, together
 from ..rounds import start
 from ..subscription import Subscription
@@ -303,6 +304,9 @@ class Reader:
             elif isinstance(event, Forgotten):
                 for place in self.places():
                     place.forget()
+            elif isinstance(event, Withdrawn):
+                for place in [each for each in self.places() if each.topic == event.topic]:
+                    place.subscription.report_lost(withdrawn(event.topic))
             elif isinstance(event, Silent):
                 for place in self.places():
                     place.subscription.report_lost(
@@ -361,10 +365,9 @@ class Reader:
             if collector is None or self._parked:
                 return
             collector.done(position, numbers, time.monotonic())
-            if self._noted:
-                return
-            self._noted = True
-        self._loop.call_later(SPACING, self._run)
+            noted, self._noted = self._noted, True
+        if not noted:
+            self._loop.call_later(SPACING, self._run)
 
     # --- the end -------------------------------------------------------------------------------------
 

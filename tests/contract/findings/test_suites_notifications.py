@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import pytest
-import zmq
 
 from pzc import (
     Agent,
     Gap,
     Notification,
-    PeerLost,
-    Protocol,
     Proxy,
     Server,
     Signal,
     TypeMismatch,
-    block,
     drop,
     mailbox,
     watch,
@@ -28,7 +22,7 @@ from pzc import (
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs.pairs import wait_until
-from tests.contract.rigs.peers import TIMEOUT, Inbox
+from tests.contract.rigs.peers import TIMEOUT, Inbox, Noted
 
 SOON = 1.0
 """Seconds for what happens at once when it is there."""
@@ -39,83 +33,6 @@ class Dial:
 
     def __init__(self) -> None:
         self.turned = Signal()
-
-
-class Noted:
-    """A callback that takes anything."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._calls = list[tuple[Any, ...]]()
-
-    def __call__(self, *values: Any) -> None:
-        with self._changed:
-            self._calls.append(values)
-            self._changed.notify()
-
-    def next(self) -> tuple[Any, ...]:
-        """The arguments of the next call."""
-        with self._changed:
-            assert self._changed.wait_for(lambda: self._calls, SOON)
-            return self._calls.pop(0)
-
-
-@finding("S6")
-def test_a_bare_socket_that_publishes_can_be_subscribed_to() -> None:
-    inbox = Inbox()
-    context = zmq.Context()
-    with context.socket(zmq.XPUB) as socket, Agent(discovery=False) as reader:
-        socket.bind("tcp://127.0.0.1:*")
-        endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
-        protocol = Protocol(dialect="PZC00")
-        try:
-            reader.subscribe(endpoint, "t", inbox, timeout=SOON)
-            assert socket.poll(1000)
-            socket.send_multipart(protocol.format(endpoint, "t", 7))
-            assert inbox.next().content == 7
-        finally:
-            socket.close(0)
-            context.term()
-
-
-def is_bound(socket: zmq.Socket[bytes], endpoint: str) -> bool:
-    """Whether a socket could be bound; the one before may not be closed yet."""
-    with suppress(zmq.ZMQError):
-        socket.bind(endpoint)
-        return True
-    return False
-
-
-@finding("S6")
-def test_a_bare_socket_that_comes_back_is_heard_again() -> None:
-    inbox, endpoint = Inbox(), "tcp://127.0.0.1:*"
-    context, protocol = zmq.Context(), Protocol(dialect="PZC00")
-    with Agent(discovery=False) as reader:
-        try:
-            for number in range(2):
-                with context.socket(zmq.XPUB) as socket:
-                    wait_until(partial(is_bound, socket, endpoint))
-                    endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
-                    if not number:
-                        reader.subscribe(endpoint, "t", inbox, timeout=SOON)
-                    assert socket.poll(int(1000 * TIMEOUT))
-                    socket.send_multipart(protocol.format(endpoint, "t", number))
-                    assert inbox.next().content == number
-        finally:
-            context.destroy(0)
-
-
-@finding("S6")
-def test_a_socket_that_is_no_agent_and_publishes_nothing_is_refused() -> None:
-    context = zmq.Context()
-    with context.socket(zmq.PULL) as socket, Agent(discovery=False) as reader:
-        socket.bind("tcp://127.0.0.1:*")
-        try:
-            with pytest.raises(PeerLost):
-                reader.subscribe(socket.getsockopt_string(zmq.LAST_ENDPOINT), "t", timeout=0.4)
-        finally:
-            socket.close(0)
-            context.term()
 
 
 @finding("S12")
@@ -251,23 +168,6 @@ def test_readers_that_come_and_go_are_told() -> None:
         told.next()
 
 
-@finding("S15", open=True, reason="only the end of an agent withdraws its topics")
-def test_one_topic_can_be_withdrawn() -> None:
-    with Agent(discovery=False) as publisher, Agent(discovery=False) as reader:
-        face: Any = publisher
-        publisher.publish("kept", 1)
-        publisher.publish("gone", 1)
-        lost = Noted()
-        gone = reader.subscribe(publisher.rep_endpoint, "gone")
-        kept = reader.subscribe(publisher.rep_endpoint, "kept")
-        gone.on_lost = lost
-        face.withdraw("gone")
-        lost.next()
-        publisher.publish("kept", 2)
-        assert kept.recv(TIMEOUT).content == 2
-        assert publisher.statistics()["topics"].keys() == {"kept"}
-
-
 @finding("S16")
 def test_an_exact_name_that_does_not_exist_yet_can_be_subscribed_to() -> None:
     inbox = Inbox()
@@ -277,43 +177,6 @@ def test_an_exact_name_that_does_not_exist_yet_can_be_subscribed_to() -> None:
             assert heater.wait_for_subscribers("t", 1, TIMEOUT)
             heater.publish("t", 7)
             assert inbox.next().content == 7
-
-
-@finding("S17")
-@pytest.mark.parametrize(
-    "options",
-    [
-        {}, {"transport": "inproc"}, {"transport": "unix"}, {"transport": "tcp"}, {"policy": mailbox()},
-        {"policy": mailbox(), "raw": True}, {"transport": "tcp", "raw": True}, {"initial": True},
-        {"transport": "tcp", "policy": block(5)},
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("topic", ["t", "*"])
-def test_a_notification_tells_its_type_and_partition(options: dict[str, Any], topic: str) -> None:
-    with Agent(discovery=False, partition="lab") as publisher, Agent(discovery=False) as reader:
-        publisher.advertise("t", type="Reading", keep_last=True)
-        publisher.publish("t", 7)
-        with reader.subscribe(publisher.rep_endpoint, topic, **options) as subscription:
-            for number in (8, 9):
-                publisher.publish("t", number)
-            notifications = [subscription.recv(TIMEOUT) for _ in range(2)]
-    assert {(each.type, each.partition) for each in notifications} == {("Reading", "lab")}
-
-
-@finding("S17")
-def test_a_topic_of_which_no_type_was_said_has_none() -> None:
-    with Agent(discovery=False) as publisher, Agent(discovery=False) as reader:
-        with reader.subscribe(publisher.rep_endpoint, "t") as subscription:
-            publisher.publish("t", 7)
-            assert subscription.recv(TIMEOUT).type == ""
-
-
-@finding("S17")
-def test_a_publisher_tells_the_names_of_its_readers() -> None:
-    with Agent(discovery=False) as publisher, Agent(name="wall", discovery=False) as reader:
-        with reader.subscribe(publisher.rep_endpoint, "t", transport="unix"):
-            publisher.publish("t", 7)
-            assert "wall" in str(publisher.statistics())
 
 
 @finding("S18")

@@ -248,3 +248,28 @@ def run_threads(*functions: Callable[[], object]) -> None:
         thread.join(TIMEOUT)
     assert not any(thread.is_alive() for thread in threads)
     assert not errors, errors
+
+
+class Noted:
+    """A callback that takes anything."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._calls = list[tuple[Any, ...]]()
+
+    def __call__(self, *values: Any) -> None:
+        with self._changed:
+            self._calls.append(values)
+            self._changed.notify()
+
+    @property
+    def calls(self) -> list[tuple[Any, ...]]:
+        """The arguments of those that `next` has not given."""
+        with self._changed:
+            return list(self._calls)
+
+    def next(self, timeout: float = 1.0) -> tuple[Any, ...]:
+        """The arguments of the next call."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._calls, timeout)
+            return self._calls.pop(0)
