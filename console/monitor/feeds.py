@@ -3,7 +3,8 @@
 ::
 
     a topic            is followed
-    quiet and small    always, up to `MOST`: so values stand everywhere, and a read that raised is noticed
+    quiet and small    once it was published, up to `MOST`: so values stand everywhere, and a read that raised
+                       is noticed. Not before: who waits for readers shall not take a monitor for one
     any other          while somebody wants it
 
 A subscription is opened and closed by threads of its own; a publisher that hangs holds one of them.
@@ -72,17 +73,20 @@ class Feeds:
             if self._closed:
                 return
             wanted = {key for keys in self._wanted.values() for key in keys if key[0] in answering}
-            quiet = [key for key, (rate, size) in there.items() if rate <= QUIET_HZ and size <= SMALL_BYTES]
+            quiet = [
+                key for key, (published, rate, size) in there.items()
+                if published and rate <= QUIET_HZ and size <= SMALL_BYTES
+            ]  # fmt: skip
             keep = set([*wanted, *(key for key in quiet if key not in wanted)][:MOST])
             # What was opened while it was quiet stays until it is twice as loud: no flutter at the bound.
-            keep |= {key for key in self._open if key in there and there[key][0] <= 2 * QUIET_HZ}
+            keep |= {key for key in self._open if key in there and there[key][1] <= 2 * QUIET_HZ}
             # What answers no longer is left open: it may be back at once.
             keep |= {key for key in self._open if key[0] not in answering}
             gone = [self._open.pop(key) for key in list(self._open) if key not in keep]
             now = time.monotonic()
             for key in keep - self._open.keys() - self._opening.keys():
                 if now - self._failed.get(key, -_AGAIN) >= _AGAIN:
-                    rate, size = there.get(key, (0.0, 0.0))
+                    _, rate, size = there.get(key, (0, 0.0, 0.0))
                     self._opening[key] = self._pool.submit(self._subscribe, key, size > LARGE * max(rate, 1))
         for subscription in gone:
             self._pool.submit(subscription.close)
@@ -138,10 +142,10 @@ class Feeds:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _topics(state: LabState) -> dict[Key, tuple[float, float]]:
-    """Rate and bytes in a second of each topic of the agents that answer."""
+def _topics(state: LabState) -> dict[Key, tuple[int, float, float]]:
+    """What was published, rate and bytes in a second of each topic of the agents that answer."""
     return {
-        (name, topic): (about.told["rate_hz"], about.told["bytes_per_s"])
+        (name, topic): (about.told["published"], about.told["rate_hz"], about.told["bytes_per_s"])
         for name, watched in state.agents.items() if watched.answers
         for topic, about in watched.topics.items() if not topic.startswith("pzc/")
     }  # fmt: skip

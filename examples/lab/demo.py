@@ -10,12 +10,14 @@ import argparse
 import json
 import os
 import secrets
+import select
 import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,7 @@ class Lab:
         self.commands = dict(commands or {})
         self.began = time.monotonic()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.monitor: subprocess.Popen[bytes] | None = None
         self._waiter = threading.Event()
 
     def say(self, text: str) -> None:
@@ -58,6 +61,7 @@ class Lab:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.end_monitor()
         for process in self.processes.values():
             if process.stdin and not process.stdin.closed:
                 process.stdin.close()
@@ -81,6 +85,33 @@ class Lab:
     def start_client(self) -> None:
         files = ("--result-file", str(self.result_file("client")))
         self._launch("client", ["examples.lab.client", *files, "--seconds", str(self.seconds)])
+
+    def start_monitor(self) -> None:
+        """Show the lab in a browser while it runs; without the packages for it, say how to get them."""
+        if find_spec("uvicorn") is None or find_spec("starlette") is None:
+            self.say("pip install 'pzc[monitor]' shows the lab in a browser while it runs")
+            return
+        command = [sys.executable, "-P", "-m", "pzc", "monitor", "--port", "0", "--json"]
+        monitor = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=self.folder)
+        self.monitor = monitor
+        assert monitor.stdout is not None
+        came, _, _ = select.select([monitor.stdout], [], [], START_TIMEOUT)
+        line = monitor.stdout.readline() if came else b""
+        if not line:
+            raise LabFailure("the monitor does not tell its address")
+        self.say(f"look at the lab while it runs: {json.loads(line)['monitor']}")
+
+    def end_monitor(self) -> None:
+        """The instruments end: there is nothing to look at any more."""
+        if self.monitor is None:
+            return
+        monitor, self.monitor = self.monitor, None
+        monitor.terminate()
+        try:
+            monitor.communicate(timeout=STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            monitor.kill()
+            monitor.communicate()
 
     def _launch(self, name: str, arguments: Sequence[str]) -> None:
         command = [sys.executable, "-m", *arguments]
@@ -127,11 +158,13 @@ def run_lab(lab: Lab, journal: Path) -> dict[str, Any]:
     for name in INSTRUMENTS:
         lab.await_ready(name)
         lab.say(f"{name} is there")
+    lab.start_monitor()
     lab.start("recorder", "--journal", str(journal), "--publishers", *INSTRUMENTS)
     lab.await_ready("recorder")
     lab.say(f"recorder writes {journal}")
     lab.start_client()
     told = {"client": lab.wait_for("client", lab.result_file("client"), START_TIMEOUT + 3 * lab.seconds)}
+    lab.end_monitor()
     for name in (*INSTRUMENTS, "recorder"):
         told[name] = lab.finish(name)
     lab.say(f"recorded {told['recorder']['recorded']} notifications, every one on disk")

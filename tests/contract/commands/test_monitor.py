@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pzc import LockedBy, Protocol, Proxy, close
+from pzc import Agent, LockedBy, Protocol, Proxy, close
 
 from tests.contract.rigs.console import KEY, Console
 from tests.contract.rigs.monitoring import Monitor, keyring
@@ -151,6 +151,14 @@ def test_a_private_member_is_not_reached(operated: Monitor) -> None:
 def test_a_long_body_and_an_unknown_verb_are_refused(operated: Monitor) -> None:
     assert operated.act("psu", "set", path="voltage", value="1" * 70_000)[0] == 413
     assert operated.act("psu", "explode")[0] == 400
+
+
+def test_a_publisher_that_waits_for_readers_does_not_take_the_monitor_for_one(bench: Console) -> None:
+    with Agent(name="waiting", protocol=Protocol(KEY)) as source, Agent(protocol=Protocol(KEY)) as reader:
+        with reader.subscribe(source.rep_endpoint, "readings"), Monitor(bench, source.rep_endpoint):
+            assert not source.wait_for_subscribers("readings", 2, timeout=3.0)
+            source.publish("readings", 1.0)
+            assert source.wait_for_subscribers("readings", 2, timeout=20.0)
 
 
 def test_a_panel_tells_units_and_documentation(shown: Monitor) -> None:

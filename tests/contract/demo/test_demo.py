@@ -28,6 +28,7 @@ def test_the_demo_succeeds_and_writes_its_report(tmp_path: Path) -> None:
     page = (report / "index.html").read_text()
     assert page.count("data:image/") >= 6
     assert "every check held" in done.stdout
+    assert "look at the lab while it runs: http://127.0.0.1:" in done.stdout
 
 
 @pytest.mark.once
