@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -22,12 +22,13 @@ try:
     from matplotlib import rc_context
     from matplotlib.dates import ConciseDateFormatter, DateFormatter, YearLocator
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogFormatter
+    from matplotlib.ticker import Formatter, LogFormatter
 except ImportError as exc:
     raise missing(exc.name or "matplotlib", "demo") from exc
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES = ("-", "--", "-.", ":")
@@ -35,6 +36,9 @@ _MISSING, _ALARM = "#5f6670", "#b00020"
 _WIDTH = 9.0
 _FEW = 50
 """Points of a line that are marked one by one at most."""
+
+_TITLE, _KEY, _LABEL = 70, 12, 40
+"""Characters for which there is room above a panel, beside it, and beside bars."""
 
 _AROUND = np.timedelta64(30, "s")
 """Time that is shown on both sides of a single moment."""
@@ -125,7 +129,8 @@ def over_time(panel: Panel) -> Figure:
         for i, (key, line) in enumerate(panel.lines.items()):
             colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
             dots = "." if len(line.times) <= _FEW else ""
-            axes.plot(line.times, line.mean, dash, color=colour, lw=1.2, marker=dots, label=show(key))
+            label = shortened(show(key), _KEY)
+            axes.plot(line.times, line.mean, dash, color=colour, lw=1.2, marker=dots, label=label)
             if (line.greatest > line.least).any():
                 axes.fill_between(
                     line.times, line.least, line.greatest, alpha=0.25, color=colour, linewidth=0
@@ -159,11 +164,33 @@ def curve(shot: Shot) -> Figure:
 def _strip(agent: str, topic: str, below: str) -> tuple[Figure, Axes]:
     """A low figure of one topic; its margins are fixed, as finding them takes as long as all the rest."""
     figure = Figure(figsize=(_WIDTH, 2.4))
-    axes = figure.subplots(gridspec_kw={"left": 0.08, "right": 0.84, "bottom": 0.2, "top": 0.88})
-    axes.set_title(show(f"{agent}  {topic}"))
+    axes = figure.subplots(gridspec_kw={"left": 0.1, "right": 0.82, "bottom": 0.2, "top": 0.88})
+    axes.set_title(shortened(show(f"{agent}  {topic}"), _TITLE))
     axes.set_xlabel(below)
-    axes.ticklabel_format(axis="y", useOffset=False)
+    axes.yaxis.set_major_formatter(_Whole())
     return figure, axes
+
+
+class _Whole(Formatter):
+    """Numbers at an axis with as many digits as tell them apart, and nothing to be added to them."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """See `Formatter`."""
+        return f"{x:.{self._digits()}g}"
+
+    def _digits(self) -> int:
+        axis = cast("Axis", self.axis)
+        ticks = np.unique(np.asarray(axis.get_majorticklocs(), float))
+        steps = np.diff(ticks)
+        if not len(steps) or not steps.min() > 0:
+            return 6
+        apart = np.log10(np.abs(ticks).max() / steps.min())
+        return int(np.clip(np.ceil(apart) + 1, 3, 15))
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, with an ellipsis in place of what is beyond ``most`` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def image(pixels: np.ndarray) -> Figure:
@@ -205,15 +232,15 @@ def bars(labels: list[str], groups: dict[str, list[float]], unit: str) -> Figure
             drawn = axes.barh(
                 rows + i * height, shown, height * 0.9, color=COLOURS[i % len(COLOURS)], label=name
             )
-            axes.bar_label(
-                drawn, [f"{n:.3g}" if np.isfinite(n) else "" for n in shown], padding=3, fontsize=8
-            )
+            texts = ["" if np.isnan(n) else f"{n:.3g}" if n < 1000 else f"{n:.6g}" for n in shown]
+            axes.bar_label(drawn, texts, padding=3, fontsize=8)
         if any(n and n > 0 for numbers in groups.values() for n in numbers):
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter("{x:g}")
             axes.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.4)))
         axes.margins(x=0.15)
-        axes.set_yticks(rows + height * (len(groups) - 1) / 2, labels)
+        names = [shortened(label, _LABEL) for label in labels]
+        axes.set_yticks(rows + height * (len(groups) - 1) / 2, names)
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
         axes.set_xlabel(unit)

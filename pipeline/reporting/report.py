@@ -44,20 +44,27 @@ TOPIC_COLUMNS = {
 """Columns of the statistics table that a report shows, and their headings."""
 
 _STYLE = """
-:root{color-scheme:light}*{box-sizing:border-box}
-body{margin:0;background:#f5f6f8;color:#1c2430;font:16px/1.5 system-ui,sans-serif}
+:root{color-scheme:light dark;--page:#f5f6f8;--card:#fff;--text:#1c2430;--quiet:#566070;--edge:#dfe3e8;
+--good:#0b5d38;--well:#e2f3ea;--bad:#8f1d0c;--ill:#fde5e1}
+@media(prefers-color-scheme:dark){:root{--page:#12161c;--card:#1b2129;--text:#e6eaf0;--quiet:#a3adba;--edge:#333c48;
+--good:#8fe0b8;--well:#123a29;--bad:#ffb4a6;--ill:#4a1a13}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--text);font:16px/1.5 system-ui,sans-serif}
 main{max-width:1180px;margin:0 auto;padding:24px 16px 48px}
 h1{margin:0 0 4px;font-size:1.7rem}h2{margin:0 0 12px;font-size:1.15rem}
-section{background:#fff;border:1px solid #dfe3e8;border-radius:10px;padding:18px 20px;margin:18px 0}
+section{background:var(--card);border:1px solid var(--edge);border-radius:10px;padding:18px 20px;
+margin:18px 0}
 .verdict{display:inline-block;padding:4px 12px;border-radius:99px;font-weight:600;margin:8px 0}
-.good{background:#e2f3ea;color:#0b5d38}.bad{background:#fde5e1;color:#8f1d0c}
+.good{background:var(--well);color:var(--good)}.bad{background:var(--ill);color:var(--bad)}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.85rem}
-caption{text-align:left;color:#566070;padding-bottom:6px}
-td .verdict{margin:0}th,td{padding:6px 8px;text-align:left;border-bottom:1px solid #e8ebef}
-thead th{border-bottom:2px solid #c9d0d8;white-space:nowrap}
+caption{text-align:left;color:var(--quiet);padding-bottom:6px}
+td .verdict{margin:0}th,td{padding:6px 8px;text-align:left;border-bottom:1px solid var(--edge)}
+td:not(.n){min-width:8em}
+thead th{border-bottom:2px solid var(--edge);white-space:nowrap}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
-figure{margin:0}img{width:100%;max-width:940px;height:auto;display:block}
-figcaption,.note,dt{color:#566070;font-size:.9rem}
+figure{margin:0 0 14px}
+img{width:100%;max-width:940px;height:auto;display:block;background:#fff;border-radius:6px}
+figure.shot img{max-width:520px}figcaption,.note,dt{color:var(--quiet);font-size:.9rem}.note{margin:0}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:8px 0 0}dd{margin:0}
 """
 
@@ -157,8 +164,10 @@ def _page(results: Results, title: str) -> str:
     if any(not check.ok for check in results.checks):
         verdict = f"{sum(not check.ok for check in results.checks)} of {len(results.checks)} checks failed"
     facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in results.facts.items())
+    judged = results.lab or bool(results.checks)  # stored tables alone are neither good nor bad
+    said = f'<p class="verdict {"good" if results.ok else "bad"}">{escape(verdict)}</p>' if judged else ""
     sections = [
-        _section("Checks", _checks(results.checks)),
+        *([_section("Checks", _checks(results.checks))] if judged else []),
         _section("Topics", _topics(results.statistics)),
         *_plots(results),
         *([] if results.alarms is None else [_section("Alarms", _alarms(results.alarms))]),
@@ -169,8 +178,7 @@ def _page(results: Results, title: str) -> str:
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
         f"<body><main><header><h1>{escape(title)}</h1>"
-        f'<p class="verdict {"good" if results.ok else "bad"}">{escape(verdict)}</p>'
-        f"<dl>{facts}</dl></header>\n{chr(10).join(sections)}\n</main></body></html>\n"
+        f"{said}<dl>{facts}</dl></header>\n{chr(10).join(sections)}\n</main></body></html>\n"
     )
 
 
@@ -200,9 +208,10 @@ def _note(text: str) -> str:
     return f'<p class="note">{escape(text)}</p>'
 
 
-def _figure(uri: str, alt: str, caption: str = "") -> str:
+def _figure(uri: str, alt: str, caption: str = "", kind: str = "") -> str:
     legend = f"<figcaption>{escape(caption or alt)}</figcaption>"
-    return f'<figure><img src="{uri}" alt="{escape(alt)}">{legend}</figure>'
+    mark = f' class="{kind}"' if kind else ""
+    return f'<figure{mark}><img src="{uri}" alt="{escape(alt)}">{legend}</figure>'
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
@@ -328,9 +337,13 @@ def _series(series: Sequence[Panel], shots: Sequence[Shot]) -> str:
         return _note("No numbers.")
     drawn = [_figure(plots.svg(plots.over_time(panel)), _said(panel)) for panel in series]
     for shot in shots:
-        said = show(f"Last array of {shot.agent} {shot.topic}, {shot.values.shape}, {shot.time} UTC.")
-        uri = plots.svg(plots.curve(shot)) if shot.values.ndim == 1 else plots.png(plots.image(shot.values))
-        drawn.append(_figure(uri, said))
+        size = " by ".join(map(str, shot.values.shape))
+        when = str(shot.time.astype("datetime64[s]")).replace("T", " ")
+        said = show(f"Last array of {shot.agent} {shot.topic}: {size}, {when} UTC.")
+        if shot.values.ndim == 1:
+            drawn.append(_figure(plots.svg(plots.curve(shot)), said))
+        else:
+            drawn.append(_figure(plots.png(plots.image(shot.values)), said, kind="shot"))
     return "".join(drawn)
 
 
@@ -339,10 +352,9 @@ def _said(panel: Panel) -> str:
     greatest = max(line.greatest.max() for line in panel.lines.values())
     counts = {"gaps": len(panel.gaps), "alarms": len(panel.alarms), "keys that are not drawn": panel.more}
     more = "".join(f"; {what}: {count}" for what, count in counts.items() if count)
-    return show(
-        f"{panel.agent} {panel.topic}: {panel.count} numbers from {show(float(least))} to "
-        f"{show(float(greatest))}{more}."
-    )
+    span = f"numbers from {show(float(least))} to {show(float(greatest))}"
+    what = f"number, {show(float(least))}" if panel.count == 1 else span
+    return show(f"{panel.agent} {panel.topic}: {panel.count} {what}{more}.")
 
 
 def _topic_bars(statistics: pd.DataFrame | None, columns: Mapping[str, str], unit: str) -> str:
@@ -350,6 +362,8 @@ def _topic_bars(statistics: pd.DataFrame | None, columns: Mapping[str, str], uni
         return _note("No notifications.")
     labels = [show(f"{name or publisher}  {topic}") for name, publisher, topic in _labels(statistics)]
     groups = {legend: statistics[column].astype(float).tolist() for legend, column in columns.items()}
+    if not any(number > 0 for numbers in groups.values() for number in numbers):
+        return _note("No topic has one yet.")
     said = "; ".join(
         f"{label}: " + ", ".join(f"{legend} {show(numbers[i])} {unit}" for legend, numbers in groups.items())
         for i, label in enumerate(labels)

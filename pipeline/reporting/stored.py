@@ -10,6 +10,7 @@ from ..schema import GAPS, STATISTICS
 from ..snapshot import Tables
 from .report import Results
 from .series import panels, shots
+from .texts import show
 
 try:
     import pandas as pd
@@ -22,7 +23,7 @@ _ALARMS = ["rule", "severity", "name", "topic", "message", "received_at", "value
 
 
 def stored_results(directory: str | Path) -> Results:
-    """The tables of `jobs.write_tables` or `streaming.Following`, for `report.write_report`.
+    """The tables of a pipeline, for `report.write_report`.
 
     Raises:
         JournalError: when there are no tables, or one cannot be read.
@@ -40,7 +41,7 @@ def stored_results(directory: str | Path) -> Results:
         "alarms": "none were looked for" if alarms is None else str(len(alarms)),
     }
     if len(statistics):
-        facts["sent"] = f"{statistics['first_sent'].min()} to {statistics['last_sent'].max()}"
+        facts["sent"] = f"{show(statistics['first_sent'].min())} to {show(statistics['last_sent'].max())} UTC"
     return Results(
         statistics=statistics.sort_values(["name", "topic"]),
         gaps=gaps,

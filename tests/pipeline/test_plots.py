@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from pzc.pipeline.reporting import plots
+from pzc.pipeline.reporting.series import Line, Panel
 
 pytestmark = pytest.mark.allow_leaks("matplotlib keeps its font files open")
 
@@ -62,3 +63,32 @@ def test_a_figure_drawn_twice_gives_the_same_bytes() -> None:
 
 def test_text_that_looks_like_markup_for_formulas_is_drawn_as_it_is() -> None:
     assert plots.svg(plots.bars(["cost $x_{$"], {"a_$b$": [1.0]}, "€"))
+
+
+def panel(values: list[float], agent: str = "psu", key: str = "") -> Panel:
+    times = np.array([1_700_000_000 + n for n in range(len(values))], "datetime64[s]").astype(
+        "datetime64[us]"
+    )
+    numbers = np.array(values)
+    return Panel(agent, "v", len(values), {key: Line(times, numbers, numbers, numbers)})
+
+
+def labels(values: list[float]) -> list[str]:
+    figure = plots.over_time(panel(values))
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    return [label.get_text() for label in axes.get_yticklabels()]
+
+
+@pytest.mark.parametrize("around", [0.0, 4.2, 1e6, -3e9])
+@pytest.mark.parametrize("change", [1e-6, 1.0, 1e9])
+def test_labels_of_an_axis_say_the_numbers_that_they_stand_at(around: float, change: float) -> None:
+    found = labels([around, around + change])
+    assert len(set(found)) == len(found)
+    assert min(map(float, found)) <= around <= max(map(float, found))
+
+
+def test_long_names_do_not_leave_the_figure() -> None:
+    figure = plots.over_time(panel([1.0, 2.0], "an agent " * 20, "a key " * 20))
+    figure.canvas.draw()
+    assert figure.get_tightbbox().x1 <= figure.get_size_inches()[0]

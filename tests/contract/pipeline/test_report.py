@@ -78,7 +78,7 @@ def test_each_topic_is_drawn_with_its_range(tmp_path: Path) -> None:
 
 def test_one_number_is_drawn_and_none_is_said(tmp_path: Path) -> None:
     store(tmp_path, "notifications", row(0, value_double=1e9))
-    assert told(tmp_path) == ["psu v: 1 numbers from 1e+09 to 1e+09."]
+    assert told(tmp_path) == ["psu v: 1 number, 1e+09."]
     store(tmp_path, "notifications", row(0, value_double=float("nan")), row(1, value_double=float("inf")))
     assert told(tmp_path) == []
 
@@ -117,6 +117,14 @@ def test_the_last_array_of_a_topic_is_a_line_or_an_image(tmp_path: Path) -> None
         row(5, topic="wrong", value_list=[1.0, 2.0], shape=[7]),
     )  # fmt: skip
     assert told(tmp_path) == [
-        "Last array of psu image, (2, 3), 2026-01-01T00:00:05.000000 UTC.",
-        "Last array of psu trace, (2,), 2026-01-01T00:00:02.000000 UTC.",
+        "Last array of psu image: 2 by 3, 2026-01-01 00:00:05 UTC.",
+        "Last array of psu trace: 2, 2026-01-01 00:00:02 UTC.",
     ]
+
+
+def test_tables_alone_are_neither_good_nor_bad_and_follow_the_readers_colours(tmp_path: Path) -> None:
+    store(tmp_path, "notifications", row(0, value_double=1.0))
+    assert told(tmp_path)
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert "checks were made" not in page
+    assert "prefers-color-scheme:dark" in page
