@@ -270,6 +270,22 @@ class SendQueue(Generic[M]):
         while interest.waiting:
             self._lose_waiting(interest, 0)
 
+    def abandon(self) -> None:
+        """What did not go yet is lost, whether it waits or is ready."""
+        for interest in self.interests:
+            self.give_up(interest)
+        for entry in self._ready:
+            if entry.ahead >= 0:
+                self._ahead.remove(entry)
+            for interest in entry.claims:
+                interest.held -= 1
+                if interest in self.interests:
+                    self.lose(interest, entry.number)
+            if self._is_last(entry):
+                self.gone.append(entry)
+        self._ready.clear()
+        self.lent = 0
+
     def give_block(self) -> bool:
         """One that waits and lies in a block is lost; False when there is none."""
         for interest in self._behind:
@@ -357,15 +373,12 @@ class SendQueue(Generic[M]):
         self._untold = {interest: None for interest in self.interests if interest.missed}
 
     def clear(self) -> list[Entry[M]]:
-        """Forget everything; returns what the reader was not done with, or never got."""
-        for interest in self.interests:
-            self.give_up(interest)
-        left = [*self._under_way.all(), *self._ready]
-        self._ready.clear()
+        """Forget everything; returns what went, and the reader was not done with."""
+        self.abandon()
+        left = list(self._under_way.all())
         self._again.clear()
         self._under_way = UnderWay()
         self._parts.clear()
-        self.lent = 0
         return left
 
 

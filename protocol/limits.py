@@ -41,6 +41,9 @@ class Limits:
     link_look: float = 0.25
     """Seconds between two looks at the signs of life of all links."""
 
+    farewell: float = 1.0
+    """Seconds that the stop of a publisher waits for the readers of its links."""
+
     senders_per_key: int = 4096
     """Starts of agents that one key may sign for, of which an agent remembers what it has accepted."""
 

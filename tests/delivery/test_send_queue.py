@@ -49,6 +49,23 @@ def test_latest_keeps_the_newest_while_the_carrier_takes_nothing() -> None:
     assert queue.losses(10) == [Loss(interest, 2, 2)]
 
 
+def test_what_is_abandoned_is_lost_whether_it_waits_or_is_ready() -> None:
+    queue, interest, flows = made(latest(2))
+    put(queue, 1)
+    taken(queue)
+    put(queue, 2, leased=True)
+    flows[0] = False
+    put(queue, 3)
+    queue.abandon()
+    assert (len(queue), interest.held, queue.lent, queue.behind) == (0, 1, 0, True)
+    assert queue.losses(10) == [Loss(interest, 3, 2)]
+    assert sorted(entry.number for entry in queue.gone) == [2, 3]
+    put(queue, 4)
+    flows[0] = True
+    queue.refill()
+    assert taken(queue) == [4]
+
+
 def test_drop_runs_ahead_of_a_carrier_that_says_so_but_not_with_blocks() -> None:
     queue, interest, flows = made(drop(1))
     flows[0], queue.runs_ahead = False, True
@@ -162,7 +179,8 @@ def test_what_is_cleared_was_not_done_with() -> None:
     flows[0] = False
     put(queue, 1, 2)
     queue.take(1, 1, True)
-    assert [(entry.number, entry.position) for entry in queue.clear()] == [(1, 1), (2, 0)]
+    assert [(entry.number, entry.position) for entry in queue.clear()] == [(1, 1)]
+    assert [entry.number for entry in queue.gone] == [2]
     assert (len(queue), queue.unacknowledged) == (0, 0)
 
 

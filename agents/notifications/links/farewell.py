@@ -5,8 +5,8 @@
     at the stop, a reader                                     what happens
     has a way, or opens its first one, and something waits    it goes, as fast as the reader takes it
     for it, is kept, or is not yet received
-    still has not taken everything after `LINGER` seconds     what is kept is dropped
-    was told of everything but drops at the end of a topic    it is told of them
+    still has not taken everything when `TELLING` begins      what has not gone is dropped
+    was told of everything but drops at the end of a topic    it is told of them, in the time that is left
 
 What a reader has received it hands on, whatever becomes of the link. One that lost its way is not waited for.
 """
@@ -16,32 +16,29 @@ from __future__ import annotations
 import math
 import time
 
+from ....protocol import limits
 from .outlet import Outlet
 from .outlets import Outlets
 from .ways import UnixWay
 
-LINGER = 1.0
-"""Seconds that a stop waits for readers, as it does for those of broadcasts."""
+TELLING = 0.25
+"""Part of that time in which nothing but losses goes, behind what is on its way."""
 
 _LOOK = 0.005
 """Seconds after which it looks again, unless something was acknowledged."""
 
 
-def bid(outlets: Outlets, timeout: float = LINGER) -> None:
-    """Send what waits for the readers of a publisher's links; any thread but the I/O thread.
-
-    Args:
-        outlets: its links.
-        timeout: seconds, for all of them together.
-    """
+def bid(outlets: Outlets) -> None:
+    """Send what waits for the readers of a publisher's links; any thread but the I/O thread."""
+    timeout = limits.current.farewell
     deadline = time.monotonic() + timeout
     with outlets.lock:
         owing = [outlet for outlet in outlets.links.values() if _owes(outlet)]
     while owing:
-        late = time.monotonic() >= deadline
+        left = deadline - time.monotonic()
         for outlet in owing:
-            _send(outlets, outlet, late)
-        if late:
+            _send(outlets, outlet, left <= TELLING * timeout)
+        if left <= 0:
             return
         with outlets.lock:
             owing = [outlet for outlet in owing if _owes(outlet)]

@@ -260,9 +260,8 @@ class Outlet:
             self._ring.end(published.slot.block, self.link)
 
     def give_up(self) -> None:
-        """Drop what waits."""
-        for interest in self.queue.interests:
-            self.queue.give_up(interest)
+        """Drop what did not go yet."""
+        self.queue.abandon()
         self._let_go()
 
     def give_block(self) -> bool:
