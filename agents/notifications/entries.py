@@ -8,7 +8,7 @@ from time import monotonic
 from ...delivery.throttle import Throttle
 from ...protocol.notification import Notification, own
 from .keys import Keys, every
-from .links.arrivals import Arrival
+from .links.arrivals import Arrival, Ledger
 
 Entry = Notification | Arrival
 
@@ -41,10 +41,20 @@ def done(entry: Entry) -> None:
 
 def own_of(entry: Entry) -> Notification:
     """The notification with a content of its own; the subscription is done with the entry then."""
+    ledger = ledger_of(entry)
     try:
         return own(notification_of(entry))
     finally:
-        done(entry)
+        if ledger is None or not isinstance(entry, Arrival):
+            done(entry)
+        else:
+            ledger.returned(entry)
+
+
+def ledger_of(entry: Entry) -> Ledger | None:
+    """Where the end of what came over a link is written down; None for anything else."""
+    ledger = entry.ledger if type(entry) is Arrival else None
+    return ledger if type(ledger) is Ledger else None
 
 
 def is_leased(entry: Entry) -> bool:

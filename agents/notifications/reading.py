@@ -15,7 +15,8 @@ from ...delivery.policies import Inbox
 from ...protocol.errors import ReceiveTimeout, Refused, SubscriptionClosed
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Notification, let_go
-from .entries import Entry, done, is_leased, notification_of, own_of
+from .entries import Entry, done, is_leased, ledger_of, notification_of, own_of
+from .links.arrivals import Ledger
 from .metering import Arrivals
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Reading(ABC):
     _wakers: tuple[Callable[[], object], ...]
     _reading: bool
     _closed: bool
+    _owing: Ledger | None
+    """Whose publisher is not told of the last one that `recv` returned."""
 
     @property
     def received(self) -> int:
@@ -92,7 +95,11 @@ class Reading(ABC):
             ReceiveTimeout: when none came in time.
             SubscriptionClosed: when the subscription has ended; its cause is `refusal`.
         """
-        return own_of(self._take(timeout))
+        return self._own(self._take(timeout))
+
+    def _own(self, entry: Entry) -> Notification:
+        self._owing = ledger_of(entry)
+        return own_of(entry)
 
     @contextmanager
     def recv_zero_copy(self, timeout: float | None = None) -> Generator[Notification]:
@@ -113,6 +120,9 @@ class Reading(ABC):
     def _take(self, timeout: float | None) -> Entry:
         """The next entry that could be opened."""
         deadline = None if timeout is None else time.monotonic() + timeout
+        owing, self._owing = self._owing, None
+        if owing is not None and not len(self._inbox):  # now, and not before the last one was returned
+            owing.waits()
         while True:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             with self._mutex:
@@ -153,7 +163,7 @@ class Reading(ABC):
             arrived = asyncio.Event()
             waker = partial(_wake, loop, arrived)
             with suppress(ReceiveTimeout, SubscriptionClosed):
-                return own_of(self._take(0))
+                return self._own(self._take(0))
             with self._mutex:
                 if len(self._inbox):
                     continue

@@ -69,8 +69,8 @@ class Subscription(Followed, Reading):
 
     __slots__ = (  # a process may have 100 000
         "_callback", "_changed", "_closed", "_following", "_gaps", "_inbox", "_mutex", "_on_close",
-        "_opening", "_proofs", "_pumping", "_reading", "_running", "_throttle", "_wakers", "arrivals",
-        "callback_errors", "executor", "ignores_local", "key", "manual_ack", "on_gap", "on_lost",
+        "_opening", "_owing", "_proofs", "_pumping", "_reading", "_running", "_throttle", "_wakers",
+        "arrivals", "callback_errors", "executor", "ignores_local", "key", "manual_ack", "on_gap", "on_lost",
         "publisher", "raw", "reader", "sink", "throttle", "topic", "transport", "type", "who",
     )  # fmt: skip
 
@@ -93,7 +93,7 @@ class Subscription(Followed, Reading):
         self.transport = "tcp"
         self.who = self.type = ""
         self.reader: Any = None
-        self.sink = None
+        self.sink = self._owing = None
         self.ignores_local = self.manual_ack = False
         self._gaps: list[Gap] | None = None
         self.on_gap: Callable[[Gap], object] | None = None

@@ -124,6 +124,15 @@ def test_the_last_one_done_is_told_soon_and_others_later() -> None:
     assert news.told == [Urgency.LATER, Urgency.SOON]
 
 
+def test_the_last_one_that_recv_returns_is_told_when_its_thread_waits_again() -> None:
+    news = News()
+    arrival = news.arrive(1, 1)
+    news.ledger.returned(arrival)
+    assert news.told == [Urgency.LATER]
+    news.ledger.waits()
+    assert news.told == [Urgency.LATER, Urgency.SOON]
+
+
 def test_half_a_window_is_told_now() -> None:
     news = News()
     news.flow.half = 2

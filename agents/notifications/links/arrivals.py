@@ -234,8 +234,16 @@ class Ledger:
                     self._leased[number] = row.size
         return repeated
 
-    def consumed(self, arrival: Arrival) -> None:
-        """One subscription less needs an arrival."""
+    def returned(self, arrival: Arrival) -> None:
+        """As `consumed`, by a thread that waits for it no longer; it calls `waits` when it reads again."""
+        self.consumed(arrival, _LATER)
+
+    def waits(self) -> None:
+        """A thread that got something by `returned` waits for more."""
+        self._on_news(_SOON)
+
+    def consumed(self, arrival: Arrival, at_once: Urgency = _SOON) -> None:
+        """One subscription less needs an arrival; how urgent that is when nothing is left to do here."""
         with self.lock:
             left = arrival.left = arrival.left - 1
             if left > 0:
@@ -251,7 +259,7 @@ class Ledger:
                 arrival.make = arrival.notification = arrival.error = None
                 urgency = self._end(arrival.number)
                 if urgency is _LATER and not self._held:
-                    urgency = _SOON
+                    urgency = at_once
         del content
         if slow:
             self.unwanted(arrival)

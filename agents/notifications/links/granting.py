@@ -5,6 +5,8 @@
     state    event                                     next
     any      news that are to be told now              as it was: told
     any      soon, and `QUIET` after the last          as it was: told
+    quiet    `recv` has returned the last one          due: a timer is set
+    due      its thread waits for the next one         as it was: told, `QUIET` after the last
     quiet    soon but not yet, or later                due: a timer is set
     quiet    the way cannot take it in this thread     due: a timer is set
     due      soon but not yet, or later                due: they are told together
