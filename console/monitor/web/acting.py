@@ -38,6 +38,9 @@ PER_AGENT = 4
 READ_EVERY, READ_TIMEOUT = 2.0, 1.0
 """Seconds between two reads of the members of a panel that is open, and for one of them."""
 
+MOST_PROXIES = 500
+"""Agents to which one user's connections are kept."""
+
 MOST_READ, MOST_ITEMS = 50, 32
 """Members of a panel that are read, and items of a sequence that are listed."""
 
@@ -74,8 +77,11 @@ class Hands:
         made = Proxy(endpoint, protocol=self._protocol, timeout=self._timeout)
         with self._mutex:
             kept = self._proxies.setdefault(endpoint, made)
+            old = self._proxies.pop(next(iter(self._proxies))) if len(self._proxies) > MOST_PROXIES else None
         if kept is not made:
             close(made)
+        if old is not None:
+            close(old)
         return kept
 
     def take(self, endpoint: str, session: str, reason: str) -> None:

@@ -135,6 +135,11 @@ export class Panel {
       told.state === "well" ? told.does : `does not answer: ${told.error ?? told.state}`,
       `lock ${told.holds || "free"}`,
     ];
+    const refused = Object.entries(told.refused ?? {}).filter(([, count]) => count);
+    if (refused.length) {
+      facts.push(`refused in the last minute: ${refused.map(([reason, count]) => `${count} ${reason}`).join(", ")}`);
+    }
+    if (told.behind) facts.push(`${told.behind} notifications behind`);
     put(this.facts, facts.join(" · "));
     this.facts.classList.toggle("bad", told.state !== "well");
     this.running(told.running ?? []);
