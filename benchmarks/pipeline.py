@@ -13,7 +13,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import psutil
 import pyarrow.parquet as pq
 
+import pzc
 from pzc import Agent, Protocol
 from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.recording.recorder import Recorder
@@ -28,9 +30,10 @@ from pzc.pipeline.reporting.texts import format_table
 from pzc.pipeline.schema import segments
 from pzc.pipeline.spark import jobs
 from pzc.pipeline.spark.session import spark_session
+from pzc.pipeline.spark.workers import SparkWorkers
 from pzc.pipeline.tables.batches import Batch, Settings
-from pzc.pipeline.tables.feeds import JournalFeed
-from pzc.pipeline.tables.streaming import Following
+from pzc.pipeline.tables.run import run
+from pzc.pipeline.tables.work import Inline, Workers
 from pzc.protocol.batch import Tags
 from pzc.protocol.keyring import Keyring
 from pzc.testing.journals import Recording, Truth, write_journal
@@ -129,23 +132,21 @@ def read_only(spark: Any, journal: Path, rows: int) -> list[Row]:
     return [Row(f"verify + decode, {MASTER}", shown(took, rows), "≥ 200 k/s", rate >= 200_000)]
 
 
-def run_once(spark: Any, journal: Path, tables: Path, max_files: int) -> list[Batch]:
+def run_once(workers: Workers, journal: Path, tables: Path, max_files: int) -> list[Batch]:
     """Bring everything that is there into tables."""
     made: list[Batch] = []
     settings = Settings(make_decoder(SECRET, journal=journal))
-    with Following(spark, JournalFeed(journal, max_files), tables, settings, made.append) as following:
-        following.start(once=True)
-        following.wait()
+    run(journal, tables, settings, workers, made.append, once=True, max_files=max_files)
     return made
 
 
-def check(spark: Any, tables: Path, truth: Truth) -> None:
+def check(tables: Path, truth: Truth) -> None:
     """Compare tables with the truth."""
-    rows = jobs.read_table(spark, tables, "notifications")
+    stored = pzc.tables(tables)
     found = {
-        "notifications": rows.count(),
-        "damaged": jobs.read_table(spark, tables, "quarantine").count(),
-        "missing": sum(row[0] for row in jobs.read_table(spark, tables, "gaps").select("count").collect()),
+        "notifications": stored["notifications"].count_rows(),
+        "damaged": stored["quarantine"].count_rows(),
+        "missing": sum(stored["gaps"].to_table(["count"])["count"].to_pylist()),
     }
     wanted = {name: getattr(truth, name) for name in found}
     if found != wanted:
@@ -153,15 +154,15 @@ def check(spark: Any, tables: Path, truth: Truth) -> None:
 
 
 def following(
-    spark: Any, folder: Path, sizes: list[int], journals: dict[int, tuple[Path, Truth]]
+    workers: Workers, folder: Path, sizes: list[int], journals: dict[int, tuple[Path, Truth]]
 ) -> list[Row]:
-    """The streaming query from an empty folder to all tables, for more and more rows."""
+    """From an empty folder to all tables, for more and more rows."""
     found: list[Row] = []
     per_row: dict[int, Took] = {}
     for size in sizes:
         journal, truth = journals[size]
-        took = measured(lambda j=journal, s=size: run_once(spark, j, folder / f"tables-{s}", 8))
-        check(spark, folder / f"tables-{size}", truth)
+        took = measured(lambda j=journal, s=size: run_once(workers, j, folder / f"tables-{s}", 8))
+        check(folder / f"tables-{size}", truth)
         per_row[size] = took
         bar, met = ("≥ 130 k/s", truth.rows / took.wall >= 130_000) if size == sizes[-1] else ("", None)
         name = f"run --once: all tables of {truth.rows / MILLION:.1f} M rows, {MASTER}"
@@ -175,7 +176,18 @@ def following(
     return found
 
 
-def delay(spark: Any, folder: Path, seconds: float) -> list[Row]:
+def alone(folder: Path, journal: Path, truth: Truth) -> list[Row]:
+    """The same in one process, without Spark."""
+    took = measured(lambda: run_once(Inline(), journal, folder / "tables-alone", 8))
+    check(folder / "tables-alone", truth)
+    return [
+        Row(
+            f"the same, {truth.rows / MILLION:.1f} M rows, one process without Spark", shown(took, truth.rows)
+        )
+    ]
+
+
+def delay(workers: Workers, folder: Path, seconds: float) -> list[Row]:
     """From publish to a row that a reader of the table finds, at a steady pace."""
     journal, tables = folder / "live", folder / "live-tables"
     late: list[float] = []
@@ -194,9 +206,8 @@ def delay(spark: Any, folder: Path, seconds: float) -> list[Row]:
     with (
         Agent(name="steady", protocol=protocol) as agent,
         Recorder(journal, [agent.rep_endpoint], name="benchmark", protocol=protocol, max_age=0.5) as recorder,
-        Following(spark, JournalFeed(journal), tables, settings, told) as following,
+        keeping_up(journal, tables, settings, workers, told),
     ):
-        following.start(every=0.2)
         pause = threading.Event()
         began, sent = time.monotonic(), 0
         while (passed := time.monotonic() - began) < seconds:
@@ -212,6 +223,22 @@ def delay(spark: Any, folder: Path, seconds: float) -> list[Row]:
     p50, p95 = statistics.median(late), statistics.quantiles(late, n=20)[-1]
     name = f"publish to queryable row, {STEADY}/s for {seconds:.0f} s"
     return [Row(name, f"p50 {p50:.2f} s, p95 {p95:.2f} s", "p95 ≤ 3 s", p95 <= 3)]
+
+
+@contextmanager
+def keeping_up(
+    journal: Path, tables: Path, settings: Settings, workers: Workers, told: Callable[[Batch], object]
+) -> Iterator[None]:
+    """A run in a thread of its own."""
+    stop = threading.Event()
+    how: dict[str, Any] = {"every": 0.2, "stop": stop}
+    thread = threading.Thread(target=run, args=(journal, tables, settings, workers, told), kwargs=how)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def tell(rows: list[Row]) -> list[Row]:
@@ -234,10 +261,12 @@ def measure(rows: int, large: bool, seconds: float, folder: Path) -> list[Row]:
     spark.sparkContext.setLogLevel("ERROR")
     try:
         found += tell(read_only(spark, journals[rows][0], journals[rows][1].rows))
-        run_once(spark, journals[rows][0], folder / "warm", 8)
-        found += tell(following(spark, folder, sizes, journals))
+        workers = SparkWorkers(lambda: spark)
+        run_once(workers, journals[rows][0], folder / "warm", 8)
+        found += tell(following(workers, folder, sizes, journals))
+        found += tell(alone(folder, *journals[rows]))
         if seconds:
-            found += tell(delay(spark, folder, seconds))
+            found += tell(delay(workers, folder, seconds))
     finally:
         spark.stop()
     return found

@@ -120,11 +120,12 @@ def expected(truth: Truth) -> dict[str, int]:
 
 def differing(spark: SparkSession, one: Path, other: Path) -> dict[str, int]:
     """Rows that only one of two folders of tables has, by table; sums of floats are compared rounded."""
-    from pzc.pipeline.spark.jobs import read_table
+    from pzc.pipeline.snapshot import Tables
+    from pzc.pipeline.spark.workers import read_table
 
     counts = {}
     for name in (*_EXACT, "statistics"):
-        left, right = (_rounded(read_table(spark, folder, name)) for folder in (one, other))
+        left, right = (_rounded(read_table(spark, Tables(folder), name)) for folder in (one, other))
         counts[name] = left.exceptAll(right).count() + right.exceptAll(left).count()
     return counts
 

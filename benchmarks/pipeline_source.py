@@ -33,8 +33,8 @@ from pzc.pipeline.reporting.texts import format_table
 from pzc.pipeline.source import SourceListener, read_stream
 from pzc.pipeline.spark.session import spark_session
 from pzc.pipeline.tables.batches import Batch, Settings
-from pzc.pipeline.tables.feeds import MailboxFeed
-from pzc.pipeline.tables.streaming import Following
+from pzc.pipeline.tables.spool import follow, mailbox_options
+from pzc.pipeline.tables.work import Inline
 
 from benchmarks.machine import Load
 
@@ -243,23 +243,29 @@ class Told:
 
 
 @contextlib.contextmanager
-def following(spark: SparkSession, publisher: Publisher, folder: str, **options: object) -> Iterator[Told]:
+def following(publisher: Publisher, folder: str, **given: object) -> Iterator[Told]:
     """Tables of a publisher, by a run that is to be started; it is waited for when it was started once."""
-    tables = Path(folder)
+    tables, stop = Path(folder), threading.Event()
     told = Told(tables)
-    feed = MailboxFeed(publisher.endpoint, "tables", options=options)
+    options = mailbox_options(
+        publisher.endpoint, "tables", "", {name: str(one) for name, one in given.items()}
+    )
     settings = Settings(make_decoder(Protocol().codec.keyring))
-    with Following(spark, feed, tables, settings, told) as run:
-        run.start(EVERY, once=bool(options))
+    how: dict[str, Any] = {"every": EVERY, "once": bool(given), "stop": stop}
+    thread = threading.Thread(target=follow, args=(options, tables, settings, Inline(), told), kwargs=how)
+    thread.start()
+    try:
         yield told
-        if options:
-            run.wait(PATIENCE)
+    finally:
+        if not given:
+            stop.set()
+        thread.join(PATIENCE)
 
 
-def tables_latency(spark: SparkSession, rate: float, seconds: float) -> list[tuple[str, str]]:
+def tables_latency(rate: float, seconds: float) -> list[tuple[str, str]]:
     """As `latency`, of a run that makes all tables."""
     with tempfile.TemporaryDirectory() as folder, Publisher() as publisher:
-        with following(spark, publisher, folder) as told:
+        with following(publisher, folder) as told:
             await_(lambda: any(each["subscriptions"] for each in publisher.ask("mailboxes")), "subscribed")
             began = time.time()
             publisher.ask("steady", rate=rate, seconds=STARTING + seconds)
@@ -272,14 +278,14 @@ def tables_latency(spark: SparkSession, rate: float, seconds: float) -> list[tup
     ]
 
 
-def tables_throughput(spark: SparkSession, rows: int) -> float:
+def tables_throughput(rows: int) -> float:
     """As `throughput`, of a run that makes all tables."""
     options: dict[str, object] = {"mailboxMessages": 1_000_000, "maxRowsPerBatch": rows // 5}
     with tempfile.TemporaryDirectory() as folder, Publisher() as publisher:
-        with following(spark, publisher, folder, **options):
+        with following(publisher, folder, **options):
             pass
         publisher.ask("burst", rows=rows)
-        with following(spark, publisher, folder, **options) as told:
+        with following(publisher, folder, **options) as told:
             pass
         return told.rate()
 
@@ -301,8 +307,8 @@ def main() -> int:
     try:
         table = latency(spark, args.rate, args.seconds)
         plain, verified = (throughput(spark, args.rows, decode) for decode in (False, True))
-        made = [*tables_latency(spark, args.rate, args.seconds)]
-        made.append(("a full mailbox into all tables", f"{tables_throughput(spark, args.rows):,.0f} rows/s"))
+        made = [*tables_latency(args.rate, args.seconds)]
+        made.append(("a full mailbox into all tables", f"{tables_throughput(args.rows):,.0f} rows/s"))
     finally:
         spark.stop()
     table += [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -21,8 +21,9 @@ from .values import plain
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ..pipeline.source.options import Options
+    from ..pipeline.spark.workers import SparkWorkers
     from ..pipeline.tables.batches import Settings
-    from ..pipeline.tables.feeds import Feed
 
 MASTER = "local[*]"
 MAX_FILES = 64
@@ -133,6 +134,10 @@ def _add_pipeline(commands: Commands) -> None:
         )  # fmt: skip
         _add_master(parser)
         parser.add_argument(
+            "--in-process", type=_count, metavar="N",
+            help="rows of a batch that this process does without Spark, default 20000, on a cluster 0",
+        )  # fmt: skip
+        parser.add_argument(
             "--wheel", type=Path, metavar="FILE",
             help="of this package, sent to a cluster's workers; default: it is installed on every node",
         )  # fmt: skip
@@ -155,6 +160,11 @@ def _day(text: str) -> date:
     return date.fromisoformat(text)
 
 
+def _count(text: str) -> int:
+    """A whole number, not negative."""
+    return 0 if int(text) == 0 else positive(text)
+
+
 def _window(text: str) -> float:
     """Seconds, or 0."""
     return 0.0 if float(text) == 0 else seconds(text)
@@ -162,29 +172,30 @@ def _window(text: str) -> float:
 
 def run_pipeline(args: argparse.Namespace) -> int:
     """``pzc pipeline run``."""
-    feed = _mailboxes(args) if args.source == MAILBOXES else _journal(args)
-    with _work(args) as (spark, settings), _announcer(settings) as announcer:
-        from ..pipeline.tables.streaming import Following
+    options = _mailboxes(args) if args.source == MAILBOXES else _journal(args)
+    with _work(args) as (workers, settings), _announcer(settings) as announcer:
+        from ..pipeline.tables.run import run
+        from ..pipeline.tables.spool import follow
         from .following import Progress
 
         progress = Progress(args.json, announcer)
-        with Following(spark, feed, args.tables, settings, progress.show) as following:
-            following.start(args.every, args.once)
-            following.wait()
+        how: dict[str, Any] = {"every": args.every, "once": args.once}
+        if options is None:
+            how["max_files"] = args.max_files or MAX_FILES
+            run(args.origin, args.tables, settings, workers, progress.show, **how)
+        else:
+            follow(options, args.tables, settings, workers, progress.show, **how)
         progress.end()
     return 0
 
 
-def _journal(args: argparse.Namespace) -> Feed:
+def _journal(args: argparse.Namespace) -> None:
     given = {"--name": args.name, "--topics": args.topics, "--option": args.option}
     if foreign := [option for option, value in given.items() if value]:
         raise UsageError(f"{foreign[0]} belongs to --source {MAILBOXES}")
-    from ..pipeline.tables.feeds import JournalFeed
-
-    return JournalFeed(args.origin, args.max_files or MAX_FILES)
 
 
-def _mailboxes(args: argparse.Namespace) -> Feed:
+def _mailboxes(args: argparse.Namespace) -> Options:
     if args.max_files is not None:
         raise UsageError(
             f"--max-files belongs to a journal; --source {MAILBOXES} has --option maxRowsPerBatch=N"
@@ -194,19 +205,19 @@ def _mailboxes(args: argparse.Namespace) -> Feed:
             f"--source {MAILBOXES} reads no directory: name agents in place of {args.origin}, as "
             "'psu,cam*/image' (an agent that is called like a directory is NAME/*)"
         )
-    options: dict[str, str] = {}
+    given: dict[str, str] = {}
     for text in args.option:
         name, equals, value = text.partition("=")
         if not name or not equals:
             raise UsageError(f"--option {text!r} is not NAME=VALUE")
-        options[name] = value
-    from ..pipeline.tables.feeds import MailboxFeed, mailbox_name
+        given[name] = value
+    from ..pipeline.tables.spool import mailbox_name, mailbox_options
 
     name = args.name or mailbox_name(args.tables)
-    feed = MailboxFeed(args.origin, name, args.topics or "", options)
+    options = mailbox_options(args.origin, name, args.topics or "", given)
     if not args.json:
         say(f"reads {args.origin} as mailbox {name}")
-    return feed
+    return options
 
 
 @contextmanager
@@ -226,11 +237,11 @@ def run_backfill(args: argparse.Namespace) -> int:
         raise UsageError("backfill needs a journal: mailboxes keep nothing that could be gone back to")
     if args.first > args.last:
         raise UsageError(f"--from {args.first} is after --to {args.last}")
-    with _work(args) as (spark, settings):
-        from ..pipeline.tables.streaming import backfill
+    with _work(args) as (workers, settings):
+        from ..pipeline.tables.run import backfill
         from .following import facts
 
-        made, days = backfill(spark, args.origin, args.tables, settings, args.first, args.last)
+        made, days = backfill(args.origin, args.tables, settings, workers, args.first, args.last)
     if args.json:
         write_json({"days": [str(day) for day in days], **facts(made)})
     elif not days:
@@ -245,27 +256,47 @@ def run_backfill(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _work(args: argparse.Namespace) -> Generator[tuple[SparkSession, Settings]]:
+def _work(args: argparse.Namespace) -> Generator[tuple[SparkWorkers, Settings]]:
     from ..pipeline.alarm_rules import AlarmRules, read_limits
     from ..pipeline.decoding.decode import make_decoder
     from ..pipeline.forms import check_journal
-    from ..pipeline.spark.cluster import ready_workers
     from ..pipeline.tables.batches import Settings
-    from ..pipeline.tables.state import State
 
     journal = Path(args.origin) if args.source == JOURNAL else None
     if journal is not None:
         check_journal(journal)  # what is wrong is said before Spark takes its seconds
-    State.read(args.tables, round(args.window * 1e6))
     limits = () if args.limits is None else tuple(read_limits(args.limits))
     everything = getattr(args, "publish_alarms", False)
     announced = frozenset(limit.rule for limit in limits if limit.publish or everything)
     rules = AlarmRules(limits, announced)
-    rules.check()  # in words, before Spark takes its seconds
+    rules.check()
     decoder = make_decoder(load().keyring(), journal=journal)
-    with _spark(args.master) as spark:
-        ready_workers(spark, args.wheel)
-        yield spark, Settings(decoder, rules, args.window, args.lateness)
+    with _workers(args) as workers:
+        yield workers, Settings(decoder, rules, args.window, args.lateness)
+
+
+@contextmanager
+def _workers(args: argparse.Namespace) -> Generator[SparkWorkers]:
+    """Spark, which starts when there is enough to do; on a cluster at once."""
+    from ..pipeline.spark.cluster import is_local, ready_workers
+    from ..pipeline.spark.session import require_java, require_pyspark
+    from ..pipeline.spark.workers import ALONE, SparkWorkers
+
+    require_pyspark()
+    require_java()
+    local = is_local(args.master)
+    alone = (ALONE if local else 0) if args.in_process is None else args.in_process
+    with ExitStack() as stack:
+
+        def session() -> SparkSession:
+            spark = stack.enter_context(_spark(args.master))
+            ready_workers(spark, args.wheel)
+            return spark
+
+        workers = SparkWorkers(session, alone)
+        if not local:
+            workers.open()
+        yield workers
 
 
 @contextmanager
@@ -330,11 +361,10 @@ def _ask_spark(args: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
     with _spark(args.master or MASTER) as spark:
         from pyspark.errors import AnalysisException
 
-        from ..pipeline.spark.jobs import read_table
+        from ..pipeline.spark.workers import read_table
 
         for name in tables:
-            if (args.tables / name).is_dir():
-                read_table(spark, args.tables, name).createOrReplaceTempView(name)
+            read_table(spark, tables, name).createOrReplaceTempView(name)
         try:
             found = spark.sql(args.query)
         except AnalysisException as exc:  # a syntax error is one as well

@@ -3,13 +3,14 @@
 ::
 
     file of a table                          in a snapshot
-    of a batch that the commit log has       yes
-    of a batch that is not done yet          no
+    that the commit log names                yes
+    another one, as of a batch in the middle no
     when there is no commit log              yes
+    of version 0.1, of a batch that is done  yes
     hidden, or in the stage                  no
 
 What a snapshot lists stays readable while a pipeline adds to the tables. Days that `backfill` makes anew are
-the exception: take another snapshot then.
+the exception: take another snapshot then. Small tables (`gaps` and others) are one file, the newest.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from typing import TYPE_CHECKING
 from ..protocol.errors import ConfigError, JournalError
 from . import missing, sql
 from .schema import TABLES, folders, stored
-from .tables.commit_log import committed
-from .tables.committer import is_committed
+from .tables import ledger
+from .tables.commit_log import listed
 
 try:
     import pyarrow as pa
@@ -54,8 +55,7 @@ class Tables(Mapping[str, ds.Dataset]):
             raise JournalError(
                 f"no tables in {directory}: make them with pzc pipeline run JOURNAL {directory} --once"
             )
-        batches = committed(self.directory)
-        self._files = {name: self._listed(name, batches) for name in TABLES}
+        self._files = self._listed()
 
     def __getitem__(self, name: str) -> ds.Dataset:
         """One table.
@@ -113,10 +113,23 @@ class Tables(Mapping[str, ds.Dataset]):
             return pa.table({})
         return _with_whole_numbers((found if limit is None else found.limit(limit)).to_arrow_table())
 
-    def _listed(self, name: str, batches: Mapping[str, int] | None) -> list[str]:
+    def _listed(self) -> dict[str, list[str]]:
+        named = listed(self.directory)
+        if named is None:
+            runs = ledger.done_runs(self.directory)
+            return {
+                name: [str(path) for path in self._there(name) if ledger.is_done(path, runs)]
+                for name in TABLES
+            }
+        found = {name: [str(path) for path in self._there(name)] for name in TABLES if not folders(name)}
+        for place in sorted(named):
+            found.setdefault(place.partition("/")[0], []).append(str(self.directory / place))
+        return {name: found.get(name, []) for name in TABLES}
+
+    def _there(self, name: str) -> list[Path]:
+        """Files in the folder of a table."""
         root = self.directory / name
-        return [str(path) for path in sorted(root.rglob("*.parquet"))
-                if _is_visible(path.relative_to(root)) and is_committed(path, batches)]  # fmt: skip
+        return [path for path in sorted(root.rglob("*.parquet")) if _is_visible(path.relative_to(root))]
 
 
 def tables(directory: str | Path) -> Tables:

@@ -66,6 +66,7 @@ class Journal:
         max_age: or when the oldest row in memory is this old, in seconds [5.0].
         max_pending: limit of the memory for rows that cannot be written, in bytes [256 MiB].
         retry: pause between attempts after a failure, in seconds [1.0].
+        blob_bytes: a content of more bytes stands beside the segments, in a blob [1 MiB].
         on_durable: called with the durable offset each time it advances, in the thread that wrote.
         clock: monotonic seconds.
 
@@ -85,6 +86,7 @@ class Journal:
         max_age: float = SEGMENT_AGE,
         max_pending: int = PENDING_BYTES,
         retry: float = 1.0,
+        blob_bytes: int = BLOB_BYTES,
         on_durable: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -96,6 +98,7 @@ class Journal:
         self._max_bytes, self._max_rows = max_bytes, max_rows
         self._max_age, self._max_pending = max_age, max_pending
         self._retry, self._on_durable, self._clock = retry, on_durable, clock
+        self._blob_bytes = blob_bytes
         self._mutex = threading.RLock()  # taken by whoever takes rows
         self._writing = threading.RLock()  # taken before it by whoever writes
         self._rows = Rows()
@@ -238,7 +241,7 @@ class Journal:
                 rows, self._rows, oldest = self._rows, Rows(), self._oldest
                 self._flying = rows
             try:
-                write_segment(self.directory, self.recorder, self._durable + 1, rows)
+                write_segment(self.directory, self.recorder, self._durable + 1, rows, self._blob_bytes)
             except Exception as exc:  # of the disk, or for want of memory or threads: every row is kept
                 raise self._failed(exc, oldest) from exc
             self._succeeded()

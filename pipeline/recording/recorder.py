@@ -67,7 +67,13 @@ class Recorder:
         keep_bytes: most bytes of segments and blobs, beyond which the oldest are removed; default no limit.
         policy: default a mailbox of the recorder's name (`mailbox_of`), and drop(20 000) where that is
             refused; ``drop`` or ``latest`` for all.
+        must_exist: False waits for names that nobody has yet, as for patterns.
         journal_options: as `Journal`, such as ``max_bytes`` and ``max_age``.
+
+    Attributes:
+        held: whether publishers are to keep what they have for another reason than this memory.
+        sources: what each subscription is to, as it was given.
+        ended: why a subscription has ended.
 
     Raises:
         JournalError: when the directory cannot be used.
@@ -86,15 +92,17 @@ class Recorder:
         keep_seconds: float | None = None,
         keep_bytes: int | None = None,
         policy: Policy | None = None,
+        must_exist: bool = True,
         **journal_options: Any,
     ) -> None:
         self.recorded = 0
         self.lost = 0
+        self.held = False
         self.journal = Journal(directory, recorder=name, on_durable=self._on_durable, **journal_options)
         home = self.journal.directory
         self.gaps = GapLog(home, name)
         self.upkeep = Upkeep(home, name, compact=compact, keep_seconds=keep_seconds, keep_bytes=keep_bytes)
-        self._policy = policy or mailbox_of(name)
+        self._policy, self._must_exist = policy or mailbox_of(name), must_exist
         self._names: dict[str, str] = {}
         self._order = threading.Lock()
         self._unacknowledged: deque[tuple[int, Callable[[], object]]] = deque()
@@ -102,6 +110,8 @@ class Recorder:
         self._news = threading.Event()
         self._full = False
         self.subscriptions: list[Subscription] = []
+        self.sources: list[str] = []
+        self.ended: dict[Subscription, str] = {}
         try:
             self.agent = _RecorderAgent(name=name, protocol=protocol)
         except BaseException:
@@ -128,19 +138,26 @@ class Recorder:
         kept = self._policy.name == "mailbox"
         options: dict[str, Any] = {"manual_ack": True, "sink": self, "fallback": INBOX} if kept else {}
         subscription = self.agent.subscribe(
-            publisher, topic, self._take_one, policy=self._policy, raw=True, must_exist=True, **options
-        )
-        subscription.on_lost = lambda reason: logger.error("%s of %s: %s", topic, publisher, reason)
+            publisher, topic, self._take_one, policy=self._policy, raw=True,
+            must_exist=self._must_exist, **options,
+        )  # fmt: skip
+
+        def lost(reason: str) -> None:
+            self.ended[subscription] = reason
+            logger.error("%s of %s: %s", topic, publisher, reason)
+
+        subscription.on_lost = lost
         if subscription.sink is None:
             subscription.on_gap = lambda gap: self._miss_one(publisher, topic, gap)
         self.subscriptions.append(subscription)
+        self.sources.append(publisher)
 
     # --- what comes out of mailboxes: in the I/O thread ----------------------------------------------
 
     @property
     def paused(self) -> bool:
-        """Publishers are to keep what they have: the memory is half full."""
-        return self._full
+        """Publishers are to keep what they have: the memory is half full, or somebody `held` it."""
+        return self._full or self.held
 
     def take(self, burst: Burst) -> None:
         """Take messages; acknowledged when they are durable."""

@@ -53,13 +53,15 @@ def prepare() -> None:
     pa.array([b""], pa.binary())
 
 
-def write_segment(directory: Path, recorder: str, first: int, rows: Rows) -> None:
-    """Write rows, of which the first one has the offset ``first``.
+def write_segment(
+    directory: Path, recorder: str, first: int, rows: Rows, blob_bytes: int = BLOB_BYTES
+) -> None:
+    """Write rows, of which the first one has the offset ``first``; contents of more bytes as blobs.
 
     Raises:
         OSError, pa.ArrowException: when that cannot be; a file that is whole may be left all the same.
     """
-    contents, refs = _store_blobs(directory, recorder, rows.contents)
+    contents, refs = _store_blobs(directory, recorder, rows.contents, blob_bytes)
     table = rows.table(recorder, first, contents, refs)
     write_table(directory, segment_name(recorder, first), table)
 
@@ -121,10 +123,12 @@ def _groups(parts: Sequence[Path], first: int, last: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(pending)
 
 
-def _store_blobs(directory: Path, recorder: str, contents: list[Any]) -> tuple[list[Any], list[str | None]]:
+def _store_blobs(
+    directory: Path, recorder: str, contents: list[Any], above: int
+) -> tuple[list[Any], list[str | None]]:
     refs: list[str | None] = [None] * len(contents)
-    large = [number for number, content in enumerate(contents) if len(content) > BLOB_BYTES]
-    inline = [b"" if len(each) > BLOB_BYTES else _owned(each) for each in contents]
+    large = [number for number, content in enumerate(contents) if len(content) > above]
+    inline = [b"" if len(each) > above else _owned(each) for each in contents]
     if not large:
         return inline, refs
     fresh: dict[str, Any] = {}

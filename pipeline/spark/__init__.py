@@ -4,5 +4,6 @@
 
     session.py   an embedded session with settings that suit one machine
     cluster.py   what a cluster needs before a job runs on it
+    workers.py   Spark as what runs tasks
     jobs.py      deduplicate, gaps, statistics, tables of one pass over a journal
 """

@@ -1,37 +1,33 @@
-"""One batch of journal rows into the tables, exactly once.
+"""One batch of segments into the tables, exactly once.
 
 ::
 
-    journal rows ─ workers: verify, decode, judge, file ─▶ stage ─ leave out copies ─▶ tables ─▶ commit log
+    segments ─ workers: verify, decode, judge, file ─▶ stage ─ leave out copies ─▶ tables ─▶ commit log
                                     └─ reports ─▶ driver
 
-What the workers wrote becomes visible by renames, and counts when the commit log says so. A batch that was
-killed before finds the commit log of the batch before it: its files are removed, and it is done again.
-Nothing that grows with the rows comes to the driver: a report has a few numbers per publisher, topic and
-window.
+What the workers wrote becomes visible by renames, and counts when the commit log says so. Nothing that grows
+with the rows comes to the driver: a report has a few numbers per publisher, topic and window.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from .. import missing
+import msgspec
+
 from ..alarm_rules import AlarmRules
 from ..decoding.decode import Decoder
-from ..schema import JOURNAL
-from .committer import STAGE, clear_stage, label, move_in, stage_windows, write_small
+from .commit_log import Commit
 from .partition_writer import ANNOUNCED, in_order
+from .refile import AGAIN, Drop, Refile
 from .state import State
-from .summary import Report, decode
-from .workers import REPORTED, Drop, Refile, Stage
-
-try:
-    from pyspark.sql import DataFrame, SparkSession
-except ImportError as exc:
-    raise missing("pyspark") from exc
+from .summary import Copies, Damage, Report
+from .unread import Segment
+from .work import Task, Work, Workers, shared
 
 WINDOW = 60.0
 """Width of the windows in seconds."""
@@ -67,7 +63,7 @@ class Batch:
     """What one batch did.
 
     Attributes:
-        number: of the batch.
+        number: of the batch, from 0 in each run.
         rows: of the journal.
         notifications: of them, verified and not stored before.
         quarantined: of them, refused.
@@ -104,118 +100,134 @@ class Staged:
     """Files that wait in the stage, and what the workers told of them."""
 
     reports: list[Report]
-    files: list[str]
+    copies: list[Copies] = field(default_factory=list)
     duplicates: int = 0
 
+    def commit(self, settings: Settings, damaged: Sequence[Damage], now: int) -> Commit:
+        """For the commit log.
 
-def stage_rows(
-    spark: SparkSession,
-    rows: DataFrame,
-    root: Path,
-    state: State,
-    settings: Settings,
-    named: str,
-    again: bool = False,
-) -> Staged:
-    """Let the workers file journal rows in the stage, without copies of what the commit log has seen.
+        Args:
+            settings: of the batch.
+            damaged: segments that were not given to workers.
+            now: µs since 1970.
+        """
+        found = [*damaged, *chain.from_iterable(report.damaged for report in self.reports)]
+        bare = [
+            msgspec.structs.replace(report, files=[], announce=[], damaged=[], days=[])
+            for report in self.reports
+        ]
+        return Commit(
+            0,
+            added=[file for report in self.reports for file in report.files],
+            reports=bare,
+            copies=self.copies,
+            damaged=[msgspec.structs.replace(one, found=now) for one in found],
+            width=settings.width,
+            lateness=round(settings.lateness * 1e6),
+        )
+
+    def batch(self, number: int, state: State, commit: Commit, windows: int, seconds: float) -> Batch:
+        """For people; the state is the one behind the commit."""
+        total = {
+            name: sum(getattr(report, name) for report in self.reports)
+            for name in ("rows", "notifications", "quarantined", "repeated", "skipped", "alarms", "announced")
+        }
+        earliest = chain.from_iterable(report.announce for report in self.reports)
+        announce = tuple(sorted(earliest, key=in_order)[:ANNOUNCED])
+        return Batch(
+            number,
+            rows=total["rows"],
+            notifications=total["notifications"],
+            quarantined=total["quarantined"],
+            duplicates=total["repeated"] + self.duplicates,
+            skipped=total["skipped"],
+            alarms=total["alarms"],
+            windows=windows,
+            damaged=len(commit.damaged),
+            missing=state.missing(),
+            newest=max((report.newest for report in self.reports), default=0) / 1e6,
+            seconds=seconds,
+            announce=announce,
+            unannounced=total["announced"] - len(announce),
+        )
+
+
+class Stage:
+    """Lets workers file rows in a folder that nobody reads.
 
     Args:
-        spark: the session.
-        rows: with the columns of `schema.JOURNAL`.
-        root: folder of the tables.
-        state: what the tables hold; counts of copies are noted in it, nothing else changes.
+        folder: of the stage, empty.
+        workers: that do the work.
         settings: see `Settings`.
-        named: how the names of the files begin.
-        again: True takes rows that were handled as well, for days that are about to be replaced.
+        label: how the names of the files begin.
     """
-    stage = clear_stage(root)
-    handled = {} if again else {recorder: runs.flat() for recorder, runs in state.offsets.items()}
-    work = Stage(settings.decoder, stage, named, settings.width, handled, settings.rules)
-    reports = _reports(rows.select(*JOURNAL.names).mapInArrow(work, REPORTED))
-    staged = Staged(reports, [file.place for report in reports for file in report.files])
-    _leave_out_copies(spark, stage, staged, state, settings, named)
-    return staged
 
+    def __init__(self, folder: Path, workers: Workers, settings: Settings, label: str) -> None:
+        self._folder, self._workers, self._settings, self._label = folder, workers, settings, label
 
-def _reports(told: DataFrame) -> list[Report]:
-    return sorted((decode(row[0]) for row in told.collect()), key=lambda report: report.task)
+    def take(
+        self,
+        segments: Sequence[Segment],
+        handled: Mapping[str, list[int]],
+        times: tuple[int, int] | None = None,
+    ) -> list[Report]:
+        """File the rows of segments.
 
+        Args:
+            segments: in order.
+            handled: offsets that are in the tables, as ranges by recorder.
+            times: first and last receipt of the rows that are wanted, µs since 1970; None for all.
+        """
+        parts = shared(segments, self._workers.count(sum(each.rows for each in segments)), lambda e: e.rows)
+        tasks = [
+            Task(
+                number,
+                sum(each.rows for each in part),
+                tuple(each.path for each in part),
+                dict(handled),
+                times,
+            )
+            for number, part in enumerate(parts)
+        ]
+        own = self._settings
+        work = Work(own.decoder, self._folder, self._label, own.width, own.rules)
+        return sorted(self._workers.run(work, tasks), key=lambda report: report.task)
 
-def _leave_out_copies(
-    spark: SparkSession,
-    stage: Path,
-    staged: Staged,
-    state: State,
-    settings: Settings,
-    named: str,
-) -> None:
-    numbers = state.repeated(staged.reports)
-    offsets = state.repeated_offsets(report for report in staged.reports if report.quarantined)
-    ids = state.repeated_ids(staged.reports)
-    drops = {
-        task: Drop(numbers.get(task, []), ids.get(task, []), offsets.get(task, {}))
-        for task in {*numbers, *ids, *offsets}
-    }
-    if not drops:
-        return
-    files = {
-        report.task: [file.place for file in report.files]
-        for report in staged.reports
-        if report.task in drops
-    }
-    tasks = spark.createDataFrame([(task,) for task in drops], "task INT").repartition(len(drops))
-    work = Refile(stage, named, settings.width, drops, files, settings.rules)
-    again = {report.task: report for report in _reports(tasks.mapInArrow(work, REPORTED))}
-    for report in staged.reports:
-        other = again.get(report.task)
-        if other is not None:
-            staged.duplicates += report.notifications - other.notifications
-            _exchange(stage, report, other)
-    for copies in numbers.values():
-        state.count_copies(copies)
-    staged.files = [file.place for report in staged.reports for file in report.files]
+    def leave_out_copies(self, reports: list[Report], state: State) -> Staged:
+        """Write again what holds rows that are stored, or that another task has filed as well."""
+        numbers = state.repeated(reports)
+        offsets = state.repeated_offsets(report for report in reports if report.quarantined)
+        ids = state.repeated_ids(reports)
+        drops = [
+            Drop(
+                report.task,
+                report.rows,
+                tuple(file.place for file in report.files),
+                tuple(numbers.get(report.task, ())),
+                tuple(ids.get(report.task, ())),
+                offsets.get(report.task, {}),
+            )
+            for report in reports
+            if report.task in {*numbers, *ids, *offsets}
+        ]
+        staged = Staged(reports, [one for copies in numbers.values() for one in copies])
+        if not drops:
+            return staged
+        refile = Refile(self._folder, self._label, self._settings.width, self._settings.rules)
+        again = {report.task: report for report in self._workers.run(refile, drops)}
+        for report in reports:
+            other = again.get(report.task)
+            if other is not None:
+                staged.duplicates += report.notifications - other.notifications
+                self._exchange(report, other)
+        return staged
 
-
-def _exchange(stage: Path, report: Report, other: Report) -> None:
-    """Put the files that a task has written again in place of those before."""
-    for file in report.files:
-        (stage / file.place).unlink()
-    for file in other.files:
-        (stage / "again" / file.place).replace(stage / file.place)
-    report.files, report.parts, report.ids = other.files, other.parts, other.ids
-    report.notifications, report.quarantined = other.notifications, other.quarantined
-    report.alarms, report.announced, report.announce = other.alarms, other.announced, other.announce
-
-
-def commit(root: Path, state: State, staged: Staged, settings: Settings, run: str, number: int) -> Batch:
-    """Move the staged files to their tables and note them in the commit log, which is to be written then."""
-    for report in staged.reports:
-        state.absorb(report)
-    newest = max((report.newest for report in staged.reports), default=0)
-    closed = (
-        list(state.close_windows(newest, round(settings.lateness * 1e6))) if settings.width and newest else []
-    )
-    staged.files += stage_windows(root / STAGE, label(run, number), closed, settings.width)
-    move_in(root, staged.files)
-    write_small(root, state)
-    state.runs[run] = number
-    total = {
-        name: sum(getattr(report, name) for report in staged.reports)
-        for name in ("rows", "notifications", "quarantined", "repeated", "skipped", "alarms", "announced")
-    }
-    earliest = chain.from_iterable(report.announce for report in staged.reports)
-    announce = tuple(sorted(earliest, key=in_order)[:ANNOUNCED])
-    return Batch(
-        number,
-        rows=total["rows"],
-        notifications=total["notifications"],
-        quarantined=total["quarantined"],
-        duplicates=total["repeated"] + staged.duplicates,
-        skipped=total["skipped"],
-        alarms=total["alarms"],
-        windows=len(closed),
-        missing=state.missing(),
-        newest=newest / 1e6,
-        announce=announce,
-        unannounced=total["announced"] - len(announce),
-    )
+    def _exchange(self, report: Report, other: Report) -> None:
+        """Put the files that a task has written again in place of those before."""
+        for file in report.files:
+            (self._folder / file.place).unlink()
+        for file in other.files:
+            (self._folder / AGAIN / file.place).replace(self._folder / file.place)
+        report.files, report.parts, report.ids = other.files, other.parts, other.ids
+        report.notifications, report.quarantined = other.notifications, other.quarantined
+        report.alarms, report.announced, report.announce = other.alarms, other.announced, other.announce

@@ -1,115 +1,315 @@
-"""The file of the commit log: which batches are in the tables, and what these hold after the last one."""
+"""Commit log: which files the tables are made of, and what follows from the reports of all batches.
+
+::
+
+    TABLES/_commits/<number of its first record>.log        record: length, CRC-32 (both u32), MessagePack
+
+    first record of a log         `Checkpoint`: the whole state and all files
+    each other one                `Commit`: files added and removed, what the workers reported
+
+    appended                      counts when it is fsynced; what fails is cut off again
+    8 MB or 1000 records          another log begins: temporary name → fsync → rename → fsync of the folder
+    the last record is torn       cut off when the log is opened to be written; readers pass it over
+    anything else is wrong        JournalError; without its logs, what is stored is counted anew
+
+The last two logs are kept, for readers that are in the middle of the one before.
+"""
 
 from __future__ import annotations
 
+import re
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from struct import Struct as Packing
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
 from ...protocol.errors import JournalError
+from ..durable import Storage
 from ..forms import check_form
-from .quantile_sketch import Figures
-from .summary import Cell, Damage
+from ..private import open_private
+from .summary import Copies, Damage, File, Report
 
-COMMIT_LOG = "pipeline.ledger"
-"""File among the tables."""
+FOLDER = "_commits"
+"""Folder among the tables."""
 
-_FORMAT = 1
+FORM = 2
+
+ROLL_BYTES = 8 << 20
+ROLL_RECORDS = 1000
+
+_HEAD = Packing("<II")
+_NAME = re.compile(r"(\d{10})\.log")
+_TRIES = 5
+_MAP = 0x80
+"""How MessagePack begins a dictionary of a few entries, which every record is."""
 
 
-class Series(msgspec.Struct, array_like=True):
-    """One publisher, epoch and topic: what was seen of it.
+class Commit(msgspec.Struct, omit_defaults=True):
+    """What one batch did.
 
     Attributes:
-        name: of the publisher.
-        runs: sequence numbers as ranges.
-        since: first receipt, µs since 1970.
+        number: of the record.
+        added: files.
+        removed: places of files.
+        reports: of the tasks, without their files.
+        copies: what was left out, because it was stored before.
+        damaged: segments.
+        width: of the windows in µs, 0 for none; None leaves it as it is.
+        lateness: of the windows in µs.
     """
 
-    name: str | None
-    runs: list[int]
-    since: int
+    number: int
+    added: list[File] = []
+    removed: list[str] = []
+    reports: list[Report] = []
+    copies: list[Copies] = []
+    damaged: list[Damage] = []
+    width: int | None = None
+    lateness: int = 0
 
 
-class Topic(msgspec.Struct, array_like=True):
-    """One publisher and topic: figures of everything that was stored."""
+class Checkpoint(msgspec.Struct):
+    """Everything up to here: the number of the record, all files, and the state (`state.Content`)."""
 
-    name: str | None = None
-    count: int = 0
-    timed: int = 0
-    first_sent: int | None = None
-    last_sent: int | None = None
-    late: int = 0
-    duplicates: int = 0
-    ages: Figures = msgspec.field(default_factory=Figures)
-    values: Figures = msgspec.field(default_factory=Figures)
-
-
-class Window(msgspec.Struct, array_like=True):
-    """One publisher, topic and window that may still grow."""
-
-    name: str | None
-    cell: Cell
-    newest: int
+    form: int
+    number: int
+    files: list[File]
+    state: msgspec.Raw
 
 
 class _Form(msgspec.Struct):
     form: object = None
 
 
-class _Runs(msgspec.Struct):
-    runs: dict[str, int] = {}
+class _Changes(msgspec.Struct):
+    """What readers want of a commit."""
+
+    added: list[File] = []
+    removed: list[str] = []
 
 
-class Content(msgspec.Struct):
-    """What the file holds; see `state.State`."""
-
-    form: int = _FORMAT
-    query: str = ""
-    batch: int = -1
-    runs: dict[str, int] = {}
-    offsets: dict[str, list[int]] = {}
-    series: list[tuple[str, int | None, str, Series]] = []
-    topics: list[tuple[str, str, Topic]] = []
-    windows: list[tuple[str, str, int, Window]] = []
-    heard: dict[str, int] = {}
-    closed: dict[str, int] = {}
-    damaged: list[Damage] = []
-    width: int = 0
-    too_late: int = 0
-    upto: list[tuple[str, int | None, str, int]] = []
-    ids: bytes = b""
+_Record = TypeVar("_Record", Commit, _Changes)
 
 
-_Known = TypeVar("_Known", _Runs, Content)
+class CommitLog:
+    """The log of a folder of tables, for the one process that writes it; `close` it.
+
+    Args:
+        root: of the tables.
+        storage: writes.
+        file: the log's, open to be appended to.
+        checkpoint: its first record.
+        size: of it in bytes.
+
+    Attributes:
+        files: that the tables are made of, by place.
+        number: of the last record.
+    """
+
+    def __init__(
+        self, root: Path, storage: Storage, file: BinaryIO, checkpoint: Checkpoint, size: int
+    ) -> None:
+        self.files = {each.place: each for each in checkpoint.files}
+        self.number = checkpoint.number
+        self._root, self._storage, self._file, self._size, self._records = root, storage, file, size, 1
+
+    @classmethod
+    def create(
+        cls, root: Path, state: bytes, files: Iterable[File], storage: Storage, number: int = 0
+    ) -> CommitLog:
+        """Begin a log with a checkpoint.
+
+        Args:
+            root: of the tables.
+            state: encoded.
+            files: that the tables are made of.
+            storage: writes.
+            number: of the checkpoint.
+        """
+        folder = root / FOLDER
+        storage.make_folder(folder)
+        path = folder / f"{number:010d}.log"
+        checkpoint = Checkpoint(FORM, number, list(files), msgspec.Raw(state))
+        content = _packed(checkpoint)
+        temporary = path.with_name(f".{path.name}.tmp")
+        storage.write(temporary, content)
+        storage.rename(temporary, path)
+        storage.sync_folder(folder)
+        for each in _logs(root)[:-2]:
+            storage.remove(each)
+        return cls(root, storage, open_private(path, "ab"), checkpoint, len(content))
+
+    @classmethod
+    def open(cls, root: Path, storage: Storage) -> tuple[CommitLog, bytes, list[Commit]] | None:
+        """Go on with the last log of a folder; None when there is none.
+
+        Args:
+            root: of the tables.
+            storage: writes.
+
+        Returns:
+            The log, the encoded state of its checkpoint, and the commits behind it.
+
+        Raises:
+            JournalError: when it cannot be read, or is of a newer form; says what to do.
+        """
+        logs = _logs(root)
+        if not logs:
+            return None
+        path = logs[-1]
+        content = _content(path)
+        records = _Reading(path, content)
+        checkpoint = records.checkpoint()
+        commits = list(records.commits(Commit))
+        file = open_private(path, "ab")
+        if records.end < len(content):
+            storage.cut(file, records.end)
+        log = cls(root, storage, file, checkpoint, records.end)
+        for commit in commits:
+            log._count(commit)
+        log._records += len(commits)
+        return log, bytes(checkpoint.state), commits
+
+    @property
+    def is_long(self) -> bool:
+        """Whether `roll` is due."""
+        return self._size >= ROLL_BYTES or self._records >= ROLL_RECORDS
+
+    def append(self, commit: Commit) -> None:
+        """Add a record; it is there for good when this returns.
+
+        Raises:
+            OSError: when it cannot be written; it is not there then.
+        """
+        content = _packed(commit)
+        try:
+            self._storage.append(self._file, content)
+        except BaseException:
+            self._storage.cut(self._file, self._size)
+            raise
+        self._size += len(content)
+        self._records += 1
+        self._count(commit)
+
+    def roll(self, state: bytes, files: Iterable[File] | None = None) -> None:
+        """Begin another log.
+
+        Args:
+            state: encoded.
+            files: that the tables are made of from now on; default those that they are made of.
+        """
+        kept = list(self.files.values() if files is None else files)
+        self._file.close()
+        made = CommitLog.create(self._root, state, kept, self._storage, self.number + 1)
+        self.__dict__.update(made.__dict__)
+
+    def close(self) -> None:
+        """Write no more."""
+        self._file.close()
+
+    def _count(self, commit: Commit) -> None:
+        self.number = commit.number
+        for place in commit.removed:
+            self.files.pop(place, None)
+        self.files.update((each.place, each) for each in commit.added)
 
 
-def committed(folder: Path) -> dict[str, int] | None:
-    """`State.runs` of a folder of tables; None without a commit log. Errors as `State.read`."""
-    found = read_file(folder / COMMIT_LOG, _Runs)
-    return None if found is None else found.runs
+def listed(root: Path) -> list[str] | None:
+    """Places of the files that the tables are made of now; None without a commit log.
 
-
-def read_file(path: Path, kind: type[_Known]) -> _Known | None:
-    """What is in the file, None when there is none.
+    Takes no lock, and may be called while a pipeline runs.
 
     Raises:
-        JournalError: when it cannot be read, or is of a newer form; says what to do.
+        JournalError: as `CommitLog.open`.
     """
-    try:
-        content = path.read_bytes()
-        form = msgspec.msgpack.decode(content, type=_Form).form
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError) as exc:
-        raise _unreadable(path, exc) from exc
-    check_form(path, form, _FORMAT)
-    try:
-        return msgspec.msgpack.decode(content, type=kind)
-    except msgspec.MsgspecError as exc:
-        raise _unreadable(path, exc) from exc
+    for tried in range(_TRIES):
+        logs = _logs(root)
+        if not logs:
+            return None
+        try:
+            records = _Reading(logs[-1], _content(logs[-1]))
+        except JournalError:
+            if tried + 1 < _TRIES and not logs[-1].exists():
+                continue  # two others have begun meanwhile
+            raise
+        found = dict.fromkeys(each.place for each in records.checkpoint().files)
+        for change in records.commits(_Changes):
+            for place in change.removed:
+                found.pop(place, None)
+            found |= dict.fromkeys(each.place for each in change.added)
+        return list(found)
+    return None
 
 
-def _unreadable(path: Path, error: Exception) -> JournalError:
-    return JournalError(f"{path} cannot be read: {error}; remove it, and the next run counts what is stored")
+class _Reading:
+    """The records of a log; ``end`` is where the last whole one ends."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path, self._content, self.end = path, content, 0
+
+    def checkpoint(self) -> Checkpoint:
+        first = next(self._records(), None)
+        if first is None:
+            raise unreadable(self._path.parent.parent, "it has no beginning")
+        try:
+            check_form(self._path, msgspec.msgpack.decode(first, type=_Form).form, FORM)
+            return msgspec.msgpack.decode(first, type=Checkpoint)
+        except msgspec.MsgspecError as exc:
+            raise unreadable(self._path.parent.parent, exc) from exc
+
+    def commits(self, kind: type[_Record]) -> Iterator[_Record]:
+        decoder = msgspec.msgpack.Decoder(kind)
+        for record in self._records():
+            try:
+                yield decoder.decode(record)
+            except msgspec.MsgspecError as exc:
+                raise unreadable(self._path.parent.parent, exc) from exc
+
+    def _records(self) -> Iterator[bytes]:
+        while (record := self._record_at(self.end)) is not None:
+            self.end += _HEAD.size + len(record)
+            yield record
+        # A record that was cut short is the last one. Whatever stands behind it, this is something else.
+        rest = range(self.end + 1, len(self._content))
+        if any(self._record_at(place) is not None for place in rest):
+            raise unreadable(self._path.parent.parent, f"the record at byte {self.end} is damaged")
+
+    def _record_at(self, place: int) -> bytes | None:
+        """The record that begins at a place; None when none does that is whole."""
+        if place + _HEAD.size > len(self._content):
+            return None
+        size, check = _HEAD.unpack_from(self._content, place)
+        begin = place + _HEAD.size
+        if not size or begin + size > len(self._content) or self._content[begin] & 0xF0 != _MAP:
+            return None
+        record = self._content[begin : begin + size]
+        return record if zlib.crc32(record) == check else None
+
+
+def _packed(record: msgspec.Struct) -> bytes:
+    content = msgspec.msgpack.encode(record)
+    return _HEAD.pack(len(content), zlib.crc32(content)) + content
+
+
+def _logs(root: Path) -> list[Path]:
+    """From the oldest one on."""
+    folder = root / FOLDER
+    return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name)) if folder.is_dir() else []
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        raise unreadable(path.parent.parent, exc) from exc
+
+
+def unreadable(root: Path, error: object) -> JournalError:
+    """The error for a commit log of a folder of tables that cannot be used."""
+    folder = root / FOLDER
+    return JournalError(
+        f"{folder} cannot be read: {error}; remove it, and the next run counts what is stored"
+    )

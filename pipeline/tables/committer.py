@@ -1,26 +1,39 @@
-"""The folder of tables, as the driver works on it: staged files moved in, small tables written.
+"""The folder of tables, as the one process that writes it works on it.
 
-Everything here is one file system that every node reaches: a rename makes a file visible as a whole.
+::
+
+    opened     files that the commit log does not name are removed: of a batch that was killed
+    committed  staged files → renamed into their tables → folders fsynced → record in the commit log
+               → small tables → files that were taken out removed
+
+What is not in the commit log is in no snapshot. Everything here is one file system that every worker reaches.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from .. import missing
-from ..durable import make_folder, replace_file, sync_folder, write_file
+from ..durable import Storage, make_folder
+from ..locking import lock_file
 from ..private import make_private
-from ..schema import DAMAGED, GAPS, RESTARTS, STATISTICS, WINDOWS
-from .commit_log import Window
-from .quantile_sketch import Figures
+from . import ledger
+from .commit_log import Commit, CommitLog, unreadable
+from .files import NEVER, described
+from .recount import recount
+from .small import stage_windows, write_small
 from .state import State
+from .summary import File
+from .work import Workers
 
 try:
     import pyarrow as pa
@@ -28,238 +41,180 @@ try:
 except ImportError as exc:
     raise missing("pyarrow") from exc
 
+log = logging.getLogger("pzc.pipeline")
+
 STAGE = ".staging"
-"""Folder among the tables; nobody reads it, Spark ignores hidden names."""
+"""Folder among the tables; nobody reads it."""
 
-ROWS = ("notifications", "quarantine", "alarms")
-"""Tables whose rows are filed by the workers, by date and agent."""
+ROWS = ("notifications", "quarantine", "alarms", "windows")
+"""Tables that have a file for each batch."""
 
-_FILE = re.compile(r"(?P<run>[0-9a-f]{8})-(?P<batch>\d{9})(?:-\d{5})?\.parquet")
-_DAY = 86_400_000_000
-
-
-def label(run: str, batch: int) -> str:
-    """How the names of a batch's files begin."""
-    return f"{run}-{batch:09d}"
+_LOCK = ".pipeline-lock"
+_FILE = re.compile(r"[0-9a-f]{8}-\d{9}(?:-\d{5})?\.parquet")
 
 
-def new_run() -> str:
-    """A name that no batch has had, so that files of one never stand in the place of others."""
-    return uuid.uuid4().hex[:8]
+@contextmanager
+def claimed(directory: str | Path) -> Iterator[Path]:
+    """The folder of tables, for one process at a time; made when absent.
+
+    Raises:
+        JournalError: when another process works on it.
+    """
+    root = Path(directory).absolute()
+    make_folder(root)
+    held = lock_file(root / _LOCK, f"another process works on the tables in {directory}")
+    try:
+        yield root
+    finally:
+        os.close(held)
 
 
-def clear_stage(root: Path) -> Path:
-    """Empty the stage; its folder."""
-    stage = root / STAGE
-    shutil.rmtree(stage, ignore_errors=True)
-    make_private(stage)
-    return stage
-
-
-def move_in(root: Path, files: Iterable[str]) -> None:
-    """Move staged files, which are on disk, to their tables; they are there for good when this returns."""
-    folders: set[Path] = set()
-    for place in files:
-        target = root / place
-        if target.parent not in folders:
-            make_folder(target.parent)
-            folders.add(target.parent)
-        os.replace(root / STAGE / place, target)
-    for folder in folders:
-        sync_folder(folder)
-
-
-def remove_unfinished(root: Path, state: State) -> int:
-    """Remove the files of batches that the commit log does not have; how many there were."""
-    removed = 0
-    for name in (*ROWS, "windows"):
-        for path in (root / name).rglob("*.parquet"):
-            if not is_committed(path, state.runs):
-                path.unlink()
-                removed += 1
-    return removed
-
-
-def is_committed(path: Path, runs: Mapping[str, int] | None) -> bool:
-    """Whether a file of a table is one of a batch that is done, or of no batch.
+class Committer:
+    """Brings staged files into the tables; `close` it.
 
     Args:
-        path: of the file.
-        runs: of the commit log; None without one.
+        root: of the tables, which this process has `claimed`.
+        workers: count what is stored, where there is no commit log.
+        storage: writes.
+
+    Attributes:
+        state: what the tables hold.
+        storage: see above.
+        stage: folder of files that are not in the tables yet.
+        run: a name that no batch has had, so that files of one never stand in the place of others.
+
+    Raises:
+        JournalError: when the commit log cannot be read; says what to do.
     """
-    found = _FILE.fullmatch(path.name)
-    return found is None or runs is None or int(found["batch"]) <= runs.get(found["run"], -1)
+
+    def __init__(self, root: Path, workers: Workers, storage: Storage) -> None:
+        self.root, self.run, self.storage = root, uuid.uuid4().hex[:8], storage
+        for name in ROWS:
+            storage.make_folder(root / name)
+        found = CommitLog.open(root, storage)
+        if found is None:
+            self.state, files = _begun(root, workers)
+            self._log = CommitLog.create(root, self.state.encode(), files, storage)
+        else:
+            self._log, content, commits = found
+            self.state = _folded(root, content, commits)
+        self.stage = root / STAGE
+        try:
+            ledger.remove(root, storage)
+            self.clear()
+            self._remove_unnamed()
+            write_small(root, self.state, storage)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def files(self) -> list[File]:
+        """That the tables are made of."""
+        return list(self._log.files.values())
+
+    def close(self) -> None:
+        """Write no more."""
+        self._log.close()
+
+    def label(self, batch: int) -> str:
+        """How the names of a batch's files begin."""
+        return f"{self.run}-{batch:09d}"
+
+    def clear(self) -> Path:
+        """Empty the stage; its folder."""
+        shutil.rmtree(self.stage, ignore_errors=True)
+        make_private(self.stage)
+        return self.stage
+
+    def commit(self, commit: Commit, label: str) -> int:
+        """Bring in the staged files of a batch, and count what it tells; how many windows are over by it.
+
+        After an error, what is done is to be looked at anew: open another committer.
+
+        Args:
+            commit: with the files that are in the stage.
+            label: see above.
+
+        Raises:
+            OSError: when the disk refuses.
+        """
+        commit.number = self._log.number + 1
+        closed = self.state.apply(commit)
+        commit.added += stage_windows(self.stage, label, closed, self.state.width, self.storage)
+        self.move_in(commit.added)
+        self._log.append(commit)
+        if self._log.is_long:
+            self._log.roll(self.state.encode())
+        write_small(self.root, self.state, self.storage)
+        return len(closed)
+
+    def replace(self, state: State, files: Iterable[File]) -> None:
+        """Let the tables be made of these files, which are there, and hold what the state says."""
+        kept = list(files)
+        before = self._log.files.keys() - {each.place for each in kept}
+        self.state = state
+        self._log.roll(state.encode(), kept)
+        for place in before:
+            self.storage.remove(self.root / place)
+        write_small(self.root, state, self.storage)
+
+    def move_in(self, files: Iterable[File]) -> None:
+        """Move staged files, which are on disk, to their tables; they are there for good then."""
+        folders: set[Path] = set()
+        for file in files:
+            target = self.root / file.place
+            if target.parent not in folders:
+                self.storage.make_folder(target.parent)
+                folders.add(target.parent)
+            self.storage.rename(self.stage / file.place, target)
+        for folder in folders:
+            self.storage.sync_folder(folder)
+
+    def _remove_unnamed(self) -> None:
+        stored = [(place, path) for place, path in stored_files(self.root) if _FILE.fullmatch(path.name)]
+        left = [path for place, path in stored if place not in self._log.files]
+        for path in left:
+            self.storage.remove(path)
+        if left:
+            log.warning("%d files of a batch that was killed are removed, it is done again", len(left))
 
 
-def stored_runs(root: Path) -> dict[str, int]:
-    """The last batch that has files in the tables, by the beginning of their names; see `label`."""
-    runs: dict[str, int] = {}
-    for name in (*ROWS, "windows"):
-        for path in (root / name).rglob("*.parquet"):
-            if found := _FILE.fullmatch(path.name):
-                runs[found["run"]] = max(int(found["batch"]), runs.get(found["run"], -1))
-    return runs
-
-
-def has_rows(root: Path) -> bool:
-    """Whether there are stored notifications."""
-    return any((root / "notifications").rglob("*.parquet"))
-
-
-def remove_days(root: Path, days: Iterable[str]) -> None:
-    """Remove days from the tables of rows, for good."""
-    some = list(days)
+def stored_files(root: Path) -> Iterator[tuple[str, Path]]:
+    """Files in the tables, and their places."""
     for name in ROWS:
-        remove_days_of(root / name, some)
+        for path in sorted((root / name).rglob("*.parquet")):
+            if not path.name.startswith((".", "_")):
+                yield path.relative_to(root).as_posix(), path
 
 
-def remove_days_of(table: Path, days: Iterable[str]) -> None:
-    """Remove days from one table, for good."""
-    if table.is_dir():
-        for day in days:
-            shutil.rmtree(table / f"date={day}", ignore_errors=True)
-        sync_folder(table)
+def _folded(root: Path, content: bytes, commits: Iterable[Commit]) -> State:
+    try:
+        state = State.decode(content)
+    except msgspec.MsgspecError as exc:
+        raise unreadable(root, exc) from exc
+    for commit in commits:
+        state.apply(commit)
+    return state
 
 
-def write_small(root: Path, state: State) -> None:
-    """Write ``gaps``, ``restarts``, ``statistics`` and ``damaged`` in place of those before."""
-    _replace(root / "gaps", GAPS, list(state.gaps()))
-    _replace(root / "restarts", RESTARTS, list(_restarts(state)))
-    _replace(root / "statistics", STATISTICS, list(_statistics(state)))
-    _replace(root / "damaged", DAMAGED, list(_damaged(state)))
-    for name in ROWS:
-        make_folder(root / name)
-    make_folder(root / "windows")
+def _begun(root: Path, workers: Workers) -> tuple[State, list[File]]:
+    """State and files of tables without a commit log: new ones, those of version 0.1, or it was lost."""
+    known = ledger.read(root)
+    if known is not None:
+        state, runs = known
+        return state, [_file(root, place) for place, path in stored_files(root) if ledger.is_done(path, runs)]
+    files = [_file(root, place) for place, _ in stored_files(root)]
+    if not files:
+        return State(), []
+    log.warning("the tables in %s have no commit log, it is counted anew", root)
+    return recount(root, workers, files, State()), files
 
 
-def stage_windows(
-    stage: Path, named: str, closed: Sequence[tuple[tuple[str, str, int], Window]], width: int
-) -> list[str]:
-    """Write windows that are over; their places below the stage."""
-    days: dict[int, list[dict[str, Any]]] = {}
-    for (publisher, topic, place), window in closed:
-        row = window_row(publisher, topic, place, window, width)
-        days.setdefault(place * width // _DAY, []).append(row)
-    found: list[str] = []
-    for day, rows in days.items():
-        place = f"windows/{day_folder(day)}/{named}.parquet"
-        make_private((stage / place).parent)
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_pylist(rows, WINDOWS), sink)
-        write_file(stage / place, sink.getvalue().to_pybytes())
-        found.append(place)
-    return found
-
-
-def day_folder(day: int) -> str:
-    """Folder of a day, given as days since 1970."""
-    import datetime
-
-    return f"date={datetime.date(1970, 1, 1) + datetime.timedelta(day)}"
-
-
-def window_row(publisher: str, topic: str, place: int, window: Window, width: int) -> dict[str, Any]:
-    """A row of `schema.WINDOWS`; ``width`` in µs."""
-    cell = window.cell
-    return {
-        "publisher": publisher,
-        "name": window.name,
-        "topic": topic,
-        "window_start": place * width,
-        "window_end": (place + 1) * width,
-        "count": cell.count,
-        "rate_hz": cell.count * 1e6 / width,
-        **_ages(cell.ages),
-        **_values(cell.values),
-        "p50": cell.values.quantile(0.5),
-        "p90": cell.values.quantile(0.9),
-        "p99": cell.values.quantile(0.99),
-    }
-
-
-def _statistics(state: State) -> Iterator[dict[str, Any]]:
-    missing: dict[tuple[str, str], int] = {}
-    epochs: dict[tuple[str, str], set[int | None]] = {}
-    for publisher, epoch, topic in state.seen:
-        key = (publisher, topic)
-        holes = state.holes((publisher, epoch, topic))
-        missing[key] = missing.get(key, 0) + sum(last - first + 1 for first, last in holes)
-        epochs.setdefault(key, set()).add(epoch)
-    for (publisher, topic), one in sorted(state.topics.items()):
-        if not one.count:
-            continue
-        span = (one.last_sent - one.first_sent) / 1e6 if one.first_sent and one.last_sent else 0.0
-        yield {
-            "publisher": publisher,
-            "name": one.name,
-            "topic": topic,
-            "epochs": len(epochs[publisher, topic] - {None}),
-            "count": one.count,
-            "missing": missing[publisher, topic],
-            "late": one.late,
-            "duplicates": one.duplicates,
-            "first_sent": one.first_sent,
-            "last_sent": one.last_sent,
-            "rate_hz": (one.timed - 1) / span if span else None,
-            **_ages(one.ages),
-            **_values(one.values),
-        }
-
-
-def _ages(ages: Figures) -> dict[str, float | None]:
-    any_ = ages.count > 0
-    return {
-        "age_min_ms": ages.least if any_ else None,
-        "age_mean_ms": ages.mean if any_ else None,
-        "age_max_ms": ages.greatest if any_ else None,
-        "age_p99_ms": ages.quantile(0.99),
-    }
-
-
-def _values(values: Figures) -> dict[str, float | int | None]:
-    any_ = values.count > 0
-    return {
-        "values": values.count,
-        "min": values.least if any_ else None,
-        "max": values.greatest if any_ else None,
-        "mean": values.mean if any_ else None,
-        "std": values.std(),
-    }
-
-
-def _restarts(state: State) -> Iterator[dict[str, Any]]:
-    by_publisher: dict[str, list[tuple[int, int, str | None]]] = {}
-    for (publisher, epoch), (name, since) in state.epochs().items():
-        if epoch is not None:
-            by_publisher.setdefault(publisher, []).append((since, epoch, name))
-    for publisher, found in by_publisher.items():
-        found.sort(key=lambda one: one[:2])
-        for (_, before, _), (since, epoch, name) in pairwise(found):
-            yield {
-                "publisher": publisher,
-                "name": name,
-                "epoch": epoch,
-                "epoch_before": before,
-                "received_at": since,
-            }
-
-
-def _damaged(state: State) -> Iterator[dict[str, Any]]:
-    for one in state.damaged:
-        yield {
-            "file": one.file, "rows": one.rows, "read": one.read, "reason": one.reason, "found_at": one.found,
-        }  # fmt: skip
-
-
-def _replace(folder: Path, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
-    """Write a table of one file."""
-    make_folder(folder)
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, schema), sink)
-    content = sink.getvalue().to_pybytes()
-    target = folder / "all.parquet"
-    if not target.exists() or target.read_bytes() != content:
-        replace_file(target, content)
-    for path in folder.iterdir():  # a batch job of before may have left its files
-        if path != target and path.is_file():
-            path.unlink()
+def _file(root: Path, place: str) -> File:
+    path = root / place
+    try:
+        return described(place, path.stat().st_size, pq.read_metadata(path))
+    except (pa.ArrowException, ValueError) as exc:
+        log.warning("%s cannot be read: %s", path, exc)
+        return File(place, 0, path.stat().st_size, 0, NEVER)

@@ -131,7 +131,20 @@ class PartitionWriter:
                     self._ids.add(digest)
                     fresh.append(digest)
             self.report.ids += b"".join(fresh)
-        return table if keep.all() else table.filter(pa.array(keep))
+        if keep.all():
+            return table
+        self._note_copies(table.filter(pa.array(~keep)))
+        return table.filter(pa.array(keep))
+
+    def _note_copies(self, copies: pa.Table) -> None:
+        counted: Any = (
+            copies.select(["publisher", "topic"])
+            .group_by(["publisher", "topic"])
+            .aggregate([([], "count_all")])
+        )
+        self.report.copies += [
+            (row["publisher"], row["topic"], row["count_all"]) for row in counted.to_pylist()
+        ]
 
     def _drop_copies(self, table: pa.Table, key: Ints, sequence: Ints, keep: np.ndarray) -> None:
         order = np.lexsort((sequence, key))

@@ -1,10 +1,11 @@
-"""The state of the tables: what they hold of each publisher, kept in the commit log between batches and runs.
+"""The state of the tables: what they hold of each publisher, as it follows from the reports of all batches.
 
-It is the state of the streaming query: by publisher, epoch and topic the sequence numbers that were seen,
-as ranges; by publisher and topic the figures; the windows that are still open; and by recorder the offsets
-that were handled. It grows with publishers, topics and gaps, not with rows. Only the driver has it. It is
-written after the files of a batch are in their tables, so a batch that was killed finds the commit log of the
-one before it.
+By publisher, epoch and topic the sequence numbers that were seen, as ranges; by publisher and topic the
+figures; the windows that are still open; and by recorder the offsets that were handled. It grows with
+publishers, topics and gaps, not with rows. Only the driver has it.
+
+It is the fold of the commit log: `State.apply` of one `Commit` after the other behind the content of a
+checkpoint gives the same state, whenever it is done. No clock, no file.
 """
 
 from __future__ import annotations
@@ -16,22 +17,71 @@ from typing import Any
 import msgspec
 
 from ...protocol.errors import JournalError
-from ..durable import replace_file
-from .commit_log import COMMIT_LOG, Content, Series, Topic, Window, read_file
+from .commit_log import Commit
 from .interval_set import IntervalSet, Span
 from .known_ids import KnownIds, each_of
-from .summary import Cell, Damage, Part, Report
+from .quantile_sketch import Figures
+from .summary import Cell, Copies, Damage, Part, Report
 
 Key = tuple[str, "int | None", str]
+
+
+class Series(msgspec.Struct, array_like=True):
+    """One publisher, epoch and topic: what was seen of it.
+
+    Attributes:
+        name: of the publisher.
+        runs: sequence numbers as ranges.
+        since: first receipt, µs since 1970.
+    """
+
+    name: str | None
+    runs: list[int]
+    since: int
+
+
+class Topic(msgspec.Struct, array_like=True):
+    """One publisher and topic: figures of everything that was stored."""
+
+    name: str | None = None
+    count: int = 0
+    timed: int = 0
+    first_sent: int | None = None
+    last_sent: int | None = None
+    late: int = 0
+    duplicates: int = 0
+    ages: Figures = msgspec.field(default_factory=Figures)
+    values: Figures = msgspec.field(default_factory=Figures)
+
+
+class Window(msgspec.Struct, array_like=True):
+    """One publisher, topic and window that may still grow."""
+
+    name: str | None
+    cell: Cell
+    newest: int
+
+
+class Content(msgspec.Struct):
+    """A state as a checkpoint of the commit log has it; see `State`."""
+
+    offsets: dict[str, list[int]] = {}
+    series: list[tuple[str, int | None, str, Series]] = []
+    topics: list[tuple[str, str, Topic]] = []
+    windows: list[tuple[str, str, int, Window]] = []
+    heard: dict[str, int] = {}
+    closed: dict[str, int] = {}
+    damaged: list[Damage] = []
+    width: int = 0
+    too_late: int = 0
+    upto: list[tuple[str, int | None, str, int]] = []
+    ids: bytes = b""
 
 
 class State:
     """See the module's docstring.
 
     Attributes:
-        query: id of the streaming query whose batches are counted.
-        batch: the last one of it that is in the tables; -1 for none.
-        runs: last batch in the tables, by the beginning of the names of its files; see `label`.
         offsets: handled, by recorder.
         series: by publisher, epoch and topic.
         topics: by publisher and topic.
@@ -41,14 +91,13 @@ class State:
         damaged: segments that could not be read as a whole.
         width: of the windows, µs.
         too_late: notifications whose window was over when they came.
-        upto: the greatest number that is known to have been published, by publisher, epoch and topic, where
-            somebody told it.
+        upto: the greatest number that is known to have been published, by publisher, epoch and topic, as
+            version 0.1 noted it of mailboxes.
         ids: of notifications without a number.
     """
 
     def __init__(self, width: int = 0) -> None:
-        self.query, self.batch, self.width = "", -1, width
-        self.runs: dict[str, int] = {}
+        self.width = width
         self.offsets: dict[str, IntervalSet] = {}
         self.series: dict[Key, Series] = {}
         self.seen: dict[Key, IntervalSet] = {}
@@ -62,50 +111,26 @@ class State:
         self.ids = KnownIds()
 
     @classmethod
-    def read(cls, folder: Path, width: int) -> State:
-        """The state that the commit log of a folder of tables keeps; an empty one when there is none.
-
-        Args:
-            folder: of the tables.
-            width: of the windows in µs.
-
-        Raises:
-            JournalError: when it cannot be read, is of a newer form, or has open windows of another width;
-                says what to do.
-        """
-        path = folder / COMMIT_LOG
-        found = read_file(path, Content)
-        if found is None:
-            return cls(width)
-        if found.windows and found.width != width:
-            own, other = f"{found.width / 1e6:g}", f"{width / 1e6:g}"
-            raise JournalError(
-                f"{path} has {len(found.windows)} open windows of {own} s, which windows of {other} s would "
-                f"discard: give --window {own}, or make other tables"
-            )
-        made = cls(width)
-        made.query, made.batch, made.runs = found.query, found.batch, found.runs
-        made.heard, made.damaged = found.heard, found.damaged
+    def decode(cls, content: bytes) -> State:
+        """The state that `encode` gave; `msgspec.MsgspecError` for other bytes."""
+        found = msgspec.msgpack.decode(content, type=Content)
+        made = cls(found.width)
+        made.heard, made.closed, made.damaged = found.heard, found.closed, found.damaged
         made.offsets = {recorder: IntervalSet(runs) for recorder, runs in found.offsets.items()}
         made.series = {(publisher, epoch, topic): one for publisher, epoch, topic, one in found.series}
         made.seen = {key: IntervalSet(one.runs) for key, one in made.series.items()}
         made.topics = {(publisher, topic): one for publisher, topic, one in found.topics}
-        if found.width == width:
-            made.closed = found.closed
         made.windows = {(publisher, topic, place): one for publisher, topic, place, one in found.windows}
         made.too_late = found.too_late
         made.upto = {(publisher, epoch, topic): upto for publisher, epoch, topic, upto in found.upto}
         made.ids = KnownIds(found.ids)
         return made
 
-    def write(self, folder: Path) -> None:
-        """Put it in place of the one before in the commit log, durably."""
+    def encode(self) -> bytes:
+        """The state for a checkpoint."""
         for key, one in self.series.items():
             one.runs = self.seen[key].flat()
         content = Content(
-            query=self.query,
-            batch=self.batch,
-            runs=self.runs,
             offsets={recorder: runs.flat() for recorder, runs in self.offsets.items()},
             series=[(*key, one) for key, one in self.series.items()],
             topics=[(*key, one) for key, one in self.topics.items()],
@@ -118,19 +143,51 @@ class State:
             upto=[(*key, upto) for key, upto in self.upto.items()],
             ids=self.ids.joined(),
         )
-        replace_file(folder / COMMIT_LOG, msgspec.msgpack.encode(content))
+        return msgspec.msgpack.encode(content)
 
-    def repeated(self, reports: Iterable[Report]) -> dict[int, list[tuple[str, int | None, str, list[int]]]]:
+    def check_width(self, root: Path, width: int) -> None:
+        """Refuse windows of another width while some are open.
+
+        Args:
+            root: of the tables, for the error.
+            width: in µs.
+
+        Raises:
+            JournalError: says what to do.
+        """
+        if self.windows and self.width != width:
+            own, other = f"{self.width / 1e6:g}", f"{width / 1e6:g}"
+            raise JournalError(
+                f"{root} has {len(self.windows)} open windows of {own} s, which windows of {other} s would "
+                f"discard: give --window {own}, or make other tables"
+            )
+
+    def apply(self, commit: Commit) -> list[tuple[tuple[str, str, int], Window]]:
+        """Count what a commit tells of; the windows that are over now."""
+        if commit.width not in (None, self.width):
+            self.width, self.closed = commit.width or 0, {}
+        for copies in commit.copies:
+            topic = self.topics.setdefault((copies.publisher, copies.topic), Topic())
+            topic.duplicates += IntervalSet(copies.runs).count
+        for report in commit.reports:
+            self.absorb(report)
+            for publisher, name, count in report.copies:
+                self.topics.setdefault((publisher, name), Topic()).duplicates += count
+        self.damaged += commit.damaged
+        newest = max((report.newest for report in commit.reports), default=0)
+        return list(self.close_windows(newest, commit.lateness)) if self.width and newest else []
+
+    def repeated(self, reports: Iterable[Report]) -> dict[int, list[Copies]]:
         """What tasks filed that was in the tables, or filed by a task before them; nothing changes.
 
         Args:
             reports: in order of the tasks.
 
         Returns:
-            By task, publishers, epochs, topics and the ranges that have to be left out.
+            By task, what has to be left out.
         """
         fresh: dict[Key, IntervalSet] = {}
-        drops: dict[int, list[tuple[str, int | None, str, list[int]]]] = {}
+        drops: dict[int, list[Copies]] = {}
         for report in reports:
             for key, runs in _runs_by_key(report).items():
                 seen, new = self.seen.get(key), fresh.setdefault(key, IntervalSet())
@@ -144,7 +201,7 @@ class State:
                 for first, last in runs:
                     new.add(first, last)
                 if len(both):
-                    drops.setdefault(report.task, []).append((*key, both.flat()))
+                    drops.setdefault(report.task, []).append(Copies(*key, both.flat()))
         return drops
 
     def repeated_ids(self, reports: Iterable[Report]) -> dict[int, list[bytes]]:
@@ -174,11 +231,6 @@ class State:
                 if len(both):
                     found.setdefault(report.task, {})[recorder] = both.flat()
         return found
-
-    def count_copies(self, drops: Iterable[tuple[str, int | None, str, list[int]]]) -> None:
-        """Count copies that were left out with their topics."""
-        for publisher, _, topic, runs in drops:
-            self.topics.setdefault((publisher, topic), Topic()).duplicates += IntervalSet(runs).count
 
     def absorb(self, report: Report) -> None:
         """Count what a task filed; the numbers must not overlap with anything that was seen."""
@@ -233,7 +285,7 @@ class State:
             if cell.window <= self.closed.get(part.publisher, -1):
                 self.too_late += cell.count
             else:
-                self.windows[key] = Window(part.name, cell, part.newest)
+                self.windows[key] = Window(part.name, _copy(cell), part.newest)
             return
         own = window.cell
         own.count += cell.count
@@ -264,10 +316,6 @@ class State:
                 self.closed[publisher] = max(place, self.closed.get(publisher, -1))
                 yield key, self.windows.pop(key)
 
-    def expect(self, key: Key, upto: int) -> None:
-        """All numbers up to this one were published."""
-        self.upto[key] = max(upto, self.upto.get(key, 0))
-
     def holes(self, key: Key) -> Iterator[Span]:
         """The ranges that are absent behind the first number that was seen."""
         seen = self.seen[key]
@@ -297,6 +345,12 @@ class State:
             if known is None or one.since < known[1]:
                 found[publisher, epoch] = one.name, one.since
         return found
+
+
+def _copy(cell: Cell) -> Cell:
+    """A cell that can grow, while the report that it came with stays as it is."""
+    ages, values = msgspec.structs.replace(cell.ages), msgspec.structs.replace(cell.values)
+    return msgspec.structs.replace(cell, ages=ages, values=values)
 
 
 def _runs_by_key(report: Report) -> dict[Key, IntervalSet]:

@@ -89,6 +89,15 @@ class Damage(msgspec.Struct, array_like=True):
     found: int = 0
 
 
+class Copies(msgspec.Struct, array_like=True):
+    """Numbers that were left out because they are stored: ranges, first and last in turn."""
+
+    publisher: str
+    epoch: int | None
+    topic: str
+    runs: list[int]
+
+
 class File(msgspec.Struct, array_like=True):
     """A file of a table; times in µs since 1970.
 
@@ -122,6 +131,7 @@ class Report(msgspec.Struct):
         notifications: written.
         quarantined: written.
         repeated: copies of a notification that is among the task's own.
+        copies: of them, by publisher and topic.
         ids: of notifications without a number, one behind the other (`known_ids`).
         newest: last receipt, µs since 1970; 0 without rows.
         alarms: violations of limits, written.
@@ -140,6 +150,7 @@ class Report(msgspec.Struct):
     notifications: int = 0
     quarantined: int = 0
     repeated: int = 0
+    copies: list[tuple[str, str, int]] = []
     ids: bytes = b""
     newest: int = 0
     alarms: int = 0

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping
 from itertools import zip_longest
 from pathlib import Path
@@ -76,7 +77,14 @@ class Unread:
         self._passed: set[str] = set()
         self._waiting: dict[str, Segment] = {}
 
-    def look(self, done: Mapping[str, IntervalSet], damaged: Collection[str], most: int, now: float) -> Found:
+    def look(
+        self,
+        done: Mapping[str, IntervalSet],
+        damaged: Collection[str],
+        most: int,
+        now: float,
+        rows: int | None = None,
+    ) -> Found:
         """Segments with rows that were not handled, the earliest first.
 
         Args:
@@ -84,6 +92,7 @@ class Unread:
             damaged: names of segments that are known to be.
             most: segments to give at most.
             now: Unix seconds.
+            rows: after which no further segment is given; None for no bound.
 
         Raises:
             JournalError: when the journal cannot be listed, or a segment is of a newer form.
@@ -106,8 +115,13 @@ class Unread:
                     unsettled = True
                 else:
                     bad.append(Damage(path.name, exc.rows, 0, exc.reason))
-        given = sorted(self._waiting.values(), key=lambda each: (each.oldest, each.path))[:most]
-        for each in given:
+        given: list[Segment] = []
+        room = sys.maxsize if rows is None else rows
+        for each in sorted(self._waiting.values(), key=lambda each: (each.oldest, each.path))[:most]:
+            if room <= 0:
+                break
+            given.append(each)
+            room -= each.rows
             self._passed.add(Path(each.path).name)
             del self._waiting[Path(each.path).name]
         return Found(given, bad, unsettled)

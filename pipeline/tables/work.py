@@ -31,34 +31,57 @@ try:
 except ImportError as exc:
     raise missing("pyarrow") from exc
 
-TaskT = TypeVar("TaskT")
+
+class Sized(Protocol):
+    """A task of which it is known how much work it is."""
+
+    @property
+    def rows(self) -> int:
+        """That are to be read."""
+        ...
+
+
+TaskT = TypeVar("TaskT", bound=Sized)
+ItemT = TypeVar("ItemT")
 
 
 class Workers(Protocol):
-    """Where tasks run.
+    """Where tasks run."""
 
-    Attributes:
-        count: tasks that can run at the same time.
-    """
-
-    @property
-    def count(self) -> int:
-        """See above."""
+    def count(self, rows: int) -> int:
+        """Tasks that so many rows are worth, at least one."""
         ...
 
     def run(self, function: Callable[[TaskT], Report], tasks: Sequence[TaskT]) -> list[Report]:
-        """What the function, which can be pickled, tells of each task, in any order."""
+        """What the function, which can be pickled, tells of each task, in any order.
+
+        Raises:
+            JournalError: when a task cannot be done.
+        """
         ...
 
 
 class Inline:
     """Tasks run in this thread, one after the other."""
 
-    count = 1
+    def count(self, rows: int) -> int:
+        """One task."""
+        return 1
 
     def run(self, function: Callable[[TaskT], Report], tasks: Sequence[TaskT]) -> list[Report]:
-        """See `Workers`."""
+        """See `Workers`; what a task raises is raised."""
         return [function(task) for task in tasks]
+
+
+def shared(items: Sequence[ItemT], count: int, size: Callable[[ItemT], int]) -> list[list[ItemT]]:
+    """Items in at most so many parts of about the same size, none of them empty; in a part, in order."""
+    parts: list[list[int]] = [[] for _ in range(max(1, min(count, len(items))))]
+    sizes = [0] * len(parts)
+    for number in sorted(range(len(items)), key=lambda number: -size(items[number])):
+        least = sizes.index(min(sizes))
+        parts[least].append(number)
+        sizes[least] += size(items[number])
+    return [[items[number] for number in sorted(part)] for part in parts if part]
 
 
 class Task(NamedTuple):
@@ -66,12 +89,14 @@ class Task(NamedTuple):
 
     Attributes:
         number: of the task, by which its files are called.
+        rows: of the segments.
         paths: of the segments.
         handled: offsets that are in the tables, as ranges by recorder.
         times: first and last receipt of the rows that are wanted, µs since 1970; None for all.
     """
 
     number: int
+    rows: int
     paths: tuple[str, ...]
     handled: dict[str, list[int]]
     times: tuple[int, int] | None = None

@@ -89,5 +89,5 @@ def worked(journal: Path, stage: Path, rules: Any = None) -> Report:
     """One task over all that is unread."""
     found = Unread(journal, settle=0.0).look({}, (), 1000, 2e9)
     work = Work(make_decoder(SECRET, journal=journal), stage, "label", MINUTE, rules)
-    (report,) = Inline().run(work, [Task(0, tuple(each.path for each in found.segments), {})])
+    (report,) = Inline().run(work, [Task(0, 1, tuple(each.path for each in found.segments), {})])
     return report

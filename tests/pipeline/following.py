@@ -2,26 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import pzc
 from pzc.pipeline.decoding.decode import make_decoder
+from pzc.pipeline.durable import Storage
 from pzc.pipeline.recording.journal import Journal, JournalRow
-from pzc.pipeline.spark import jobs
 from pzc.pipeline.tables.batches import Batch, Settings
-from pzc.pipeline.tables.feeds import JournalFeed
-from pzc.pipeline.tables.streaming import Following
+from pzc.pipeline.tables.run import run
+from pzc.pipeline.tables.work import Inline, Workers
 
 DAY = 86_400_000
 START = 1_700_000_000_000
 
 
-class Lab:
-    """A journal and its tables in a folder, with the one session of all tests."""
+class Killed(Exception):
+    """The process has ended here."""
 
-    def __init__(self, spark: Any, folder: Path) -> None:
-        self.spark, self.journal, self.tables = spark, folder / "journal", folder / "tables"
+
+class Dying(Storage):
+    """Does so many steps, and then nothing more: as a process that is killed.
+
+    Args:
+        steps: that are done.
+        torn: whether the next one, when it adds to a file, is half done.
+    """
+
+    def __init__(self, steps: int, torn: bool = False) -> None:
+        self.left, self.torn = steps, torn
+
+    def _step(self, do: Callable[[], None]) -> None:
+        if self.left <= 0:
+            raise Killed
+        self.left -= 1
+        do()
+
+    def write(self, path: Path, content: bytes) -> None:
+        self._step(lambda: Storage.write(self, path, content))
+
+    def append(self, file: BinaryIO, content: bytes) -> None:
+        if not self.left and self.torn:
+            super().append(file, content[: len(content) // 2])
+        self._step(lambda: Storage.append(self, file, content))
+
+    def cut(self, file: BinaryIO, size: int) -> None:
+        self._step(lambda: Storage.cut(self, file, size))
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._step(lambda: Storage.rename(self, source, target))
+
+    def remove(self, path: Path) -> None:
+        self._step(lambda: Storage.remove(self, path))
+
+
+class Lab:
+    """A journal and its tables in a folder; all work is done in this process."""
+
+    def __init__(self, folder: Path, workers: Workers | None = None) -> None:
+        self.workers = workers or Inline()
+        self.journal, self.tables = folder / "journal", folder / "tables"
 
     def record(self, rows: Iterable[JournalRow], recorder: str = "recorder") -> None:
         """Write rows as one segment."""
@@ -35,17 +76,16 @@ class Lab:
     def run(self, settings: Settings | None = None, **options: Any) -> list[Batch]:
         """Take what is there; the batches."""
         made: list[Batch] = []
-        settings = settings or self.settings()
-        feed = JournalFeed(self.journal, **options)
-        with Following(self.spark, feed, self.tables, settings, made.append) as following:
-            following.start(once=True)
-            assert following.wait(100), "the query has not ended in time"
+        options = {"on_batch": made.append, "once": True, "settle": 0.0} | options
+        run(self.journal, self.tables, settings or self.settings(), self.workers, **options)
         return made
 
-    def rows(self, name: Any, *columns: str) -> list[Any]:
+    def rows(self, name: str, *columns: str) -> list[Any]:
         """Values of one column, or tuples of several, in order."""
-        found = jobs.read_table(self.spark, self.tables, name).select(*columns).collect()
-        return sorted((row[0] if len(columns) == 1 else tuple(row) for row in found), key=repr)
+        found = pzc.tables(self.tables)[name].to_table(list(columns)).to_pylist()
+        return sorted(
+            (row[columns[0]] if len(columns) == 1 else tuple(row.values()) for row in found), key=repr
+        )
 
     def sequences(self) -> list[int]:
         return sorted(self.rows("notifications", "sequence"))

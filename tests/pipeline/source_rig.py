@@ -34,6 +34,10 @@ class Publisher:
             last = self.agent.publish(topic, float(number))
         return last
 
+    def publish_size(self, topic: str, size: int) -> int:
+        """Publish so many bytes; their number."""
+        return self.agent.publish(topic, bytes(size))
+
     def mailboxes(self) -> list[dict[str, Any]]:
         return self.agent.statistics()["mailboxes"]
 

@@ -72,16 +72,16 @@ def test_a_cluster_that_is_sent_the_wheel_makes_the_same_rows_as_one_machine(
     assert not any(differing(spark, folder / "local", folder / "remote").values())
 
 
-def test_workers_of_a_cluster_get_the_rows_of_mailboxes_from_the_driver(
-    spark: Any, folder: Path, cluster: Cluster, python: Path, wheel: str, publishers: Publishers
+def test_workers_of_a_cluster_get_the_rows_of_mailboxes_from_the_spool(
+    folder: Path, cluster: Cluster, python: Path, wheel: str, publishers: Publishers
 ) -> None:
     tables = folder / "mailboxes"
     hands = [publishers.start() for _ in range(2)]
-    post = Post(spark, tables, *hands)
+    post = Post(tables, *hands)
     post.open()
     for hand in hands:
         hand.ask("publish", "v", ROWS)
-    options = "--source", "pzc", "--name", NAME, "--option", f"rowsPerPartition={ROWS // 2}"
+    options = "--source", "pzc", "--name", NAME
     run_pipeline(post.agents, tables, cluster.master, *options, "--wheel", wheel, secret=KEY, python=python)
     await_(lambda: not any(map(waiting, hands)))
     assert post.numbers() == sorted([*range(1, ROWS + 1)] * 2)

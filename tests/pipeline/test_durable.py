@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pytest
 
-from pzc.pipeline.durable import make_folder, replace_file
+from pzc.pipeline.durable import Storage, make_folder, replace_file
 from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.schema import NOTIFICATIONS
-from pzc.pipeline.tables.commit_log import COMMIT_LOG, Window
-from pzc.pipeline.tables.committer import clear_stage, move_in, remove_days, stage_windows, write_small
+from pzc.pipeline.tables.commit_log import FOLDER, Commit
+from pzc.pipeline.tables.committer import Committer
 from pzc.pipeline.tables.files import Files
 from pzc.pipeline.tables.quantile_sketch import Figures
-from pzc.pipeline.tables.state import State
-from pzc.pipeline.tables.summary import Cell
+from pzc.pipeline.tables.summary import Cell, Part, Report
+from pzc.pipeline.tables.work import Inline
 
 MINUTE = 60_000_000
 
@@ -65,46 +66,50 @@ def tables_of(root: Path) -> list[Path]:
     return [path for path in root.rglob("*.parquet") if ".staging" not in path.parts]
 
 
-def a_batch(root: Path) -> State:
-    stage = clear_stage(root)
+class Watched(Storage):
+    """Looks at the disk when a record is about to be added to the commit log."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.missing: list[Path] | None = None
+
+    def append(self, file: BinaryIO, content: bytes) -> None:
+        rows = [path for path in tables_of(self._disk.root) if path.name != "all.parquet"]
+        assert {path.relative_to(self._disk.root).parts[2] for path in rows} == {"notifications", "windows"}
+        self.missing = [path for path in rows if not self._disk.holds(path)]
+        super().append(file, content)
+
+
+def a_batch(committer: Committer) -> None:
+    """One row, whose window is over at once."""
     row = {"publisher": "p", "name": "psu", "topic": "v", "received_at": 1, "sequence": 1}
-    files = Files(stage, "run-000000001", 0)
+    files = Files(committer.clear(), committer.label(0), 0)
     files.write("notifications", pa.Table.from_pylist([row], NOTIFICATIONS))
-    window = Window("psu", Cell(0, 1, 1, 1, 1, Figures(), Figures()), 1)
-    staged = [
-        *(file.place for file in files.close()),
-        *stage_windows(stage, "run-000000001", [(("p", "v", 0), window)], MINUTE),
-    ]
-    move_in(root, staged)
-    state = State(MINUTE)
-    write_small(root, state)
-    return state
+    cell = Cell(0, 1, 1, 1, 1, Figures(), Figures())
+    report = Report(0, 1, newest=10 * MINUTE, parts=[Part("p", 1, "v", "psu", [1, 1], 1, 1, [cell])])
+    committer.commit(Commit(0, files.close(), reports=[report], width=MINUTE), committer.label(0))
 
 
-def test_everything_of_a_batch_is_on_disk_before_the_commit_log_is_in_its_place(
-    tmp_path: Path, disk: Disk
-) -> None:
+def test_everything_of_a_batch_is_on_disk_before_the_commit_log_names_it(tmp_path: Path, disk: Disk) -> None:
     root = tmp_path / "lab" / "tables"
     make_folder(root)
-    state = a_batch(root)
-    found = tables_of(root)
-    assert {path.relative_to(root).parts[0] for path in found} >= {"notifications", "windows", "gaps"}
-    assert [path for path in found if not disk.holds(path)] == []
+    storage = Watched(disk)
+    committer = Committer(root, Inline(), storage)
+    (log,) = (root / FOLDER).iterdir()
+    assert disk.holds(log)
+    a_batch(committer)
+    assert storage.missing == []
     disk.order.clear()
-    state.write(root)
-    assert disk.order == [f".{COMMIT_LOG}.tmp", f"{COMMIT_LOG} is there", "tables"]
-    assert disk.holds(root / COMMIT_LOG)
+    committer.replace(committer.state, committer.files)
+    committer.close()
+    following = (root / FOLDER) / "0000000002.log"
+    assert disk.order[:3] == [f".{following.name}.tmp", f"{following.name} is there", FOLDER]
+    assert disk.holds(following)
 
 
 def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, disk: Disk) -> None:
     replace_file(tmp_path / "one", b"content")
     assert disk.order == [".one.tmp", "one is there", tmp_path.name]
-
-
-def test_days_that_are_removed_stay_removed(tmp_path: Path, disk: Disk) -> None:
-    a_batch(tmp_path)
-    remove_days(tmp_path, ["1970-01-01"])
-    assert disk.names[tmp_path / "notifications"] == set()
 
 
 def test_the_folder_of_a_new_journal_is_on_disk_with_its_first_segment(tmp_path: Path, disk: Disk) -> None:

@@ -75,6 +75,8 @@ def starter(folder: Path, master: str = "local[1]") -> Callable[[], Running]:
             str(folder / "tables"),
             "--every",
             "0.5",
+            "--in-process",
+            "0",
             "--master",
             master,
         )

@@ -53,7 +53,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     began = time.process_time()
     found = Unread(journal, settle=0.0).look({}, (), 1000, 2e9)
     work = Work(make_decoder(None, journal=journal), stage, "label", MINUTE)
-    (report,) = Inline().run(work, [Task(0, tuple(each.path for each in found.segments), {})])
+    (report,) = Inline().run(work, [Task(0, 1, tuple(each.path for each in found.segments), {})])
     took = time.process_time() - began
     quarantine = {
         offset: (error, reason)

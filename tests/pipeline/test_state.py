@@ -1,14 +1,15 @@
-"""The commit log of seen numbers against a plain set of them, and the windows that it closes."""
+"""The state of seen numbers against a plain set of them, and the windows that it closes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.pipeline.tables.commit_log import COMMIT_LOG
+from pzc.pipeline.tables.commit_log import Commit
 from pzc.pipeline.tables.interval_set import IntervalSet
 from pzc.pipeline.tables.known_ids import REMEMBERED, SIZE, KnownIds, digest_of, each_of
 from pzc.pipeline.tables.quantile_sketch import Figures
@@ -44,8 +45,8 @@ def dropped(state: State, reports: list[Report]) -> list[set[int]]:
     return [
         {
             n
-            for *_, runs in found.get(task, [])
-            for low, high in IntervalSet(runs)
+            for copies in found.get(task, [])
+            for low, high in IntervalSet(copies.runs)
             for n in range(low, high + 1)
         }
         for task in range(len(reports))
@@ -110,23 +111,57 @@ def test_what_comes_when_its_window_is_over_opens_none_and_is_counted() -> None:
     assert (state.windows, state.too_late) == ({}, 3)
 
 
-def test_a_commit_log_comes_back_from_its_file(tmp_path: Path) -> None:
+def again(state: State) -> State:
+    """The same out of a checkpoint."""
+    return State.decode(state.encode())
+
+
+def test_a_state_comes_back_from_a_checkpoint() -> None:
     state = State(WIDTH)
-    state.query, state.batch, state.runs = "q", 3, {"ab": 3}
     state.absorb(report(0, part({1, 4}), offsets={"recorder": [0, 9]}))
-    state.write(tmp_path)
-    again = State.read(tmp_path, WIDTH)
-    assert list(again.gaps()) == list(state.gaps())
-    assert (again.query, again.batch, again.runs) == ("q", 3, {"ab": 3})
-    assert (again.windows, again.topics) == (state.windows, state.topics)
-    assert dropped(again, [report(0, part({4, 5}))]) == [{4}]
-    assert list(again.offsets["recorder"]) == [(0, 9)]
+    read = again(state)
+    assert list(read.gaps()) == list(state.gaps())
+    assert (read.windows, read.topics) == (state.windows, state.topics)
+    assert dropped(read, [report(0, part({4, 5}))]) == [{4}]
+    assert list(read.offsets["recorder"]) == [(0, 9)]
 
 
-def test_a_commit_log_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / COMMIT_LOG).write_bytes(b"nothing")
-    with pytest.raises(JournalError, match="remove it"):
-        State.read(tmp_path, WIDTH)
+CELLS = st.builds(cell, st.integers(0, 3), st.integers(0, 200).map(lambda s: s * SECOND), st.integers(1, 3))
+PARTS = st.builds(part, NUMBERS, st.integers(1, 2), st.integers(0, 300).map(lambda s: s * SECOND),
+                  st.lists(CELLS, min_size=1, max_size=2))  # fmt: skip
+REPORTS = st.lists(PARTS, max_size=3).map(lambda parts: report(0, *parts, newest=max(
+    [each.newest for each in parts], default=0)))  # fmt: skip
+COMMITS = st.lists(
+    st.builds(lambda reports, late: Commit(0, reports=reports, width=WIDTH, lateness=late * SECOND),
+              st.lists(REPORTS, max_size=2), st.integers(0, 30)),
+    max_size=5,
+)  # fmt: skip
+
+
+@given(COMMITS, st.integers(0, 5))
+def test_a_state_is_the_fold_of_the_commits_wherever_a_checkpoint_is_taken(
+    commits: list[Commit], place: int
+) -> None:
+    live, folded = State(), State()
+    decoder = msgspec.msgpack.Decoder(Commit)
+    for number, commit in enumerate(commits):
+        written = None
+        closed = live.apply(commit)
+        written = decoder.decode(msgspec.msgpack.encode(commit))  # as it is written, behind `apply`
+        if number == place:
+            folded = again(folded)
+        assert folded.apply(written) == closed
+    assert folded.encode() == live.encode()
+
+
+def test_windows_of_another_width_are_refused_while_some_are_open(tmp_path: Path) -> None:
+    state = State(WIDTH)
+    state.absorb(report(0, part({1})))
+    state.check_width(tmp_path, WIDTH)
+    with pytest.raises(JournalError, match=r"open windows of 60 s.*--window 60"):
+        state.check_width(tmp_path, WIDTH // 6)
+    closed(state, 1000 * SECOND)
+    state.check_width(tmp_path, WIDTH // 6)
 
 
 @given(NUMBERS, st.integers(0, 20))
@@ -134,21 +169,12 @@ def test_what_is_known_to_have_been_published_and_is_absent_is_missing_once(
     numbers: set[int], upto: int
 ) -> None:
     state = State()
-    state.expect(("a", 1, "v"), upto)
-    state.expect(("a", 1, "v"), upto // 2)
+    state.upto["a", 1, "v"] = upto
     assert state.missing() == 0  # where it was recorded from is not known
     state.absorb(report(0, part(numbers)))
     wanted = set(range(min(numbers), max(*numbers, upto) + 1)) - numbers
     assert {n for low, high in state.holes(("a", 1, "v")) for n in range(low, high + 1)} == wanted
     assert state.missing() == sum(gap["count"] for gap in state.gaps()) == len(wanted)
-
-
-def test_what_is_known_to_have_been_published_is_kept_with_the_commit_log(tmp_path: Path) -> None:
-    state = State()
-    state.absorb(report(0, part({1, 2})))
-    state.expect(("a", 1, "v"), 5)
-    state.write(tmp_path)
-    assert [(gap["first_missing"], gap["last_missing"]) for gap in State.read(tmp_path, 0).gaps()] == [(3, 5)]
 
 
 @given(st.lists(st.lists(st.lists(st.integers(0, 15), unique=True), min_size=1, max_size=3), max_size=4))
@@ -166,12 +192,12 @@ def test_every_message_id_is_kept_once_whoever_files_it_and_when(batches: list[l
             state.absorb(each)
 
 
-def test_message_ids_are_known_to_the_next_run(tmp_path: Path) -> None:
+def test_message_ids_are_known_to_the_next_run() -> None:
     state = State(WIDTH)
     state.absorb(report(0, ids=digest_of("one")))
-    state.write(tmp_path)
-    again = State.read(tmp_path, WIDTH)
-    assert again.repeated_ids([report(0, ids=digest_of("one") + digest_of("two"))]) == {0: [digest_of("one")]}
+    assert again(state).repeated_ids([report(0, ids=digest_of("one") + digest_of("two"))]) == {
+        0: [digest_of("one")]
+    }
 
 
 def test_the_oldest_message_ids_are_forgotten() -> None:

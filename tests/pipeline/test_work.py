@@ -62,7 +62,7 @@ def test_what_is_handled_and_what_was_received_at_another_time_is_left_alone(tmp
     path = record(tmp_path / "journal", "a", rows)
     work = Work(make_decoder(SECRET), tmp_path / "stage", "label", MINUTE)
     last = round(rows[4].received_at * 1e6)
-    (report,) = Inline().run(work, [Task(0, (str(path),), {"a": [0, 1]}, (0, last))])
+    (report,) = Inline().run(work, [Task(0, 1, (str(path),), {"a": [0, 1]}, (0, last))])
     assert (report.rows, report.skipped) == (3, 2)
     assert stored(tmp_path / "stage", "notifications", "sequence") == [3, 4, 5]
 
@@ -74,7 +74,7 @@ def test_a_damaged_segment_is_told_and_a_vanished_one_is_not(tmp_path: Path) -> 
     body[4:300] = bytes(296)
     paths[1].write_bytes(bytes(body))
     work = Work(make_decoder(SECRET), tmp_path / "stage", "label", MINUTE)
-    (report,) = Inline().run(work, [Task(0, tuple(map(str, paths)), {})])
+    (report,) = Inline().run(work, [Task(0, 1, tuple(map(str, paths)), {})])
     assert [(each.file, each.rows, each.read) for each in report.damaged] == [(paths[1].name, 1, 0)]
     assert stored(tmp_path / "stage", "notifications", "sequence") == [3]
 
@@ -96,5 +96,5 @@ def test_what_cannot_be_written_leaves_nothing_half_done(tmp_path: Path) -> None
 
     work = Work(make_decoder(SECRET), tmp_path / "stage", "label", MINUTE, Refusing([Limit("any", "true")]))
     with pytest.raises(JournalError, match="killed"):
-        work(Task(0, (str(path),), {}))
+        work(Task(0, 1, (str(path),), {}))
     assert [each for each in (tmp_path / "stage").rglob("*") if each.is_file()] == []

@@ -88,9 +88,7 @@ def test_tables_hold_what_verified_what_did_not_and_alarms(made: Made) -> None:
 
 
 def test_a_run_takes_what_is_new_and_counts_everything(own: Made) -> None:
-    (copied,) = own.rows(*RUN)
-    assert (copied["rows"], copied["skipped"]) == (0, own.truth.rows)  # of a journal in another place
-    assert own.rows(*RUN) == []
+    assert own.rows(*RUN) == []  # of a journal in another place
     own.add(3)
     (told,) = own.rows(*RUN)
     counted = {"rows": 3, "notifications": 3, "quarantined": 0, "duplicates": 0, "alarms": 0}
@@ -169,7 +167,7 @@ def test_what_cannot_be_done_is_said(made: Made, arguments: list[str], status: i
     [
         ([*MAILBOXES, ".", "tables"], 2, "reads no directory"),
         ([*MAILBOXES, "/data/journal", "tables"], 2, "reads no directory"),
-        ([*MAILBOXES, "psu:", "tables"], 1, "no agent:topic"),
+        ([*MAILBOXES, "psu:", "tables"], 1, "behind a slash"),
         ([*MAILBOXES, ",", "tables"], 1, "agents is missing"),
         ([*MAILBOXES, "psu", "tables", "--max-files", "3"], 2, "maxRowsPerBatch"),
         ([*MAILBOXES, "psu", "tables", "--option", "keep"], 2, "NAME=VALUE"),
@@ -207,5 +205,5 @@ def test_more_rows_than_the_limit_are_said_to_be_there(made: Made) -> None:
     query = "select sequence from notifications order by sequence desc"
     shown = run(made.folder, "sql", query, "--tables", "tables", "--limit", "2")
     assert shown.status == 0
-    assert len(shown.out.splitlines()) == 4
+    assert [line.strip() for line in shown.out.splitlines()][-2:] == ["50", "49"]
     assert "more than 2 rows" in shown.err

@@ -1,4 +1,4 @@
-"""Tables follow a journal: once each, across batches, runs, kills and copies."""
+"""Tables follow a journal: once each, across batches, runs, kills and copies; no Spark."""
 
 from __future__ import annotations
 
@@ -7,37 +7,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pzc.pipeline.alarm_rules import AlarmRules, Limit
+from pzc.pipeline.durable import Storage
 from pzc.pipeline.recording.journal import JournalRow
-from pzc.pipeline.tables import batches, committer, streaming
-from pzc.pipeline.tables.commit_log import COMMIT_LOG
-from pzc.pipeline.tables.feeds import CHECKPOINT, JournalFeed
-from pzc.pipeline.tables.state import State
-from pzc.pipeline.tables.streaming import Following
+from pzc.pipeline.tables.commit_log import FOLDER, Commit
+from pzc.pipeline.tables.committer import Committer, claimed
+from pzc.pipeline.tables.work import Inline
 from pzc.protocol.errors import ConfigError, JournalError
 from pzc.protocol.frames import PZC00
 from pzc.protocol.keyring import Key, Keyring
 from pzc.testing.journals import Recording, write_journal
 
 from tests.pipeline.conftest import damage_content
-from tests.pipeline.following import Lab
-
-pytestmark = [
-    pytest.mark.java,
-    pytest.mark.timeout(180),
-    pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),
-]
+from tests.pipeline.following import Dying, Killed, Lab
 
 Rows = Callable[..., list[JournalRow]]
 
 
 @pytest.fixture
-def lab(spark: Any, tmp_path: Path) -> Lab:
-    return Lab(spark, tmp_path)
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
 
 
 @pytest.fixture
@@ -103,8 +97,7 @@ def test_a_compacted_segment_is_passed_over_without_being_judged_again(lab: Lab,
     for path in small:
         path.unlink()
     pq.write_table(table, lab.journal / "segment-recorder-00000000000000000000.parquet")
-    (again,) = lab.run()
-    assert (again.rows, again.skipped) == (0, 5)
+    assert lab.run() == []
     assert lab.sequences() == [1, 3, 4, 5]
     assert len(lab.rows("quarantine", "error")) == 1
 
@@ -136,68 +129,49 @@ def test_windows_are_written_when_they_are_over(lab: Lab, make_sender: Any) -> N
     assert p50 == pytest.approx(2.0, rel=0.011)
 
 
-def half_of(lab: Lab) -> Callable[..., None]:
-    """Moves the first files in, and ends."""
-
-    def move_in(root: Path, files: list[str]) -> None:
-        committer.move_in(root, list(files)[:1])
-        raise OSError("killed")
-
-    return move_in
-
-
-def ends(*_: object) -> None:
-    raise OSError("killed")
-
-
-@pytest.mark.parametrize("point", ["staged", "half moved", "before the commit log", "after the commit log"])
-def test_a_batch_that_ended_in_the_middle_is_done_once(
-    lab: Lab, rows: Rows, monkeypatch: pytest.MonkeyPatch, point: str
+def test_a_run_that_is_killed_at_any_step_loses_and_repeats_nothing(
+    lab: Lab, rows: Rows, tmp_path: Path
 ) -> None:
     some = rows(6) + rows(3, "cam")
     lab.record(some[:2])
     lab.run()
     lab.record(some[2:])
-    with monkeypatch.context() as patched:
-        if point == "staged":
-            patched.setattr(streaming, "commit", ends)
-        elif point == "half moved":
-            patched.setattr(batches, "move_in", half_of(lab))
-        elif point == "before the commit log":
-            patched.setattr(State, "write", ends)
-        with Following(lab.spark, JournalFeed(lab.journal), lab.tables, lab.settings(), ends) as following:
-            following.start(once=True)
-            with pytest.raises(OSError, match="killed"):
-                following.wait(100)
-    lab.run()
-    assert sorted(lab.rows("notifications", "name", "sequence")) == [
-        *(("cam", n) for n in (1, 2, 3)), *(("psu", n) for n in range(1, 7))
-    ]  # fmt: skip
+    steps = 0
+    while True:
+        other = Lab(tmp_path / str(steps))
+        shutil.copytree(lab.journal, other.journal)
+        shutil.copytree(lab.tables, other.tables)
+        for torn in (False, True):
+            try:
+                other.run(storage=Dying(steps, torn))
+            except Killed:
+                continue
+            break
+        else:
+            other.run()
+            assert sorted(other.rows("notifications", "name", "sequence")) == [
+                *(("cam", n) for n in (1, 2, 3)), *(("psu", n) for n in range(1, 7))
+            ]  # fmt: skip
+            assert sorted(other.rows("statistics", "name", "count")) == [("cam", 3), ("psu", 6)]
+            steps += 1
+            continue
+        break
+    assert steps >= 5
 
 
-def test_a_first_batch_that_ended_before_its_commit_log_is_done_once(
-    lab: Lab, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_first_batch_that_is_killed_at_any_step_is_done_once(rows: Rows, tmp_path: Path) -> None:
     some = rows(5)
-    lab.record(some[:4])
-    with Following(lab.spark, JournalFeed(lab.journal), lab.tables, lab.settings()) as following:
-        monkeypatch.setattr(State, "write", ends)
-        following.start(once=True)
-        with pytest.raises(OSError, match="killed"):
-            following.wait(100)
-    monkeypatch.undo()
-    assert [batch.notifications for batch in lab.run()] == [4]
-    lab.record(some[4:])
-    lab.run()
-    assert lab.sequences() == [1, 2, 3, 4, 5]
-
-
-def test_a_lost_checkpoint_stores_nothing_twice(lab: Lab, rows: Rows) -> None:
-    lab.record(rows(4))
-    lab.run()
-    shutil.rmtree(lab.tables / CHECKPOINT)
-    assert [batch.skipped for batch in lab.run()] == [4]
-    assert lab.sequences() == [1, 2, 3, 4]
+    for steps in range(12):
+        lab = Lab(tmp_path / str(steps))
+        lab.record(some[:4])
+        try:
+            lab.run(storage=Dying(steps))
+        except Killed:
+            assert sum(batch.notifications for batch in lab.run()) in (0, 4)
+        lab.record(some[4:])
+        lab.run()
+        assert lab.sequences() == [1, 2, 3, 4, 5]
+        assert lab.rows("statistics", "count", "duplicates") == [(5, 0)]
 
 
 def test_a_lost_commit_log_is_counted_anew_from_what_is_stored(lab: Lab, rows: Rows) -> None:
@@ -205,8 +179,7 @@ def test_a_lost_commit_log_is_counted_anew_from_what_is_stored(lab: Lab, rows: R
     damage_content(some[1].frames)  # pyright: ignore[reportArgumentType]
     lab.record(some[:4])
     lab.run()
-    (lab.tables / COMMIT_LOG).unlink()
-    shutil.rmtree(lab.tables / CHECKPOINT)
+    shutil.rmtree(lab.tables / FOLDER)
     lab.record(some[4:5])
     lab.run()
     lab.record(some[5:])
@@ -266,9 +239,8 @@ def test_a_limit_that_cannot_be_judged_is_refused_before_anything_is_written(lab
 
 def test_two_processes_do_not_work_on_one_folder(lab: Lab, rows: Rows) -> None:
     lab.record(rows(1))
-    with Following(lab.spark, JournalFeed(lab.journal), lab.tables, lab.settings()):
-        with pytest.raises(JournalError, match="another process"):
-            lab.run()
+    with claimed(lab.tables), pytest.raises(JournalError, match="another process"):
+        lab.run()
 
 
 def test_agents_and_days_have_folders_whatever_agents_are_called(lab: Lab, make_sender: Any) -> None:
@@ -304,3 +276,53 @@ def test_a_journal_with_losses_copies_damage_and_restarts_is_stored_as_it_is_kno
     assert sum(batch.duplicates for batch in made) == truth.repeated
     assert len(lab.rows("quarantine", "error")) == truth.damaged
     assert sum(lab.rows("gaps", "count")) == made[-1].missing == truth.missing
+
+
+def test_a_commit_that_changes_files_alone_leaves_the_windows_open(lab: Lab, rows: Rows) -> None:
+    lab.record(rows(3))
+    lab.run()
+    with claimed(lab.tables) as root:
+        committer = Committer(root, Inline(), Storage())
+        before = committer.state.encode()
+        committer.commit(Commit(0, removed=[committer.files[0].place]), committer.label(0))
+        assert committer.state.encode() == before
+        assert committer.state.windows
+        committer.close()
+    assert lab.rows("notifications", "sequence") == []
+
+
+def test_the_ledger_of_0_1_becomes_a_commit_log(lab: Lab, rows: Rows) -> None:
+    some = rows(6)
+    lab.record(some[:4])
+    lab.run()
+    (file,) = (lab.tables / "notifications").rglob("*.parquet")
+    with claimed(lab.tables) as root:
+        committer = Committer(root, Inline(), Storage())
+        state = committer.state.encode()
+        committer.close()
+    old = msgspec.msgpack.decode(state) | {"form": 1, "query": "q", "batch": 3, "runs": {file.name[:8]: 0}}
+    (lab.tables / "pipeline.ledger").write_bytes(msgspec.msgpack.encode(old))
+    killed = file.with_name(f"{file.name[:8]}-000000001-00000.parquet")
+    killed.write_bytes(file.read_bytes())
+    (lab.tables / ".checkpoint-journal").mkdir()
+    shutil.rmtree(lab.tables / FOLDER)
+    assert lab.sequences() == [1, 2, 3, 4]  # for a reader, before anything is run
+    lab.record(some[4:])
+    assert [batch.rows for batch in lab.run()] == [2]
+    assert lab.sequences() == [1, 2, 3, 4, 5, 6]
+    assert not killed.exists()
+    assert not (lab.tables / "pipeline.ledger").exists()
+    assert not (lab.tables / ".checkpoint-journal").exists()
+
+
+def test_tables_that_no_pipeline_named_are_counted_as_they_are(lab: Lab, rows: Rows) -> None:
+    some = rows(3)
+    lab.record(some)
+    lab.run()
+    (file,) = (lab.tables / "notifications").rglob("*.parquet")
+    file.rename(file.with_name("part-0.snappy.parquet"))
+    shutil.rmtree(lab.tables / FOLDER)
+    assert lab.run() == []
+    assert lab.sequences() == [1, 2, 3]
+    lab.run()
+    assert lab.sequences() == [1, 2, 3]

@@ -1,0 +1,95 @@
+"""Spark as what runs tasks: one row for each of them, and the function in ``mapInArrow``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import JournalError
+from .. import missing
+from ..schema import ddl, stored
+from ..snapshot import Tables
+from ..tables.summary import Report, decode, encode
+from ..tables.work import Inline, TaskT
+
+try:
+    import pyarrow as pa
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ALONE = 20_000
+"""Rows that this process works on by itself sooner than Spark has begun."""
+
+_REPORTED = "report BINARY"
+_CAUSE = re.compile(r"pzc\.\S*?(\w+): (.+)")
+
+
+class SparkWorkers:
+    """Runs tasks on the workers of a session, which is asked for when there is enough to do.
+
+    Args:
+        session: gives the session; called once.
+        alone: rows up to which this process works by itself; 0 for none.
+    """
+
+    def __init__(self, session: Callable[[], SparkSession], alone: int = ALONE) -> None:
+        self._session, self._alone = session, alone
+        self._spark: SparkSession | None = None
+
+    def count(self, rows: int) -> int:
+        """One task per core of the workers."""
+        return 1 if rows <= self._alone else self.open().sparkContext.defaultParallelism
+
+    def run(self, function: Callable[[TaskT], Report], tasks: Sequence[TaskT]) -> list[Report]:
+        """See `tables.work.Workers`."""
+        if sum(task.rows for task in tasks) <= self._alone:
+            return Inline().run(function, tasks)
+        numbers: Any = self.open().range(0, len(tasks), 1, len(tasks))
+        try:
+            told = numbers.mapInArrow(_Each(function, tasks), _REPORTED).collect()
+        except Exception as exc:  # of Spark, of the way to it, or of the function, as Spark words it
+            raise JournalError(f"the pipeline has ended: {_cause(str(exc))}") from None
+        return [decode(row[0]) for row in told]
+
+    def open(self) -> SparkSession:
+        """The session, which is asked for when this is called first."""
+        if self._spark is None:
+            self._spark = self._session()
+        return self._spark
+
+
+class _Each:
+    """Callable for ``mapInArrow``: rows with numbers of tasks to rows with their reports."""
+
+    def __init__(self, function: Callable[[Any], Report], tasks: Sequence[Any]) -> None:
+        self._function, self._tasks = function, tuple(tasks)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            told = [encode(self._function(self._tasks[number])) for number in batch.column(0).to_pylist()]
+            yield pa.RecordBatch.from_pydict({"report": pa.array(told, pa.binary())})
+
+
+def read_table(spark: SparkSession, tables: Tables, name: str) -> DataFrame:
+    """A table of a snapshot."""
+    files, schema = tables.files(name), ddl(stored(name))
+    if not files:
+        return spark.createDataFrame([], schema)
+    reader = spark.read.schema(schema).option("basePath", str(tables.directory / name))
+    return reader.parquet(*(_literal(path) for path in files))
+
+
+def _literal(path: str) -> str:
+    """The path with nothing left in it that Hadoop would take for a pattern."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
+
+
+def _cause(text: str) -> str:
+    """What Spark says of a failure; behind its own words an error of this package, when it is one."""
+    found = _CAUSE.findall(text)
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return ": ".join(found[-1]) if found else lines[0] if lines else "Spark does not answer"

@@ -1,0 +1,92 @@
+"""The ledger of version 0.1, which later versions read once: one file in place of a commit log."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from ...protocol.errors import JournalError
+from ..durable import Storage
+from ..forms import check_form
+from .state import State
+
+NAME = "pipeline.ledger"
+"""File among the tables."""
+
+REMAKING = ".remaking"
+"""Marker among the tables: days were being replaced, and the ledger does not tell how far that came."""
+
+_CHECKPOINTS = (".checkpoint-journal", ".checkpoint-mailboxes")
+_FORM = 1
+_FILE = re.compile(r"(?P<run>[0-9a-f]{8})-(?P<batch>\d{9})(?:-\d{5})?\.parquet")
+
+
+class _Form(msgspec.Struct):
+    form: object = None
+
+
+class _Runs(msgspec.Struct):
+    runs: dict[str, int] = {}
+
+
+def read(root: Path) -> tuple[State, dict[str, int]] | None:
+    """What the tables held, and the last batch of each run that is done; None where that is not known.
+
+    Raises:
+        JournalError: when it cannot be read, or is of a newer form; says what to do.
+    """
+    if (root / REMAKING).exists():
+        return None
+    found = _content(root)
+    if found is None:
+        return None
+    try:
+        return State.decode(found), msgspec.msgpack.decode(found, type=_Runs).runs
+    except msgspec.MsgspecError as exc:
+        raise _unreadable(root, exc) from exc
+
+
+def done_runs(root: Path) -> dict[str, int] | None:
+    """The last batch of each run that is done, for readers; errors as `read`."""
+    found = _content(root)
+    try:
+        return None if found is None else msgspec.msgpack.decode(found, type=_Runs).runs
+    except msgspec.MsgspecError as exc:
+        raise _unreadable(root, exc) from exc
+
+
+def is_done(path: Path, runs: Mapping[str, int] | None) -> bool:
+    """Whether a file of a table is one of a batch that is done, or of no batch."""
+    found = _FILE.fullmatch(path.name)
+    return found is None or runs is None or int(found["batch"]) <= runs.get(found["run"], -1)
+
+
+def remove(root: Path, storage: Storage) -> None:
+    """A commit log stands in its place now; and Spark keeps no checkpoint among the tables any more."""
+    for name in (NAME, REMAKING):
+        storage.remove(root / name)
+    for name in _CHECKPOINTS:
+        shutil.rmtree(root / name, ignore_errors=True)
+
+
+def _content(root: Path) -> bytes | None:
+    path = root / NAME
+    try:
+        content = path.read_bytes()
+        form = msgspec.msgpack.decode(content, type=_Form).form
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as exc:
+        raise _unreadable(root, exc) from exc
+    check_form(path, form, _FORM)
+    return content
+
+
+def _unreadable(root: Path, error: Exception) -> JournalError:
+    return JournalError(
+        f"{root / NAME} cannot be read: {error}; remove it, and the next run counts what is stored"
+    )

@@ -1,0 +1,319 @@
+"""Tables that follow a journal, and days of them made anew.
+
+::
+
+    run        look for segments ─▶ batch ─▶ commit ─▶ on_batch ─▶ look again …
+    backfill   the segments of some days ─▶ batch ─▶ the days are replaced, by one commit
+
+One process at a time works on a folder of tables. It may be killed at any moment: what is not in the commit
+log is done again.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ..durable import Storage
+from ..forms import check_journal
+from ..recording.reading import SegmentDamaged, SegmentGone, opened
+from ..schema import segments
+from .batches import Batch, Settings, Stage
+from .committer import Committer, claimed
+from .interval_set import IntervalSet
+from .recount import count, keep_counts, recount
+from .small import stage_windows
+from .state import State, Window
+from .summary import Damage, File
+from .unread import SETTLE, Segment, Unread, describe
+from .work import Workers
+
+log = logging.getLogger("pzc.pipeline")
+
+EVERY = 1.0
+"""Seconds between two looks for something new."""
+
+MAX_FILES = 64
+"""Segments of one batch at most."""
+
+_DAY = 86_400_000_000
+_EPOCH = datetime.date(1970, 1, 1)
+
+
+def nothing(batch: Batch) -> None:
+    """Tell nobody."""
+
+
+def run(
+    journal: str | Path,
+    directory: str | Path,
+    settings: Settings,
+    workers: Workers,
+    on_batch: Callable[[Batch], object] = nothing,
+    *,
+    every: float = EVERY,
+    once: bool = False,
+    max_files: int = MAX_FILES,
+    stop: threading.Event | None = None,
+    settle: float = SETTLE,
+    storage: Storage | None = None,
+) -> None:
+    """Keep tables up to date with a journal.
+
+    Args:
+        journal: its directory.
+        directory: of the tables; created when absent.
+        settings: see `batches.Settings`.
+        workers: that do the work.
+        on_batch: called with each batch that is in the tables.
+        every: seconds between two looks for something new.
+        once: end when all that is there is in the tables.
+        max_files: segments of one batch at most.
+        stop: ends the run, behind the batch that it is at; default it goes on.
+        settle: seconds for which a segment without an end is waited for.
+        storage: writes the tables.
+
+    Raises:
+        JournalError: when there is no journal, another process works on the tables, or they are in no state
+            to be added to; says what to do.
+        ConfigError: for a limit that cannot be judged.
+        OSError: when the disk refuses; the tables are as after the last batch.
+    """
+    check_journal(journal)
+    settings.rules.check()
+    source = Source(Path(journal).absolute())
+    with claimed(directory) as root:
+        keep_up(
+            source, root, settings, workers, on_batch, every=every, once=once, max_files=max_files, stop=stop,
+            settle=settle, storage=storage,
+        )  # fmt: skip
+
+
+class Source:
+    """A journal that tables follow.
+
+    Args:
+        journal: its directory.
+    """
+
+    def __init__(self, journal: Path) -> None:
+        self.journal = journal
+
+    def check(self) -> None:
+        """Raise what prevents rows from coming."""
+
+    def stored(self, done: Mapping[str, IntervalSet]) -> None:
+        """Take note of the offsets that are in the commit log, by recorder."""
+
+
+def keep_up(
+    source: Source,
+    root: Path,
+    settings: Settings,
+    workers: Workers,
+    on_batch: Callable[[Batch], object],
+    *,
+    every: float,
+    once: bool,
+    max_files: int,
+    max_rows: int | None = None,
+    stop: threading.Event | None,
+    settle: float,
+    storage: Storage | None,
+) -> None:
+    """As `run`, for any source and tables that this process has claimed.
+
+    Args:
+        source: of the segments.
+        root: of the tables.
+        settings: see `run`.
+        workers: see `run`.
+        on_batch: see `run`.
+        every: see `run`.
+        once: see `run`.
+        max_files: see `run`.
+        max_rows: of a batch, but for those of its last segment; None for no bound.
+        stop: see `run`.
+        settle: see `run`.
+        storage: see `run`.
+    """
+    ended = stop or threading.Event()
+    committer = Committer(root, workers, storage or Storage())
+    try:
+        committer.state.check_width(root, settings.width)
+        following = _Following(source, committer, settings, workers, settle)
+        source.stored(committer.state.offsets)
+        while not ended.is_set():
+            source.check()
+            made = following.take(max_files, max_rows)
+            if made is not None:
+                source.stored(committer.state.offsets)
+                on_batch(made)
+            elif once and not following.unsettled:
+                return
+            else:
+                ended.wait(every)
+    finally:
+        committer.close()
+
+
+class _Following:
+    """Batches of one run."""
+
+    def __init__(
+        self, source: Source, committer: Committer, settings: Settings, workers: Workers, settle: float
+    ) -> None:
+        self._committer, self._settings, self._workers = committer, settings, workers
+        self._unread = Unread(source.journal, settle)
+        self._number = 0
+        self.unsettled = False
+
+    def take(self, max_files: int, max_rows: int | None) -> Batch | None:
+        """The next batch; None when there is nothing new."""
+        began, committer = time.monotonic(), self._committer
+        state = committer.state
+        known = {damage.file for damage in state.damaged}
+        found = self._unread.look(state.offsets, known, max_files, time.time(), max_rows)
+        self.unsettled = found.unsettled
+        if not found.segments and not found.damaged:
+            return None
+        label = committer.label(self._number)
+        stage = Stage(committer.clear(), self._workers, self._settings, label)
+        handled = {recorder: runs.flat() for recorder, runs in state.offsets.items()}
+        staged = stage.leave_out_copies(stage.take(found.segments, handled), state)
+        commit = staged.commit(self._settings, found.damaged, time.time_ns() // 1000)
+        tell_damage(commit.damaged)
+        windows = committer.commit(commit, label)
+        made = staged.batch(self._number, state, commit, windows, time.monotonic() - began)
+        self._number += 1
+        return made
+
+
+def tell_damage(damaged: Sequence[Damage]) -> None:
+    """Name segments that could not be read as a whole."""
+    for one in damaged:
+        told = "no row" if not one.read else f"{one.read} of {one.rows} rows"
+        log.error("segment %s is damaged, %s could be read: %s", one.file, told, one.reason)
+
+
+def backfill(
+    journal: str | Path,
+    directory: str | Path,
+    settings: Settings,
+    workers: Workers,
+    first: datetime.date,
+    last: datetime.date,
+    *,
+    storage: Storage | None = None,
+) -> tuple[Batch, tuple[datetime.date, ...]]:
+    """Make the days from ``first`` to ``last`` (UTC, both included) anew, whatever the tables hold.
+
+    Days without rows in the journal stay as they are. What was stored on another day is not stored again. The
+    days are replaced at once: a kill leaves them as they were.
+
+    Returns:
+        What was made, and the days.
+
+    Raises:
+        JournalError: as `run`.
+        ConfigError: as `run`.
+    """
+    check_journal(journal)
+    settings.rules.check()
+    began = time.monotonic()
+    times = _micros(first), _micros(last + datetime.timedelta(1)) - 1
+    with claimed(directory) as root:
+        committer = Committer(root, workers, storage or Storage())
+        try:
+            committer.state.check_width(root, settings.width)
+            return _remade(Path(journal).absolute(), committer, settings, workers, times, began)
+        finally:
+            committer.close()
+
+
+def _remade(
+    journal: Path,
+    committer: Committer,
+    settings: Settings,
+    workers: Workers,
+    times: tuple[int, int],
+    began: float,
+) -> tuple[Batch, tuple[datetime.date, ...]]:
+    label, before = committer.label(0), committer.state
+    stage = Stage(committer.clear(), workers, settings, label)
+    reports = stage.take(_segments_of(journal, times), {}, times)
+    numbers = sorted({day for report in reports for day in report.days})
+    if not numbers:
+        return Batch(-1), ()
+    days = tuple(_EPOCH + datetime.timedelta(number) for number in numbers)
+    kept = [file for file in committer.files if not _is_replaced(file, settings, days)]
+    state = recount(committer.root, workers, kept, before)
+    staged = stage.leave_out_copies(reports, state)
+    commit = staged.commit(settings, (), time.time_ns() // 1000)
+    known = {damage.file for damage in before.damaged}
+    commit.damaged = [damage for damage in commit.damaged if damage.file not in known]
+    tell_damage(commit.damaged)
+    width, state.width, commit.width = state.width, 0, None  # windows are made of all that is stored then
+    state.apply(commit)
+    state.width = width
+    keep_counts(before, state)
+    committer.move_in(commit.added)
+    files = [*kept, *commit.added]
+    if settings.width:
+        files += _windows(committer, workers, settings.width, files, days, label)
+    committer.replace(state, files)
+    return staged.batch(0, state, commit, 0, time.monotonic() - began), days
+
+
+def _windows(
+    committer: Committer,
+    workers: Workers,
+    width: int,
+    files: Sequence[File],
+    days: Sequence[datetime.date],
+    label: str,
+) -> list[File]:
+    """Windows that begin on these days, of everything stored on them and the days beside them."""
+    near = {day + datetime.timedelta(number) for day in days for number in (-1, 0, 1)}
+    counted = State(width)
+    for report in count(committer.root, workers, [file for file in files if _day(file) in near], width):
+        counted.absorb(report)
+    closed: list[tuple[tuple[str, str, int], Window]] = []
+    for key, window in counted.windows.items():
+        start = _EPOCH + datetime.timedelta(key[2] * width // _DAY)
+        if start in days and key not in committer.state.windows:
+            closed.append((key, window))
+    made = stage_windows(committer.stage, label, closed, width, committer.storage)
+    committer.move_in(made)
+    return made
+
+
+def _segments_of(journal: Path, times: tuple[int, int]) -> list[Segment]:
+    """Segments that may hold rows that were received between two times."""
+    found: list[Segment] = []
+    for _, path in segments(journal):
+        try:
+            with opened(path) as file:
+                segment = describe(path, file.metadata)
+        except (SegmentGone, SegmentDamaged):  # `run` names it
+            continue
+        if segment.oldest <= times[1] and segment.newest >= times[0]:
+            found.append(segment)
+    return found
+
+
+def _is_replaced(file: File, settings: Settings, days: Sequence[datetime.date]) -> bool:
+    return _day(file) in days and (file.table != "windows" or settings.width > 0)
+
+
+def _day(file: File) -> datetime.date:
+    """The day in a file's place."""
+    return datetime.date.fromisoformat(file.place.split("/")[1].partition("=")[2])
+
+
+def _micros(day: datetime.date) -> int:
+    return (day - _EPOCH).days * _DAY
