@@ -155,8 +155,7 @@ class Server(Agent):
         )
         self._control.words["release"] = self._on_release
         self._control.words["drop"] = self._on_drop
-        answering.dispatcher.exposed = self._exposed
-        answering.dispatcher.passes_on = type(self).on_request is not Server.on_request
+        answering.dispatcher.serve(self._exposed, type(self).on_request is not Server.on_request)
         if self._audit is not None:
             self._audit_topic = AuditTopic(publisher.publish, publisher.is_wanted, self.counters)
             self._audit.on_lines = self._audit_topic.tell

@@ -45,6 +45,9 @@ from .shown import shown
 logger = logging.getLogger("pzc.messages")
 
 PS = "PSMessage"
+RETURN = "return"
+"""Action of the reply that most calls get: a value."""
+
 ERROR = "PZCError"
 
 _CARRY_ERRORS = frozenset({"raise", "batch", "items"})

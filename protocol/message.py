@@ -9,6 +9,8 @@ import pickle
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from . import serializers
 from .errors import DecodeError
 from .frames import Buffer, Kind
@@ -60,8 +62,7 @@ class Facts:
         return cls(dialect, kind, sender, topic, signer, trusted, identity)
 
 
-@dataclass(slots=True)
-class Message:
+class Message(Struct):
     """A verified, not yet decoded message.
 
     Attributes:

@@ -23,24 +23,21 @@ signature (``/nonce`` over a Unix socket), so nothing said elsewhere holds there
 
 Whatever does not hold raises a ProtocolError and leaves the session as it was. Nothing is decoded here.
 
-`seal` and `open` are flat on purpose: here a call of a function costs as much as a tenth of a message.
+`seal` and `open` are flat on purpose: here a call of a function costs as much as a twentieth of a message.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from hmac import compare_digest
+from typing import Any
 
 from . import ids, pickles, serializers, signing
 from .buffers import Allocate, Outside
 from .codec import FRESH_MS, Codec, stale, too_large
 from .errors import FrameError, LocalProtocolError, ReplayedMessage, SignatureError
 from .frames import (
-    MAX_MSGID,
-    MAX_SERIALIZER,
-    MAX_SIGNATURE,
     PZC01,
     Buffer,
     Kind,
@@ -51,7 +48,7 @@ from .frames import (
 )
 from .ids import HEX, URN, Stamp, is_own_hex, is_own_urn, new_stamp
 from .message import Facts, Message
-from .signing import LARGE, Suite, pack_lengths
+from .signing import LARGE, Suite, mismatch
 from .ways import Party, Way
 from .window import ReplayWindow
 
@@ -61,7 +58,6 @@ REFERENCES = 2
 """Bit of a request's sequence: its sender reads references, and notes before a reply."""
 
 _OWN_SIZE = 32
-_NAME, _ID, _PROOF = MAX_SERIALIZER, MAX_MSGID, MAX_SIGNATURE
 _LOW = (1 << 30) - 1
 _NONE, _HMAC, _GCM = Suite.NONE, Suite.HMAC_SHA256, Suite.AES256_GCM
 _PROTOCOL = pickle.HIGHEST_PROTOCOL
@@ -193,54 +189,49 @@ class Session:
             SerializeError: when the serializer cannot express the content.
             LocalProtocolError: when the wire cannot carry it.
         """
-        if answers is None:
-            name, arrays, way = serializer or self.serializer, self.arrays, self._out
-        else:
-            name, arrays, way = serializer or answers.serializer, bool(answers.sequence & ARRAYS), self._out
-            if way.suite != (self._forced or answers.suite):
-                way = self._way_out(Suite(answers.suite))
-        name, body = packed or self._express(name, content, arrays, way.suite)
-        size, limit = len(body), self.codec.max_content
-        if size > limit or ms >> 48:
-            raise too_large(size, limit) if size > limit else ids.no_time(ms)
-        stamp = new_stamp(Stamp, (ms, counter, way.epoch))
-        frame_1 = name.encode()
-        high, low = counter >> 30, counter & _LOW
+        way = self._out
+        if answers is not None and way.suite != (self._forced or answers.suite):
+            way = self._way_out(Suite(answers.suite))
+        name, body = packed or self.pack(content, serializer, answers)
+        size, high, low = len(body), counter >> 30, counter & _LOW
+        if size > self.codec.max_content or ms >> 48:
+            raise ids.no_time(ms) if ms >> 48 else too_large(size, self.codec.max_content)
         if answers is None:
             header = self._header
             msgid = URN % (ms >> 16, ms & 0xFFFF, high, 0x8000 | low >> 16, low & 0xFFFF, way.epoch)
         else:
             msgid = answers.msgid.encode()
             header = self._start + HEX % (ms, high, 0x80000000 | low, way.epoch) + b"+"
+        frame_1, stamp = name.encode(), new_stamp(Stamp, (ms, counter, way.epoch))
         if size > LARGE and self._proves is not None and self._proves(body):
-            tag, _ = way.sealer.seal(stamp, header, frame_1, msgid, signing.Reference(size))
-        elif way.inner and size <= LARGE:
-            sizes = pack_lengths(len(header), len(frame_1), len(msgid), size)
-            whole = sha256(b"".join((way.inner, sizes, way.names, header, frame_1, msgid, body))).digest()
-            tag = sha256(way.outer + whole).digest()
+            tag, _ = way.seal(stamp, header, frame_1, msgid, signing.Reference(size))
         else:
-            tag, body = way.sealer.seal(stamp, header, frame_1, msgid, body)
+            tag, body = way.seal(stamp, header, frame_1, msgid, body)
         return [header, frame_1, body, msgid, way.head + tag + way.tail]
 
-    def pack(self, content: object, serializer: str | None = None) -> tuple[str, Buffer]:
-        """The serializer and bytes of a request, to be sealed later; arguments and errors as `seal`."""
-        return self._express(serializer or self.serializer, content, self.arrays, self._out.suite)
-
-    def _express(self, name: str, content: object, arrays: bool, suite: int) -> tuple[str, Buffer]:
+    def pack(
+        self, content: object, serializer: str | None = None, answers: Message | None = None
+    ) -> tuple[str, Buffer]:
+        """The serializer and bytes of a content, to be sealed later; arguments and errors as `seal`."""
+        if answers is None:
+            name, arrays, suite = serializer or self.serializer, self.arrays, self._out.suite
+        else:
+            name, arrays, suite = serializer or answers.serializer, answers.sequence & ARRAYS, answers.suite
         if name != "pickle":
-            return name, serializers.encode(name, content, self._allocate if suite != _GCM else None)
+            return name, serializers.encode(name, content, self._memory(suite))
         outside = Outside() if arrays else None
         try:
             body: Buffer = pickles.dumps(content, _PROTOCOL, buffer_callback=outside)
-            if not outside:
-                return name, body
-            return "buffers", outside.beside(body, self._allocate if suite != _GCM else None)
+            return ("buffers", outside.beside(body, self._memory(suite))) if outside else (name, body)
         except Exception as error:
             raise serializers.inexpressible("pickle", error) from error
 
+    def _memory(self, suite: int) -> Allocate | None:
+        return None if (self._forced or suite) == _GCM else self._allocate
+
     def open(
         self,
-        frames: Sequence[Buffer],
+        frames: Sequence[Any],  # not Buffer: all but the content are bytes
         *,
         proved: bool = False,
         now_ms: int | None = None,
@@ -250,7 +241,7 @@ class Session:
         """Verify five frames.
 
         Args:
-            frames: as received.
+            frames: as received: bytes, but for the content.
             proved: the content came by a way that only its sender can write to.
             now_ms: Unix time in milliseconds, to judge a request on a connection that is not bound.
             offset_ms: the sender's clock minus this clock.
@@ -260,13 +251,10 @@ class Session:
             FrameError, VersionError, SignatureError, StaleMessage, ReplayedMessage, SerializerRefused: in
                 this order of checks.
         """
-        limit, sequence, way = self.codec.max_content, 0, self._in
-        header, name, body, msgid, proof = frames if len(frames) == 5 else as_bytes(frames, limit)
-        size = len(body)
-        if not (
-            type(header) is bytes and type(name) is bytes and type(msgid) is bytes and type(proof) is bytes
-        ) or (size > limit or len(name) > _NAME or len(msgid) > _ID or len(proof) > _PROOF):
-            header, name, body, msgid, proof = as_bytes(frames, limit)
+        header, name, body, msgid, proof = frames if len(frames) == 5 else as_bytes(frames, 0)
+        way, size, sequence = self._in, len(body), 0
+        if size > self.codec.max_content:
+            as_bytes(frames, self.codec.max_content)  # which says so
         if self.asks:
             own = header[self._own]
             if len(header) != self._size or not header.startswith(self._start) or is_own_hex(own) is None:
@@ -276,34 +264,28 @@ class Session:
             if is_own_urn(msgid) is None:
                 raise FrameError(f"message id {msgid[:60]!r} is not a canonical urn:uuid: of this protocol")
             own = msgid[9:].replace(b"-", b"")
-        number = int(own, 16)
-        stamp = new_stamp(
-            Stamp, (number >> 80, (number >> 64 & 0xFFF) << 30 | number >> 32 & _LOW, number & 0xFFFFFFFF)
-        )
-        if proof[:1] != way.head or proof[way.tag_end :] != way.tail or stamp.epoch != way.epoch:
-            way = self._meet(proof, stamp.epoch)
-        if proved:
-            way.sealer.open(stamp, header, name, msgid, signing.Reference(size), proof[1 : way.tag_end])
-        elif way.inner and size <= LARGE:
-            sizes = pack_lengths(len(header), len(name), len(msgid), size)
-            whole = sha256(b"".join((way.inner, sizes, way.names, header, name, msgid, body))).digest()
-            if not compare_digest(sha256(way.outer + whole).digest(), proof[1 : way.tag_end]):
-                raise SignatureError("the signature does not match")
+        if proof[:1] != way.head or proof[way.tag_end :] != way.tail or own[24:] != way.digits:
+            way = self._meet(proof, int(own[24:], 16))
+        number = int(own[:24], 16)
+        counter = (number >> 32 & 0xFFF) << 30 | number & _LOW
+        stamp, tag = new_stamp(Stamp, (number >> 48, counter, way.epoch)), proof[1 : way.tag_end]
+        if way.hmac and not proved:
+            if not compare_digest(way.seal(stamp, header, name, msgid, body)[0], tag):
+                raise mismatch()
+        elif proved:
+            way.open(stamp, header, name, msgid, signing.Reference(size), tag)
         else:
-            body = way.sealer.open(stamp, header, name, msgid, body, proof[1 : way.tag_end])
+            body = way.open(stamp, header, name, msgid, body, tag)
         if not self.asks:
             if self.binding:
-                if stamp.counter <= self.last:
-                    raise ReplayedMessage(f"message {stamp.counter} came after message {self.last}")
-                self.last = stamp.counter
+                if counter <= self.last:
+                    raise ReplayedMessage(f"message {counter} came after message {self.last}")
+                self.last = counter
             elif self.peer.key is not None:
                 self._judge(stamp, now_ms, offset_ms, window)
         self._in = way
-        message = object.__new__(Message)
-        message.facts, message.msgid, message.stamp = self.facts, str(msgid, "utf-8", "replace"), stamp
-        message.serializer = self._names.get(name) or self._name(name)
-        message.content, message.suite, message.sequence, message.key = body, way.suite, sequence, ""
-        return message
+        told = self._names.get(name) or self._name(name)
+        return Message(self.facts, str(msgid, "utf-8", "replace"), stamp, told, body, way.suite, sequence)
 
     def terms(self) -> Terms | None:
         """What somebody else needs to make and judge the plain messages of a bound connection.
@@ -327,17 +309,13 @@ class Session:
 
     def taken(self, plain: Sequence[Plain]) -> list[Message]:
         """What `open` would have made of plain messages that somebody else has verified by `terms`."""
-        messages: list[Message] = []
+        facts, name, suite, epoch = self.facts, self.serializer, self.suite, self.peer.epoch
         sequence = 0 if self.asks else self._sequence
-        for body, msgid, ms, counter in plain:
-            message = object.__new__(Message)
-            message.facts, message.msgid = self.facts, msgid
-            message.stamp = new_stamp(Stamp, (ms, counter, self.peer.epoch))
-            message.serializer, message.content, message.suite = self.serializer, body, self.suite
-            message.sequence, message.key = sequence, ""
-            messages.append(message)
-            self.last = counter
-        return messages
+        self.last = plain[-1][3]
+        return [
+            Message(facts, msgid, new_stamp(Stamp, (ms, counter, epoch)), name, body, suite, sequence)
+            for body, msgid, ms, counter in plain
+        ]
 
     def _judge(self, stamp: Stamp, now_ms: int | None, offset_ms: int, window: ReplayWindow | None) -> None:
         if now_ms is not None and not -FRESH_MS <= now_ms + offset_ms - stamp.ms <= FRESH_MS:

@@ -24,12 +24,12 @@ message. GMAC is for receivers that have announced it, see `Codec.encode`.
 from __future__ import annotations
 
 import enum
-import hashlib
 import hmac
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
+from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from cryptography.exceptions import InvalidTag
@@ -192,7 +192,8 @@ def sealer(key: Key | None, suite: Suite, kind: Kind, sender: str, receiver: str
     start = parties(kind, suite, key.key_id, receiver)
     mark = (bytes((suite,)), key.key_id.encode())
     if suite is Suite.HMAC_SHA256:
-        return _Hmac(epoch, mark, start, key.hmac_key)
+        inner, outer = hmac_pads(key.hmac_key)
+        return _Hmac(epoch, mark, start, key.hmac_key, inner + start[0], outer)
     purpose = _PURPOSE[suite]
     aead = key.aead(purpose, sender, epoch)
     if suite is Suite.AES256_GCM:
@@ -225,24 +226,26 @@ class _Hmac:
     mark: tuple[bytes, bytes]
     parties: Parties
     key: bytes
+    begin: bytes
+    outer: bytes
 
     def seal(
         self, stamp: Stamp, header: Buffer, serializer: Buffer, msgid: Buffer, content: Buffer
     ) -> tuple[bytes, Buffer]:
         size = len(content)
-        if size <= LARGE:
-            whole = covered(self.parties, header, serializer, msgid, size, content)
-            return hmac.digest(self.key, whole, "sha256"), content
-        running = hmac.new(self.key, covered(self.parties, header, serializer, msgid, size), hashlib.sha256)
+        if size <= LARGE:  # what the library does for one small message takes longer than both hashes
+            lengths = pack_lengths(len(header), len(serializer), len(msgid), size)
+            whole = b"".join((self.begin, lengths, self.parties[1], header, serializer, msgid, content))
+            return sha256(self.outer + sha256(whole).digest()).digest(), content
+        running = hmac.new(self.key, covered(self.parties, header, serializer, msgid, size), sha256)
         running.update(content)
         return running.digest(), content
 
     def open(
         self, stamp: Stamp, header: Buffer, serializer: Buffer, msgid: Buffer, content: Buffer, tag: bytes
     ) -> Buffer:
-        expected, _ = self.seal(stamp, header, serializer, msgid, content)
-        if not hmac.compare_digest(expected, tag):
-            raise _mismatch()
+        if not hmac.compare_digest(self.seal(stamp, header, serializer, msgid, content)[0], tag):
+            raise mismatch()
         return content
 
 
@@ -271,13 +274,13 @@ class _Gmac:
         if size > LARGE:
             start = covered(self.parties, header, serializer, msgid, size)
             if not hmac.compare_digest(self._tag_of_large(stamp, start, content), tag):
-                raise _mismatch()
+                raise mismatch()
             return content
         whole = covered(self.parties, header, serializer, msgid, size, content)
         try:
             self.aead.decrypt(stamp.nonce(), tag, whole)
         except InvalidTag:
-            raise _mismatch() from None
+            raise mismatch() from None
         return content
 
     def _tag_of_large(self, stamp: Stamp, start: bytes, content: Buffer) -> bytes:
@@ -309,10 +312,11 @@ class _Gcm:
         try:
             return self.aead.decrypt(stamp.nonce(), b"".join((content, tag)), start)
         except InvalidTag:
-            raise _mismatch() from None
+            raise mismatch() from None
 
 
-def _mismatch() -> SignatureError:
+def mismatch() -> SignatureError:
+    """The error of a tag that does not hold."""
     return SignatureError("the signature does not match")
 
 

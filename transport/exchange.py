@@ -78,8 +78,9 @@ class Exchange:
         self.asked, self.sent = "", False
 
     def ask(
-        self, content: object, deadline: float, closed: threading.Event, serializer: str | None = None
-    ) -> Message:
+        self, content: object, deadline: float, closed: threading.Event, serializer: str | None = None,
+        packed: tuple[str, Buffer] | None = None,
+    ) -> Message:  # fmt: skip
         """Send a request, and wait for the next message; one thread alone, of an end that asks.
 
         Args:
@@ -87,6 +88,7 @@ class Exchange:
             deadline: in monotonic seconds, of both.
             closed: ends the wait when it is set.
             serializer: of the content; None for that of the session.
+            packed: serializer and bytes of a content that was expressed before.
 
         Raises:
             ProtocolError, PeerLost, CallTimeout, AgentClosed: as `send` and `receive`; `sent` tells which.
@@ -94,7 +96,8 @@ class Exchange:
         self.asked, self.sent = "", False
         session, transport = self.session, self.transport
         with self._sending:
-            frames = session.seal(content, time_ns() // 1_000_000, self._count(), serializer=serializer)
+            now, count = time_ns() // 1_000_000, self._count()
+            frames = session.seal(content, now, count, serializer=serializer, packed=packed)
             transport.send(frames, deadline)
         self.asked, self.sent = str(frames[3], "ascii"), True
         frames = transport.receive(deadline, closed)

@@ -69,7 +69,7 @@ def compose(frames: Sequence[Buffer], kind: int = PLAIN) -> list[Buffer]:
     """
     if len(frames) == 5:
         header, serializer, content, msgid, signature = frames
-        a, b, c, d, e = len(header), len(serializer), len(msgid), len(signature), len(content)
+        a, b, e, c, d = map(len, frames)
         if (
             e <= INLINE
             and a <= MAX_HEADER

@@ -14,15 +14,12 @@ notes to take along nor somebody else who writes; through the stream otherwise.
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, NoReturn
 
-from ..protocol import pickles, serializers
-from ..protocol.buffers import Outside
 from ..protocol.errors import (
     AgentClosed,
     CallTimeout,
@@ -32,7 +29,7 @@ from ..protocol.errors import (
 )
 from ..protocol.frames import Buffer
 from ..protocol.message import Message
-from ..protocol.session import ARRAYS, Session
+from ..protocol.session import Plain, Session
 from .compiled import LANE, LIMIT, Lane
 from .exchange import Otherwise, UnixExchange, refuse
 from .pipe import Pipe
@@ -89,20 +86,18 @@ class Laned(UnixExchange):
         self._in_stream = True
 
     def ask(
-        self, content: object, deadline: float, closed: threading.Event, serializer: str | None = None
-    ) -> Message:
+        self, content: object, deadline: float, closed: threading.Event, serializer: str | None = None,
+        packed: tuple[str, Buffer] | None = None,
+    ) -> Message:  # fmt: skip
         """See `Exchange.ask`; replies to other requests are left out."""
-        body = None
-        if not (self._taken or self._in_stream or self.stream.notes or self.stream.diverted):
-            body = self._body(content, None, serializer)
-        if body is None:
-            return super().ask(content, deadline, closed, serializer)
-        lane, self.asked, self.sent = self._lane, "", False
+        self.asked, self.sent = "", False
+        packed = packed or self.session.pack(content, serializer)
+        body = self._plain(packed, None)
+        if body is None or self._taken or self._in_stream:
+            return super().ask(None, deadline, closed, packed=packed)
+        left = deadline - monotonic()
         try:
-            left = deadline - monotonic()
-            if left < 0.0:
-                left = 0.0
-            found = lane.ask(body, left, left if left < SLICE else SLICE)
+            found = self._lane.ask(body, left, SLICE) if left > SLICE else self._ask_late(body, left)
         except TimeoutError as exc:
             if exc.args[0] == "unsent":
                 self._fail(exc)
@@ -119,9 +114,12 @@ class Laned(UnixExchange):
             self._note_sent()
             self._turn_to_stream()
             return self.receive(deadline, closed)
-        message = self.session.taken((found,))[0]
+        (message,) = self.session.taken((found,))
         self.asked, self.sent = message.msgid, True
         return message
+
+    def _ask_late(self, body: bytes, left: float) -> Plain | None:
+        return self._lane.ask(body, max(0.0, left), max(0.0, left))
 
     def _note_sent(self) -> None:
         self.asked = self._lane.msgid
@@ -137,13 +135,14 @@ class Laned(UnixExchange):
         packed: tuple[str, Buffer] | None = None,
     ) -> str:
         """See `Exchange.send`."""
-        body = self._body(content, answers, serializer) if packed is None else self._packed(packed, answers)
-        if body is None or self.stream.notes or self.stream.diverted:
-            return super().send(content, deadline, answers=answers, serializer=serializer, packed=packed)
-        message = body if answers is None else (body, answers.msgid)
+        packed = packed or self.session.pack(content, serializer, answers)
+        body = self._plain(packed, answers)
+        if body is None:
+            return super().send(None, deadline, answers=answers, packed=packed)
         left = deadline - monotonic()
         with self._sending:
             try:
+                message = body if answers is None else (body, answers.msgid)
                 return self._lane.post((message,), left if left > 0 else _AT_ONCE)[0][0]
             except OSError as exc:
                 self._fail(exc, sending=True)
@@ -152,17 +151,14 @@ class Laned(UnixExchange):
         self, messages: Sequence[tuple[Any, Message | None]], deadline: float, *, packed: bool = False
     ) -> list[str]:
         """See `UnixExchange.send_many`."""
-        if packed:
-            bodies = [self._packed(done, answers) for done, answers in messages]
-        else:
-            bodies = [self._body(content, answers, None) for content, answers in messages]
-        if None in bodies or self.stream.notes or self.stream.diverted:
-            return super().send_many(messages, deadline, packed=packed)
-        given: list[bytes | tuple[bytes, str]] = [
-            body if answers is None else (body, answers.msgid)
-            for body, (_, answers) in zip(bodies, messages, strict=True)
-            if body is not None
-        ]
+        pack = self.session.pack
+        every = messages if packed else [(pack(each, answers=asked), asked) for each, asked in messages]
+        given: list[bytes | tuple[bytes, str]] = []
+        for each, asked in every:
+            body = self._plain(each, asked)
+            if body is None:
+                return super().send_many(every, deadline, packed=True)
+            given.append(body if asked is None else (body, asked.msgid))
         with self._sending:
             try:
                 return self._lane.post(given, max(_AT_ONCE, deadline - monotonic()))[0]
@@ -170,7 +166,7 @@ class Laned(UnixExchange):
                 self._fail(exc, sending=True)
 
     def _push(self, pipe: Pipe, packed: tuple[str, Buffer], answers: Message | None, fd: int) -> bool:
-        body = self._packed(packed, answers) if fd < 0 and pipe.ready else None
+        body = self._body(packed, answers) if fd < 0 and pipe.ready else None
         if body is None:
             return super()._push(pipe, packed, answers, fd)
         try:
@@ -182,30 +178,16 @@ class Laned(UnixExchange):
             pipe.keep(rest)
         return True
 
-    def _packed(self, packed: tuple[str, Buffer], answers: Message | None) -> bytes | None:
-        """What the lane would send for a content that was expressed before; None when it is none for it."""
+    def _plain(self, packed: tuple[str, Buffer], answers: Message | None) -> bytes | None:
+        """What the lane would send for a content that was expressed; None when it is none for it, or now."""
+        stream = self.stream
+        return None if stream.notes or stream.diverted else self._body(packed, answers)
+
+    def _body(self, packed: tuple[str, Buffer], answers: Message | None) -> bytes | None:
         name, body = packed
         if name != self._name or type(body) is not bytes or len(body) > LIMIT:
             return None
         return body if answers is None or answers.suite == self._suite else None
-
-    def _body(self, content: object, answers: Message | None, serializer: str | None) -> bytes | None:
-        """As `_packed`, for a content that is expressed here."""
-        name = self._name
-        if not self.session.asks if answers is None else answers.suite != self._suite:
-            return None
-        if (serializer or (name if answers is None else answers.serializer)) != name:
-            return None
-        if name != "pickle":
-            expressed = serializers.encode(name, content)
-            return expressed if type(expressed) is bytes and len(expressed) <= LIMIT else None
-        arrays = self.session.arrays if answers is None else answers.sequence & ARRAYS
-        outside = Outside() if arrays else None
-        try:
-            body = pickles.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
-        except Exception as error:
-            raise serializers.inexpressible("pickle", error) from error
-        return body if not outside and len(body) <= LIMIT else None
 
     def receive(self, deadline: float, closed: threading.Event | None = None) -> Message:
         """See `Exchange.receive`."""
@@ -216,12 +198,11 @@ class Laned(UnixExchange):
                 continue
             if closed is not None and closed.is_set():
                 raise AgentClosed("the agent was stopped while a call was waiting")
-            left = deadline - monotonic()
             try:
-                wait = left if left < SLICE or left == _FOREVER else SLICE
-                found = self._lane.take(wait if wait > 0 else 0.0)
+                wait = -1.0 if deadline == _FOREVER else max(0.0, min(SLICE, deadline - monotonic()))
+                found = self._lane.take(wait)
             except TimeoutError:
-                if left > SLICE:
+                if monotonic() < deadline:
                     continue
                 text = f"no reply from {self.stream.peer} in time; the call may or may not have run"
                 raise CallTimeout(text) from None

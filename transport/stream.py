@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Protocol
 
 from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, RemoteProtocolError
-from ..protocol.frames import MAX_HEADER, MAX_MSGID, MAX_SERIALIZER, MAX_SIGNATURE, Buffer
+from ..protocol.frames import MAX_HEADER, MAX_SIGNATURE, Buffer
 from .descriptors import Descriptors
 from .framing import (
     CARRYING,
@@ -92,12 +92,10 @@ class Stream(UnixEnd):
         """
         self._sending = True
         try:
-            usual = len(frames) == 5 and len(frames[2]) <= INLINE and not (self.notes or self._ended)
-            pieces = compose(frames) if usual else ()
-            if len(pieces) != 1:
+            if len(frames) != 5 or len(frames[2]) > INLINE or self.notes or self._ended:
                 self._send_any(frames, deadline)
                 return
-            data = pieces[0]
+            (data,) = compose(frames)
             try:
                 sent = self._send_bytes(data, NO_WAIT)
             except OSError:
@@ -122,7 +120,7 @@ class Stream(UnixEnd):
         """
         self._receiving = True
         try:
-            if not (self._rest or self._ended or (closed is not None and closed.is_set())):
+            if not (self._rest or self._ended):
                 left = deadline - monotonic()
                 wait = left if left < SLICE or left == FOREVER else SLICE
                 try:
@@ -246,9 +244,7 @@ class Stream(UnixEnd):
         if len(data) - at < _HEAD_SIZE or self._fds:
             return None
         kind, a, b, c, d, e, extra = _unpack(data, at)
-        if kind != PLAIN or extra:
-            return None
-        if a > MAX_HEADER or b > MAX_SERIALIZER or c > MAX_MSGID or d > MAX_SIGNATURE:
+        if kind != PLAIN or extra or a > MAX_HEADER or d > MAX_SIGNATURE:
             return None
         at += _HEAD_SIZE
         a += at
@@ -258,7 +254,9 @@ class Stream(UnixEnd):
         e += d
         if e > len(data):
             return None
-        self._rest, self._at = (b"", 0) if e == len(data) else (data, e)
+        self._at = e
+        if e == len(data):
+            self._rest, self._at = b"", 0
         self.referred = False
         return [data[at:a], data[a:b], data[d:e], data[b:c], data[c:d]]
 

@@ -128,15 +128,16 @@ class Client:
         content = (PS, action, options)
         if idempotent:
             once = partial(self._ask, ref.endpoint, content, seconds, started, way, ref.abort, recover=False)
-            answer, message = self._repeating.call(once, seconds, partial(self.forget, ref.endpoint))
+            answer, message, word = self._repeating.call(once, seconds, partial(self.forget, ref.endpoint))
         else:
             if self._known(ref.endpoint) is None:
                 self._find_again(ref, seconds)
-            answer, message = self._ask(ref.endpoint, content, seconds, started, way, ref.abort, here=True)
+            answer, message, word = self._ask(
+                ref.endpoint, content, seconds, started, way, ref.abort, here=True
+            )
         if message.facts.sender != ref.server:
             ref.notice(reply_of(message, answer))
-        three = (answer.__class__ is tuple or answer.__class__ is list) and len(answer) == 3
-        if three and answer[1].__class__ is str and answer[1] == "return":
+        if word == "return":
             value = answer[2]
             return ref.arrived(value) if value.__class__ in TRAVELLING else value
         return ref.read(reply_of(message, answer), timeout)
@@ -189,7 +190,7 @@ class Client:
         """A control word to the server of a reference; errors as `call`."""
         seconds = ref.timeout if timeout is None else timeout
         started = time.monotonic()
-        answer, message = self._ask(ref.endpoint, content, seconds, started, ref.transport, ref.abort)
+        answer, message, _ = self._ask(ref.endpoint, content, seconds, started, ref.transport, ref.abort)
         return reply_of(message, answer)
 
     def tell(self, peer: Peer, content: dict[str, Any]) -> None:
@@ -262,11 +263,11 @@ class Client:
         started = time.monotonic()
         once = partial(self._ask, endpoint, content, timeout, started, transport, abort or self.closed)
         if idempotent:
-            answer, message = self._repeating.call(
+            answer, message, _ = self._repeating.call(
                 partial(once, recover=False), timeout, partial(self.forget, endpoint)
             )
         else:
-            answer, message = once()
+            answer, message, _ = once()
         return reply_of(message, answer)
 
     def send(self, endpoint: str, content: object, timeout: float, transport: str = "auto") -> None:

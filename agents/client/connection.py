@@ -42,7 +42,11 @@ _PLAIN = frozenset(
 )
 """Words that go as json, which every receiver accepts."""
 
+_SEQUENCES = frozenset({tuple, list})
 _OURS = frozenset({"timeout", "detached"})
+
+Answer = tuple[Any, Message, str]
+"""Decoded content of a reply, the message that it came in, and its action when it is one to a proxy."""
 
 RUNNING = "running"
 """Action of a note: the call runs, or waits for what does."""
@@ -248,14 +252,14 @@ class Connection(Sealed):
         binding: what stands behind both agent ids under the signatures.
 
     Attributes:
-        message: the last reply, of which `exchange` gave the content.
         note: what was told last of the call that runs.
         proved: a reply has come over it.
-        since: when it was given back, in monotonic seconds.
+        used: it was given back since it was last found idle.
+        since: when it was found idle, in monotonic seconds.
     """
 
     __slots__ = (
-        "_exchange", "_many", "endpoint", "kind", "message", "note", "proved", "since", "transport"
+        "_exchange", "_many", "endpoint", "kind", "note", "proved", "since", "transport", "used"
     )  # fmt: skip
 
     def __init__(
@@ -263,9 +267,8 @@ class Connection(Sealed):
         binding: str = "",
     ) -> None:  # fmt: skip
         self.transport, self.kind, self.endpoint = transport, kind, peer.endpoint
-        self.proved, self.since = False, 0.0
+        self.proved, self.used, self.since = False, True, 0.0
         self.note: dict[str, Any] | None = None
-        self.message: Message
         super().__init__(
             peer, protocol, own, counters, binding, transport if isinstance(transport, Stream) else None
         )
@@ -311,8 +314,8 @@ class Connection(Sealed):
         """The next message and all that came with it, verified; errors as `exchange`."""
         return self._many.receive_many(deadline, abort)
 
-    def exchange(self, content: object, deadline: float, abort: threading.Event) -> Any:
-        """The decoded content of the reply to a request; `message` tells whose it is.
+    def exchange(self, content: object, deadline: float, abort: threading.Event) -> Answer:
+        """The reply to a request.
 
         Args:
             content: of the request.
@@ -324,21 +327,21 @@ class Connection(Sealed):
             SerializeError, LocalProtocolError: when it cannot be sent.
             SignatureError, RemoteProtocolError: for a reply that cannot be taken.
         """
-        self.note = None
-        exchange = self._exchange
-        word = _serializer(content) if content.__class__ is dict else None
-        message = exchange.ask(content, deadline, abort, word)
+        exchange, self.note = self._exchange, None
+        name = _serializer(content) if content.__class__ is dict else None
+        message = exchange.ask(content, deadline, abort, name)
         while True:
-            if message.msgid != exchange.asked and not (self.original and is_word(message.decode(), "")):
-                self._counters.add("replies_unexpected")
-            else:
+            if message.msgid == exchange.asked or (self.original and is_word(message.decode(), "")):
                 reply = message.decode(writable=True)
-                kind = reply.__class__
-                word = reply[1] if (kind is tuple or kind is list) and len(reply) == 3 else None
-                if not (word.__class__ is str and word == RUNNING and is_running(reply)):
-                    self.message, self.proved = message, True
-                    return reply
+                word = reply[1] if reply.__class__ in _SEQUENCES and len(reply) == 3 else ""
+                if word.__class__ is not str:
+                    word = ""
+                if word != RUNNING or not is_running(reply):
+                    self.proved = True
+                    return reply, message, word
                 self.note = reply[2]
+            else:
+                self._counters.add("replies_unexpected")
             message = exchange.receive(deadline, abort)
 
     def close(self) -> None:
@@ -354,7 +357,6 @@ def _serializer(content: object) -> str | None:
 
 def is_running(reply: Any) -> bool:
     """True for a content that only tells that the call runs."""
-    kind = reply.__class__
-    if (kind is not tuple and kind is not list) or len(reply) != 3:
+    if reply.__class__ not in _SEQUENCES or len(reply) != 3 or reply[2].__class__ is not dict:
         return False
-    return is_word(reply[1], RUNNING) and is_word(reply[0], PS) and isinstance(reply[2], dict)
+    return is_word(reply[1], RUNNING) and is_word(reply[0], PS)

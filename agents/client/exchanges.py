@@ -31,13 +31,12 @@ from ...protocol.errors import (
     StaleMessage,
 )
 from ...protocol.frames import PZC00, PZC01
-from ...protocol.message import Message
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
 from .abort import AbortSignal
-from .connection import Connection
+from .connection import Answer, Connection
 from .handshake import Handshake
 from .inside import NOT_NOW, LocalConnection
 from .pool import Pool, Pools
@@ -49,9 +48,6 @@ _FIRST, _LONGEST = 0.02, 0.5
 """Seconds of the first and of the longest pause before a result is asked for again."""
 
 _GIVEN_UP = (CallTimeout, AgentClosed)
-
-Answer = tuple[Any, Message]
-"""Decoded content of a reply, and the message that it came in."""
 
 
 class NotRun(CallTimeout):
@@ -115,7 +111,7 @@ class Exchanges:
                 pool = self._find(endpoint) or self._pools.of(endpoint)
                 connection = pool.take(peer, transport, deadline, here)
                 try:
-                    answer = connection.exchange(content, deadline, abort)
+                    answer, message, word = connection.exchange(content, deadline, abort)
                 except BaseException as error:
                     lost = self._failed(pool, connection, content, error, transport, abort)
                     if lost is None:
@@ -123,18 +119,17 @@ class Exchanges:
                         continue
                     if not recover:
                         raise
-                    answer, message = self._recover(peer, lost, connection.msgid, deadline, abort)
+                    answer, message, word = self._recover(peer, lost, connection.msgid, deadline, abort)
                 else:
-                    message = connection.message
                     pool.give(connection)
-                    if answer is NOT_NOW:
-                        here = False
-                        continue
-                if answer.__class__ is tuple or (answer.__class__ is list and len(answer) == 3):  # no refusal
-                    return answer, message
+                if word:  # no refusal
+                    return answer, message, word
+                if answer is NOT_NOW:
+                    here = False
+                    continue
                 reply = reply_of(message, answer)
                 if reply.refusal is None:
-                    return answer, message
+                    return answer, message, word
                 if again and reply.sender == peer.agent_id:
                     accepted(reply)
                 peer, again = self.after_refusal(peer, reply, started, deadline), True
@@ -194,8 +189,7 @@ class Exchanges:
             try:
                 connection = pool.take(peer, "tcp", until)
                 try:
-                    answer = connection.exchange(ask, until, abort)
-                    message = connection.message
+                    answer, message, word = connection.exchange(ask, until, abort)
                 except BaseException:
                     pool.discard(connection)
                     raise
@@ -208,7 +202,7 @@ class Exchanges:
                 break
             if (told := read_ps_message(answer)) is None or told[0] != "pending":
                 self._counters.add("calls_recovered")
-                return answer, message
+                return answer, message, word
             until = deadline  # it runs there
         try:
             if abort.is_set():
@@ -223,8 +217,8 @@ class Exchanges:
         pool = self._pools.of(peer.endpoint)
         connection = pool.take(peer, "tcp", deadline)
         try:
-            answer = connection.exchange(content, deadline, self._closed)
-            reply = reply_of(connection.message, answer)
+            answer, message, _ = connection.exchange(content, deadline, self._closed)
+            reply = reply_of(message, answer)
         except BaseException:
             pool.discard(connection)
             raise
@@ -249,8 +243,8 @@ class Exchanges:
                 assert isinstance(connection, Connection)
                 try:
                     if connection.kind == "tcp" and not connection.proved:
-                        answer = connection.exchange("ping", deadline, self._closed)
-                        reply = reply_of(connection.message, answer)
+                        answer, message, _ = connection.exchange("ping", deadline, self._closed)
+                        reply = reply_of(message, answer)
                         if reply.refusal is not None:
                             connection.turn_to(self.after_refusal(peer, reply, started, deadline))
                     connection.post(content, deadline)

@@ -19,9 +19,6 @@ class LocalConnection:
     Args:
         local: runs what can run now.
         peer: the server.
-
-    Attributes:
-        message: stands for every reply.
     """
 
     kind = "inproc"
@@ -34,9 +31,10 @@ class LocalConnection:
         self.endpoint = peer.endpoint
         identity = Identity(peer.key_id, peer.agent_id)
         facts = Facts(PZC01, Kind.REPLY, peer.agent_id, "", None, local.trusted, identity)
-        self.message = Message(facts, "", None, local.serializer, b"")
+        self._message = Message(facts, "", None, local.serializer, b"")
         self._call = local.call
 
-    def exchange(self, content: Any, deadline: float, abort: threading.Event) -> Any:
-        """The content of the answer to a call; `NOT_NOW` when it has to take another way."""
-        return self._call(content)
+    def exchange(self, content: Any, deadline: float, abort: threading.Event) -> tuple[Any, Message, str]:
+        """As `Connection.exchange`; with `NOT_NOW` as content when it has to take another way."""
+        answer = self._call(content)
+        return answer, self._message, answer[1] if answer.__class__ is tuple and len(answer) == 3 else ""

@@ -181,7 +181,7 @@ class Pipelines:
             logger.debug("%s is asked over tcp alone: %s", pipeline.peer.endpoint, exc)
             return
         try:
-            answer = connection.exchange({"pzc": "pipeline"}, deadline, self._closed)
+            answer, _, _ = connection.exchange({"pzc": "pipeline"}, deadline, self._closed)
             if control(answer) != "pipeline":
                 raise Refused("it does not read on")
         except PzcError as exc:

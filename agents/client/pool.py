@@ -58,12 +58,11 @@ class Pool:
         self._pools = pools
         self._idle: dict[str, list[Connection]] = {"unix": [], "tcp": []}
         self._unix, self._tcp = self._idle["unix"], self._idle["tcp"]
-        self._using = pools.using
         self._without_unix = ""
         self._met: Peer | None = None
         self._here: LocalConnection | None = None
         # Over inproc nothing tells that the peer was replaced, and a new socket costs little.
-        self._lasting = not endpoint.startswith("inproc://")
+        self._room = 0 if endpoint.startswith("inproc://") else MAX_IDLE
 
     def take(
         self, peer: Peer, transport: str, deadline: float, here: bool = False
@@ -80,7 +79,6 @@ class Pool:
             AgentClosed: when the agent was stopped.
             PeerLost: when there is no such way.
         """
-        using = self._using
         if transport != "tcp":
             if here and transport != "unix":
                 way = self._here if self._met is peer else self._look(peer)
@@ -92,8 +90,7 @@ class Pool:
                     connection = idle.pop()
                 except IndexError:  # another thread was quicker
                     break
-                using.add(connection)
-                if connection.peer.agent_id == peer.agent_id:
+                if connection.peer is peer or connection.peer.agent_id == peer.agent_id:
                     return connection
                 self.discard(connection)
             if transport == "inproc" and not is_here(peer.agent_id):
@@ -110,7 +107,6 @@ class Pool:
                 connection = idle.pop()
             except IndexError:
                 break
-            using.add(connection)
             if connection.transport.idle():  # a ZeroMQ socket takes messages for a peer that has gone
                 if connection.peer is not peer:
                     connection.turn_to(peer)
@@ -138,18 +134,16 @@ class Pool:
 
     def give(self, connection: Connection | LocalConnection) -> None:
         """Return a connection on which nothing is outstanding."""
-        if connection.__class__ is LocalConnection:
+        if isinstance(connection, LocalConnection):
             return
-        assert isinstance(connection, Connection)
         idle = self._unix if connection.kind == "unix" else self._tcp
-        if len(idle) < MAX_IDLE and self._lasting and not self._pools.closed:
-            connection.since = time.monotonic()
-            self._using.discard(connection)
-            idle.append(connection)
-            if self._pools.closed:  # meanwhile
-                self.clear()
-        else:
+        if len(idle) >= self._room:
             self.discard(connection)
+            return
+        connection.used = True
+        idle.append(connection)
+        if self._pools.closed:
+            self.clear()
 
     def discard(self, connection: Connection | LocalConnection) -> None:
         """Close a connection that cannot be used again: its reply never came."""
@@ -167,17 +161,24 @@ class Pool:
                     connection = idle.pop(0)
                 except IndexError:
                     break
-                connection.close()
+                self.discard(connection)
 
-    def sweep(self, before: float) -> None:
-        """Close what has been idle since then (monotonic seconds), but for one while somebody is here."""
+    def sweep(self, now: float) -> None:
+        """Close what was found idle `connection_idle` seconds ago, but for one while somebody is here.
+
+        Args:
+            now: monotonic seconds.
+        """
+        before = now - limits.current.connection_idle
         for idle in (self._unix, self._tcp):
-            while len(idle) > min(1, self.users) and idle[0].since < before:
+            for connection in [each for each in idle if each.used]:
+                connection.since, connection.used = now, False
+            while len(idle) > min(1, self.users) and not idle[0].used and idle[0].since < before:
                 try:
                     connection = idle.pop(0)
                 except IndexError:
                     break
-                connection.close()
+                self.discard(connection)
 
     @property
     def empty(self) -> bool:
@@ -197,7 +198,7 @@ class Pools:
         abort: set when the agent is stopped.
 
     Attributes:
-        using: connections that are in use, and what is being opened.
+        open: connections, idle ones as well, and what is being opened.
         closed: nothing is given out any more.
     """
 
@@ -215,7 +216,7 @@ class Pools:
         self._lock = threading.Lock()
         self._returned = threading.Event()
         self._sweeping = False
-        self.using: set[object] = set()
+        self.open: set[object] = set()
         self.closed = False
         self.find = self._of.get
 
@@ -254,12 +255,12 @@ class Pools:
             AgentClosed: when the agent was stopped.
         """
         place = object()
-        self.using.add(place)
+        self.open.add(place)
         try:
             if self.closed:
                 raise self._abort.error()
             connection = make()
-            self.using.add(connection)
+            self.open.add(connection)
         finally:
             self.let_go(place)
         if not self._sweeping:
@@ -297,8 +298,8 @@ class Pools:
         return Connection(channel, "tcp", peer, self._protocol, own, self._counters)
 
     def let_go(self, used: object) -> None:
-        """Something is in use no longer."""
-        self.using.discard(used)
+        """Something is open no longer."""
+        self.open.discard(used)
         if self.closed:
             self._returned.set()
 
@@ -309,20 +310,20 @@ class Pools:
             pool.clear()
 
     def _sweep(self) -> None:
-        before = time.monotonic() - limits.current.connection_idle
+        now = time.monotonic()
         with self._lock:
             for pool in list(self._of.values()):
-                pool.sweep(before)
+                pool.sweep(now)
             self._sweeping = not self.closed and not all(pool.empty for pool in self._of.values())
         if self._sweeping:
             self._loop.call_later(limits.current.connection_idle / 2, self._sweep)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Give out nothing more, wait until nothing is in use, close every connection."""
+        """Give out nothing more, close every connection, and wait until none is in use."""
         self.closed = True
         deadline = time.monotonic() + timeout
-        while self.using and (left := deadline - time.monotonic()) > 0:
-            self._returned.wait(left)
-            self._returned.clear()
         for pool in list(self._of.values()):
             pool.clear()
+        while self.open and (left := deadline - time.monotonic()) > 0:
+            self._returned.wait(left)
+            self._returned.clear()

@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any, cast
 
-from ...protocol.contents import PS, raised
+from ...protocol.contents import PS, RETURN, raised
 from ...protocol.errors import PzcError
 from ...protocol.paths import Handle, Path
 from ...protocol.values import PLAIN, first_reference
@@ -66,23 +66,23 @@ class Answers:
             here: path under which the result can be found, if it has one.
         """
         if type(result) in PLAIN:
-            return PS, "return", result
+            return PS, RETURN, result
         if inspect.iscoroutine(result):
             return self.of(call, self._coroutines.run(result), member, here)
         if call.original:
             if isinstance(result, Future):
                 self._tell_original(call.id, cast("Future[Any]", result))
                 return PS, "future_register", call.id
-            return PS, "return", result
+            return PS, RETURN, result
         if is_stream(result):
             return PS, "stream", {"id": self.streams.open(result, call, member)}
         if isinstance(result, Future):
             future = cast("Future[Any]", result)
             return PS, "future_register", self._register(call, future, partial(self._outcome, call, member))
         if first_reference(result) is None:
-            return PS, "return", result
+            return PS, RETURN, result
         if not call.can_refer:
-            return PS, "return", by_value(result, member.text)
+            return PS, RETURN, by_value(result, member.text)
         return PS, "reference", self._referred(call, result, here)
 
     def _outcome(self, call: Call, member: Member, future: Future[Any]) -> Message:

@@ -35,6 +35,7 @@ import msgspec
 
 from ...protocol.errors import ConfigError
 from ...protocol.lazily import numpy_kind
+from ...transport.inherited import forked_since, forks
 from .audit_file import AuditFile
 
 logger = logging.getLogger("pzc.audit")
@@ -87,7 +88,9 @@ class CallRecord(NamedTuple):
 
 
 _Names = tuple[str, ...]
-_Entry = tuple[_Names | None, Sequence[Any]]
+_Entry = tuple[_Names | None, Any]
+"""Names and values; None and what makes the values of a `CallRecord`."""
+
 _CALL, _LOST = CallRecord._fields, ("at", "lost", "reason")
 
 
@@ -123,14 +126,15 @@ class Audit:
         if min(max_bytes, keep, bound) < 1:
             raise ConfigError(f"audit log {path}: {max_bytes=}, {keep=}, {bound=}; each must be at least 1")
         self._file = AuditFile(os.path.abspath(path), max_bytes, keep)
-        self._bound, self._clock, self._pid = bound, clock, os.getpid()
+        self._bound, self._clock, self._forks = bound, clock, forks()
         self._lock = threading.RLock()  # a signal handler may record while its thread is in here
         self._queue: deque[_Entry] = deque()
         self._overflow = self._unwritten = 0  # not told yet: lost behind the queue's end, and by the writer
+        self._open = True  # lines are queued without a second look
         self._trouble, self._complained = "", -math.inf
         self.dropped = self.written = self.errors = 0
         self.on_lines: Callable[[list[dict[str, Any]]], object] | None = None
-        self._awake = self._closed = False
+        self._awake = self._closed = self._ended = False
         self._wake, self._hurry = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="pzc-audit", daemon=True)
         self._thread.start()
@@ -156,10 +160,10 @@ class Audit:
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is queued, within ``timeout`` seconds; what is recorded later counts as dropped."""
-        if self._pid != os.getpid():
+        if forked_since(self._forks):
             return
         with self._lock:
-            self._closed = True
+            self._closed, self._open = True, False
         self._wake.set()
         self._hurry.set()
         self._thread.join(timeout)
@@ -167,30 +171,53 @@ class Audit:
         if self._thread.is_alive():
             logger.warning("audit log %s still hangs after %g s; it is left behind", self._file.path, timeout)
 
-    def put(self, names: _Names | None, values: Sequence[Any] | None) -> None:
+    def put(self, names: _Names | None, values: Any) -> None:
         """Queue a line; as `record`.
 
         Args:
-            names: of its fields; None for those of a `CallRecord`, which are shortened when they are written.
-            values: in that order; None for a line that is lost already.
+            names: of its fields; None for those of a `CallRecord`.
+            values: in that order, None for a line that is lost already; of a `CallRecord` what makes them
+                when the line is written, where they are shortened.
         """
-        if self._pid != os.getpid():
-            return  # a forked child has no writer, and maybe a lock that nobody will release
+        queue = self._queue
+        waiting = len(queue)
+        if (not self._open or waiting >= self._bound or values is None) and not self._may_queue(values):
+            return
+        queue.append((names, values))
+        # Waking costs the caller a thread switch, so only the first line of a batch does it.
+        if not self._awake:
+            self._wake_up()
+        elif waiting * 2 >= self._bound:
+            self._hurry.set()
+
+    def _may_queue(self, values: object) -> bool:
+        """Whether a line may wait, after what was lost before it was told."""
+        if forked_since(self._forks):
+            return False  # a forked child has no writer, and maybe a lock that nobody will release
         with self._lock:
-            waiting = len(self._queue)
-            if values is None or waiting >= self._bound or self._closed:
+            if values is None or self._closed or len(self._queue) >= self._bound:
                 self.dropped += 1
                 self._overflow += not self._closed
-                return
+                self._open = False
+                return False
             if self._overflow:
                 self._queue.append(self._take_overflow())
-            self._queue.append((names, values))
-            # Waking costs the caller a thread switch, so only the first line of a batch does it.
-            if not self._awake:
-                self._awake = True
-                self._wake.set()
-            elif waiting * 2 >= self._bound and not self._hurry.is_set():
-                self._hurry.set()
+            self._open = True
+            return True
+
+    def _wake_up(self) -> None:
+        self._awake = True
+        self._wake.set()
+        if self._ended:
+            self._drop_rest()
+
+    def _drop_rest(self) -> None:
+        """Count what nobody will write any more."""
+        with self._lock:
+            self.dropped += len(self._take_all())
+
+    def _take_all(self) -> list[_Entry]:
+        return [self._queue.popleft() for _ in range(len(self._queue))]
 
     def _take_overflow(self) -> _Entry:
         lost, self._overflow = self._overflow, 0
@@ -201,17 +228,19 @@ class Audit:
         while going:
             self._wake.wait(_IDLE)
             self._hurry.wait(FLUSH)
-            with self._lock:
-                going, self._awake = not self._closed, False
-                self._wake.clear()
-                self._hurry.clear()
+            going = not self._closed
+            self._wake.clear()
+            self._hurry.clear()
+            self._awake = False  # whoever finds that afterwards wakes this thread again
             self._write(self._take())
+        self._ended = True
+        self._drop_rest()
         self._file.close()
         if self._unwritten:
             logger.warning("audit log %s: the last %d lines are lost", self._file.path, self._unwritten)
 
     def _take(self) -> list[_Entry]:
-        batch = [self._queue.popleft() for _ in range(len(self._queue))]
+        batch = self._take_all()
         with self._lock:
             if self._overflow and not self._queue:
                 batch.append(self._take_overflow())
@@ -225,7 +254,7 @@ class Audit:
         missed = batch[done:]
         lost = sum(names is not _LOST for names, _ in missed)
         self.written += sum(names is not _LOST for names, _ in batch[:done])
-        self._unwritten = lost + sum(values[1] for names, values in missed if names is _LOST)
+        self._unwritten = lost + sum(entry[1][1] for entry in missed if entry[0] is _LOST)
         with self._lock:
             self.dropped += lost
         if error is not None:
@@ -239,9 +268,9 @@ class Audit:
             self.on_lines(lines)
 
 
-def _line(names: _Names | None, values: Sequence[Any]) -> dict[str, Any]:
+def _line(names: _Names | None, values: Any) -> dict[str, Any]:
     if names is None:
-        names, values = _CALL, _call_values(values)
+        names, values = _CALL, _call_values(values())
     return {"time": _iso(values[0]), **dict(zip(names, values, strict=True))}
 
 

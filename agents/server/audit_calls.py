@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
-from ...protocol.contents import as_text, is_raised, text_of
+from ...protocol.contents import RETURN, as_text, is_raised, text_of
 from ...protocol.errors import MemberRefused, Refused
 from ...protocol.operations import CALL
 from .audit import Audit, CallRecord
@@ -15,6 +16,10 @@ _OUTCOMES = {"CallCancelled": "cancelled"}
 _NONE: dict[str, Any] = {}
 _LASTING = frozenset({type(None), bool, int, float, str, bytes})
 """Types of arguments that nobody can change until the line is written."""
+
+_LISTS = frozenset({tuple, list})
+_USUAL = frozenset({"name", "on", "method", "args", "timeout", "lock", "as"})
+"""Options that nobody changes meanwhile, with such arguments."""
 
 _LIGHT = 1 << 13
 """Bytes of a request, at most, whose arguments are kept as they came until then."""
@@ -38,34 +43,47 @@ class CallAudit:
             answer: to it; an exception when it was refused.
             seconds: that it ran.
         """
-        action, caller, message = call.action, call.caller, call.message
-        if not action:
-            return
-        outcome, told = "ok", ""
-        if answer.__class__ is not tuple or len(answer) != 3 or answer[1] != "return":
-            error = answer if isinstance(answer, BaseException) else is_raised(answer)
-            if error is not None:
-                outcome, told = _outcome(error), f"{type(error).__name__}: {text_of(error)}"
         options = call.options
-        method = options.get("method", CALL)
-        if method != CALL:
-            action = f"{action} {as_text(method)}"
-        args: Any = (options["value"],) if "value" in options else options.get("args", ())
-        kwargs: Any = options.get("kwargs") or _NONE
-        if args.__class__ is not tuple:
-            args = (*args,) if args.__class__ is list else (args,)
-        record = (
-            time.time(), message.msgid, caller.key_name, caller.agent, caller.address, action,
-            call.member.text, args, kwargs, outcome, told, seconds * 1000,
-        )  # fmt: skip
+        if not call.action:
+            return
+        error = None
+        if answer.__class__ is not tuple or len(answer) != 3 or answer[1] is not RETURN:
+            error = answer if isinstance(answer, BaseException) else is_raised(answer)
         if (
-            len(message.content) <= _LIGHT
+            error is None
+            and len(call.message.content) <= _LIGHT
+            and (args := options.get("args", ())).__class__ in _LISTS
             and _LASTING.issuperset(map(type, args))
-            and (not kwargs or (kwargs.__class__ is dict and _LASTING.issuperset(map(type, kwargs.values()))))
+            and (options.keys() <= _USUAL or _lasts(options))
         ):
-            self._put(None, record)
+            self._put(None, partial(_record, call, None, seconds))
         else:
-            self._record(CallRecord(*record))
+            self._record(_record(call, error, seconds))
+
+
+def _lasts(options: dict[str, Any]) -> bool:
+    kwargs = options.get("kwargs", _NONE)
+    named = kwargs.__class__ is dict and _LASTING.issuperset(map(type, kwargs.values()))
+    return named and options.get("value").__class__ in _LASTING
+
+
+def _record(call: Call, error: BaseException | None, seconds: float) -> CallRecord:
+    """What is told of a call that came `monotonic() - call.began` seconds ago."""
+    action, options, caller = call.action, call.options, call.caller
+    outcome, told = "ok", ""
+    if error is not None:
+        outcome, told = _outcome(error), f"{type(error).__name__}: {text_of(error)}"
+    method = options.get("method", CALL)
+    if method != CALL:
+        action = f"{action} {as_text(method)}"
+    args: Any = (options["value"],) if "value" in options else options.get("args", ())
+    if args.__class__ is not tuple:
+        args = (*args,) if args.__class__ is list else (args,)
+    return CallRecord(
+        time.time() - (time.monotonic() - call.began), call.message.msgid, caller.key_name, caller.agent,
+        caller.address, action, call.member.text, args, options.get("kwargs") or _NONE, outcome, told,
+        seconds * 1000,
+    )  # fmt: skip
 
 
 def _outcome(error: BaseException) -> str:

@@ -11,21 +11,26 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import typing
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
-from ...protocol.contents import ps_message
+from ...protocol.contents import ps_message, text_of
+from ...protocol.errors import PzcError
 from ...protocol.keyring import Role
 from ...protocol.message import Identity
 from ...protocol.session import REFERENCES
+from ...protocol.shown import printable
 from ...transport.wire import Protocol
 from ..current import Caller
 from .lane import Lane, Turn
 from .member import NOTHING, Member
 from .request import Asker, Request
+
+logger = logging.getLogger("pzc.dispatcher")
 
 UNREAD = object()
 """Content that is decoded where its call runs."""
@@ -138,7 +143,7 @@ class Exposed(typing.Protocol):
     """What is served: the one table of what a peer may touch.
 
     Attributes:
-        needs_at_most: by action the highest role that `role` may give; of others it is `Role.OBSERVER`.
+        needs_at_most: by action the highest role that `role` may give.
     """
 
     needs_at_most: Mapping[str, Role]
@@ -242,6 +247,18 @@ class Calls:
             }
             for call in self.all()
         ]  # fmt: skip
+
+
+def log_raised(call: Call, action: str, error: BaseException) -> None:
+    """Log what an action of a call raised."""
+    ours = isinstance(error, PzcError | AttributeError)
+    logger.log(
+        logging.INFO if ours else logging.WARNING,
+        "%s %s of %s raised %s: %s",
+        action, call.member.text, printable(call.caller.agent), type(error).__name__,
+        printable(text_of(error)),
+        exc_info=None if ours else error,
+    )  # fmt: skip
 
 
 def note_of(call: Call) -> tuple[str, str, object]:

@@ -22,30 +22,28 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from time import monotonic
 from typing import Any
 
-from ...protocol.contents import PS, raised, text_of
+from ...protocol.contents import PS, raised
 from ...protocol.errors import (
     FrameError,
-    PzcError,
     Refused,
     RemoteProtocolError,
     RoleRefused,
     SignatureError,
 )
-from ...protocol.keyring import Role
+from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
-from ...protocol.shown import printable
 from ...transport.endpoints import DECODE_LATER
 from ...transport.executor import Executor
 from ...transport.loop import Loop
 from ..current import reset_current, set_current
 from ..here import NOT_NOW
 from .batch import run_batch
-from .calls import NO_TABLE, UNREAD, Call, Calls, Exposed, Member
+from .calls import NO_TABLE, UNREAD, Call, Calls, Exposed, Member, log_raised
 from .lane import Lane
 from .presence import Presence
 from .replies import Replies, authorize
@@ -60,6 +58,7 @@ URGENT_THREADS = 8
 _LARGE = Member("a large content")
 _SEQUENCES = frozenset({tuple, list})
 _BESIDE = frozenset({"describe", "inspect"})
+_NOTHING_FREE: Mapping[int, frozenset[str]] = dict.fromkeys(range(Role.ADMIN + 1), frozenset[str]())
 _UNNAMED = frozenset({"batch", "next"})
 _UNLOCKED = frozenset({"inspect", "describe", "next", "batch"})
 
@@ -80,8 +79,6 @@ class Dispatcher:
     Attributes:
         control: answers a control word; False for any other content.
         exposed: what is served; None for an agent that serves nothing.
-        passes_on: messages of proxies are for ``on_request``, too, which may come back with `answer`.
-        always_asks: ``role_needed`` is a user's: it is asked about every signed call, of admins as well.
         audit: told every call: its answer, or why it was refused, and the seconds that it ran.
     """
 
@@ -106,10 +103,30 @@ class Dispatcher:
         self._on_request = on_request
         self.control: Callable[[Request, Any], bool] = lambda request, content: False
         self.exposed: Exposed | None = None
-        self.always_asks = False
-        self.passes_on = True
+        self._asks_always, self._asked_below = False, int(Role.ADMIN)
+        self._free: Mapping[int, frozenset[str]] = _NOTHING_FREE
+        self._act: Callable[[Call, str, dict[str, Any], Member], Any] | None = None
         self.audit: Callable[[Call, Any, float], object] | None = None
         self._urgent = Executor("pzc-urgent", bound=64, threads=URGENT_THREADS)
+
+    def serve(self, exposed: Exposed, passes_on: bool) -> None:
+        """Do what messages of proxies ask for.
+
+        Args:
+            exposed: with what.
+            passes_on: they are for ``on_request``, which may come back with `answer`.
+        """
+        self.exposed, self._act = exposed, None if passes_on else exposed.act
+        if not self._asks_always:
+            needs = exposed.needs_at_most.items()
+            self._free = {
+                role: frozenset(action for action, most in needs if role >= most) for role in _NOTHING_FREE
+            }
+
+    def ask_always(self) -> None:
+        """``role_needed`` is a user's: it is asked about every signed call, of admins as well."""
+        self._asks_always, self._asked_below = True, Role.ADMIN + 1
+        self._free = _NOTHING_FREE
 
     def handle(
         self,
@@ -132,21 +149,21 @@ class Dispatcher:
             What is to be sent back now; None when it was sent, will be, or is not wanted.
         """
         call = Call(asker, message, route)
+        call.began = call.since = monotonic()
         try:
             if self._presence.missing:
                 self._presence.heard(asker.identity)
             if handshake or reached:
                 call.handshake, call.reached = handshake, reached
-            if handshake and len(message.content) > DECODE_LATER:
-                raise FrameError(f"a handshake of {len(message.content)} bytes is too large")
-            if len(message.content) > DECODE_LATER and not asker.carrier.waits:
-                call.member = _LARGE
-            else:
+            if len(message.content) <= DECODE_LATER or (asker.carrier.waits and not handshake):
                 content = message.decode(writable=True)
                 if type(content) not in _SEQUENCES and self.control(call, content):
                     return None
                 self._judge(call, content)
-            call.began = monotonic()
+            elif handshake:
+                raise FrameError(f"a handshake of {len(message.content)} bytes is too large")
+            else:
+                call.member = _LARGE
             if self._table.setdefault((asker.key_id, message.msgid), call) is not call:
                 raise RemoteProtocolError(f"a call {call.id} runs here already; it is not executed again")
         except Exception as exc:
@@ -162,6 +179,7 @@ class Dispatcher:
             PzcError: why it was not taken.
         """
         call = Call(asker, message)
+        call.began = call.since = monotonic()
         self._judge(call, content)
         call.kind = call.action, call.member.text
         lane = call.lane = self.lanes[call.member.lane]
@@ -170,9 +188,10 @@ class Dispatcher:
         try:
             answer = self._perform(call)
         finally:
-            lane.leave(call)
+            now = monotonic()
+            lane.leave(call, now)
         if self.audit is not None:
-            self.audit(call, answer, monotonic() - call.since)
+            self.audit(call, answer, now - call.since)
         return answer
 
     def _judge(self, call: Call, content: Any) -> None:
@@ -186,40 +205,36 @@ class Dispatcher:
         if call.handshake:
             raise SignatureError("the request is not addressed to this agent, which may have been restarted")
         call.content = content
-        exposed = self.exposed
-        if (
-            exposed is not None
-            and type(content) in _SEQUENCES
-            and len(content) == 3
-            and type(content[0]) is str
-            and content[0] == PS
-            and type(content[1]) is str
-        ):
-            _, action, options = content
-            if type(content[2]) is not dict:
-                options = NO_TABLE
-            call.action, call.options = action, options
-            call.member = exposed.unnamed(action, options) if action in _UNNAMED else exposed.member(options)
-            if options.get("oneway"):
-                call.oneway = call.detached = True
-            elif "detached" in options:
-                call.detached = options["detached"] is True
-        key = call.caller.key
-        if key is not None and (key.role < Role.ADMIN or self.always_asks):
-            if call.action and not self.always_asks and exposed is not None:
-                if key.role >= exposed.needs_at_most.get(call.action, Role.OBSERVER):
-                    return
-                needed = exposed.role(call.action, call.options)
+        exposed, action = self.exposed, ""
+        if exposed is not None and type(content) in _SEQUENCES and len(content) == 3:
+            mark, action, options = content
+            if type(mark) is str and mark == PS and type(action) is str:
+                if type(content[2]) is not dict:
+                    options = NO_TABLE
+                call.action, call.options = action, options
+                call.member = (
+                    exposed.unnamed(action, options) if action in _UNNAMED else exposed.member(options)
+                )
+                if "oneway" in options or "detached" in options:
+                    call.oneway = bool(options.get("oneway"))
+                    call.detached = call.oneway or options.get("detached") is True
             else:
-                needed = self._role_needed(content)
-            if key.role >= needed:
-                return
-            try:
-                authorize(key, needed)
-            except RoleRefused as exc:
-                if self.audit is not None:
-                    self.audit(call, exc, 0.0)
-                raise
+                action = ""
+        key = call.caller.key
+        if key is not None and (key.role < self._asked_below) and action not in self._free[key.role]:
+            self._authorize(call, key)
+
+    def _authorize(self, call: Call, key: Key) -> None:
+        if call.action and not self._asks_always and self.exposed is not None:
+            needed = self.exposed.role(call.action, call.options)
+        else:
+            needed = self._role_needed(call.content)
+        try:
+            authorize(key, needed)
+        except RoleRefused as exc:
+            if self.audit is not None:
+                self.audit(call, exc, 0.0)
+            raise
 
     def _place(self, call: Call) -> Packed | None:
         """Run a call where and when it may."""
@@ -309,31 +324,32 @@ class Dispatcher:
             lost = RemoteProtocolError("the answer could not be written")
             packed = self._replies.encode_refusal(call, lost)
         finally:
-            ran = monotonic() - call.since
+            now = monotonic()
             if lane is not None:
-                lane.leave(call)
-        if call.caller.session is not None:
-            self._cache.keep(call, packed)
-        self._table.pop((call.caller.key_id, call.message.msgid), None)
+                lane.leave(call, now)
+        caller = call.caller
+        if caller.session is not None:
+            self._cache.keep(call, packed, now)
+        self._table.pop((caller.key_id, call.message.msgid), None)
         if self.audit is not None:
-            self.audit(call, answer, ran)
+            self.audit(call, answer, now - call.since)
         return None if call.oneway else packed
 
     def _perform(self, call: Call) -> Any:
         """Run a call in the calling thread; the content of its answer."""
         token = set_current(call)
         try:
-            action, options = call.action, call.options
+            action, options, act = call.action, call.options, self._act
             if action and (self._presence.lock.owner is not None or "lock" in options):
                 self.check_lock(call, action, options)
-            if not action or self.passes_on or self.exposed is None:
+            if not action or act is None:
                 message = call.message
                 return self._on_request(message.sender, message.topic, call.content, message.msgid)
             if action == "batch":
                 return self.answer(call, action, options)
-            return self.exposed.act(call, action, options, call.member)
+            return act(call, action, options, call.member)
         except BaseException as exc:  # a driver may call sys.exit or cancel an asyncio task
-            self._log(call, call.action, exc)
+            log_raised(call, call.action, exc)
             return raised(exc)
         finally:
             if call.cancelled and call.member.on_cancel is not None:
@@ -350,7 +366,7 @@ class Dispatcher:
         if exposed is None:
             raise RemoteProtocolError("this agent serves no object")
         if action == "batch":
-            return run_batch(call, options, self.check_lock, exposed, self._log)
+            return run_batch(call, options, self.check_lock, exposed, log_raised)
         return exposed.act(call, action, options, call.member)
 
     def check_lock(self, call: Call, action: str, options: dict[str, Any]) -> None:
@@ -371,16 +387,6 @@ class Dispatcher:
             self.exposed.cancelled(call)
         except BaseException as exc:
             logger.warning("what is to follow a cancelled %s raised", call.label, exc_info=exc)
-
-    def _log(self, call: Call, action: str, error: BaseException) -> None:
-        ours = isinstance(error, PzcError | AttributeError)
-        logger.log(
-            logging.INFO if ours else logging.WARNING,
-            "%s %s of %s raised %s: %s",
-            action, call.member.text, printable(call.caller.agent), type(error).__name__,
-            printable(text_of(error)),
-            exc_info=None if ours else error,
-        )  # fmt: skip
 
     def close(self, timeout: float) -> None:
         """Refuse what waits and let end what runs, in at most so many seconds."""

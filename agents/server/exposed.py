@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
 from ...protocol import operations, paths
-from ...protocol.contents import PS, shown
+from ...protocol.contents import PS, RETURN, shown
 from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError, RoleRefused
 from ...protocol.keyring import Role
 from ...protocol.operations import CALL, EMIT, OPERATIONS
@@ -45,10 +45,11 @@ from .streams import each_of, listed
 from .tree import Tree, path_of, put_item
 
 _NEEDS = {"setattr": Role.OPERATOR, "instantiate": Role.ADMIN}
-_AT_MOST = {**_NEEDS, "exec": Role.OPERATOR, "batch": Role.ADMIN}
+_READING = ("get", "getattr", "describe", "inspect", "next")
+_AT_MOST = {**dict.fromkeys(_READING, Role.OBSERVER), **_NEEDS, "exec": Role.OPERATOR, "batch": Role.ADMIN}
 _ARGS = frozenset({tuple, list})
 _NO_KWARGS: dict[str, Any] = {}
-_NONE = PS, "return", None
+_NONE = PS, RETURN, None
 
 
 class ExposedObject:
@@ -63,7 +64,7 @@ class ExposedObject:
         return_as_remote: whether a member is held remotely instead of being sent by value; None for the rule.
 
     Attributes:
-        needs_at_most: by action the highest role that `role` may give; of others it is `Role.OBSERVER`.
+        needs_at_most: by action the highest role that `role` may give.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class ExposedObject:
             "getattr": self._copy,
             "setattr": self._set,
             "next": self._next,
-            "inspect": lambda call, options, member: (PS, "return", self.inspect()),
+            "inspect": lambda call, options, member: (PS, RETURN, self.inspect()),
             "describe": self._describe,
             "instantiate": self._make,
         }
@@ -195,21 +196,20 @@ class ExposedObject:
         if "refs" in options:
             args, kwargs = self._given(call, args), self._given(call, kwargs)
         method = options.get("method", CALL)
-        if method == CALL:
-            if member.narrowed or member.path is None:
-                self._whole(options, member)
-            thing: Any = self.tree.find(member.path or (), self._held, call)
-            if not callable(thing):
-                raise MemberRefused(
-                    f"{member.text!r} is a {members.kind_told(thing)} and does not allow '__call__'"
-                )
-            if not member.sure or (member.reading and not self.tree.given(member)):
-                self._judge(call, options, member, thing)
-            result = thing(*args, **kwargs)
-            if type(result) in PLAIN:
-                return PS, "return", result
-            return self._answers.of(call, result, member)
-        return self._operate(call, options, member, method, args, kwargs)
+        if method != CALL:
+            return self._operate(call, options, member, method, args, kwargs)
+        settled, path = member.settled, member.path
+        if not settled or path is None:
+            path = self._whole(options, member)
+        thing: Any = self.tree.find(path, self._held, call)
+        if not callable(thing):
+            raise MemberRefused(
+                f"{member.text!r} is a {members.kind_told(thing)} and does not allow '__call__'"
+            )
+        if not settled and (not member.sure or (member.reading and not self.tree.given(member))):
+            self._judge(call, options, member, thing)
+        result = thing(*args, **kwargs)
+        return (PS, RETURN, result) if type(result) in PLAIN else self._answers.of(call, result, member)
 
     def _judge(self, call: Call, options: dict[str, Any], member: Member, thing: object) -> None:
         """Learn the marks of what was found in its turn, and judge by them who may call it."""
@@ -247,7 +247,7 @@ class ExposedObject:
         if not known or (method == operations.ITER and hasattr(kind, "__next__")):
             self._need(call, Role.OPERATOR, member)
         if method == "__dir__":
-            return PS, "return", self.tree.names(thing, path)
+            return PS, RETURN, self.tree.names(thing, path)
         if method == operations.ITER and not hasattr(kind, "__len__") and call.can_refer:
             return self._answers.of(call, each_of(thing), member)
         result = (
@@ -256,7 +256,7 @@ class ExposedObject:
         if inspect.iscoroutine(result):
             result = self._coroutines.run(result)
         if type(result) in PLAIN:
-            return PS, "return", result
+            return PS, RETURN, result
         if not call.can_refer:
             return self._answers.of(call, result, member)
         return self._operated(call, method, thing, result, member, args)
@@ -286,13 +286,13 @@ class ExposedObject:
         path = self._seen(options, member)
         value = self._find(call, path)
         if type(value) in PLAIN and not member.narrowed:
-            return PS, "return", value
+            return PS, RETURN, value
         if call.can_refer:
             if member.narrowed and first_reference(value) is None:
                 self._whole(options, member)
             if self._stays(call, path, value, copied):
                 return PS, "reference", about(value, path)
-            return PS, "return", by_value(value, member.text, read=True)
+            return PS, RETURN, by_value(value, member.text, read=True)
         if member.narrowed:
             self._whole(options, member)
         kind = members.kind_of(value)
@@ -303,7 +303,7 @@ class ExposedObject:
             "signal",
         ):  # a pickled method carries the whole object, private attributes included
             raise MemberRefused(f"{member.text!r} is a {kind} and is not sent by value")
-        return PS, "return", value if call.original else by_value(value, member.text, read=True)
+        return PS, RETURN, value if call.original else by_value(value, member.text, read=True)
 
     def _stays(self, call: Call, path: Path, value: Any, copied: bool) -> bool:
         """Whether a member is a reference for whoever can read one."""
@@ -344,8 +344,8 @@ class ExposedObject:
         among = self.tree.names(thing, path)
         self.tree.meet(thing, path, among)
         if options.get("about") is True:
-            return PS, "return", description(thing, path, among, self._is_remote)
-        return PS, "return", table(thing, among, self._is_remote)
+            return PS, RETURN, description(thing, path, among, self._is_remote)
+        return PS, RETURN, table(thing, among, self._is_remote)
 
     def _make(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         self._instantiate(options)

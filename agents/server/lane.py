@@ -22,6 +22,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from threading import get_ident
 from time import monotonic
 
 from ...protocol import limits
@@ -39,7 +40,7 @@ class Turn(ABC):
 
     Attributes:
         kind: what it is, to tell quick work from slow.
-        since: when it came, and from its turn on when that began, in monotonic seconds.
+        since: when it came, and from a turn on that it had to wait for when that began, in monotonic seconds.
         label: what it is and for whom, for people.
         state: row of the table above; the lane's lock protects it.
         gate: released when its turn has come or will not come; None without a thread that waits.
@@ -89,6 +90,7 @@ class Work(Turn):
     """A function as a turn."""
 
     def __init__(self, function: Callable[[], object]) -> None:
+        self.since = monotonic()
         self._function: Callable[[], object] | None = function
 
     def work(self) -> None:
@@ -125,7 +127,8 @@ class Lane:
         self._waiting: deque[Turn] = deque()
         self._count = 0
         self._running: dict[Turn, int] = {}  # and the thread that works
-        self._proofs: dict[tuple[str, str], int] = {}
+        self._proofs: dict[tuple[str, str], int] = {}  # of what is not quick, or was not
+        self._quick: set[tuple[str, str]] = set()
         self._idle = threading.Condition(self._lock)
         self._closed = False
         self._workers = Executor(f"pzc-lane {name}".strip(), threads=concurrency)
@@ -151,13 +154,8 @@ class Lane:
             Refused: when `lane_waiting` others wait.
         """
         with self._lock:
-            if self._free and not self._waiting and not self._closed:
-                self._free -= 1
-                turn.state, turn.since = _RUNNING, monotonic()
-                self._running[turn] = threading.get_ident()
-                return
             if self._take_or_queue(turn):
-                self._running[turn] = threading.get_ident()
+                self._running[turn] = get_ident()
                 return
             gate = turn.gate = threading.Lock()
             gate.acquire()
@@ -171,18 +169,18 @@ class Lane:
                 self.remove(turn, PeerLost("its sender left before its turn; it was not executed"))
         if turn.reason is not None:
             raise turn.reason
-        self._running[turn] = threading.get_ident()
+        self._running[turn] = get_ident()
 
     def enter_quick(self, turn: Turn) -> bool:
         """As `enter`, when the kind of work has proved quick and its turn is now; False otherwise."""
-        if self._proofs.get(turn.kind, 0) < limits.current.quick_proofs or self.affine:
+        if turn.kind not in self._quick or self.affine:
             return False
         with self._lock:
             if self._closed or not self._free or self._waiting:
                 return False
             self._free -= 1
-        turn.state, turn.since = _RUNNING, monotonic()
-        self._running[turn] = threading.get_ident()
+            turn.state = _RUNNING
+            self._running[turn] = get_ident()
         return True
 
     def submit(self, turn: Turn) -> bool:
@@ -198,13 +196,12 @@ class Lane:
         self.submit(Work(function))
 
     def _take_or_queue(self, turn: Turn) -> bool:
-        if self._closed:
-            raise PeerLost(STOPPING)
-        turn.since = monotonic()
-        if self._free and not self._waiting:
+        if self._free and not self._waiting and not self._closed:
             self._free -= 1
             turn.state = _RUNNING
             return True
+        if self._closed:
+            raise PeerLost(STOPPING)
         if self._count >= limits.current.lane_waiting:
             raise Refused("the lane of this agent is full: too many requests are waiting")
         turn.state = _WAITING
@@ -222,43 +219,54 @@ class Lane:
             self._workers.submit(partial(self._work, turn))
         except AgentClosed:
             turn.refuse(PeerLost(STOPPING))
-            self.leave(turn)
+            self.leave(turn, monotonic())
 
     def _work(self, turn: Turn) -> None:
-        self._running[turn] = threading.get_ident()
+        self._running[turn] = get_ident()
         try:
             turn.work()
         finally:
-            self.leave(turn)
+            self.leave(turn, monotonic())
 
     def in_thread(self) -> bool:
         """True when the calling thread runs a turn of this lane."""
-        return threading.get_ident() in list(self._running.values())
+        return get_ident() in list(self._running.values())
 
-    def leave(self, turn: Turn) -> None:
-        """End a turn: give the slot to whoever waits longest."""
-        proofs, kind = self._proofs, turn.kind
-        if monotonic() - turn.since >= limits.current.quick_call:
-            proofs[kind] = 0
-        elif (proved := proofs.get(kind, 0)) < limits.current.quick_proofs:
-            proofs[kind] = proved + 1
-            if len(proofs) > _MAX_KINDS:
-                proofs.clear()
+    def leave(self, turn: Turn, now: float) -> None:
+        """End a turn, in monotonic seconds: give the slot to whoever waits longest."""
+        quick = now - turn.since < limits.current.quick_call
+        if not quick or turn.kind not in self._quick:
+            self._judge(turn.kind, quick)
         turn.state = _OVER
         with self._lock:
             del self._running[turn]
-            while self._waiting:
-                following = self._waiting.popleft()
-                if following.state == _WAITING:
-                    self._count -= 1
-                    following.state = _RUNNING
-                    break
-            else:
+            following = self._next() if self._waiting else None
+            if following is None:
                 self._free += 1
                 if self._closed:
                     self._idle.notify_all()
                 return
         self._start(following)
+
+    def _judge(self, kind: tuple[str, str], quick: bool) -> None:
+        """A kind of work was not quick, or was, and is not known for it."""
+        proved = self._proofs[kind] = self._proofs.get(kind, 0) + 1 if quick else 0
+        if not quick:
+            self._quick.discard(kind)
+        elif proved >= limits.current.quick_proofs:
+            self._quick.add(kind)
+        if len(self._proofs) > _MAX_KINDS:
+            self._proofs.clear()
+            self._quick.clear()
+
+    def _next(self) -> Turn | None:
+        while self._waiting:
+            following = self._waiting.popleft()
+            if following.state == _WAITING:
+                self._count -= 1
+                following.state = _RUNNING
+                return following
+        return None
 
     def late(self, turn: Turn, wait: float | None) -> CallTimeout:
         """The error of a turn that did not come within so many seconds; it says what runs."""

@@ -20,6 +20,7 @@ class Member(NamedTuple):
         path: to it; None for what is no path.
         narrowed: only some of its members are served, and nothing else of it.
         sure: the marks are those of what is there; otherwise what is there is found in its turn only.
+        settled: nothing is left to be judged in its turn.
     """
 
     text: str
@@ -30,6 +31,7 @@ class Member(NamedTuple):
     path: Path | None = None
     narrowed: bool = False
     sure: bool = True
+    settled: bool = False
 
 
 def marked(member: Member, marks: Marks) -> Member:

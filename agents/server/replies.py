@@ -7,15 +7,13 @@ its sender can read (`ARRAYS`, `REFERENCES`).
 from __future__ import annotations
 
 import logging
-import pickle
 from time import time_ns
 from typing import Any
 
-from ...protocol import original, pickles, serializers
-from ...protocol.buffers import Outside
-from ...protocol.contents import portable, raised, refusal
+from ...protocol import original, serializers
+from ...protocol.codec import too_large
+from ...protocol.contents import RETURN, portable, raised, refusal
 from ...protocol.errors import (
-    LocalProtocolError,
     ProtocolError,
     PzcError,
     Refused,
@@ -26,17 +24,12 @@ from ...protocol.errors import (
 from ...protocol.frames import MAX_HEADER, PZC00, PZC01
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
-from ...protocol.session import ARRAYS
 from ...protocol.shown import printable
-from ...protocol.signing import Suite
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
 from .request import Asker, Frames, Packed, Request
 
 logger = logging.getLogger("pzc.replies")
-
-_PROTOCOL = pickle.HIGHEST_PROTOCOL
-_GCM = Suite.AES256_GCM
 
 
 def authorize(signer: Key | None, needed: Role) -> None:
@@ -82,43 +75,32 @@ class Replies:
         """Send frames that somebody else has made, unless none are wanted."""
         return request.oneway or request.transmit(frames)
 
-    def encode(self, request: Request, content: Any) -> Packed:
-        """An answer in the serializer of its request; the reason, when the content cannot be expressed."""
-        message, most = request.message, self._codec.max_content
-        try:
-            returned = content.__class__ is tuple and len(content) == 3 and content[1].__class__ is str
-            returned = returned and content[1] == "return"
-            if returned and message.serializer == "pickle" and request.caller.session:
-                outside = Outside()  # what most calls answer has no exception in it, and no large array
-                body = pickles.dumps(content, _PROTOCOL, buffer_callback=outside)
-                if not outside and len(body) <= most:
-                    return "pickle", body
-            return self._pack(request, content, portably=not returned)
-        except Exception as exc:
-            self._counters.add("replies_not_serialisable")
-            logger.warning("a reply cannot be expressed in %s: %s", request.message.serializer, exc)
-            return self._encode_failure(request, exc)
+    def encode(self, request: Request, content: Any, failed: Exception | None = None) -> Packed:
+        """An answer in the serializer of its request; the reason, when the content cannot be expressed.
 
-    def _pack(self, request: Request, content: Any, *, portably: bool = True) -> Packed:
-        message, name, original = request.message, request.message.serializer, request.caller.session is None
-        sealed = (self._codec.suite or message.suite) == _GCM
-        allocate = None if sealed else request.caller.carrier.allocate
-        if portably:
-            content = portable(content, PZC00 if original else PZC01, name)
-        if name == "pickle" and message.sequence & ARRAYS and not original:
-            name, body = serializers.encode_arrays(content, allocate)
-        else:
-            body = serializers.encode(name, content, allocate)
-        if len(body) > self._codec.max_content:
-            raise LocalProtocolError(f"content has {len(body)} bytes, the limit is {self._codec.max_content}")
-        return name, body
-
-    def _encode_failure(self, request: Request, error: Exception) -> Packed:
+        Args:
+            request: that is answered.
+            content: of the answer.
+            failed: why another content could not be expressed, which this one tells.
+        """
+        session, message = request.caller.session, request.message
         try:
-            return self._pack(request, raised(error))
+            if not (content.__class__ is tuple and len(content) == 3 and content[1] is RETURN):
+                content = portable(content, PZC00 if session is None else PZC01, message.serializer)
+            if session is not None:
+                packed = session.pack(content, answers=message)
+            else:
+                packed = message.serializer, serializers.encode(message.serializer, content)
+            if len(packed[1]) > self._codec.max_content:
+                raise too_large(len(packed[1]), self._codec.max_content)
+            return packed
         except Exception as exc:
+            if failed is None:
+                self._counters.add("replies_not_serialisable")
+                logger.warning("a reply cannot be expressed in %s: %s", message.serializer, exc)
+                return self.encode(request, raised(exc), failed=exc)
             logger.warning("nor can the reason: %s", exc)
-            if request.caller.session is None:
+            if session is None:
                 return self._codec.serializer, serializers.encode(self._codec.serializer, "")
             return "json", serializers.encode("json", refusal(RemoteProtocolError(str(exc))))
 

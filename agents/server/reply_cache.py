@@ -125,9 +125,9 @@ class ReplyCache:
         room = self._rooms.get(key_id)
         return self._rooms.setdefault(key_id, _Room()) if room is None else room
 
-    def keep(self, call: Call, packed: Packed) -> None:
-        """Keep the answer of a call; a small one costs next to nothing."""
-        at, body = monotonic(), packed[1]
+    def keep(self, call: Call, packed: Packed, at: float) -> None:
+        """Keep the answer of a call, from then on (monotonic seconds); a small one costs next to nothing."""
+        body = packed[1]
         room = self._rooms.get(call.caller.key_id)
         if room is None:
             room = self._room(call.caller.key_id)

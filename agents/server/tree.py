@@ -23,6 +23,9 @@ Find = Callable[[Any, Any], object]
 _MOST_KNOWN = 4096
 """Paths of which is remembered what is said of them."""
 
+_MOST_OPEN = 256
+"""Types of which is remembered that their instances have members."""
+
 MOST_SEARCHED = 1000
 """Objects that are searched for signals."""
 
@@ -78,6 +81,7 @@ class Tree:
         self._given: dict[tuple[str, ...], Marks] = {}
         self._known: dict[tuple[Any, Any], Member] = {}
         self._met: dict[str, Any] = {}
+        self._open: set[type] = set()  # types whose instances have members that are served
 
     def replaced(self, served: object) -> None:
         """Serve something else."""
@@ -133,9 +137,9 @@ class Tree:
             found, sure = given, True
         else:
             found, sure = self._still(path)
-        return Member(
-            paths.text(path), found.urgent, found.reading, found.on_cancel, lane, path, narrowed, sure
-        )
+        settled = sure and not narrowed and (given is not None or not found.reading)
+        marks = found.urgent, found.reading, found.on_cancel
+        return Member(paths.text(path), *marks, lane, path, narrowed, sure, settled)
 
     def _is_narrowed(self, path: Path, names: tuple[str, ...]) -> bool:
         """True on the way to what is exposed.
@@ -196,10 +200,8 @@ class Tree:
         target = self.root
         for step in path:
             if type(step) is str:  # written out, because every call comes here
-                if isinstance(target, members.CLOSED) or type(target) in PLAIN:
-                    raise MemberRefused(
-                        f"a {type(target).__name__} has no members that are served, such as {step!r}"
-                    )
+                if type(target) not in self._open:
+                    self._check_open(target, step)
                 try:
                     target = getattr(target, step)
                 except AttributeError as exc:
@@ -210,6 +212,14 @@ class Tree:
             else:
                 target = held(call, step)
         return target
+
+    def _check_open(self, target: object, step: str) -> None:
+        kind = type(target)
+        if isinstance(target, members.CLOSED) or kind in PLAIN:
+            raise MemberRefused(f"a {kind.__name__} has no members that are served, such as {step!r}")
+        if len(self._open) >= _MOST_OPEN:
+            self._open.clear()
+        self._open.add(kind)
 
     def names(self, target: object, path: Path) -> list[str]:
         """Names of the members of what a path has led to that are served."""
