@@ -130,8 +130,7 @@ class Agent:
             reads_while_locked=self._reads_while_locked,
             role_needed=self._role_needed, on_request=self.on_request, on_lock_change=self._on_lock_change,
         )  # fmt: skip
-        if type(self).role_needed is not type(self)._usual_role_needed:
-            answering.dispatcher.ask_always()
+        answering.dispatcher.ask_always(type(self).role_needed is not type(self)._usual_role_needed)
         try:
             self._publishing = Publishing(
                 owner, pub_endpoint, protocol, self.agent_id, self.name, counters, answering.replies,

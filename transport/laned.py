@@ -187,7 +187,8 @@ class Laned(UnixExchange):
         name, body = packed
         if name != self._name or type(body) is not bytes or len(body) > LIMIT:
             return None
-        return body if answers is None or answers.suite == self._suite else None
+        ours = self.session.asks if answers is None else answers.suite == self._suite
+        return body if ours else None
 
     def receive(self, deadline: float, closed: threading.Event | None = None) -> Message:
         """See `Exchange.receive`."""

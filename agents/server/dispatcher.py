@@ -123,10 +123,9 @@ class Dispatcher:
                 role: frozenset(action for action, most in needs if role >= most) for role in _NOTHING_FREE
             }
 
-    def ask_always(self) -> None:
-        """``role_needed`` is a user's: it is asked about every signed call, of admins as well."""
-        self._asks_always, self._asked_below = True, Role.ADMIN + 1
-        self._free = _NOTHING_FREE
+    def ask_always(self, always: bool) -> None:
+        """Before `serve`: whether ``role_needed`` is asked about every signed call, of admins as well."""
+        self._asks_always, self._asked_below = always, Role.ADMIN + always
 
     def handle(
         self,

@@ -205,7 +205,8 @@ def test_a_future_that_is_cancelled_cancels_its_call_before_it_starts() -> None:
             second.result(0)
         assert wait([second], TIMEOUT).done == {second}
         last = proxy.wait.future()
-        until(lambda: [call.state for call in pzc.running(proxy)] == ["running", "waiting"])
+        rest = [("wait", "running"), ("wait", "waiting")]
+        until(lambda: [(call.member, call.state) for call in pzc.running(proxy)] == rest)
         gate.opened.set()
         assert (first.result(TIMEOUT), last.result(TIMEOUT)) == ("through", "through")
         assert gate.calls == 2
