@@ -158,6 +158,12 @@ class Subscriptions:
             if not told:
                 del self._told[topic]
 
+    def single(self) -> tuple[str, str | None] | None:
+        """The entity that is the widest for every message; None when that depends on its topic or key."""
+        if ALL in self._topics:
+            return (ALL, None)
+        return next(iter(self)) if self._count == 1 else None
+
     def widest(self, topic: str, key: str | None) -> tuple[str, str | None]:
         """The widest entity that has a message; that of all topics when none has."""
         keys = self._topics.get(topic)

@@ -29,7 +29,7 @@ An empty mailbox takes one message of any size. Always: delivered + evicted + ke
 from __future__ import annotations
 
 from collections import deque
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from ..protocol.errors import LocalProtocolError, PolicyRefused
 from .interests import Subscriptions
@@ -66,6 +66,7 @@ class Mailbox(Generic[P]):
     Attributes:
         policy: in force.
         first: number of the oldest message kept, or of the next one.
+        next: number of the next message.
         bytes: size of what is kept.
         acknowledged: number up to which the subscriber is done.
         received: number up to which it surely has, or was told of, everything.
@@ -79,8 +80,8 @@ class Mailbox(Generic[P]):
 
     __slots__ = (
         "_durable", "_fresh", "_kept", "_lost", "_max_bytes", "_max_messages", "_messages", "_parts",
-        "_subscriptions", "acknowledged", "bytes", "delivered", "evicted", "first", "policy", "received",
-        "sent",
+        "_single", "_subscriptions", "acknowledged", "bytes", "delivered", "evicted", "first", "next",
+        "policy", "received", "sent",
     )  # fmt: skip
 
     def __init__(
@@ -88,7 +89,7 @@ class Mailbox(Generic[P]):
     ) -> None:
         self._durable = durable
         self._subscriptions = Subscriptions() if subscriptions is None else subscriptions
-        self.first = 1
+        self.first = self.next = 1
         self.bytes = self.acknowledged = self.received = self.sent = self.evicted = self.delivered = 0
         self._messages: Run[Message[P] | None] = Run()  # None where one was evicted
         self._kept = 0
@@ -96,15 +97,11 @@ class Mailbox(Generic[P]):
         self._lost: deque[Lost] = deque()  # by number
         # Evicted and never told: first, last, and how many, by topic and key of the subscription.
         self._fresh: dict[tuple[str, str], tuple[int, int, int]] = {}
+        self._single: tuple[str, str | None] | None = self._subscriptions.single()
         self._adopt(policy)
 
     def __len__(self) -> int:
         return self._kept
-
-    @property
-    def next(self) -> int:
-        """Number of the next message."""
-        return self.first + len(self._messages)
 
     @property
     def floor(self) -> int:
@@ -124,7 +121,7 @@ class Mailbox(Generic[P]):
 
     def fits(self, size: int, topic: str, key: str | None = None) -> bool:
         """Whether a message of so many bytes can be put without evicting another."""
-        part = self._parts.get(self._subscriptions.widest(topic, key))
+        part = self._parts.get(self._entity(topic, key))
         return not self._kept or (
             (part is None or len(part.numbers) < self._max_messages) and self.bytes + size <= self._max_bytes
         )
@@ -135,12 +132,12 @@ class Mailbox(Generic[P]):
         Raises:
             LocalProtocolError: when it does not fit and the mailbox blocks.
         """
-        entity = self._subscriptions.widest(message.topic, message.key)
+        entity = self._single or self._entity(message.topic, message.key)
         part = self._parts.get(entity)
         if self._kept and (
             (part is not None and len(part.numbers) >= self._max_messages)
             or self.bytes + message.size > self._max_bytes
-            or len(self._messages) >= MOST_PLACES
+            or self.next - self.first >= MOST_PLACES
         ):
             if self.policy.when_full == "block":
                 raise LocalProtocolError(
@@ -152,18 +149,24 @@ class Mailbox(Generic[P]):
         if part is None:
             part = self._parts[entity] = _Part()
         part.numbers.append(self.next)
+        self.next += 1
         part.bytes += message.size
         self.bytes += message.size
         self._kept += 1
         self._messages.append(message)
 
+    def _entity(self, topic: str, key: str | None) -> tuple[str, str | None]:
+        """For whom a message counts."""
+        return self._single or self._subscriptions.widest(topic, key)
+
     def regroup(self) -> None:
         """The reader's subscriptions have changed."""
+        self._single = self._subscriptions.single()
         self._parts.clear()
         if self._kept:
             for number, message in enumerate(self._messages.part(0, len(self._messages)), self.first):
                 if message is not None:
-                    entity = self._subscriptions.widest(message.topic, message.key)
+                    entity = self._entity(message.topic, message.key)
                     part = self._parts.setdefault(entity, _Part())
                     part.numbers.append(number)
                     part.bytes += message.size
@@ -203,7 +206,7 @@ class Mailbox(Generic[P]):
 
     def _free_each(self, messages: list[Message[P]]) -> None:
         for message in messages:
-            self._leave(self._subscriptions.widest(message.topic, message.key), message.size)
+            self._leave(self._entity(message.topic, message.key), message.size)
 
     def _leave(self, entity: tuple[str, str | None], size: int) -> None:
         """The oldest message of a subscription is not kept any more."""
@@ -301,7 +304,7 @@ class Mailbox(Generic[P]):
             part = self._parts.get(entity)
         while self._kept and len(self._messages) >= MOST_PLACES:
             first = self._messages.at(0)
-            self._evict(self._subscriptions.widest(first.topic, first.key) if first else entity)
+            self._evict(self._entity(first.topic, first.key) if first else entity)
 
     def _largest(self) -> tuple[str, str | None]:
         return max(self._parts, key=lambda entity: self._parts[entity].bytes)
@@ -362,8 +365,10 @@ class Mailbox(Generic[P]):
 
     def _chosen(self, start: int, stop: int, max_bytes: int) -> list[Message[P]]:
         """Those before the first hole, as far as they fit, one at least."""
-        chosen = list[Message[P]]()
-        for message in self._messages.part(start, stop):
+        chosen, found = list[Message[P]](), self._messages.part(start, stop)
+        if self._kept == len(self._messages) and self.bytes <= max_bytes:
+            return cast("list[Message[P]]", found)
+        for message in found:
             if message is None:
                 break
             max_bytes -= message.size
