@@ -9,8 +9,8 @@
     sql.py       DuckDB, without files and network
     alarm_rules.py, spark_spelling.py  SQL expressions in a file, and the notifications that violate them
     recording/   notifications into a journal, and out of it again
-    decoding/    verify and decode rows inside Spark's Python workers
-    spark/       session, cluster, jobs
+    decoding/    rows verified and decoded
+    spark/       session, cluster, tasks, jobs
     tables/      tables that follow a journal, exactly once
     source/      mailboxes read by Spark without a journal
     reporting/   the report

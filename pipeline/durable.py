@@ -39,14 +39,6 @@ def write_file(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Put a file in place of the one before; OSError as above."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    write_file(temporary, content)
-    os.replace(temporary, path)
-    sync_folder(path.parent)
-
-
 def make_folder(folder: Path) -> None:
     """As `private.make_private`, for good; OSError as above."""
     for made in make_private(folder):
@@ -59,6 +51,13 @@ class Storage:
     def write(self, path: Path, content: bytes) -> None:
         """As `write_file`."""
         write_file(path, content)
+
+    def replace(self, path: Path, content: bytes) -> None:
+        """Put a file in place of the one before, for good."""
+        temporary = path.with_name(f".{path.name}.tmp")
+        self.write(temporary, content)
+        self.rename(temporary, path)
+        self.sync_folder(path.parent)
 
     def append(self, file: BinaryIO, content: bytes) -> None:
         """Add to the end of a file, for good; OSError when the disk refuses, and some of it may be there."""

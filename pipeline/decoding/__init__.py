@@ -1,4 +1,4 @@
-"""Decoding: journal rows verified and decoded inside Spark's Python workers.
+"""Decoding: journal rows verified and decoded by workers.
 
 ::
 

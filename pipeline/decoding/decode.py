@@ -1,4 +1,4 @@
-"""Verify and decode journal rows; this is what runs in Spark's Python workers.
+"""Verify and decode journal rows; this is what workers do.
 
 For every row, in this order: content fetched (a blob must match its digest) → signature → safe
 decode → the caller's check → typed columns. Rows that resemble one that was verified before take a
@@ -45,7 +45,7 @@ CHECK_FAILED = "check"
 
 _INT64 = 1 << 63
 _ROWS_WITH_BLOBS = 64
-"""Spark limits a batch by the bytes it sees, and those of a blob it does not."""
+"""Bytes of a blob are not in the batch that refers to it."""
 _CLAIMED = ("publisher", "topic", "epoch", "sequence")
 _KEPT = ("recorder", "offset", "received_at", "name", "content_ref")
 _FOUND = tuple(name for name in NOTIFICATIONS.names if name not in _KEPT)

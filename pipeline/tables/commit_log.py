@@ -134,10 +134,7 @@ class CommitLog:
         path = folder / f"{number:010d}.log"
         checkpoint = Checkpoint(FORM, number, list(files), msgspec.Raw(state))
         content = _packed(checkpoint)
-        temporary = path.with_name(f".{path.name}.tmp")
-        storage.write(temporary, content)
-        storage.rename(temporary, path)
-        storage.sync_folder(folder)
+        storage.replace(path, content)
         for each in _logs(root)[:-2]:
             storage.remove(each)
         return cls(root, storage, open_private(path, "ab"), checkpoint, len(content))

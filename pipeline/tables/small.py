@@ -159,10 +159,7 @@ def _replace(folder: Path, schema: pa.Schema, rows: list[dict[str, Any]], storag
     content, target = _parquet(schema, rows), folder / "all.parquet"
     storage.make_folder(folder)
     if not target.exists() or target.read_bytes() != content:
-        temporary = folder / ".all.parquet.tmp"
-        storage.write(temporary, content)
-        storage.rename(temporary, target)
-        storage.sync_folder(folder)
+        storage.replace(target, content)
 
 
 def _parquet(schema: pa.Schema, rows: list[dict[str, Any]]) -> bytes:

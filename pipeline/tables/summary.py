@@ -1,6 +1,6 @@
 """What a worker tells of the rows it wrote: a few numbers per publisher, topic and window, never the rows.
 
-It travels from Spark's Python workers to the driver as MessagePack.
+It travels from workers to the driver as MessagePack.
 """
 
 from __future__ import annotations

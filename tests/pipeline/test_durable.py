@@ -9,7 +9,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pytest
 
-from pzc.pipeline.durable import Storage, make_folder, replace_file
+from pzc.pipeline.durable import Storage, make_folder
 from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.schema import NOTIFICATIONS
 from pzc.pipeline.tables.commit_log import FOLDER, Commit
@@ -108,7 +108,7 @@ def test_everything_of_a_batch_is_on_disk_before_the_commit_log_names_it(tmp_pat
 
 
 def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, disk: Disk) -> None:
-    replace_file(tmp_path / "one", b"content")
+    Storage().replace(tmp_path / "one", b"content")
     assert disk.order == [".one.tmp", "one is there", tmp_path.name]
 
 
