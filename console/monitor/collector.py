@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
@@ -68,6 +68,7 @@ class Collector:
         self._state = LabState()
         self._lock = threading.RLock()
         self._asked: dict[str, Future[None]] = {}
+        self._links: frozenset[str] = frozenset()
         self._answering = ThreadPoolExecutor(AT_ONCE, "pzc-monitor")
         self._silent = ThreadPoolExecutor(AT_ONCE_SILENT, "pzc-monitor-silent")
         self._stopped = threading.Event()
@@ -127,6 +128,8 @@ class Collector:
                 within `every` did.
         """
         now = time.time()
+        reads = [as_table(each.get("link")) for each in self.agent.statistics()["subscriptions"]]
+        self._links = frozenset(str(link["link"]) for link in reads if link)
         with self._lock:
             self._names(now)
             watched = list(self._state.agents.values())
@@ -182,7 +185,7 @@ class Collector:
             raise Refused("an original Pizco tells no statistics")
         left = partial(_left, deadline)
         statistics = as_table(self.agent.request(peer.endpoint, {"pzc": "statistics"}, left()))
-        leave_out(statistics, self.agent.agent_id)
+        leave_out(statistics, self._links)
         calls = as_table(statistics.get("calls"))
         running: tuple[Any, ...] = ()
         if calls.get("running") or calls.get("waiting"):
@@ -201,11 +204,11 @@ class Collector:
             self._watch.close()
 
 
-def leave_out(statistics: dict[str, Any], agent_id: str) -> None:
-    """Take back what was dropped for one reader: that the monitor itself is slow is no trouble of the lab."""
+def leave_out(statistics: dict[str, Any], ours: Set[str]) -> None:
+    """Take back what was dropped for links of our own: that the monitor is slow is no trouble of the lab."""
     topics = as_table(statistics.get("topics"))
     for link in as_list(as_table(statistics.get("links")).get("links")):
-        if as_table(link).get("agent") == agent_id:
+        if as_table(link).get("link") in ours:
             for name, told in as_table(as_table(link).get("topics")).items():
                 topic = as_table(topics.get(name))
                 topic["dropped"] = int(number(topic.get("dropped")) - number(as_table(told).get("dropped")))

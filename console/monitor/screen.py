@@ -15,6 +15,9 @@ from textual.widgets import DataTable, Footer, Input, Sparkline, Static
 from ..values import age, plain
 from .lines import COLUMNS, TOPICS, about_lines, cells, topic_rows
 
+WIDTH = 40
+"""Characters of a cell, at most."""
+
 SHOWN = 6
 """Troubles that are shown; how many more there are is told."""
 
@@ -44,7 +47,7 @@ def _cell(value: object, column: str) -> Text:
         if column == "state"
         else ""
     )
-    return Text(plain(str(value), keep="")[:60], style, justify="right" if right else "left")
+    return Text(plain(str(value), keep="")[:WIDTH], style, justify="right" if right else "left")
 
 
 class _Rows(DataTable[Text]):
@@ -279,7 +282,7 @@ def _troubles(told: dict[str, Any], title: str) -> Text:
     if not troubles:
         return text.append("all is well", "green")
     for each in troubles[:SHOWN]:
-        style = "bold red" if each["level"] == "bad" else "yellow"
+        style = "bold white on dark_red" if each["level"] == "bad" else "bold yellow"
         text.append(plain(f"{each['agent']} {each['words']}\n", keep="\n"), style)
     more = len(troubles) - SHOWN
     if more > 0:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pzc.console.monitor.collector import leave_out
 from pzc.console.monitor.live import HISTORY, Live, image_of, range_of, unit_of
 from pzc.console.monitor.state import MOST_AGENTS, MOST_LINES, LabState
 from pzc.console.monitor.watched import Told
@@ -241,3 +242,14 @@ def test_an_array_is_not_kept_but_its_picture_is() -> None:
         3,
         "(<float64 (2, 3): [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]>,)",
     )
+
+
+def test_what_was_dropped_for_the_monitor_itself_is_left_out() -> None:
+    topics = {"v": {"dropped": 7}, "w": {"dropped": 1}}
+    links = [
+        {"link": "ours", "topics": {"v": {"dropped": 4}}},
+        {"link": "other", "topics": {"v": {"dropped": 3}}},
+    ]
+    statistics: dict[str, Any] = {"topics": topics, "links": {"links": links}}
+    leave_out(statistics, {"ours"})
+    assert statistics["topics"] == {"v": {"dropped": 3}, "w": {"dropped": 1}}

@@ -318,8 +318,9 @@ class Inlet:
         """What it is, and what it saw."""
         return {
             "publisher": self.peer.agent_id, "endpoint": self.peer.endpoint, "transport": self.kind,
-            "state": self._liveness.state(monotonic()), "undone": len(self._intake.ledger),
-            "subscriptions": len(self._places), "counts": self._station.counters.as_dict(),
+            "link": self._link, "state": self._liveness.state(monotonic()),
+            "undone": len(self._intake.ledger), "subscriptions": len(self._places),
+            "counts": self._station.counters.as_dict(),
         }  # fmt: skip
 
     def _hang_up(self) -> None:

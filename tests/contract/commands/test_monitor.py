@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+import ssl
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from pzc import Agent, LockedBy, Protocol, Proxy, close
 
 from tests.contract.rigs.console import KEY, Console
 from tests.contract.rigs.monitoring import Monitor, keyring
+from tests.contract.rigs.programs import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +177,58 @@ def test_a_panel_tells_units_and_documentation(shown: Monitor) -> None:
     voltage = next(each for each in panel["controls"] if each["name"] == "voltage")
     assert (voltage["kind"], voltage["unit"], voltage["writable"]) == ("value", "V", True)
     assert voltage["doc"] == "Programmed voltage in volts."
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that signed itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lab")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+        .not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    paths = folder / "lab.pem", folder / "lab.key"
+    paths[0].write_bytes(made.public_bytes(Encoding.PEM))
+    paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return paths
+
+
+def test_off_loopback_everybody_needs_a_token_and_the_cookie_goes_by_tls_only(
+    bench: Console, folder: Path
+) -> None:
+    made, key = certificate(folder)
+    place = (
+        "--host",
+        "0.0.0.0",
+        "--name",
+        "127.0.0.1",
+        "--certificate",
+        str(made),
+        "--private-key",
+        str(key),
+    )
+    with Monitor(bench, *place) as monitor:
+        assert monitor.address.startswith("https://127.0.0.1:")
+        context = ssl.create_default_context(cafile=str(made))
+        asked = urllib.request.Request(f"{monitor.address}session")
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(asked, timeout=PATIENCE, context=context)
+        token = monitor.users["viewer"].partition("#token=")[2]
+        headers = {"Content-Type": "application/json", "Origin": monitor.address.rstrip("/")}
+        body = json.dumps({"token": token}).encode()
+        login = urllib.request.Request(f"{monitor.address}login", body, headers)
+        with urllib.request.urlopen(login, timeout=PATIENCE, context=context) as answer:
+            cookie = answer.headers["set-cookie"]
+        assert all(word in cookie for word in ("Secure", "HttpOnly", "SameSite=strict"))
+
+
+def test_a_websocket_of_another_page_is_refused(operated: Monitor) -> None:
+    upgrade: dict[str, Any] = {
+        "Connection": "Upgrade", "Upgrade": "websocket", "Sec_WebSocket_Version": "13",
+        "Sec_WebSocket_Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    }  # fmt: skip
+    assert operated.ask("GET", "/events", None, Origin="http://evil.example", **upgrade)[0] == 403
