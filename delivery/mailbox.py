@@ -241,8 +241,8 @@ class Mailbox(Generic[P]):
 
         Returns:
             ``(after, first, messages, lost)`` as in a `Batch`; None when there is nothing to tell now. While
-            as many records are kept as messages may be, nothing that was never told goes: an acknowledgement
-            has to come first.
+            as many records are kept as messages and subscriptions may be, nothing that was never told goes:
+            an acknowledgement has to come first.
         """
         messages = self._messages
         after = max(after, self.floor)
@@ -251,7 +251,7 @@ class Mailbox(Generic[P]):
             start += 1
         stop = min(start + limit, len(messages))
         end = self.first + start - 1  # of what is told as lost
-        if len(self._lost) >= self._max_messages:
+        if len(self._lost) >= self._max_messages + len(self._subscriptions):
             stop = min(stop, self._place(self.sent + 1))
             end = min(end, self.sent)
         if limit < 1 or (start >= stop and after >= end):

@@ -349,12 +349,14 @@ class Publisher:
 
     def withdraw(self, topic: str, reason: str) -> bool:
         """Offer a topic no more, and tell its readers why; whether it was there. Any thread."""
+        broadcast = self._outlets.routes.about(topic).is_broadcast(self._seals)
         if not self._outlets.take_back(topic, reason):
             return False
         self.keeping.advertise(topic, False)
         self.declared.forget(topic)
         self.forget_wanted()
-        self._loop.call(partial(self._beats.withdraw, topic, self._sequences[topic]))
+        if broadcast:  # else nobody is to hear of its name
+            self._loop.call(partial(self._beats.withdraw, topic, self._sequences[topic]))
         return True
 
     def types_of(self, topic: str) -> dict[str, str]:

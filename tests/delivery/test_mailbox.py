@@ -235,6 +235,14 @@ def test_messages_are_counted_for_those_who_want_them_by_now() -> None:
     assert contents(box) == ["q4", "n5"]
 
 
+def test_losses_of_every_key_hold_up_no_new_message() -> None:
+    box = Mailbox[str](mailbox(1), durable=True, subscriptions=keyed("a", "b", "c"))
+    put_keys(box, *"abc")
+    contents(box)
+    put_keys(box, *"abc")
+    assert contents(box, after=3) == ["a4", "b5", "c6"]
+
+
 def test_a_key_without_room_blocks_no_other() -> None:
     box = Mailbox[str](mailbox(1, when_full="block"), subscriptions=keyed("n", "q"))
     put_keys(box, "n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -144,6 +145,33 @@ def test_a_withdrawn_topic_is_not_found_any_more_and_again_when_it_is_published(
             assert "/meter/t" in str(came.next())
             assert meter.withdraw("t")
             assert "/meter/t" in str(left.next())
+
+
+@finding("S15")
+@pytest.mark.parametrize("option", [{"secret": True}, {"scope": "host"}])
+def test_nobody_hears_by_broadcast_of_the_end_of_a_topic_that_is_not_broadcast(
+    timings: Callable[..., None], option: dict[str, Any]
+) -> None:
+    timings(topic_beat=0.02)
+    context = zmq.Context()
+    with context.socket(zmq.SUB) as stranger, Agent(discovery=False) as publisher:
+        stranger.setsockopt(zmq.SUBSCRIBE, b"")
+        stranger.connect(publisher.pub_endpoint)
+        try:
+            assert publisher.wait_for_subscribers("open", 1, TIMEOUT)
+            publisher.advertise("hidden", **option)
+            publisher.publish("hidden", 1)
+            publisher.withdraw("hidden")
+            publisher.publish("open", 1)
+            publisher.withdraw("open")
+            heard = b""
+            while b"__lasts__" not in heard:
+                assert stranger.poll(int(1000 * TIMEOUT))
+                heard += b"".join(stranger.recv_multipart())
+            assert b"hidden" not in heard
+        finally:
+            stranger.close(0)
+            context.term()
 
 
 @finding("S15")
