@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from ..protocol.bundle import MAX_ITEMS, Item
+from ..protocol.bundle import Item
+from ..protocol.link_messages import MAX_ITEMS
 
 MAX_BYTES = 64 << 20
 """Encoded contents of one publisher in bytes that are kept together."""

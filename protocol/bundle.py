@@ -1,11 +1,11 @@
-"""Bundle: notifications that go together over a link, as plain structs and never as a pickle.
+"""Bundle: notifications that a publisher kept, as plain structs and never as a pickle.
 
 MessagePack arrays in the order of the fields, nothing more and nothing less in them::
 
-    Bundle  first, items, lasts, lent, dropped, hurry
-    Item    topic, number, key, sent_ms, lost, serializer, body, block, size
-    Last    topic, number, lost, withdrawn
-    Mail    the fields of a Bundle, then epoch, tenure, after, ranges
+    Bundle  items, lasts
+    Item    topic, number, key, sent_ms, serializer, body
+    Last    topic, number, withdrawn
+    Mail    first, items, epoch, tenure, after, ranges, withdrawn
     Range   first_number, last_number, topic, first, last, evicted, key
     Record  the fields of an Item, then msgid, signature
     Signed  the fields of Mail, with a Record for every Item
@@ -16,30 +16,19 @@ stays bytes here: whoever receives it looks at the item's serializer first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
 from .errors import DecodeError, SerializeError
-from .frames import MAX_CONTENT, MAX_HEADER, MAX_MSGID, MAX_SERIALIZER, MAX_SIGNATURE
+from .frames import MAX_MSGID, MAX_SIGNATURE
+from .link_messages import COPIED, Body, Content, Key, Most, Name, Number, SerializerName
 from .signing import Suite
-
-MAX_ITEMS = 10_000
-"""Items of a bundle; as many lasts, and as many dropped blocks."""
 
 MAX_RANGES = 1_000_000
 """Evicted ranges that are told together."""
-
-MAX_NUMBER = (1 << 53) - 1
-"""The largest number that any field of a bundle has."""
-
-MAX_BLOCK = (1 << 31) - 1
-"""The largest id of a block."""
-
-COPIED = 1 << 18
-"""Bodies up to this many bytes are copies of their own; larger ones are views of the received bundle."""
 
 _COPIED_ITEM = 1 << 14
 """Bytes of an item, on average, up to which all bodies are copied: quicker than to look at each."""
@@ -50,21 +39,7 @@ BESIDE = 224
 _SEALED = bytes((Suite.AES256_GCM,))
 _NUMBERS = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
 
-if TYPE_CHECKING:
-    Body = bytes | bytearray | memoryview
-else:
-    Body = bytes  # what comes in; out go views as well
-
-B = TypeVar("B", bound="Bundle")
-
-_Number = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
-_Block = Annotated[int, Meta(ge=0, le=MAX_BLOCK)]
-_Size = Annotated[int, Meta(ge=0, le=MAX_CONTENT)]
-_Name = Annotated[str, Meta(min_length=1, max_length=MAX_HEADER)]
-_Key = Annotated[str, Meta(max_length=MAX_HEADER)]
-_Serializer = Annotated[str, Meta(max_length=MAX_SERIALIZER)]
-_Content = Meta(max_length=MAX_CONTENT)
-_Limit = Meta(max_length=MAX_ITEMS)
+B = TypeVar("B", bound="Bundle | Mail")
 
 
 class Item(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -75,82 +50,70 @@ class Item(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields
         number: in its topic, from 1.
         key: what it is about, mostly empty; at most 2048 characters.
         sent_ms: the publisher's Unix time in milliseconds.
-        lost: notifications of the topic that were dropped on this link since the last one was told of.
         serializer: of the body.
-        body: the content; empty when it lies in a block.
-        block: id of the block whose first bytes are the content; 0 when it is the body.
-        size: bytes of the content in the block; 0 without one.
+        body: the content.
     """
 
-    topic: _Name
-    number: _Number
-    key: _Key
-    sent_ms: _Number
-    lost: _Number
-    serializer: _Serializer
-    body: Annotated[Body, _Content]
-    block: _Block = 0
-    size: _Size = 0
+    topic: Name
+    number: Number
+    key: Key
+    sent_ms: Number
+    serializer: SerializerName
+    body: Annotated[Body, Content]
 
 
 class Last(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    """The last number of a topic, for a reader that did not get it; ``lost`` as that of `Item`.
+    """The last number of a topic; ``withdrawn``: its publisher does not offer it any more."""
 
-    ``withdrawn``: its publisher does not offer it any more.
-    """
-
-    topic: _Name
-    number: _Number
-    lost: _Number
+    topic: Name
+    number: Number
     withdrawn: bool = False
 
 
 class Bundle(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """What goes over a link at once.
+    """What is kept for readers to come, and how far topics are.
 
     Attributes:
-        first: link number of the first item, or of the next one to come.
-        items: with link numbers ``first``, ``first + 1`` and so on; at most 10 000.
-        lasts: topics whose last number is not that of an item.
-        lent: id of the block whose descriptor comes with this message; 0 without one.
-        dropped: ids of blocks that the publisher let go of.
-        hurry: somebody waits until the reader is done with an item of it.
+        items: in the order of numbers; at most 10 000.
+        lasts: as many.
     """
 
-    first: _Number
-    items: Annotated[list[Item], _Limit] = []
-    lasts: Annotated[list[Last], _Limit] = []
-    lent: _Block = 0
-    dropped: Annotated[list[_Block], _Limit] = []
-    hurry: bool = False
+    items: Annotated[list[Item], Most] = []
+    lasts: Annotated[list[Last], Most] = []
 
 
 class Range(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
     """Messages of a topic that a mailbox evicted; fields as those of `delivery.mail.Lost`."""
 
-    first_number: _Number
-    last_number: _Number
-    topic: _Name
-    first: _Number
-    last: _Number
-    evicted: _Number
-    key: _Key = ""
+    first_number: Number
+    last_number: Number
+    topic: Name
+    first: Number
+    last: Number
+    evicted: Number
+    key: Key = ""
 
 
-class Mail(Bundle, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """What comes out of a mailbox at once; ``first`` and ``items`` with numbers of the mailbox.
+class Mail(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What comes out of a mailbox at once.
 
     Attributes:
+        first: number of the first item in the mailbox; the others follow without a hole.
+        items: at most 10 000.
         epoch: of the publisher.
         tenure: of the mailbox.
         after: every number above it is told of.
         ranges: what was evicted; at most 1 000 000.
+        withdrawn: topics that are not offered any more.
     """
 
-    epoch: _Number = 0
-    tenure: _Number = 0
-    after: _Number = 0
+    first: Number
+    items: Annotated[list[Item], Most] = []
+    epoch: Number = 0
+    tenure: Number = 0
+    after: Number = 0
     ranges: Annotated[list[Range], Meta(max_length=MAX_RANGES)] = []
+    withdrawn: Annotated[list[Name], Most] = []
 
 
 class Record(Item, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -175,34 +138,33 @@ class Record(Item, array_like=True, frozen=True, gc=False, forbid_unknown_fields
 class Signed(Mail, array_like=True, frozen=True, forbid_unknown_fields=True):
     """As `Mail`, of records."""
 
-    items: Annotated[list[Record], _Limit] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+    items: Annotated[list[Record], Most] = []  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class _ViewedItem(Item, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    body: Annotated[memoryview, _Content]
+    body: Annotated[memoryview, Content]
 
 
 class _ViewedBundle(Bundle, array_like=True, frozen=True, forbid_unknown_fields=True):
-    items: Annotated[list[_ViewedItem], _Limit] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+    items: Annotated[list[_ViewedItem], Most] = []  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class _ViewedMail(Mail, array_like=True, frozen=True, forbid_unknown_fields=True):
-    items: Annotated[list[_ViewedItem], _Limit] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+    items: Annotated[list[_ViewedItem], Most] = []  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class _ViewedRecord(Record, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    body: Annotated[memoryview, _Content]
+    body: Annotated[memoryview, Content]
 
 
 class _ViewedSigned(Signed, array_like=True, frozen=True, forbid_unknown_fields=True):
-    items: Annotated[list[_ViewedRecord], _Limit] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+    items: Annotated[list[_ViewedRecord], Most] = []  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 _BODY = Item.__struct_fields__.index("body")
-_ITEMS = Bundle.__struct_fields__.index("items")
 _ENCODER = msgspec.msgpack.Encoder()
 _Decoder = msgspec.msgpack.Decoder
-_DECODERS: dict[type[Bundle], tuple[_Decoder[Any], _Decoder[Any], type[Item]]] = {
+_DECODERS: dict[type[Bundle | Mail], tuple[_Decoder[Any], _Decoder[Any], type[Item]]] = {
     Bundle: (_Decoder(Bundle), _Decoder(_ViewedBundle), Item),
     Mail: (_Decoder(Mail), _Decoder(_ViewedMail), Item),
     Signed: (_Decoder(Signed), _Decoder(_ViewedSigned), Record),
@@ -231,30 +193,30 @@ def decode(data: bytes | bytearray | memoryview, kind: type[B]) -> B:
     """
     small, large, item = _DECODERS[kind]
     try:
-        if _is_copied(data):
+        at = kind.__struct_fields__.index("items")
+        if _is_copied(data, at):
             bundle: B = small.decode(data)
         else:
             fields = list(astuple(large.decode(memoryview(data).cast("B").toreadonly())))
-            fields[_ITEMS] = [_settled(each, item) for each in fields[_ITEMS]]
+            fields[at] = [_settled(each, item) for each in fields[at]]
             bundle = kind(*fields)
     except Exception as error:  # msgspec lets those of Unicode and of recursion through
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         what = kind.__name__.lower()
         raise DecodeError(f"a {what} of {len(data)} bytes cannot be decoded: {reason}") from None
-    for each in bundle.items:
-        if (each.block or each.size) and (kind is Signed or not each.block or len(each.body)):
-            raise DecodeError(f"item {each.number} of {each.topic[:80]!r} has no content, or two")
     return bundle
 
 
-def _is_copied(data: bytes | bytearray | memoryview) -> bool:
+def _is_copied(data: bytes | bytearray | memoryview, before: int) -> bool:
     size = len(data)
-    return size <= COPIED or size <= _COPIED_ITEM * _count(bytes(data[:16]))
+    return size <= COPIED or size <= _COPIED_ITEM * _count(bytes(data[:16]), before)
 
 
-def _count(head: bytes) -> int:
-    """The items of what begins so; 0 for anything unusual."""
-    at = 2 + _NUMBERS.get(head[1], 0)  # behind the first of its fields, which is a number
+def _count(head: bytes, before: int) -> int:
+    """The items of what begins so, behind ``before`` numbers; 0 for anything unusual."""
+    at = 1
+    for _ in range(before):
+        at += 1 + _NUMBERS.get(head[at], 0)
     if head[at] & 0xF0 == 0x90:
         return head[at] & 0x0F
     return int.from_bytes(head[at + 1 : at + 3]) if head[at] == 0xDC else 0

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 else:
     Body = bytes  # what comes in; out go views as well
 
-_Number = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
-_Block = Annotated[int, Meta(ge=0, le=MAX_BLOCK)]
-_Size = Annotated[int, Meta(ge=0, le=MAX_CONTENT)]
-_Name = Annotated[str, Meta(min_length=1, max_length=MAX_HEADER)]
-_Key = Annotated[str, Meta(max_length=MAX_HEADER)]
-_Serializer = Annotated[str, Meta(max_length=MAX_SERIALIZER)]
-_Content = Meta(max_length=MAX_CONTENT)
-_Limit = Meta(max_length=MAX_ITEMS)
+Number = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
+BlockId = Annotated[int, Meta(ge=0, le=MAX_BLOCK)]
+Size = Annotated[int, Meta(ge=0, le=MAX_CONTENT)]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_HEADER)]
+Key = Annotated[str, Meta(max_length=MAX_HEADER)]
+SerializerName = Annotated[str, Meta(max_length=MAX_SERIALIZER)]
+Content = Meta(max_length=MAX_CONTENT)
+Most = Meta(max_length=MAX_ITEMS)
 
 
 class Row(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -63,13 +63,13 @@ class Row(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=
         size: bytes of the content in the block; 0 without one.
     """
 
-    number: _Number
-    sent_ms: _Number
-    key: _Key
-    serializer: _Serializer
-    body: Annotated[Body, _Content]
-    block: _Block = 0
-    size: _Size = 0
+    number: Number
+    sent_ms: Number
+    key: Key
+    serializer: SerializerName
+    body: Annotated[Body, Content]
+    block: BlockId = 0
+    size: Size = 0
 
 
 class Run(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -81,9 +81,9 @@ class Run(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
         rows: at most 10 000.
     """
 
-    topic: _Name
-    interests: Annotated[list[_Number], _Limit]
-    rows: Annotated[list[Row], _Limit]
+    topic: Name
+    interests: Annotated[list[Number], Most]
+    rows: Annotated[list[Row], Most]
 
 
 class Loss(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -96,10 +96,10 @@ class Loss(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields
         total: how many were.
     """
 
-    interest: _Number
-    topic: _Name
-    at: _Number
-    total: _Number
+    interest: Number
+    topic: Name
+    at: Number
+    total: Number
 
 
 class Ended(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -111,8 +111,8 @@ class Ended(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_field
         stays: its topic was withdrawn: it goes on should that be published again.
     """
 
-    interest: _Number
-    reason: _Key
+    interest: Number
+    reason: Key
     stays: bool = False
 
 
@@ -129,25 +129,25 @@ class Notify(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
         hurry: somebody waits until the reader is done with a row of it.
     """
 
-    first: _Number
-    runs: Annotated[list[Run], _Limit] = []
-    losses: Annotated[list[Loss], _Limit] = []
-    ended: Annotated[list[Ended], _Limit] = []
-    lent: _Block = 0
-    dropped: Annotated[list[_Block], _Limit] = []
+    first: Number
+    runs: Annotated[list[Run], Most] = []
+    losses: Annotated[list[Loss], Most] = []
+    ended: Annotated[list[Ended], Most] = []
+    lent: BlockId = 0
+    dropped: Annotated[list[BlockId], Most] = []
     hurry: bool = False
 
 
 class _ViewedRow(Row, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    body: Annotated[memoryview, _Content]
+    body: Annotated[memoryview, Content]
 
 
 class _ViewedRun(Run, array_like=True, frozen=True, forbid_unknown_fields=True):
-    rows: Annotated[list[_ViewedRow], _Limit]  # pyright: ignore[reportIncompatibleVariableOverride]
+    rows: Annotated[list[_ViewedRow], Most]  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class _ViewedNotify(Notify, array_like=True, frozen=True, forbid_unknown_fields=True):
-    runs: Annotated[list[_ViewedRun], _Limit] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+    runs: Annotated[list[_ViewedRun], Most] = []  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 _ENCODER = msgspec.msgpack.Encoder()

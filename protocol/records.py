@@ -114,8 +114,8 @@ class Records:
         try:
             _, _, content, msgid, signature = self.seal(topic, number, key, sent_ms, name, item.body)
         except ProtocolError:
-            return Record(topic, number, key, sent_ms, 0, name, item.body)
-        return Record(topic, number, key, sent_ms, 0, name, content, 0, 0, msgid, signature)
+            return Record(topic, number, key, sent_ms, name, item.body)
+        return Record(topic, number, key, sent_ms, name, content, msgid, signature)
 
     def _meet(self, topic: str, serializer: str, large: bool) -> _Shared:
         keyring, opening = self._codec.keyring, open_header(PZC01, self._sender, topic)

@@ -11,7 +11,7 @@ pickle   the object                            restricted unpickler
 buffers  the object; arrays in place            restricted unpickler
 json     tuples as lists, keys as str          safe as it is
 msgpack  tuples as lists                       safe as it is
-link     a :class:`.link_messages.Notify`, else none  safe as it is; what links are made of
+link     a `.link_messages.Notify`, else none   safe as it is; what links are made of
 bundle   a :class:`.bundle.Bundle`, else none  safe as it is; beats, and what publishers keep
 mail     a :class:`.bundle.Mail`, else none    safe as it is; what comes out of mailboxes
 letters  a :class:`.bundle.Signed`, else none  safe as it is; the same with everybody's own frames
@@ -357,7 +357,7 @@ def _encode_bundle(content: object, _allocate: Allocate | None) -> bytes:
     return bundle.encode(content)
 
 
-def _bundle(name: str, kind: type[bundle.Bundle]) -> _Serializer:
+def _bundle(name: str, kind: type[bundle.Bundle | bundle.Mail]) -> _Serializer:
     def decode(data: Data, _trusted: bool, _writable: bool) -> object:
         return bundle.decode(data, kind)
 

@@ -133,9 +133,9 @@ class Beats:
     def _tell(self, told: dict[str, int]) -> None:
         if not told or not self._wanted():
             return
-        lasts = [Last(topic, number, 0, topic in self._withdrawn) for topic, number in told.items()]
+        lasts = [Last(topic, number, topic in self._withdrawn) for topic, number in told.items()]
         for first in range(0, len(lasts), limits.current.topic_beat_topics):
-            bundle = Bundle(1, lasts=lasts[first : first + limits.current.topic_beat_topics])
+            bundle = Bundle(lasts=lasts[first : first + limits.current.topic_beat_topics])
             self._send(
                 self._protocol.encode(self._agent_id, BEAT_TOPIC, bundle, dialect=PZC01, serializer="bundle")
             )

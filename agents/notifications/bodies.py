@@ -126,10 +126,10 @@ class Bodies:
         if mail is None:
             return
         topic, key, sent_ms = published.topic, published.key, published.sent_ms
-        item = turn.item = Item(topic, number, key, sent_ms, 0, *mail)
+        item = turn.item = Item(topic, number, key, sent_ms, *mail)
         if turn.aired is not None and turn.aired[0] == mail[0]:
             own = next(frames for told, _, frames in outgoing if told)
             msgid, signature = bytes(own[3]), bytes(own[4])
-            turn.record = Record(topic, number, key, sent_ms, 0, mail[0], own[2], 0, 0, msgid, signature)
+            turn.record = Record(topic, number, key, sent_ms, mail[0], own[2], msgid, signature)
         else:
             turn.record = self._records.record(item)

@@ -82,7 +82,7 @@ class Initial:
         if not isinstance(reply.content, Bundle):
             raise Refused(f"{peer.endpoint} keeps no last notifications: leave out initial=True")
         # Another agent in the publisher's place has other numbers, and a subscription of its own to begin.
-        return (reply.content if reply.sender == peer.agent_id else Bundle(1)), (
+        return (reply.content if reply.sender == peer.agent_id else Bundle()), (
             reply.trusted and peer.publishing in self._protocol.codec.trusted
         )
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...delivery.kept import Kept
 from ...protocol import limits, serializers
-from ...protocol.bundle import MAX_ITEMS, Bundle, Item, Last
+from ...protocol.bundle import Bundle, Item, Last
 from ...protocol.errors import RemoteProtocolError
+from ...protocol.link_messages import MAX_ITEMS
 from ...protocol.shown import shown
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
@@ -91,7 +92,7 @@ class Keeping:
             self._counters.add("keep_refused")
             return
         evicted = self._kept.evicted
-        self._kept.keep(Item(topic, published.number, key, published.sent_ms, 0, name, body))
+        self._kept.keep(Item(topic, published.number, key, published.sent_ms, name, body))
         if self._kept.evicted > evicted:
             self._counters.add("keep_evicted", self._kept.evicted - evicted)
 
@@ -114,8 +115,8 @@ class Keeping:
             if topic == ANY:
                 topics = [each for each in numbers if way in SCOPES[routes.about(each).scope]][:MAX_ITEMS]
             items = [item for each in topics for item in self._kept.of(each, key)]
-            lasts = [Last(each, numbers.get(each, 0), 0) for each in topics]
-        return Bundle(1, items, lasts)
+            lasts = [Last(each, numbers.get(each, 0)) for each in topics]
+        return Bundle(items, lasts)
 
     def answer(self, replies: Replies, request: Request, content: dict[str, Any]) -> None:
         """Answer the word ``kept``.

@@ -21,17 +21,16 @@ from contextlib import nullcontext, suppress
 
 from ...delivery.cursor import Cursor, Cursors, Gap
 from ...protocol import limits
-from ...protocol.bundle import Last
 from ...protocol.link_messages import Loss
 from .filters import ANY
-from .links.arrivals import Arrival, Together
+from .links.arrivals import Arrival, LeftOut, Together
 from .mail.bursts import Missed
 from .rounds import start
 from .subscription import Subscription
 
 _NO_LOCK = nullcontext()
 
-Come = Together | Last | Loss
+Come = Together | LeftOut | Loss
 """What comes for a share: arrivals of one topic, how many were lost up to a number, or the sum of what the
 publisher left out."""
 
@@ -69,7 +68,7 @@ class Share:
         self._kept = kept
         self._lock = lock or _NO_LOCK
         self._early: list[Come] | None = None
-        self._left_out: dict[str, Last] | None = None
+        self._left_out: dict[str, LeftOut] | None = None
         self._sums: dict[str, Loss] | None = None
         self._cursors = Cursors(None if subscription.topic == ANY else subscription.topic)
 
@@ -146,7 +145,7 @@ class Share:
             if not self.bounded:
                 early.append(come)
                 return True
-            for each in (come,) if isinstance(come, Last) else come.each():
+            for each in (come,) if isinstance(come, LeftOut) else come.each():
                 if len(early) < limits.current.early_notifications:
                     early.append(each)
                 else:
@@ -155,16 +154,16 @@ class Share:
             arrival.consumed()
         return True
 
-    def _leave_out(self, come: Together | Last) -> list[Arrival]:
+    def _leave_out(self, come: Together | LeftOut) -> list[Arrival]:
         """There is no room for one more; returns what is to be done with."""
         left_out = self._left_out = self._left_out or {}
         topic = come.topic
         before = left_out[topic].lost if topic in left_out else 0
-        if isinstance(come, Last):
-            left_out[topic] = Last(topic, come.number, before + come.lost)
+        if isinstance(come, LeftOut):
+            left_out[topic] = LeftOut(topic, come.number, before + come.lost)
             return []
         [arrival] = come.arrivals
-        left_out[topic] = Last(topic, arrival.sequence, before + 1)
+        left_out[topic] = LeftOut(topic, arrival.sequence, before + 1)
         return [arrival]
 
     def _admit(self, come: Come) -> Subscription | None:
@@ -172,7 +171,7 @@ class Share:
         if isinstance(come, Loss):
             self._report_gap(come.topic, cursor.told(come.total, come.at))
             return None
-        if isinstance(come, Last):
+        if isinstance(come, LeftOut):
             self._tell(cursor, come)
             return None
         arrivals = come.arrivals
@@ -190,7 +189,7 @@ class Share:
                 arrival.consumed()
         return self.subscription.admit(ready) if ready else None
 
-    def _tell(self, cursor: Cursor, last: Last) -> None:
+    def _tell(self, cursor: Cursor, last: LeftOut) -> None:
         self._report_gap(last.topic, cursor.lost(last.lost, last.number))
 
     def _report_gap(self, topic: str, gap: Gap | None) -> None:

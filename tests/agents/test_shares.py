@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import Gap, Notification, Subscription, drop, mailbox
-from pzc.agents.notifications.links.arrivals import Arrival, Together, alone, together
+from pzc.agents.notifications.links.arrivals import Arrival, LeftOut, Together, alone, together
 from pzc.agents.notifications.mail.place import Place
 from pzc.agents.notifications.shares import Share
-from pzc.protocol.bundle import Last
 from pzc.protocol.link_messages import Loss
 from pzc.testing import Timings
 from pzc.transport.executor import Executor
@@ -168,7 +167,7 @@ def test_what_a_mailbox_evicted_before_the_confirmation_is_lost_with_it(
 ) -> None:
     subscription = Subscription("p", "t", None, mailbox(), None, executor, lambda _: None)
     place = Place(subscription, durable, Future())
-    place.take(Last("t", 6, 3))
+    place.take(LeftOut("t", 6, 3))
     assert subscription.gaps == []
     place.begin(EPOCH, {"t": 4})
     assert subscription.gaps == [lost]

@@ -8,7 +8,7 @@ from pzc.protocol.bundle import Item
 
 
 def _item(number: int, topic: str = "t", key: str = "", size: int = 1) -> Item:
-    return Item(topic, number, key, 0, 0, "pickle", bytes(size))
+    return Item(topic, number, key, 0, "pickle", bytes(size))
 
 
 def test_the_last_one_of_each_key_is_kept_in_the_order_of_numbers() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pzc.protocol import serializers
 from pzc.protocol.bundle import Item, Record, Signed, decode, encode, size_beside
 from pzc.protocol.codec import Codec
-from pzc.protocol.errors import DecodeError, LocalProtocolError, RemoteProtocolError
+from pzc.protocol.errors import LocalProtocolError, RemoteProtocolError
 from pzc.protocol.frames import MAX_HEADER, Kind
 from pzc.protocol.ids import MessageIds
 from pzc.protocol.keyring import Keyring
@@ -50,7 +50,7 @@ def opener_of(codec: Codec, **other: Any) -> Opener:
 
 
 def an_item(number: int = 1, key: str = "", body: bytes = BODY, topic: str = "level", ms: int = MS) -> Item:
-    return Item(topic, number, key, ms, 0, "msgpack", body)
+    return Item(topic, number, key, ms, "msgpack", body)
 
 
 @SUITES
@@ -208,9 +208,3 @@ def test_the_bounds_of_a_mailbox_count_at_least_the_frames(suite: str | None) ->
     codec = codec_of(suite)
     frames = opener_of(codec).frames(records_of(codec).record(an_item(10**15, "käse", topic="t" * 50)))
     assert sum(map(len, frames)) - len(frames[2]) <= size_beside("t" * 50, "käse")
-
-
-def test_a_record_in_a_block_is_refused() -> None:
-    block = Record("t", 1, "", MS, 0, "json", b"", 3, 10)
-    with pytest.raises(DecodeError, match="has no content"):
-        decode(encode(Signed(1, [block])), Signed)

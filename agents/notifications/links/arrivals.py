@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from threading import get_ident
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -130,6 +130,14 @@ class Flow:
 
     def __init__(self, half: int | None = None) -> None:
         self.half = half
+
+
+class LeftOut(NamedTuple):
+    """So many of a topic will not come, the last of them with this number."""
+
+    topic: str
+    number: int
+    lost: int
 
 
 class Together(Struct, eq=False):

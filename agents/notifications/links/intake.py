@@ -16,7 +16,6 @@ from itertools import islice
 from typing import Any
 
 from ....protocol import serializers
-from ....protocol.bundle import Last
 from ....protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
 from ....protocol.link_messages import MAX_ITEMS, Body, Ended, Loss, Notify, Row, Run
 from ....protocol.notification import Notification
@@ -29,7 +28,7 @@ from ....transport.endpoints import DECODE_LATER
 from ....transport.wire import Protocol
 from ..rounds import Round, rounds
 from ..subscription import Subscription
-from .arrivals import Arrival, Flow, Ledger, Together, Urgency, alone
+from .arrivals import Arrival, Flow, Ledger, LeftOut, Together, Urgency, alone
 from .inward import Received
 from .places import Place
 from .reception import Call, Errand
@@ -39,7 +38,7 @@ logger = logging.getLogger("pzc.links")
 
 OnNews = Callable[["Intake", Urgency], object]
 
-_Come = tuple[tuple[Place, ...], Together | Last | Loss]
+_Come = tuple[tuple[Place, ...], Together | LeftOut | Loss]
 
 
 class Intake:
@@ -166,7 +165,7 @@ class Intake:
                 size=row.size or len(row.body), sent_ms=row.sent_ms,
             )  # fmt: skip
             if made is None and make is None:
-                entered.append((wanted, Last(topic, row.number, 1)))
+                entered.append((wanted, LeftOut(topic, row.number, 1)))
                 together = None
                 ledger.unwanted(arrival)
             elif not wanted:
@@ -276,7 +275,7 @@ def _told(losses: list[Loss], roster: Roster) -> list[_Come]:
     return [(place, loss) for loss in losses if (place := roster.wanting([loss.interest]).places)]
 
 
-def _parts(wanted: tuple[Place, ...], come: Together | Last | Loss) -> Iterator[_Come]:
+def _parts(wanted: tuple[Place, ...], come: Together | LeftOut | Loss) -> Iterator[_Come]:
     """Arrivals in parts that every inbox takes, so that quick callbacks get all of them."""
     if not isinstance(come, Together):
         yield wanted, come
@@ -287,11 +286,11 @@ def _parts(wanted: tuple[Place, ...], come: Together | Last | Loss) -> Iterator[
         yield wanted, Together(come.topic, part, sum([each.size for each in part]))
 
 
-def _hand_on(wanted: tuple[Place, ...], part: Together | Last | Loss) -> list[Call]:
+def _hand_on(wanted: tuple[Place, ...], part: Together | LeftOut | Loss) -> list[Call]:
     return [each.start_here for each in rounds(_admit(wanted, part))]
 
 
-def _admit(wanted: Iterable[Place], come: Together | Last | Loss) -> list[Subscription]:
+def _admit(wanted: Iterable[Place], come: Together | LeftOut | Loss) -> list[Subscription]:
     """Hand what came to all who want it, before any callback; whose callbacks are to be called then."""
     ready: list[Subscription] = []
     for place in wanted:

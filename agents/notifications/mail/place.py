@@ -11,8 +11,8 @@ from concurrent.futures import Future
 
 from ....delivery.cursor import Cursor, Gap
 from ....delivery.mail import ALL
-from ....protocol.bundle import Item, Last, Record
-from ..links.arrivals import Together
+from ....protocol.bundle import Item, Record
+from ..links.arrivals import LeftOut, Together
 from ..rounds import start
 from ..shares import Come, Share
 from ..subscription import Subscription
@@ -130,7 +130,7 @@ class Place(Share):
                     cursor.begin(arrival.epoch, arrival.sequence - 1)
         super()._miss_early(early)
 
-    def _tell(self, cursor: Cursor, last: Last) -> None:
+    def _tell(self, cursor: Cursor, last: LeftOut) -> None:
         """Evictions of one key are told before older messages of others have come."""
         topic, number, begun = last.topic, last.number, self._begun
         count = min(last.lost, number - (begun if isinstance(begun, int) else begun.get(topic, 0)))

@@ -183,7 +183,7 @@ class Posting:
             return
         published, (name, body), boxes = turn.published, turn.mail, self._boxes
         topic, key = published.topic, published.key
-        item = turn.item or Item(topic, number, key, published.sent_ms, 0, name, body)
+        item = turn.item or Item(topic, number, key, published.sent_ms, name, body)
         draft = Draft(item, turn.record)
         beside = size_beside(topic, key) if boxes.any_raw else 0
         if full := boxes.publish(topic, key or None, number, len(body), draft, turn.since, beside):

@@ -27,7 +27,7 @@ from ....delivery.collector import Arrived, Collector, Event, Forgotten, Missed,
 from ....delivery.mail import Applied, CommandRequest, PollRequest, Position
 from ....delivery.policies import strongest
 from ....protocol import limits
-from ....protocol.bundle import Item, Last
+from ....protocol.bundle import Item
 from ....protocol.errors import CallTimeout, PzcError, Refused, SubscriptionClosed
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply
@@ -35,7 +35,7 @@ from ....transport.loop import Timer
 from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from ..declared import withdrawn
-from ..links.arrivals import Arrival, together
+from ..links.arrivals import Arrival, LeftOut, together
 from ..rounds import start
 from ..subscription import Subscription
 from ..typed import begin_if_it_fits
@@ -291,7 +291,7 @@ class Reader:
             if isinstance(event, Arrived):
                 self._take(event)
             elif isinstance(event, Missed):
-                evicted = Last(event.lost.topic, event.lost.last, event.lost.evicted)
+                evicted = LeftOut(event.lost.topic, event.lost.last, event.lost.evicted)
                 with self._lock:
                     places = self._places.asking(event.lost.topic, event.lost.key)
                 self.counters.add("notifications_lost", event.lost.evicted)

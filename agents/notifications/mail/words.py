@@ -41,7 +41,7 @@ from ....delivery.mail import (
 )
 from ....delivery.policies import MAX_NAME, Policy, mailbox
 from ....protocol import limits
-from ....protocol.bundle import Item, Last, Mail, Range, Signed
+from ....protocol.bundle import Item, Mail, Range, Signed
 from ....protocol.errors import PzcError, RemoteProtocolError
 from ....protocol.records import Records
 from ....protocol.shown import shown
@@ -170,14 +170,13 @@ def answer_word(answer: Applied | Outdated | Refusal, topics: Mapping[str, Any])
 def mail_of(batch: Batch[Draft], records: Records | None) -> Mail:
     """A batch as it goes over the wire; as records when there is what makes them."""
     ranges = [Range(*lost) for lost in batch.lost]
-    lasts = [Last(topic, 0, 0, True) for topic in batch.withdrawn]
     epoch, tenure = batch.position
     drafts = [message.payload for message in batch.messages]
     if records is None:
         items = [draft.item for draft in drafts]
-        return Mail(batch.first, items, lasts, epoch=epoch, tenure=tenure, after=batch.after, ranges=ranges)
+        return Mail(batch.first, items, epoch, tenure, batch.after, ranges, [*batch.withdrawn])
     sealed = [draft.record or draft.seal(records) for draft in drafts]
-    return Signed(batch.first, sealed, lasts, epoch=epoch, tenure=tenure, after=batch.after, ranges=ranges)
+    return Signed(batch.first, sealed, epoch, tenure, batch.after, ranges, [*batch.withdrawn])
 
 
 def read_answer(content: object, raw: bool = False) -> tuple[Answer, dict[str, int]]:
@@ -218,8 +217,9 @@ def _batch(mail: Mail) -> Batch[Item]:
         Lost(each.first_number, each.last_number, each.topic, each.first, each.last, each.evicted, each.key)
         for each in mail.ranges
     )
-    withdrawn = tuple(last.topic for last in mail.lasts if last.withdrawn)
-    return Batch(Position(mail.epoch, mail.tenure), mail.after, mail.first, messages, lost, withdrawn)
+    return Batch(
+        Position(mail.epoch, mail.tenure), mail.after, mail.first, messages, lost, tuple(mail.withdrawn)
+    )
 
 
 def refusal_text(reason: str, name: str | None, endpoint: str) -> str:
