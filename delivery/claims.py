@@ -71,6 +71,17 @@ class Interest:
         return self.held >= self.window
 
 
+def summary(interests: Collection[Interest]) -> dict[str, Any]:
+    """Figures of several interests in one topic: the policy of one, before all of one that is waited for."""
+    policy = min(interests, key=lambda each: each.lossy).policy
+    return {
+        "policy": policy.name, "bound": policy.bound, "delivered": sum(each.delivered for each in interests),
+        "outstanding": sum(each.held for each in interests),
+        "kept": sum(len(each.waiting) for each in interests),
+        "dropped": sum(each.missed for each in interests),
+    }  # fmt: skip
+
+
 class Loss(NamedTuple):
     """All messages that an interest lost.
 

@@ -22,6 +22,10 @@ What becomes of an entry::
     under way   resume(n), position > n                  to repeat, at the same position
     to repeat   take, before all that is ready           under way
     waiting     forget of its last claim                 gone; what is ready or under way goes as ever
+    waiting,    suspend                                  lost for all claims
+    ready
+    under way   suspend                                  gone; it is known with `resume` whether it was lost
+    -           put, while suspended                     lost for all claims
 
 Always: an interest gets its numbers in order, what is under way is never left out, and of each interest
 delivered + held + waiting + missed = put. Losses are told as the sum of all losses of an interest, perhaps
@@ -58,15 +62,17 @@ class SendQueue(Generic[M]):
         matching: tells of a topic and a key which of them get a message.
         gone: entries that nothing waits for any more, without having gone; for the owner to empty.
         lent: bytes of ready contents in blocks.
+        suspended: nothing is kept, and everything is counted.
     """
 
     def __init__(self, flows: Callable[[], bool], most: Most | None = None) -> None:
-        self.runs_ahead = False
+        self.runs_ahead = self.suspended = False
         self.interests: dict[Interest, None] = {}
         self.gone: list[Entry[M]] = []
         self.lent = 0
         self._flows = flows
-        self._ahead = Ahead(most or Most())
+        self._most = most or Most()
+        self._ahead = Ahead(self._most)
         self._index: Interests[Interest] = Interests()
         self.matching = self._index.matching
         self._behind: dict[Interest, None] = {}  # those for which something waits
@@ -127,13 +133,18 @@ class SendQueue(Generic[M]):
             leased: the content lies in a block.
             claims: as `matching`, without those that it is lost for.
         """
+        if self.suspended:
+            for interest in claims:
+                self.lose(interest, number)
+            return False
         lossy = claims[0].lossy
         for interest in claims:
             if interest.lossy is not lossy or (
                 lossy and (interest.waiting or not self._may_go(interest, leased))
             ):
                 return self._put_apart(Entry(message, number, size, leased, claims))
-        self._make_ready(Entry(message, number, size, leased, claims, _weight(size, leased) if lossy else -1))
+        ahead = -1 if not lossy else 0 if leased else size
+        self._make_ready(Entry(message, number, size, leased, claims, ahead))
         return True
 
     def _put_apart(self, entry: Entry[M]) -> bool:
@@ -155,7 +166,7 @@ class SendQueue(Generic[M]):
             if group is waits:
                 self._make_wait(part)
             else:
-                part.ahead = -1 if group is windows else _weight(entry.size, leased)
+                part.ahead = -1 if group is windows else 0 if leased else entry.size
                 self._make_ready(part)
         return bool(groups)
 
@@ -214,13 +225,8 @@ class SendQueue(Generic[M]):
         waiting = interest.waiting
         while waiting and self._may_go(interest, waiting[0].leased):
             entry = waiting[0]
-            self._advance(
-                entry,
-                [
-                    each for each in entry.claims
-                    if each.waiting[0] is entry and self._may_go(each, entry.leased)
-                ],
-            )  # fmt: skip
+            oldest = [each for each in entry.claims if each.waiting[0] is entry]
+            self._advance(entry, [each for each in oldest if self._may_go(each, entry.leased)])
 
     def _advance(self, entry: Entry[M], goes: list[Interest]) -> None:
         """An entry that waits becomes ready for these, of which it is the oldest."""
@@ -230,7 +236,7 @@ class SendQueue(Generic[M]):
         else:
             ready, entry.claims = entry, tuple(goes)
             self._ahead.waiting -= entry.size
-        ready.ahead = _weight(entry.size, entry.leased)
+        ready.ahead = 0 if entry.leased else entry.size
         for interest in goes:
             interest.waiting.popleft()
             self._look_behind(interest)
@@ -369,23 +375,26 @@ class SendQueue(Generic[M]):
         Raises:
             RemoteProtocolError: for a position that was never sent.
         """
-        self._again = deque(self._under_way.after(received))
+        if self.suspended:
+            for came, number, claims in self._under_way.settle(received):
+                for interest in claims:
+                    if came:
+                        interest.delivered += 1
+                    else:
+                        self.lose(interest, number)
+        self.suspended, self._again = False, deque(self._under_way.after(received))
         self._untold = {interest: None for interest in self.interests if interest.missed}
 
-    def clear(self) -> list[Entry[M]]:
-        """Forget everything; returns what went, and the reader was not done with."""
+    def suspend(self) -> list[Entry[M]]:
+        """Keep nothing but counts until `resume`; returns what went, and the reader was not done with."""
         self.abandon()
-        left = list(self._under_way.all())
-        self._again.clear()
-        self._under_way = UnderWay()
-        self._parts.clear()
+        for interest in self.interests:
+            interest.held = 0  # nobody waits for it
+        left = self._under_way.suspend()
+        self._again, self._parts = deque(), {}
+        self._ahead, self.suspended = Ahead(self._most), True
         return left
 
 
 def _each(keys: Collection[str] | None) -> Iterable[str | None]:
     return (None,) if keys is None else keys
-
-
-def _weight(size: int, leased: bool) -> int:
-    """What an entry of lossy claims counts as ahead."""
-    return 0 if leased else size

@@ -7,7 +7,12 @@ A link numbers what it sends 1, 2, 3, … whatever the topics: its *positions*, 
     under way   done (its position)              done            the entry, once
                 after(lower position)            under way       the entry, to send again
     done        done                             done            -
+    under way   suspend                          a stub          the entry, whose content is let go of
+    stub        settle(received below it)        never sent      its number and claims: lost
+    stub        settle(received)                 done            its claims: delivered
     not sent    received, done, after            -               RemoteProtocolError
+
+Positions that were never received are given again after `settle`.
 
 Positions may be told as done twice and in any order, because a report that is lost with its connection is
 told again; the reader's part is `Receipts`.
@@ -19,7 +24,7 @@ from collections.abc import Iterable
 from typing import Generic
 
 from ..protocol.errors import RemoteProtocolError
-from .claims import Entry, M
+from .claims import Entry, Interest, M
 
 
 class UnderWay(Generic[M]):
@@ -30,13 +35,14 @@ class UnderWay(Generic[M]):
         arrived: position up to which the reader surely has everything.
     """
 
-    __slots__ = ("_entries", "_upto", "arrived", "next")
+    __slots__ = ("_entries", "_stubs", "_upto", "arrived", "next")
 
     def __init__(self) -> None:
         self.next = 1
         self.arrived = 0
         self._upto = 0
         self._entries: dict[int, Entry[M]] = {}
+        self._stubs: list[tuple[int, int, tuple[Interest, ...]]] = []
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -93,6 +99,26 @@ class UnderWay(Generic[M]):
         """
         self.received(position)
         return [entry for sent, entry in self._entries.items() if sent > self.arrived]
+
+    def suspend(self) -> list[Entry[M]]:
+        """Keep of everything under way only what it was; returns it, oldest first."""
+        left = self.all()
+        self._stubs += [(entry.position, entry.number, entry.claims) for entry in left]
+        self._entries.clear()
+        return left
+
+    def settle(self, position: int) -> list[tuple[bool, int, tuple[Interest, ...]]]:
+        """The reader has everything up to ``position``, and nothing behind it any more.
+
+        Returns:
+            Of each stub whether it was received, its number, and its claims.
+
+        Raises:
+            RemoteProtocolError: for a position that was never sent; nothing was changed.
+        """
+        self.received(position)
+        stubs, self._stubs, self.next = self._stubs, [], self.arrived + 1
+        return [(sent <= self.arrived, number, claims) for sent, number, claims in stubs]
 
     def all(self) -> list[Entry[M]]:
         """Every entry that the reader is not done with, oldest first."""

@@ -200,6 +200,9 @@ class Limits:
     links: int = 1000
     """Links of one publisher."""
 
+    link_keep: float = 300.0
+    """Seconds after which the link of a reader that was silent ends; until then what it loses is counted."""
+
     burst_pause: float = 50e-6
     """Seconds from one publication to the next below which they may belong to a burst."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -280,11 +280,43 @@ def test_a_link_that_the_publisher_forgot_is_not_resumed(agent: Agent) -> None:
         UnixReader(agent, wish("t"), resume=7)
 
 
-def test_a_silent_reader_is_closed(agent: Agent) -> None:
-    with UnixReader(agent, wish("t", bound=1)) as reader:
+SILENT = {"silence": 0.3, "stalled": 0.2, "sign_of_life": 0.05, "link_look": 0.02}
+
+
+def test_a_silent_reader_is_suspended_and_told_what_it_lost(
+    agent: Agent, timings: Callable[..., None]
+) -> None:
+    timings(**SILENT)
+    asked = wish("t", bound=2)
+    asked[1] = ["mine"]
+    with UnixReader(agent, asked) as first:
+        agent.publish("t", 0, key="mine")
+        first.take(1)
+        for number in range(5):  # returns when the link is suspended for its silence
+            agent.publish("t", number, key="mine")
+            agent.publish("t", number, key="of another")
+        assert link_of(agent)["state"] == "suspended"
+        assert not agent.wait_for_subscribers("t", 1, 0)
+        with UnixReader(agent, asked, link=first.link, resume=1, me=first.me) as again:
+            assert agent.wait_for_subscribers("t", 1, TIMEOUT)
+            agent.publish("t", "back", key="mine")
+            assert (again.take(1)[0].content, again.loss(5).at) == ("back", 10)
+
+
+def test_a_suspended_link_gives_way_to_another_one(agent: Agent, timings: Callable[..., None]) -> None:
+    timings(**SILENT, links=1)
+    with UnixReader(agent, wish("t", bound=1)) as first:
         agent.publish("t", 0)
-        agent.publish("t", 1)  # returns when the link is closed for its silence
-        assert reader.link not in {each["link"] for each in agent.statistics()["links"]["links"]}
+        agent.publish("t", 1)
+        with UnixReader(agent, wish("t")) as second:
+            assert link_of(agent)["link"] == second.link != first.link
+
+
+def test_a_suspended_link_ends_in_the_end(agent: Agent, timings: Callable[..., None]) -> None:
+    timings(**SILENT, link_keep=0.5)
+    with UnixReader(agent, wish("t")):
+        while agent.statistics()["links"]["links"]:
+            threading.Event().wait(0.01)
 
 
 def test_statistics_tell_of_every_link(agent: Agent) -> None:

@@ -173,15 +173,42 @@ def test_of_what_is_forgotten_no_loss_is_told() -> None:
     assert (queue.losses(10), queue.behind, len(queue.gone)) == ([], False, 1)
 
 
-def test_what_is_cleared_was_not_done_with() -> None:
-    queue, _, flows = made(block(slots=5))
-    queue.want(1, "t", latest(1))
+def test_what_is_suspended_is_lost_unless_it_was_received() -> None:
+    queue, waited, flows = made(block(slots=5))
+    lossy = queue.want(2, "u", latest(1))
+    put(queue, 1, 2, 3)
+    queue.take(2, 1 << 30, True)
     flows[0] = False
-    put(queue, 1, 2)
-    queue.take(1, 1, True)
-    assert [(entry.number, entry.position) for entry in queue.clear()] == [(1, 1)]
-    assert [entry.number for entry in queue.gone] == [2]
+    queue.put(object(), 7, 1, False, (lossy,))
+    assert [(entry.number, entry.position) for entry in queue.suspend()] == [(1, 1), (2, 2)]
+    assert sorted(entry.number for entry in queue.gone) == [3, 7]
     assert (len(queue), queue.unacknowledged) == (0, 0)
+    queue.resume(1)
+    assert (waited.delivered, waited.missed, lossy.missed) == (1, 2, 1)
+    assert queue.losses(10) == [Loss(waited, 3, 2), Loss(lossy, 7, 1)]
+
+
+def test_while_it_is_suspended_nothing_is_kept_and_everything_is_counted() -> None:
+    queue, waited, _ = made(block(slots=1))
+    queue.suspend()
+    assert put(queue, 1, 2, 3) == [False] * 3
+    assert (waited.is_full, waited.missed) == (False, 3)
+    queue.resume(0)
+    put(queue, 4)
+    assert [(entry.number, entry.position) for entry in queue.take(9, 1 << 30, True)] == [(4, 1)]
+
+
+def test_positions_that_were_not_received_are_given_again() -> None:
+    queue, _, _ = made(block())
+    put(queue, 1, 2)
+    queue.take(9, 1 << 30, True)
+    queue.suspend()
+    with pytest.raises(RemoteProtocolError):
+        queue.resume(3)
+    queue.resume(1)
+    put(queue, 3)
+    assert [(entry.number, entry.position) for entry in queue.take(9, 1 << 30, True)] == [(3, 2)]
+    assert [entry.number for entry in queue.done(2, 2, [])] == [3]
 
 
 @pytest.mark.parametrize("position", [-1, 2])

@@ -14,8 +14,9 @@
 
 A command is ``[interest, topic, keys, policy, bound, timeout, on_timeout, who]``, or ``[interest]`` for one
 that is given up. What an interest gets begins behind its last numbers. The same batch of commands is answered
-the same. A link belongs to the agent and the key that opened it. One that has ended does not come back:
-whoever speaks of it is told so by `PeerLost`, and may open another.
+the same. A link belongs to the agent and the key that opened it. One that is suspended, because its reader
+was silent, goes on when it is opened again; one that has ended does not come back. Whoever speaks of either
+otherwise is told so by `PeerLost`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from ..declared import Declared
 from ..keeping import Keeping
 from .granted import link_number, read_grant
 from .local import LocalInlet
+from .looking import Looking
 from .outlet import Outlet, Owner
 from .outlets import Outlets
 from .topics import MAX_INTERESTS, Wanted, commands_of
@@ -88,6 +90,7 @@ class Linking:
         self.keeping = keeping
         self._declared = declared
         self._partition = partition
+        self._looking = Looking(outlets, loop)
         self._over: dict[str, str] = {}
         self._lifelines: dict[str, Lifeline] = {}
         self.words: dict[str, Callable[[Request, dict[str, Any]], object]] = {
@@ -98,6 +101,7 @@ class Linking:
             "kept": partial(keeping.answer, replies),
         }
         outlets.on_end = self._on_end
+        outlets.on_pause = on_change
 
     # --- opening -------------------------------------------------------------------------------------
 
@@ -134,7 +138,7 @@ class Linking:
         Raises:
             PeerLost, RemoteProtocolError: as that word.
         """
-        return self._want(self._of(link, self._local(reader)), content)
+        return self._want(self._open_one(link, self._local(reader)), content)
 
     def _local(self, reader: str) -> Owner:
         keyring = self._protocol.codec.keyring
@@ -176,7 +180,7 @@ class Linking:
         with outlets.lock:
             outlet = self._find(link, owner) or self._new(link, owner, arrays, received)
             outlet.queue.check(received)
-        outlets.watch()
+        self._looking.watch()
         return outlet, {"pzc": "link", "epoch": self._protocol.epoch}
 
     def _new(self, link: str, owner: Owner, arrays: bool, received: int) -> Outlet:
@@ -185,6 +189,8 @@ class Linking:
             raise RemoteProtocolError(f"the id of a link has 32 hexadecimal digits, not {link[:40]!r}")
         if received:
             raise _over(link, "it was silent for too long")
+        if len(outlets.links) >= limits.current.links:
+            self._looking.make_room()
         if len(outlets.links) >= limits.current.links:
             raise Refused(f"this agent has {limits.current.links} links already")
         outlet = Outlet(link, owner, arrays, outlets.lock, outlets.ring, time.monotonic())
@@ -208,7 +214,7 @@ class Linking:
     # --- interests -----------------------------------------------------------------------------------
 
     def _on_interests(self, request: Request, content: dict[str, Any]) -> None:
-        outlet = self._of(as_text(content.get("link")), _owner(request))
+        outlet = self._open_one(as_text(content.get("link")), _owner(request))
         self._replies.reply(request, self._want(outlet, content))
 
     def _want(self, outlet: Outlet, content: dict[str, Any]) -> dict[str, Any]:
@@ -270,7 +276,7 @@ class Linking:
 
     def _on_grant(self, request: Request, content: dict[str, Any]) -> None:
         request.oneway = bool(content.get("oneway"))
-        outlet = self._of(as_text(content.get("link")), _owner(request))
+        outlet = self._open_one(as_text(content.get("link")), _owner(request))
         received, upto, others = read_grant(content)
         self._outlets.acknowledged(outlet, received, upto, others)
         way = outlet.way
@@ -290,6 +296,12 @@ class Linking:
         outlet = self._find(link, owner)
         if outlet is None:
             raise _over(link, "it was silent for too long, or never opened")
+        return outlet
+
+    def _open_one(self, link: str, owner: Owner) -> Outlet:
+        outlet = self._of(link, owner)
+        if outlet.queue.suspended:
+            raise PeerLost(f"link {link[:8]} is suspended at its publisher: open it again")
         return outlet
 
     def _on_unlink(self, request: Request, content: dict[str, Any]) -> None:

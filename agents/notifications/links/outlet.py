@@ -5,8 +5,12 @@
     state      event                              next
     open       way attached                       open: what is ready is sent, and again what was not received
     open       way lost                           open, alone: some waits or is lost by policy
-    open       unlink, end of the process,        ended: leases end, blocks that the reader may see are
-               4 s of silence                     never written again
+    open       4 s of silence, or alone for 4 s   suspended: nothing is kept, everything counted; leases end,
+                                                  blocks that the reader may see are never written again
+    suspended  way attached                       open: what was lost is told
+    suspended  `link_keep` seconds, or another    ended
+               link needs the place
+    any        unlink, end of the process         ended
     open       ``on_timeout`` of an interest      open: that interest has ended
 
 What goes, waits and is lost is the affair of its `SendQueue`. An interest in all topics is one there for each
@@ -23,11 +27,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ....delivery.claims import Entry, Interest
+from ....delivery.claims import Entry, Interest, summary
 from ....delivery.liveness import Liveness
 from ....delivery.meters import Meter
 from ....delivery.send_queue import SendQueue
-from ....protocol import limits
 from ....shm.ring import Ring
 from ..filters import ANY
 from ..metering import Sampled, told
@@ -180,11 +183,13 @@ class Outlet:
         return [wanted for wanted in self.wants.values() if wanted.topic == topic]
 
     def waits(self, topic: str) -> bool:
-        """Whether an interest in a topic has a window."""
-        return self._windows[topic] > 0
+        """Whether an interest in a topic has a window, and somebody to be waited for."""
+        return self._windows[topic] > 0 and not self.queue.suspended
 
     def readers(self, topic: str) -> set[str]:
-        """The agents that have an interest in a topic, as in their marks."""
+        """The agents that have an interest in a topic, as in their marks; none while it is suspended."""
+        if self.queue.suspended:
+            return set()
         return {who for name in (topic, ANY) for who in self._readers.get(name, ())}
 
     def attach(self, way: Way, received: int) -> None:
@@ -205,19 +210,31 @@ class Outlet:
             self.way, self._alone_since = None, now
             self.queue.runs_ahead = False
 
-    def is_forsaken(self, now: float) -> bool:
-        """True when the reader has not come back in time."""
-        return self.way is None and now - self._alone_since > limits.current.silence
+    def alone(self, now: float) -> float:
+        """Seconds for which the reader has not come back."""
+        return now - self._alone_since if self.way is None else 0.0
+
+    def suspend(self, now: float) -> Way | None:
+        """Keep nothing until the reader comes back; returns the way, to be closed without the lock."""
+        way = self.way
+        if way is not None:
+            self.lose_way(way, now)
+        self._empty()
+        self.takes_blocks = False
+        return way
+
+    def _empty(self) -> None:
+        for entry in self.queue.suspend():
+            self._free(entry, visible=entry.position > 0)
+        self._let_go()
+        self.packing.begin()
+        self._ring.gone(self.link)  # what the reader may see is never written again
 
     def end(self, reason: str) -> Way | None:
         """Nothing more is sent and nobody waits for it; returns the way, to be closed without the lock."""
         self.ended = reason
         way, self.way = self.way, None
-        for entry in self.queue.clear():
-            self._free(entry, visible=entry.position > 0)
-        self._let_go()
-        self.packing.close()
-        self._ring.gone(self.link)  # what the reader may see is never written again
+        self._empty()
         return way
 
     # --- messages: with the lock ---------------------------------------------------------------------
@@ -364,22 +381,12 @@ class Outlet:
         """What it is, what waits and what was dropped; with the lock."""
         return {
             "link": self.link, "agent": self.owner.agent, "transport": self.kind,
-            "state": self.liveness.state(now), "waiting": self.waiting,
+            "state": "suspended" if self.queue.suspended else self.liveness.state(now),
+            "waiting": self.waiting,
             "unacknowledged": self.queue.unacknowledged, "sent": self._meter.messages,
             **told(self._meter, self._done_after.ages, now),
             "topics": {
-                topic: {"last": lasts.get(topic, 0), **_told(interests.values())}
+                topic: {"last": lasts.get(topic, 0), **summary(interests.values())}
                 for topic, interests in self.interests.items()
             },
         }  # fmt: skip
-
-
-def _told(interests: Collection[Interest]) -> dict[str, Any]:
-    """What is told of all interests in one topic: the policy of one, before all of one that is waited for."""
-    policy = min(interests, key=lambda each: each.lossy).policy
-    return {
-        "policy": policy.name, "bound": policy.bound, "delivered": sum(each.delivered for each in interests),
-        "outstanding": sum(each.held for each in interests),
-        "kept": sum(len(each.waiting) for each in interests),
-        "dropped": sum(each.missed for each in interests),
-    }  # fmt: skip

@@ -59,6 +59,7 @@ class Outlets:
         routes: which of them a topic goes to.
         bursts: of all topics together.
         on_end: told every link that has ended, and its way.
+        on_pause: called after a link was suspended, or came back from that.
         changed: on the lock, when there may be room.
         mail: the mailboxes, which get what links get.
         on_topic: called with the lock when a topic is published for the first time.
@@ -72,6 +73,7 @@ class Outlets:
         self.links: dict[str, Outlet] = {}
         self.encoding = Encoding(protocol.codec, self.ring, counters, self._make_room)
         self.on_end: Callable[[Outlet, Way | None], object] = _nobody
+        self.on_pause: Callable[[], object] = bool
         self.on_topic: Callable[[str], object] = bool
         self.withdrawn: set[str] = set()
         self._loop = loop
@@ -83,7 +85,7 @@ class Outlets:
         )
         self._patience = Patience()
         self._closed = False
-        self._armed = self._gathered = self._looking = False
+        self._armed = self._gathered = False
         self.bursts = Bursts()
 
     # --- publishing ----------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ class Outlets:
             for outlet in self.links.values():
                 outlet.withdraw(topic, reason)
             self.routes.withdraw(topic)
-        for outlet in self._all():
+        for outlet in self.all():
             outlet.beat(math.inf)
         return True
 
@@ -232,7 +234,7 @@ class Outlets:
 
     def _flush_all(self) -> None:
         """Send what was gathered, and look again while a burst goes on; I/O thread."""
-        for outlet in self._all():
+        for outlet in self.all():
             outlet.flush()
         # In this order: whoever gathers meanwhile is seen here, or sees that nobody will look.
         self._armed = False
@@ -292,12 +294,15 @@ class Outlets:
         with outlet.sending:
             with self.lock:
                 before = outlet.way
+                paused = outlet.queue.suspended
                 if outlet.ended:
                     before = way
                 else:
                     outlet.attach(way, received)
                     outlet.liveness = Liveness(time.monotonic())
-                    self.routes.renew_ways()
+                    (self.routes.renew if paused else self.routes.renew_ways)()
+            if paused:
+                self.on_pause()
             first()
         if before is not None:
             before.close()
@@ -314,6 +319,20 @@ class Outlets:
         with self.lock:
             outlet.pull()
         outlet.flush()
+
+    def suspend(self, outlet: Outlet, reason: str) -> None:
+        """Keep nothing for a link until its reader comes back; no lock may be held."""
+        with self.lock:
+            if outlet.ended or outlet.queue.suspended:
+                return
+            way = outlet.suspend(time.monotonic())
+            self._patience.forget(outlet.link)
+            self.routes.renew()
+        logger.info("%r is suspended: %s", outlet, reason)
+        self._counters.add("links_suspended")
+        if way is not None:
+            way.close()
+        self.on_pause()
 
     def end(self, outlet: Outlet, reason: str) -> None:
         """Close a link; no lock may be held."""
@@ -334,36 +353,10 @@ class Outlets:
         with self.lock:
             return any(outlet.give_block() for outlet in self.links.values())
 
-    def _all(self) -> list[Outlet]:
+    def all(self) -> list[Outlet]:
+        """Those that are open or suspended."""
         with self.lock:
             return list(self.links.values())
-
-    def watch(self) -> None:
-        """Look at signs of life from now on, as long as there are links."""
-        if not self._looking:
-            self._looking = True
-            self._loop.call_later(limits.current.link_look, self._look)
-
-    def _look(self) -> None:
-        now = time.monotonic()
-        for outlet in self._all():
-            try:
-                self._look_at(outlet, now)
-            except Exception:  # the others are looked at all the same, and this one again
-                logger.exception("%r could not be looked after", outlet)
-        self._looking = False
-        if self.links and not self._closed:
-            self.watch()
-
-    def _look_at(self, outlet: Outlet, now: float) -> None:
-        if outlet.is_local:
-            outlet.liveness.heard(now)
-        if outlet.liveness.state(now) == "lost":
-            self.end(outlet, f"it has been silent for {outlet.liveness.silence(now):.1f} s")
-        elif outlet.is_forsaken(now):
-            self.end(outlet, "its connection ended and it did not come back")
-        else:
-            outlet.beat(now)
 
     def statistics(self) -> dict[str, Any]:
         """Every link, and the shared memory."""
@@ -380,7 +373,7 @@ class Outlets:
         with self.lock:
             self._closed = True
             self.changed.notify_all()
-        for outlet in self._all():
+        for outlet in self.all():
             self.end(outlet, "the publisher was stopped")
         self.ring.close()
 

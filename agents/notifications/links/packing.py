@@ -108,10 +108,6 @@ class Packing:
             self._told = len(self.ended)
         return Notify(first, runs, losses, ended, lent, self._dropped(way), hurry)
 
-    def close(self) -> None:
-        """The link is over."""
-        self._ring.gone(self._reader)
-
     def _introduce(self, block: int) -> int:
         """A descriptor of a block to send; -1 when none can be had, and the content goes inline."""
         if self._introduced >= INTRODUCED:

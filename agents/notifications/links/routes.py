@@ -106,7 +106,8 @@ class Routes:
 
     def is_wanted(self, topic: str) -> bool:
         """True when a link wants a topic."""
-        return bool(self.of(topic).outlets) or bool(self.mail_readers(topic))
+        of_links = any(not outlet.queue.suspended for outlet in self.of(topic).outlets)
+        return of_links or bool(self.mail_readers(topic))
 
     def readers(self, topic: str) -> set[str]:
         """Agents that want a topic by a link, as in their marks; a reader that does not say them is one."""

@@ -16,7 +16,7 @@ class Route(NamedTuple):
     """Where a topic goes.
 
     Attributes:
-        outlets: every link that wants it, or some of its keys.
+        outlets: every link that wants it, or some of its keys; those that are suspended count it.
         waits: the publisher may have to wait for one of them.
         remote: somebody needs a body.
         blocks: somebody reads blocks.
@@ -35,7 +35,7 @@ NOWHERE = Route()
 
 def route_of(topic: str, outlets: tuple[Outlet, ...], zero_copy: bool) -> Route:
     """The route of a topic over these, which all want it; without ``zero_copy`` nobody gets blocks."""
-    remote = [outlet for outlet in outlets if not outlet.is_local]
+    remote = [outlet for outlet in outlets if not (outlet.is_local or outlet.queue.suspended)]
     return Route(
         outlets,
         any(outlet.waits(topic) for outlet in outlets),

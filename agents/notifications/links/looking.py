@@ -1,0 +1,64 @@
+"""Looking: who of the readers of one publisher lives, is silent, or has been silent for too long."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from ....protocol import limits
+from ....transport.loop import Loop
+from .outlet import Outlet
+from .outlets import Outlets
+
+logger = logging.getLogger("pzc.links")
+
+
+class Looking:
+    """Looks each `link_look` seconds, while there are links; I/O thread, but for `watch`.
+
+    Args:
+        outlets: the links.
+        loop: keeps the time.
+    """
+
+    def __init__(self, outlets: Outlets, loop: Loop) -> None:
+        self._outlets = outlets
+        self._loop = loop
+        self._looking = False
+
+    def watch(self) -> None:
+        """Look at signs of life from now on, as long as there are links; any thread."""
+        if not self._looking:
+            self._looking = True
+            self._loop.call_later(limits.current.link_look, self._look)
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        for outlet in self._outlets.all():
+            try:
+                self._look_at(outlet, now)
+            except Exception:  # the others are looked at all the same, and this one again
+                logger.exception("%r could not be looked after", outlet)
+        self._looking = False
+        if self._outlets.links:
+            self.watch()
+
+    def _look_at(self, outlet: Outlet, now: float) -> None:
+        if outlet.is_local:
+            outlet.liveness.heard(now)
+        if outlet.alone(now) > limits.current.link_keep:
+            self._outlets.end(outlet, "it was silent for too long")
+        elif outlet.queue.suspended:
+            return
+        elif outlet.liveness.state(now) == "lost":
+            self._outlets.suspend(outlet, f"it has been silent for {outlet.liveness.silence(now):.1f} s")
+        elif outlet.alone(now) > limits.current.silence:
+            self._outlets.suspend(outlet, "its connection ended and it did not come back")
+        else:
+            outlet.beat(now)
+
+    def make_room(self) -> None:
+        """End a link that is suspended, if there is one, in favour of another."""
+        found = next((each for each in self._outlets.all() if each.queue.suspended), None)
+        if found is not None:
+            self._outlets.end(found, "it was silent when another link needed its place")
