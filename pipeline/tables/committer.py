@@ -16,8 +16,8 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -81,6 +81,7 @@ class Committer:
         state: what the tables hold.
         storage: see above.
         stage: folder of files that are not in the tables yet.
+        left: files that the last records had taken out when it began; their times tell when.
         run: a name that no batch has had, so that files of one never stand in the place of others.
 
     Raises:
@@ -92,12 +93,15 @@ class Committer:
         for name in ROWS:
             storage.make_folder(root / name)
         found = CommitLog.open(root, storage)
+        left = set[str]()
         if found is None:
             self.state, files = _begun(root, workers)
             self._log = CommitLog.create(root, self.state.encode(), files, storage)
         else:
             self._log, content, commits = found
             self.state = _folded(root, content, commits)
+            left = {place for commit in commits for place in commit.removed}
+        self.left = [root / place for place in left if (root / place).exists()]
         self.stage = root / STAGE
         try:
             ledger.remove(root, storage)
@@ -149,6 +153,22 @@ class Committer:
         write_small(self.root, self.state, self.storage)
         return len(closed)
 
+    def exchange(self, added: Sequence[File], removed: Sequence[str], now: float) -> None:
+        """Bring in staged files in place of others, which stay on the disk until somebody removes them.
+
+        Args:
+            added: files that are in the stage.
+            removed: places of files, which are in no snapshot from now on.
+            now: Unix seconds, which their times tell then.
+        """
+        self.move_in(added)
+        self._log.append(Commit(self._log.number + 1, list(added), list(removed)))
+        for place in removed:
+            with suppress(FileNotFoundError):
+                os.utime(self.root / place, (now, now))
+        if self._log.is_long:
+            self._log.roll(self.state.encode())
+
     def replace(self, state: State, files: Iterable[File]) -> None:
         """Let the tables be made of these files, which are there, and hold what the state says."""
         kept = list(files)
@@ -173,7 +193,8 @@ class Committer:
 
     def _remove_unnamed(self) -> None:
         stored = [(place, path) for place, path in stored_files(self.root) if _FILE.fullmatch(path.name)]
-        left = [path for place, path in stored if place not in self._log.files]
+        known = {*self._log.files, *(path.relative_to(self.root).as_posix() for path in self.left)}
+        left = [path for place, path in stored if place not in known]
         for path in left:
             self.storage.remove(path)
         if left:

@@ -53,6 +53,11 @@ def folder_of(day: int, agent: str) -> str:
     return f"date={np.datetime64(day, 'D')}/agent={short}"
 
 
+def written_as(schema: pa.Schema) -> dict[str, Any]:
+    """How Parquet files of a table are written."""
+    return {"compression": "zstd", "use_dictionary": [name for name in _REPEATED if name in schema.names]}
+
+
 class Files:
     """Parquet files of one task, one per table, day and agent.
 
@@ -79,9 +84,8 @@ class Files:
         make_private(path.parent)
         # Two attempts of one task may run at once; each has its own file until the end.
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        repeated = [name for name in _REPEATED if name in schema.names]
         footers = self._footers[place] = list[pq.FileMetaData]()
-        options: Any = {"compression": "zstd", "use_dictionary": repeated, "metadata_collector": footers}
+        options: Any = {**written_as(schema), "metadata_collector": footers}
         open_private(temporary, "wb").close()  # whose mode stays
         writer = pq.ParquetWriter(temporary, schema, **options)
         self._open[place] = temporary, writer

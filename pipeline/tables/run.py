@@ -30,6 +30,7 @@ from .small import stage_windows
 from .state import State, Window
 from .summary import Damage, File
 from .unread import SETTLE, Segment, Unread, describe
+from .upkeep import Upkeep
 from .work import Workers
 
 log = logging.getLogger("pzc.pipeline")
@@ -61,6 +62,7 @@ def run(
     stop: threading.Event | None = None,
     settle: float = SETTLE,
     storage: Storage | None = None,
+    keep_days: int | None = None,
 ) -> None:
     """Keep tables up to date with a journal.
 
@@ -76,6 +78,7 @@ def run(
         stop: ends the run, behind the batch that it is at; default it goes on.
         settle: seconds for which a segment without an end is waited for.
         storage: writes the tables.
+        keep_days: days of receipt that are kept beside today's; None keeps all.
 
     Raises:
         JournalError: when there is no journal, another process works on the tables, or they are in no state
@@ -89,7 +92,7 @@ def run(
     with claimed(directory) as root:
         keep_up(
             source, root, settings, workers, on_batch, every=every, once=once, max_files=max_files, stop=stop,
-            settle=settle, storage=storage,
+            settle=settle, storage=storage, keep_days=keep_days,
         )  # fmt: skip
 
 
@@ -124,6 +127,7 @@ def keep_up(
     stop: threading.Event | None,
     settle: float,
     storage: Storage | None,
+    keep_days: int | None = None,
 ) -> None:
     """As `run`, for any source and tables that this process has claimed.
 
@@ -140,12 +144,14 @@ def keep_up(
         stop: see `run`.
         settle: see `run`.
         storage: see `run`.
+        keep_days: see `run`.
     """
     ended = stop or threading.Event()
     committer = Committer(root, workers, storage or Storage())
     try:
         committer.state.check_width(root, settings.width)
         following = _Following(source, committer, settings, workers, settle)
+        upkeep = Upkeep(committer, keep_days, time.time())
         source.stored(committer.state.offsets)
         while not ended.is_set():
             source.check()
@@ -153,10 +159,11 @@ def keep_up(
             if made is not None:
                 source.stored(committer.state.offsets)
                 on_batch(made)
-            elif once and not following.unsettled:
+            if upkeep.work(time.time()) or made is not None:
+                continue
+            if once and not following.unsettled:
                 return
-            else:
-                ended.wait(every)
+            ended.wait(every)
     finally:
         committer.close()
 

@@ -1,0 +1,94 @@
+"""Which files of the tables become one next, and which are too old. Pure: no file is read or written.
+
+::
+
+    a folder to which files come      merged as the newest segments of a journal: `compaction.FAN` at least,
+                                      and a row again only when its file becomes a few times as long
+    nothing came to it for an hour    merged at once, into as few files as its bytes need
+    a day older than is kept          given by `expired`
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+from ..recording import compaction
+from ..recording.compaction import Piece
+from .summary import File
+
+SETTLED = 3600.0
+"""Seconds without a new file after which a folder is taken to be complete."""
+
+_DAY = 86_400.0
+
+
+class Folders:
+    """Files of the tables by folder.
+
+    Args:
+        files: that the tables are made of.
+        now: Unix seconds.
+    """
+
+    def __init__(self, files: Iterable[File], now: float) -> None:
+        self._files: dict[str, dict[str, File]] = {}
+        self._touched: dict[str, float] = {}
+        for file in files:
+            self.add(file, now)
+
+    def add(self, file: File, now: float) -> None:
+        """A file came into the tables."""
+        folder = _folder(file.place)
+        self._files.setdefault(folder, {})[file.place] = file
+        self._touched[folder] = now
+
+    def replace(self, files: Iterable[File], made: Iterable[File]) -> None:
+        """Files were merged into others, or removed."""
+        for file in files:
+            self._files.get(_folder(file.place), {}).pop(file.place, None)
+        for file in made:
+            self._files.setdefault(_folder(file.place), {})[file.place] = file
+
+    def leave(self, folder: str) -> None:
+        """Look at a folder no more until another file comes to it."""
+        self._touched.pop(folder, None)
+
+    def due(self, now: float) -> tuple[str, list[File]]:
+        """A folder and its files that become one next; no files when nothing is to be done."""
+        for folder, touched in list(self._touched.items()):
+            settled = now - touched >= SETTLED
+            run = _next(self._files[folder].values(), now, settled)
+            if run:
+                return folder, run
+            if settled:
+                self.leave(folder)
+        return "", []
+
+    def expired(self, before: datetime.date) -> list[File]:
+        """Files of days before this one."""
+        found: list[File] = []
+        for folder, files in self._files.items():
+            day = folder.split("/")[1].partition("=")[2]
+            if day < before.isoformat():
+                found += files.values()
+        return found
+
+
+def _next(files: Iterable[File], now: float, settled: bool) -> list[File]:
+    # Files have no offsets of their own: that they stand one behind the other is all that counts.
+    written = now - 2 * _DAY if settled else now
+    by_path: dict[Path, File] = {}
+    pieces: list[Piece] = []
+    behind = 0
+    for file in sorted(files, key=lambda file: (file.first, file.place)):
+        path = Path(file.place)
+        by_path[path] = file
+        pieces.append(Piece(path, behind, file.rows, file.size, written))
+        behind += file.rows
+    return [by_path[piece.path] for piece in compaction.next_run(pieces, now)]
+
+
+def _folder(place: str) -> str:
+    return str(PurePosixPath(place).parent)

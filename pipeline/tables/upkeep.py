@@ -1,0 +1,142 @@
+"""Upkeep of tables while they grow: small files become large ones, days that are too old go.
+
+::
+
+    merge        files of one folder → one in the stage → renamed in → one record in the commit log
+    retention    all files of a day → one record
+    an hour later    what a record took out is removed: whoever has a snapshot of before reads it until then
+
+It works between two batches. A kill leaves the tables as they were before or after a record.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import missing
+from ..durable import sync_file
+from ..private import make_private, open_private
+from ..schema import TABLES
+from .committer import Committer
+from .files import written_as
+from .folders import Folders
+from .summary import File
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+log = logging.getLogger("pzc.pipeline")
+
+MERGES = 8
+"""Merges between two batches at most."""
+
+KEPT = 3600.0
+"""Seconds for which a file that was taken out stays on the disk."""
+
+_ROWS = 150_000
+_NUMBERS = 900_000_000
+"""Merges are numbered from here on, batches from 0."""
+
+
+class Upkeep:
+    """Merges and removes files of tables.
+
+    Args:
+        committer: of the tables.
+        keep_days: days of receipt that are kept beside today's; None keeps all.
+        now: Unix seconds.
+    """
+
+    def __init__(self, committer: Committer, keep_days: int | None, now: float) -> None:
+        self._committer, self._keep_days = committer, keep_days
+        self._known = {file.place for file in committer.files}
+        self._folders = Folders(committer.files, now)
+        self._number = _NUMBERS
+        self._leaving = deque(sorted((path.stat().st_mtime, path) for path in committer.left))
+
+    def work(self, now: float) -> int:
+        """Do what is due; how many merges were made.
+
+        Raises:
+            OSError: when the disk refuses.
+        """
+        self._look(now)
+        while self._leaving and self._leaving[0][0] <= now - KEPT:
+            self._committer.storage.remove(self._leaving.popleft()[1])
+        if self._keep_days is not None:
+            today = datetime.datetime.fromtimestamp(now, datetime.UTC).date()
+            self._take_out(self._folders.expired(today - datetime.timedelta(self._keep_days)), [], now)
+        for made in range(MERGES):
+            folder, files = self._folders.due(now)
+            if not files:
+                return made
+            try:
+                merged = self._merged(files)
+            except pa.ArrowException as exc:
+                log.warning("files in %s cannot be merged: %s", folder, exc)
+                self._folders.leave(folder)
+                continue
+            self._take_out(files, [merged], now)
+        return MERGES
+
+    def _look(self, now: float) -> None:
+        """Take note of what batches have brought."""
+        for file in self._committer.files:
+            if file.place not in self._known:
+                self._known.add(file.place)
+                self._folders.add(file, now)
+
+    def _take_out(self, files: Sequence[File], made: Sequence[File], now: float) -> None:
+        if not files:
+            return
+        places = [file.place for file in files]
+        self._committer.exchange(made, places, now)
+        self._folders.replace(files, made)
+        self._known = (self._known - set(places)) | {file.place for file in made}
+        self._leaving.extend((now, self._committer.root / place) for place in places)
+
+    def _merged(self, files: Sequence[File]) -> File:
+        """One file in the stage with the rows of others."""
+        committer = self._committer
+        first = files[0]
+        name = f"{committer.label(self._number)}.parquet"
+        self._number += 1
+        place = f"{first.place.rpartition('/')[0]}/{name}"
+        path = committer.clear() / place
+        make_private(path.parent)
+        open_private(path, "wb").close()  # whose mode stays
+        schema = TABLES[first.table]
+        with pq.ParquetWriter(path, schema, **written_as(schema)) as writer:
+            waiting: list[pa.Table] = []
+            for file in files:
+                waiting += _read(committer.root / file.place, schema)
+                if sum(table.num_rows for table in waiting) >= _ROWS:
+                    writer.write_table(pa.concat_tables(waiting))
+                    waiting = []
+            if waiting:
+                writer.write_table(pa.concat_tables(waiting))
+        sync_file(path)
+        ends = min(file.first for file in files), max(file.last for file in files)
+        return File(place, sum(file.rows for file in files), path.stat().st_size, *ends)
+
+
+def _read(path: Path, schema: pa.Schema) -> list[pa.Table]:
+    """The rows of a file with all columns of its table, also of those that were added later."""
+    with pq.ParquetFile(path) as file:
+        found: list[pa.Table] = []
+        for batch in file.iter_batches(_ROWS):
+            columns = [
+                batch.column(field.name).cast(field.type)
+                if field.name in batch.schema.names
+                else pa.nulls(len(batch), field.type)
+                for field in schema
+            ]
+            found.append(pa.table(columns, schema=schema))
+    return found

@@ -1,0 +1,161 @@
+"""Files of tables are merged and removed while a pipeline runs; a snapshot of before stays readable."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pzc
+from pzc.pipeline.durable import Storage
+from pzc.pipeline.tables.commit_log import CommitLog, listed
+from pzc.pipeline.tables.committer import Committer, claimed
+from pzc.pipeline.tables.folders import SETTLED, Folders
+from pzc.pipeline.tables.state import State
+from pzc.pipeline.tables.summary import File
+from pzc.pipeline.tables.upkeep import KEPT, Upkeep
+from pzc.pipeline.tables.work import Inline
+
+from tests.pipeline.conftest import START, Sender
+from tests.pipeline.following import Dying, Killed, Lab
+
+NOW = START / 1000 + 10.0
+DAY = 86_400.0
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    """Tables of six batches of two rows each: too few to be merged while more may come."""
+    lab = Lab(tmp_path)
+    sender = Sender("psu")
+    for number in range(6):
+        lab.record(sender.rows("v", [1.0, 2.0], 2 * number + 1))
+        lab.run(max_files=1)
+    return lab
+
+
+@pytest.fixture
+def committer(lab: Lab) -> Iterator[Committer]:
+    with claimed(lab.tables) as root:
+        made = Committer(root, Inline(), Storage())
+        yield made
+        made.close()
+
+
+def numbers(tables: Any) -> list[int]:
+    return sorted(tables["notifications"].to_table(["sequence"])["sequence"].to_pylist())
+
+
+def test_small_files_become_one_and_no_row_is_lost(lab: Lab, committer: Committer) -> None:
+    upkeep = Upkeep(committer, None, NOW)
+    while upkeep.work(NOW + SETTLED):
+        pass
+    tables = pzc.tables(lab.tables)
+    assert len(tables.files("notifications")) == 1
+    assert numbers(tables) == list(range(1, 13))
+
+
+def test_a_snapshot_of_before_is_readable_for_an_hour(lab: Lab, committer: Committer) -> None:
+    before = pzc.tables(lab.tables)
+    upkeep = Upkeep(committer, None, NOW)
+    upkeep.work(NOW + SETTLED)
+    upkeep.work(NOW + SETTLED + KEPT - 1)
+    assert numbers(before) == list(range(1, 13))
+    upkeep.work(NOW + SETTLED + KEPT)
+    on_disk = {str(path) for path in (lab.tables / "notifications").rglob("*.parquet")}
+    assert on_disk == set(pzc.tables(lab.tables).files("notifications"))
+
+
+def test_files_that_were_taken_out_survive_a_start_and_go_an_hour_later(
+    lab: Lab, committer: Committer
+) -> None:
+    before = pzc.tables(lab.tables)
+    Upkeep(committer, None, NOW).work(NOW + SETTLED)
+    committer.close()
+    again = Committer(lab.tables, Inline(), Storage())
+    assert numbers(before) == list(range(1, 13))
+    Upkeep(again, None, NOW).work(NOW + SETTLED + KEPT)
+    again.close()
+    assert not any(Path(place).exists() for place in before.files("notifications"))
+    assert numbers(pzc.tables(lab.tables)) == list(range(1, 13))
+
+
+def test_days_that_are_too_old_go_from_all_tables(lab: Lab, committer: Committer) -> None:
+    upkeep = Upkeep(committer, 2, NOW)
+    upkeep.work(NOW + 2 * DAY)
+    assert len(numbers(pzc.tables(lab.tables))) == 12
+    upkeep.work(NOW + 3 * DAY)
+    tables = pzc.tables(lab.tables)
+    assert [tables.files(name) for name in ("notifications", "quarantine", "alarms", "windows")] == [[]] * 4
+
+
+def test_a_kill_at_any_step_loses_and_repeats_nothing(lab: Lab) -> None:
+    steps, ended = 0, False
+    while not ended:
+        with claimed(lab.tables) as root, suppress(Killed):
+            committer = Committer(root, Inline(), Dying(steps))
+            try:
+                Upkeep(committer, None, NOW).work(NOW + SETTLED)
+                ended = True
+            finally:
+                committer.close()
+        assert numbers(pzc.tables(lab.tables)) == list(range(1, 13))
+        steps += 1
+    assert len(pzc.tables(lab.tables).files("notifications")) == 1
+
+
+def simulated(days: int, every: float) -> tuple[Folders, int, int]:
+    """Files of batches that come so often, merged as they come; rows, and how often one was written again."""
+    folders, written, rows = Folders([], 0.0), 0, 0
+    batch = 0
+    for number in range(round(days * DAY / every)):
+        now = number * every
+        day = datetime.date(1970, 1, 1) + datetime.timedelta(int(now // DAY))
+        place = f"notifications/date={day}/agent=psu/{number:09d}.parquet"
+        folders.add(File(place, 20, 4000, round(now * 1e6), round(now * 1e6)), now)
+        rows += 20
+        while (due := folders.due(now))[1]:
+            batch, written = batch + 1, written + _merge(folders, due[1], batch)
+    end = days * DAY + SETTLED
+    while (due := folders.due(end))[1]:
+        batch, written = batch + 1, written + _merge(folders, due[1], batch)
+    return folders, rows, written
+
+
+def _merge(folders: Folders, files: list[File], number: int) -> int:
+    first, rows = files[0], sum(file.rows for file in files)
+    place = f"{first.place.rpartition('/')[0]}/m{number:09d}.parquet"
+    folders.replace(files, [File(place, rows, 200 * rows, first.first, files[-1].last)])
+    return rows
+
+
+def test_a_month_of_small_batches_ends_as_few_files_and_each_row_is_written_a_few_times() -> None:
+    folders, rows, written = simulated(
+        days=1, every=5.0
+    )  # as each agent of each day: folders are independent
+    left = folders.expired(datetime.date(1971, 1, 1))
+    assert sum(file.rows for file in left) == rows
+    assert len(left) * 8 <= 100  # of 8 agents, for each day and table
+    assert written / rows <= 6
+
+
+def test_the_files_of_a_month_are_listed_at_once(tmp_path: Path) -> None:
+    places = [
+        f"{table}/date=2026-01-{day:02d}/agent=a{agent}/0123abcd-{number:09d}.parquet"
+        for table in ("notifications", "quarantine", "alarms")
+        for day in range(1, 31)
+        for agent in range(8)
+        for number in range(4)
+    ]
+    CommitLog.create(
+        tmp_path, State().encode(), [File(place, 1, 1, 0, 0) for place in places], Storage()
+    ).close()
+    listed(tmp_path)  # the first time modules are warmed up
+    began = time.thread_time()
+    assert listed(tmp_path) == places
+    assert time.thread_time() - began < 0.05
