@@ -1,51 +1,61 @@
-"""The demo's Spark job: verify, decode, count, check, report."""
+"""What the demo makes of its recording: tables by the pipeline of all, questions in SQL, checks, a report."""
 
 from __future__ import annotations
 
-import functools
+import hashlib
+import json
 import platform
+import subprocess
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pyspark.sql import DataFrame
+import pyarrow.parquet as pq
 
+import pzc
 from pzc import ProtocolError
-from pzc.pipeline.alarm_rules import AlarmRules, read_limits
-from pzc.pipeline.decoding.decode import Decoder, make_decoder
+from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.reporting.report import Check, Results, write_report
-from pzc.pipeline.schema import FRAMES
-from pzc.pipeline.spark import jobs
-from pzc.pipeline.spark.session import spark_session
+from pzc.pipeline.reporting.stored import stored_results
+from pzc.pipeline.schema import FRAMES as FRAME_COLUMNS
+from pzc.pipeline.schema import segments
+from pzc.pipeline.snapshot import Tables
 
 from .camera import Camera
 from .co2 import Co2Analyser
 
 LIMITS = Path(__file__).with_name("limits.toml")
 MEAN_TOLERANCE = 1e-9
-HOST_UNITS = {
-    "cpu_percent": "cpu [%]",
-    "memory_percent": "memory [%]",
-    "disk_write_bytes_per_s": "disk writes [B/s]",
-    "net_sent_bytes_per_s": "network sent [B/s]",
-}
+COUNTED = ("rows", "notifications", "duplicates", "quarantined")
 
+READINGS = """
+    SELECT CAST(value_json->>'$.date' AS TIMESTAMP) AS date, CAST(value_json->>'$.ppm' AS DOUBLE) AS co2
+    FROM notifications WHERE topic = 'co2' ORDER BY date"""
 
-@functools.cache
-def camera() -> Camera:
-    """The reference camera; one per Spark worker."""
-    return Camera()
+MONTHLY = f"""
+    SELECT date_trunc('month', date) AS month, avg(co2) AS mean FROM ({READINGS})
+    GROUP BY month HAVING mean IS NOT NULL ORDER BY month"""
 
+HOST = """
+    SELECT sent_at,
+        CAST(value_json->>'$.cpu_percent' AS DOUBLE) AS "cpu [%]",
+        CAST(value_json->>'$.memory_percent' AS DOUBLE) AS "memory [%]",
+        CAST(value_json->>'$.disk_write_bytes_per_s' AS DOUBLE) AS "disk writes [B/s]",
+        CAST(value_json->>'$.net_sent_bytes_per_s' AS DOUBLE) AS "network sent [B/s]"
+    FROM notifications WHERE topic = 'host' ORDER BY epoch, sequence"""
 
-def check_content(topic: str, content: Any) -> str | None:
-    """Why a content is wrong, or None; every pixel of a camera frame is compared."""
-    if topic != "frame":
-        return None
-    wrong = camera().check_frame(content["index"], content["image"])
-    return f"frame {content['index']} has {wrong} wrong pixels" if wrong else None
+SUPPLY = """
+    SELECT sent_at, CAST(value_json->>'$[0]' AS DOUBLE) AS "voltage [V]"
+    FROM notifications WHERE topic = 'voltage_changed' ORDER BY epoch, sequence"""
+
+FRAMES = """
+    SELECT CAST(value_json->>'$.index' AS BIGINT) AS index, digest
+    FROM notifications WHERE topic = 'frame' ORDER BY index"""
 
 
 def expected_means() -> pd.Series:
@@ -57,10 +67,8 @@ def expected_means() -> pd.Series:
 
 
 def largest_difference(monthly: pd.DataFrame) -> float:
-    """Largest absolute difference between Spark's means and pandas', in ppm; inf for other months."""
-    found = monthly.dropna(subset=["mean"]).set_index(
-        pd.to_datetime(monthly.dropna(subset=["mean"])["month"])
-    )["mean"]
+    """Largest absolute difference between SQL's means and pandas', in ppm; inf for other months."""
+    found = monthly.set_index(pd.to_datetime(monthly["month"]))["mean"]
     expected = expected_means()
     if not found.index.equals(expected.index):
         return float("inf")
@@ -97,21 +105,19 @@ def equal(name: str, expected: object, got: object) -> Check:
 
 
 def table_checks(
-    tables: jobs.Tables, statistics: pd.DataFrame, told: Mapping[str, Any], rows: int
+    statistics: pd.DataFrame, told: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]
 ) -> list[Check]:
     """Checks on the verified rows."""
-    verified = tables.decoded.where("error IS NULL").count()
-    quarantined = tables.quarantine.count()
     counts = dict(zip(statistics["topic"], statistics["count"], strict=True))
     published = {
         topic: n for station in ("psu", "host", "co2", "camera") for topic, n in told[station].items()
     }
-    gaps = int(statistics["missing"].sum())
+    total = {name: sum(batch[name] for batch in batches) for name in COUNTED}
     checks = [
-        equal("signatures verified", rows, verified),
-        equal("rows in quarantine", 0, quarantined),
-        equal("duplicates", 0, verified - int(statistics["count"].sum())),
-        equal("gaps", 0, gaps),
+        equal("signatures verified", total["rows"], total["notifications"] + total["duplicates"]),
+        equal("rows in quarantine", 0, total["quarantined"]),
+        equal("duplicates", 0, total["duplicates"]),
+        equal("gaps", 0, int(statistics["missing"].sum())),
     ]
     return checks + [
         equal(f"{topic}: published and verified", n, int(counts.get(topic, 0)))
@@ -137,31 +143,49 @@ def co2_checks(readings: pd.DataFrame, monthly: pd.DataFrame) -> list[Check]:
     difference = largest_difference(monthly)
     return [
         equal("CO2: weeks", len(record), len(readings)),
-        equal("CO2: weeks without a value", missing, int(readings["value"].isna().sum())),
+        equal("CO2: weeks without a value", missing, int(readings["co2"].isna().sum())),
         Check("CO2: monthly means differ from pandas by [ppm]", f"≤ {MEAN_TOLERANCE:g}", difference,
               difference <= MEAN_TOLERANCE),
     ]  # fmt: skip
 
 
-def camera_frame(recorded: DataFrame, decoder: Decoder) -> np.ndarray | None:
+def camera_checks(tables: Tables) -> list[Check]:
+    """Every pixel of every frame is what the formula says: the tables have a digest of all of them."""
+    camera = Camera()
+    wrong = [
+        str(index)
+        for index, digest in tables.sql(FRAMES).to_pandas().itertuples(index=False)
+        if hashlib.sha256(camera.frame(index).tobytes()).hexdigest() != digest
+    ]
+    return [equal("camera: frames with wrong pixels", "none", ", ".join(wrong) or "none")]
+
+
+def camera_frame(journal: Path, key: str) -> np.ndarray | None:
     """The first recorded frame, verified again, for the picture in the report."""
-    row = recorded.where("topic = 'frame'").orderBy("sequence").first()
-    if row is None:
-        return None
-    try:
-        return decoder.open([bytes(row[name]) for name in FRAMES], row["content_ref"])[1]["image"]
-    except ProtocolError:
-        return None
+    decoder = make_decoder(key, journal=journal)
+    for _, path in segments(journal):
+        for row in pq.read_table(path, filters=[("topic", "=", "frame")]).slice(0, 1).to_pylist():
+            try:
+                return decoder.open([row[name] for name in FRAME_COLUMNS], row["content_ref"])[1]["image"]
+            except ProtocolError:
+                return None
+    return None
 
 
-def by_time(frame: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """Readings of one topic, indexed by time, with columns renamed for the report."""
-    indexed = frame.set_index("sent_at").rename(columns=dict(names))
-    return indexed.loc[:, list(names.values())]
+def make_tables(journal: Path, directory: Path) -> list[dict[str, Any]]:
+    """Let the pipeline make tables of all that was recorded; what it says of its batches.
+
+    Raises:
+        CalledProcessError: when it fails; it has told why.
+    """
+    command = [sys.executable, "-m", "pzc", "pipeline", "run", str(journal), str(directory)]
+    options = ["--once", "--json", "--limits", str(LIMITS)]
+    done = subprocess.run([*command, *options], stdout=subprocess.PIPE, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def analyse(journal: Path, key: str, told: Mapping[str, Any], directory: Path, say: Any) -> Results:
-    """Run the job and write the report; the result says whether every check held.
+    """Make tables, ask them, and write the report; the result says whether every check held.
 
     Args:
         journal: what the recorder wrote.
@@ -169,53 +193,45 @@ def analyse(journal: Path, key: str, told: Mapping[str, Any], directory: Path, s
         told: result files of the stations and of the client, by name.
         directory: of the report.
         say: called with a line of progress.
+
+    Raises:
+        CalledProcessError: when the pipeline fails.
     """
     began = time.monotonic()
-    say("spark: starting local[*]")
-    spark = spark_session("pzc demo")
-    try:
-        spark.sparkContext.setLogLevel("ERROR")
-        decoder = make_decoder(key, journal=journal, check=check_content)
-        recorded = jobs.read_journal(spark, journal)
-        rows = recorded.count()
-        say(f"spark: verifying and decoding {rows} rows")
-        tables = jobs.build_tables(recorded, decoder, first_sequence=1, rules=AlarmRules(read_limits(LIMITS)))
-        statistics = tables.statistics.orderBy("name", "topic").toPandas()
-        say("spark: counting, checking, averaging")
-        readings = jobs.dated_readings(tables.notifications).toPandas()
-        monthly = jobs.monthly_means(tables.notifications).toPandas()
-        host = jobs.readings(tables.notifications, "host", {name: name for name in HOST_UNITS}).toPandas()
-        supply = jobs.readings(tables.notifications, "voltage_changed", {"voltage": 0}).toPandas()
-        alarms = tables.alarms.orderBy("received_at").toPandas()
-        checks = [
+    say("pipeline: verifying, decoding and counting what was recorded")
+    batches = make_tables(journal, directory / "tables")
+    say("asking the tables")
+    tables = pzc.tables(directory / "tables")
+    stored = stored_results(directory / "tables")
+    readings, monthly, host, supply = (
+        tables.sql(query).to_pandas() for query in (READINGS, MONTHLY, HOST, SUPPLY)
+    )
+    statistics, alarms = stored.statistics, stored.alarms
+    assert statistics is not None
+    assert alarms is not None
+    rows = sum(batch["rows"] for batch in batches)
+    results = replace(
+        stored,
+        checks=[
             *lab_checks(told),
-            *table_checks(tables, statistics, told, rows),
+            *table_checks(statistics, told, batches),
             *alarm_checks(alarms, told),
             *co2_checks(readings, monthly),
-        ]
-        results = Results(
-            checks=checks,
-            statistics=statistics,
-            co2=readings.rename(columns={"time": "date", "value": "co2"}),
-            monthly=monthly,
-            host=by_time(host, HOST_UNITS),
-            supply=by_time(supply, {"voltage": "voltage [V]"}),
-            camera=camera_frame(recorded, decoder),
-            gaps=tables.gaps.toPandas(),
-            alarms=alarms,
-            quarantine=tables.quarantine.select("name", "topic", "error", "reason").limit(100).toPandas(),
-            facts={
-                "machine": f"{platform.node()}, {platform.system()} {platform.machine()}",
-                "Python": platform.python_version(),
-                "Spark": spark.version,
-                "lag": f"recorded at most {statistics['age_max_ms'].max():.0f} ms after it was sent",
-                "rows": f"{rows}, verified and reported in {time.monotonic() - began:.1f} s",
-            },
-        )
-        say("spark: writing tables and report")
-        jobs.write_tables(tables, directory / "tables")
-        tables.release()
-        write_report(directory, results, title="A lab in one command")
-        return results
-    finally:
-        spark.stop()
+            *camera_checks(tables),
+        ],
+        co2=readings,
+        monthly=monthly,
+        host=host.set_index("sent_at"),
+        supply=supply.set_index("sent_at"),
+        camera=camera_frame(journal, key),
+        lab=True,
+        facts={
+            "machine": f"{platform.node()}, {platform.system()} {platform.machine()}",
+            "Python": platform.python_version(),
+            "lag": f"recorded at most {statistics['age_max_ms'].max():.0f} ms after it was sent",
+            "rows": f"{rows}, verified and reported in {time.monotonic() - began:.1f} s",
+        },
+    )
+    say("writing the report")
+    write_report(directory, results, title="A lab in one command")
+    return results

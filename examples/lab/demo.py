@@ -1,4 +1,4 @@
-"""A lab in one command: four instruments, a client, a recorder, Spark, a report.
+"""A lab in one command: four instruments, a client, a recorder, the pipeline, a report.
 
 ``python -m examples.lab.demo`` starts everything as processes of this machine, signed with one
 key, and exits with status 0 only when every check held. Ctrl-C leaves no process behind.
@@ -192,10 +192,10 @@ def run(directory: Path, seconds: float, commands: Mapping[str, Sequence[str]] |
     with Lab(folder, seconds, commands) as lab:
         try:
             told = run_lab(lab, journal)
-        except LabFailure as exc:
+            results = analyse(journal, os.environ["PZC_KEY"], told, directory, lab.say)
+        except (LabFailure, subprocess.CalledProcessError) as exc:
             lab.say(f"FAILED: {exc}")
             return 1
-        results = analyse(journal, os.environ["PZC_KEY"], told, directory, lab.say)
         if results.statistics is not None:
             print(f"\n{format_statistics(results.statistics)}")
         print(f"\n{format_checks(results.checks)}\n")
