@@ -100,6 +100,10 @@ def _add_pipeline(commands: Commands) -> None:
         help="of the source pzc, such as whenFull=block; may be repeated",
     )  # fmt: skip
     run.add_argument(
+        "--keep-days", type=positive, metavar="D",
+        help="take days out of the tables that are older, by receipt; default never",
+    )  # fmt: skip
+    run.add_argument(
         "--publish-alarms", action="store_true",
         help="publish the alarms of all limits, not only of those with publish = true",
     )  # fmt: skip
@@ -179,7 +183,7 @@ def run_pipeline(args: argparse.Namespace) -> int:
         from .following import Progress
 
         progress = Progress(args.json, announcer)
-        how: dict[str, Any] = {"every": args.every, "once": args.once}
+        how: dict[str, Any] = {"every": args.every, "once": args.once, "keep_days": args.keep_days}
         if options is None:
             how["max_files"] = args.max_files or MAX_FILES
             run(args.origin, args.tables, settings, workers, progress.show, **how)

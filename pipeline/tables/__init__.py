@@ -11,6 +11,7 @@
     state.py              what the tables hold of each publisher: the fold of the commit log
     recount.py            the same, counted anew from what is stored
     small.py              tables of one file, and windows that are over
+    upkeep.py             merges and removes files; folders.py says which
     unread.py             which segments have rows that no batch has handled
     work.py               what a worker does with segments, from a task to a report
     refile.py             staged files written again without copies

@@ -176,6 +176,7 @@ def follow(
     once: bool = False,
     stop: threading.Event | None = None,
     storage: Storage | None = None,
+    keep_days: int | None = None,
 ) -> None:
     """Keep tables up to date with the mailboxes of agents.
 
@@ -189,6 +190,7 @@ def follow(
         once: end when what the mailboxes hold now is in the tables.
         stop: ends it, behind the batch that it is at.
         storage: writes the tables.
+        keep_days: as `run.run`.
 
     Raises:
         JournalError: as `run.run`.
@@ -201,7 +203,7 @@ def follow(
             spool.settle(options.timeout)
         keep_up(
             spool, root, settings, workers, on_batch, every=every, once=once, max_files=_MANY,
-            max_rows=options.max_rows, stop=stop, settle=0.0, storage=storage,
+            max_rows=options.max_rows, stop=stop, settle=0.0, storage=storage, keep_days=keep_days,
         )  # fmt: skip
 
 
