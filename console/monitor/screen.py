@@ -282,7 +282,7 @@ def _troubles(told: dict[str, Any], title: str) -> Text:
     if not troubles:
         return text.append("all is well", "green")
     for each in troubles[:SHOWN]:
-        style = "bold white on dark_red" if each["level"] == "bad" else "bold yellow"
+        style = "bold #ffffff on #8b0000" if each["level"] == "bad" else "bold yellow"
         text.append(plain(f"{each['agent']} {each['words']}\n", keep="\n"), style)
     more = len(troubles) - SHOWN
     if more > 0:

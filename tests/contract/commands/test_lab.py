@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -134,6 +136,18 @@ def test_whoever_does_not_start_is_told_with_the_reason(bench: Bench) -> None:
     assert "no route to 10.0.0.7" in started.out
     assert "pzc logs wrong" in started.err
     assert bench.row("psu")["state"] == "running"
+
+
+def test_the_metrics_of_a_lab_start_and_end_with_it(bench: Bench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    bench.write(f"metrics = {port}\n{SUPPLY}")
+    assert bench.run("up").status == 0
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT) as answer:
+        assert b"pzc_troubles" in answer.read()
+    pid = bench.row("metrics")["pid"]
+    bench.run("down")
+    assert not is_there(pid)
 
 
 @finding("L8")
