@@ -306,6 +306,8 @@ def _told(row: Mapping[str, Any], watched: Watched | None) -> dict[str, Any]:
 
 def _why(row: Mapping[str, Any]) -> str:
     last = str(row["last"]).removeprefix("pzc: ")
+    if row["state"] == "starting" and row["restarts"] and last:
+        return f"starts again after: {last}"
     return f"again in {row['due']:.0f} s: {last}" if row["state"] == "waiting" else last
 
 

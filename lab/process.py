@@ -85,6 +85,7 @@ class LabProcess:
         self._again = False
         self._process: subprocess.Popen[bytes] | None = None
         self._since, self._restarts, self._last, self._about = time.time(), 0, "", dict[str, Any]()
+        self._before = ""
         self._due, self._pid = 0.0, 0
         self._thread = threading.Thread(target=self._keep, name=f"pzc-lab {unit.name}", daemon=True)
         self._thread.start()
@@ -124,7 +125,8 @@ class LabProcess:
 
         Returns:
             ``name``, ``kind``, ``state``, ``since`` (seconds in that state), ``pid`` (0 when none runs),
-            ``restarts``, ``endpoint``, ``due`` (seconds to the next start), ``last`` (line that it wrote).
+            ``restarts``, ``endpoint``, ``due`` (seconds to the next start), ``last`` (line that it
+            wrote; while it starts again, the last one before).
         """
         with self._lock:
             runs = self.state in ("starting", "running") and self._process is not None
@@ -137,7 +139,7 @@ class LabProcess:
                 "restarts": self._restarts,
                 "endpoint": str(self._about.get("rep_endpoint", "")) if runs else "",
                 "due": max(0.0, self._due - time.monotonic()) if self.state == "waiting" else 0.0,
-                "last": self._last,
+                "last": self._last or (self._before if self.state == "starting" else ""),
             }
 
     def _end(self) -> None:
@@ -182,7 +184,8 @@ class LabProcess:
             if self._stopping:
                 return 0
             self._wake.clear()
-            self._again, self._about, self._last = False, {}, ""
+            self._again, self._about = False, {}
+            self._before, self._last = self._last, ""
             try:
                 process = self._process = subprocess.Popen(
                     command, cwd=self._folder, env=dict(self._environment), start_new_session=True,
