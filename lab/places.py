@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import tempfile
@@ -54,6 +53,8 @@ class Places:
 
     def take(self) -> int | None:
         """Hold the lock; its descriptor, or None while another supervisor lives."""
+        import fcntl
+
         held = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,13 +9,12 @@ block can write to it; where the kernel knows ``F_SEAL_FUTURE_WRITE`` (5.1) it s
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import mmap
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from ..protocol.lazily import Lazily
+from . import machine
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,12 +22,11 @@ else:
     np = Lazily("numpy")
 
 _SEAL_FUTURE_WRITE = 0x10  # Python names it from 3.13 on
-_LINUX = sys.platform == "linux"
 
 
 def available() -> bool:
     """True where blocks can be made: on Linux."""
-    return _LINUX and hasattr(os, "memfd_create")
+    return machine.MEMORY
 
 
 class Block:
@@ -56,6 +54,8 @@ class Block:
         Raises:
             OSError: when the memory, or a descriptor, cannot be had.
         """
+        import fcntl
+
         fd = os.memfd_create("pzc", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.posix_fallocate(fd, 0, size)
@@ -88,6 +88,8 @@ def capacity(fd: int) -> int:
     Raises:
         ValueError: when the descriptor is of no block whose size is sealed and whose pages are reserved.
     """
+    import fcntl
+
     try:
         seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
     except OSError:

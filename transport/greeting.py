@@ -15,6 +15,7 @@ import time
 from ..protocol import limits
 from ..protocol.errors import PeerLost, PzcError
 from ..protocol.frames import PZC01, Buffer, format_header
+from ..shm import machine
 from .inherited import LANE, mine
 from .stream import Stream, peer_uid
 
@@ -23,7 +24,7 @@ _NONCE_SIZE = 32
 
 def available() -> bool:
     """True where abstract Unix sockets exist."""
-    return os.name == "posix" and os.uname().sysname == "Linux"
+    return machine.LANE
 
 
 def address(agent_id: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from ..shm import machine
 from .loop import Loop
 
 
@@ -22,9 +23,9 @@ class Lifeline:
         self._on_end = on_end
         self._fd = -1
         try:
-            if pid != os.getpid():
+            if machine.ENDINGS and pid != os.getpid():
                 self._fd = os.pidfd_open(pid)
-        except (OSError, AttributeError):  # of another namespace, an older kernel, another system
+        except OSError:  # of another namespace, an older kernel
             return
         if self._fd >= 0:
             loop.call(self._watch)

@@ -33,6 +33,7 @@ import zmq
 
 from ..protocol import limits
 from ..protocol.errors import AgentClosed, BindError, CallTimeout
+from .bell import Bell
 from .descriptors import require
 from .tables import Leases
 from .timers import Timer, Timers
@@ -67,9 +68,7 @@ class Loop:
         self._looking: dict[int, zmq.Socket[bytes]] = {}
         self._descriptors = select.poll() if hasattr(select, "poll") else None
         self._quiet = False
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_read, False)
-        os.set_blocking(self._wake_write, False)
+        self._bell = Bell()
         self._calls: deque[Callable[[], object]] = deque()
         self._awake = False
         self._pid = os.getpid()
@@ -86,7 +85,7 @@ class Loop:
         self._watch = threading.Event()
         self._stand_by: threading.Thread | None = None
         self._left: Callable[[], object] | None = None
-        self.register(self._wake_read, self._drain_wake)
+        self.register(self._bell.fileno, self._drain_wake)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -104,7 +103,7 @@ class Loop:
     def _wake(self) -> None:
         with self._pipe, contextlib.suppress(BlockingIOError):
             if not self._gone():
-                os.write(self._wake_write, b"\0")
+                self._bell.ring()
 
     def _gone(self) -> bool:
         return self._ended or self._pid != os.getpid()
@@ -303,7 +302,7 @@ class Loop:
 
     def _drain_wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            os.read(self._wake_read, 4096)
+            self._bell.hush()
         self._awake = False
         mine = self._leader
         for _ in range(len(self._calls)):
@@ -341,8 +340,7 @@ class Loop:
             self._end_context()
         with self._pipe:
             self._ended = True
-            os.close(self._wake_read)
-            os.close(self._wake_write)
+            self._bell.close()
 
     def _end_context(self) -> None:
         """End the context behind its sockets; each is closed by who uses it, as libzmq demands."""

@@ -24,6 +24,7 @@ from typing import Protocol
 
 from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, RemoteProtocolError
 from ..protocol.frames import MAX_HEADER, MAX_SIGNATURE, Buffer
+from ..shm import machine
 from .descriptors import Descriptors
 from .framing import (
     CARRYING,
@@ -362,13 +363,13 @@ def peer_uid(socket: sockets.socket) -> int:
 
 def has_ended(pid: int, wait: float) -> bool:
     """True when another process is over, or is within ``wait`` seconds; False where that cannot be seen."""
-    if pid in (0, os.getpid()):
+    if pid in (0, os.getpid()) or not machine.ENDINGS:
         return False
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
-    except (OSError, AttributeError):  # no descriptor is left, an older kernel, another system
+    except OSError:  # no descriptor is left, an older kernel
         return False
     try:
         poll = select.poll()

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from ..shm import machine
+
 V = TypeVar("V", bound=Hashable)
 
 _tables: list[Table] = []
@@ -82,4 +84,5 @@ def _after_fork() -> None:
         table.begin()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if machine.FORKS:
+    os.register_at_fork(after_in_child=_after_fork)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
 import select
 import socket as sockets
 import struct
-import termios
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
@@ -90,6 +88,9 @@ class UnixEnd:
 
     def untaken(self) -> bool:
         """Whether the other side has bytes to receive; False where the kernel does not tell."""
+        import fcntl
+        import termios
+
         try:
             return any(fcntl.ioctl(self._socket, termios.TIOCOUTQ, bytes(4)))
         except (OSError, ValueError):  # it is closed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import mmap
 import os
 import re
@@ -57,6 +56,8 @@ def check_shared_memory(subject: Subject) -> Iterator[Finding]:
 
 
 def _is_protected(fd: int) -> bool:
+    import fcntl
+
     if not fcntl.fcntl(fd, fcntl.F_GET_SEALS) & _WRITE_SEAL:
         return False
     try:

@@ -1,0 +1,28 @@
+"""Takes away what other systems do not have, before anything else is imported.
+
+A process that is started with this folder on ``PYTHONPATH`` lacks what ``TESTS_WITHOUT`` names::
+
+    memfd    shared memory without a name           macOS, Windows
+    pidfd    news of the end of another process     macOS, Windows
+    unix     Unix sockets that tell their user      Windows; macOS has them, without abstract names
+    fork     processes that are copies              Windows
+    posix    fcntl, termios, poll, epoll, user ids  Windows
+"""
+
+import os
+import select
+import socket
+import sys
+
+WITHOUT = set(os.environ.get("TESTS_WITHOUT", "").split(","))
+if "memfd" in WITHOUT:
+    del os.memfd_create
+if "pidfd" in WITHOUT:
+    del os.pidfd_open
+if "unix" in WITHOUT:
+    del socket.SO_PEERCRED
+if "fork" in WITHOUT:
+    del os.fork, os.register_at_fork
+if "posix" in WITHOUT:
+    sys.modules.update(dict.fromkeys(("fcntl", "termios")))
+    del select.poll, select.epoll, os.geteuid
