@@ -24,5 +24,5 @@ if "unix" in WITHOUT:
 if "fork" in WITHOUT:
     del os.fork, os.register_at_fork
 if "posix" in WITHOUT:
-    sys.modules.update(dict.fromkeys(("fcntl", "termios")))
+    sys.modules["fcntl"] = sys.modules["termios"] = None  # type: ignore[assignment]
     del select.poll, select.epoll, os.geteuid
