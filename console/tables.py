@@ -99,7 +99,7 @@ def _grid(
         table.add_column(heading, justify="right" if is_number else "left", no_wrap=not last, overflow="fold")
     for row in rows:
         table.add_row(*map(_cell, row))
-    return _lines(table, width + GAP, coloured)
+    return _lines(table, width, coloured)
 
 
 def _blocks(headings: Sequence[str], rows: list[list[str]], width: int, coloured: bool) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -40,6 +40,7 @@ def test_where_it_is_narrower_still_each_row_is_a_block_of_what_it_has() -> None
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 @settings(max_examples=25)
+@example([("", "a" * 18, "b" * 21, ""), ("c" * 8, "", "", "d" * 28)])
 @given(rows=st.lists(st.tuples(*[st.text("ab c\x1b\näß電圧", max_size=30)] * 4), max_size=4))
 def test_no_line_is_wider_than_asked_and_none_commands_a_terminal(
     width: int, rows: list[tuple[str, ...]]
