@@ -149,7 +149,7 @@ docs: $(STAMP)
 
 # Lines of the pure layers; their tests alone.
 coverage: $(STAMP)
-	@COVERAGE_CORE=sysmon $(BIN)/pytest -q -p no:cacheprovider -n auto tests/protocol tests/delivery tests/discovery \
+	@$(BIN)/pytest -q -p no:cacheprovider -n auto tests/protocol tests/delivery tests/discovery \
 	--cov=protocol --cov=delivery --cov=discovery --cov-report=term:skip-covered --cov-fail-under=95 $(ARGS)
 
 format: $(STAMP)

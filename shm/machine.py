@@ -39,5 +39,5 @@ LANE = (
     and _CONTROL
 )
 ENDINGS = hasattr(os, "pidfd_open") and hasattr(select, "poll")
-FORKS = hasattr(os, "register_at_fork")
+FORKS = hasattr(os, "fork")
 PIPES = hasattr(os, "geteuid")
