@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import pzc
 from pzc.testing.journals import Recording, Truth, write_journal
 
 from tests.contract.rigs.tables import expected, found, run
@@ -207,3 +208,13 @@ def test_more_rows_than_the_limit_are_said_to_be_there(made: Made) -> None:
     assert shown.status == 0
     assert [line.strip() for line in shown.out.splitlines()][-2:] == ["50", "49"]
     assert "more than 2 rows" in shown.err
+
+
+def test_spark_reads_the_files_of_a_snapshot_as_every_other_reader_does(made: Made, spark: Any) -> None:
+    tables = pzc.tables(made.folder / "tables")
+    columns = ["name", "topic", "epoch", "sequence", "value_double", "agent"]
+    reader = spark.read.option("basePath", str(tables.directory / "notifications"))
+    found = [tuple(row) for row in reader.parquet(*tables.files("notifications")).select(columns).collect()]
+    arrow = tables["notifications"].to_table(columns).to_pylist()
+    assert sorted(found) == sorted(tuple(row.values()) for row in arrow)
+    assert len(found) == made.truth.notifications
