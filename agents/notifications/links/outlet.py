@@ -321,17 +321,6 @@ class Outlet:
             self._waits_since = now
         return now - self._waits_since >= pause
 
-    def post_alone(self, published: Published, way: Way, now: float) -> Batch | None:
-        """As `post`, of a message that is to be sent at once; None when nobody there gets it.
-
-        ``sending`` is held, too, the way is ready, and nothing else is.
-        """
-        batch = self.packing.next(way) if self.post(published, ()) else None
-        if batch is not None:
-            self.liveness.spoke(now)
-            self._meter.add(now, 1, len(published.body))
-        return batch
-
     def flush(self) -> None:
         """Send what waits, as far as the way takes it; any thread."""
         while self.waiting and self.way is not None and self.way.ready:
