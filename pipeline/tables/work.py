@@ -74,14 +74,15 @@ class Inline:
 
 
 def shared(items: Sequence[ItemT], count: int, size: Callable[[ItemT], int]) -> list[list[ItemT]]:
-    """Items in at most so many parts of about the same size, none of them empty; in a part, in order."""
-    parts: list[list[int]] = [[] for _ in range(max(1, min(count, len(items))))]
-    sizes = [0] * len(parts)
-    for number in sorted(range(len(items)), key=lambda number: -size(items[number])):
-        least = sizes.index(min(sizes))
-        parts[least].append(number)
-        sizes[least] += size(items[number])
-    return [[items[number] for number in sorted(part)] for part in parts if part]
+    """Items, in order, in at most so many parts of about the same size, none of them empty."""
+    share, filled = sum(map(size, items)) / count, 0
+    parts: list[list[ItemT]] = []
+    for item in items:
+        if not parts or (len(parts) < count and filled + size(item) / 2 > share * len(parts)):
+            parts.append([])
+        parts[-1].append(item)
+        filled += size(item)
+    return parts
 
 
 class Task(NamedTuple):

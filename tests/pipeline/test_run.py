@@ -326,3 +326,22 @@ def test_tables_that_no_pipeline_named_are_counted_as_they_are(lab: Lab, rows: R
     assert lab.sequences() == [1, 2, 3]
     lab.run()
     assert lab.sequences() == [1, 2, 3]
+
+
+class Several(Inline):
+    """Three tasks, whatever there is to do."""
+
+    def count(self, rows: int) -> int:
+        return 3
+
+
+def test_what_several_tasks_read_at_once_is_not_late(rows: Rows, tmp_path: Path) -> None:
+    lab = Lab(tmp_path, Several())
+    some = rows(8)
+    for start in range(0, 8, 2):
+        lab.record(some[start : start + 2])
+    (made,) = lab.run()
+    assert made.notifications == 8
+    assert len(lab.rows("notifications", "agent")) == 8
+    assert len(list((lab.tables / "notifications").rglob("*.parquet"))) == 3
+    assert lab.rows("statistics", "late") == [0]
