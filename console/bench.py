@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..agents.client.arguments import remote_of
 from ..agents.proxy import Proxy, close
 from ..agents.serving import Server
@@ -93,6 +91,8 @@ def run_bench(args: argparse.Namespace) -> int:
 
 
 def _measured(echo: Any, way: str, duration: float) -> Iterator[Row]:
+    import numpy as np  # which would take every command a tenth of a second
+
     yield _one_by_one("call", way, lambda: echo.add(1, 2), duration)
     yield _at_once(echo, way, duration)
     yield _in_flight(echo, way, duration)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -74,3 +76,9 @@ def test_exit_statuses(error: BaseException, status: int, monkeypatch: pytest.Mo
 def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     _fail_with(KeyboardInterrupt(), monkeypatch)
     assert capsys.readouterr() == ("", "")
+
+
+def test_no_command_pays_for_what_another_one_needs() -> None:
+    code = "import sys, pzc.console.main; print(sorted({'numpy', 'rich', 'pyarrow', 'pandas'} & sys.modules.keys()))"
+    ran = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
