@@ -28,7 +28,8 @@ READER = Caller("r" * 32, "archive", Keyring.from_key(KEY).active.key_id)
 
 def payloads(publisher: Agent) -> list[Any]:
     boxes = publisher._publishing.mailboxes._boxes._boxes.values()
-    return [message.payload for box in boxes for message in box.mailbox._messages.part(0, len(box.mailbox))]
+    messages = (message for box in boxes for message in box.mailbox._messages.part(0, len(box.mailbox)))
+    return [message.payload for message in messages if message is not None]
 
 
 @pytest.fixture
