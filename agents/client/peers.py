@@ -52,7 +52,7 @@ def read_hello(
     if fields.get("challenge") != sent["challenge"] or fields.get("agent_id") != sender:
         raise RemoteProtocolError(f"{endpoint} did not answer the handshake: {shown(reply, 200)}")
     try:
-        offset = int(fields["time_ms"]) - (sent_ms + now_ms()) // 2
+        offset = clock_offset(int(fields["time_ms"]), sent_ms, now_ms())
         return Peer(
             endpoint,
             PZC01,
@@ -66,6 +66,16 @@ def read_hello(
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise RemoteProtocolError(f"{endpoint} answered the handshake incompletely: {exc!r}") from exc
+
+
+def clock_offset(told_ms: int, sent_ms: int, received_ms: int) -> int:
+    """A peer's clock minus this one, in ms, by what it told between a request and its answer.
+
+    Clocks that may agree are taken to agree: those of one machine do, however long the answer took.
+    """
+    if sent_ms <= told_ms <= received_ms:
+        return 0
+    return told_ms - (sent_ms + received_ms) // 2
 
 
 def read_info_00(endpoint: str, reply: object) -> Peer:

@@ -363,7 +363,7 @@ def _topic_bars(statistics: pd.DataFrame | None, columns: Mapping[str, str], uni
     labels = [show(f"{name or publisher}  {topic}") for name, publisher, topic in _labels(statistics)]
     groups = {legend: statistics[column].astype(float).tolist() for legend, column in columns.items()}
     if not any(number > 0 for numbers in groups.values() for number in numbers):
-        return _note("No topic has one yet.")
+        return _note("No topic has one above 0.")
     said = "; ".join(
         f"{label}: " + ", ".join(f"{legend} {show(numbers[i])} {unit}" for legend, numbers in groups.items())
         for i, label in enumerate(labels)
