@@ -145,16 +145,18 @@ class Box(Generic[P, W]):
         """Whether the caller is the reader, and speaks of the numbering in force."""
         return (self.process, self.identity, self.position) == (caller.process, caller.identity, position)
 
-    def apply(self, batch: Commands, interests: Interests[Box[P, W]]) -> None:
-        """Do what a batch of commands says."""
+    def apply(self, batch: Commands, interests: Interests[Box[P, W]], most: int) -> Applied:
+        """Do what a batch of commands says; one that asks for more than ``most`` entities is refused."""
         if batch.begins:
             self.stale = dict.fromkeys(self.subscriptions)
-        stale, before = self.stale, self.subscriptions.changes
-        for topic, key, subscribe, who in batch.commands:
+        stale, before, refused = self.stale, self.subscriptions.changes, list[tuple[int, str]]()
+        for place, (topic, key, subscribe, who) in enumerate(batch.commands):
             if stale is not None:
                 stale.pop((topic, key), None)
             if not subscribe:
                 self._unsubscribe(topic, key, interests)
+            elif len(self.subscriptions) >= most and not self.subscriptions.has(topic, key):
+                refused.append((place, "no room"))
             elif self.subscriptions.add(topic, key, who):
                 interests.add(topic, key, self)
         if batch.ends and stale is not None:
@@ -163,7 +165,8 @@ class Box(Generic[P, W]):
             self.stale = None
         if self.subscriptions.changes != before:
             self.mailbox.regroup()
-        self.answer = Applied(self.position, batch.number)
+        self.answer = Applied(self.position, batch.number, tuple(refused))
+        return self.answer
 
     def batch(self, request: PollRequest, max_bytes: int) -> Batch[P] | None:
         """The answer to a poll; None when there is nothing to tell now."""

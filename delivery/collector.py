@@ -3,7 +3,7 @@
 ::
 
     state      event                                                 next       told
-    opening    Batch, Applied                                        reading    -
+    opening    Batch, Applied                                        reading    Declined, for what was refused
     reading    Refusal: unknown subscriber, another epoch            opening    Restarted
                Refusal: unknown subscriber, the same epoch           opening    Forgotten
     opening,   another Refusal                                       ended      Ended
@@ -34,6 +34,7 @@ from .mail import (
     Applied,
     Batch,
     CommandRequest,
+    Declined,
     Lost,
     Message,
     Outdated,
@@ -106,7 +107,7 @@ class Ended:
     reason: Reason
 
 
-Event = Arrived[P] | Missed | Restarted | Forgotten | Withdrawn | Silent | Ended
+Event = Arrived[P] | Missed | Declined | Restarted | Forgotten | Withdrawn | Silent | Ended
 
 
 @dataclass(slots=True)
@@ -297,7 +298,7 @@ class Collector(Generic[P]):
         if not self._accepts(request, answer.position, events):
             return events
         if isinstance(answer, Applied):
-            self._orders.applied(answer.number)
+            events += self._orders.applied(answer.number, answer.refused)
         elif isinstance(answer, Outdated):
             self._orders.outdated(answer.last)
         else:

@@ -132,6 +132,10 @@ class Subscriptions:
     def __iter__(self) -> Iterator[tuple[str, str | None]]:
         return ((topic, key) for topic, keys in self._topics.items() for key in keys)
 
+    def has(self, topic: str, key: str | None) -> bool:
+        """Whether the entity is there."""
+        return key in self._topics.get(topic, ())
+
     def add(self, topic: str, key: str | None, who: tuple[str, ...] = ()) -> bool:
         """Whether the entity is new; it is for these from now on."""
         keys = self._topics.setdefault(topic, {})

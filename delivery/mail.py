@@ -183,10 +183,29 @@ class PollRequest:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The batch of commands of this number holds; the same answer to each repetition."""
+    """The batch of commands of this number holds; the same answer to each repetition.
+
+    Attributes:
+        position: of the numbering.
+        number: of the batch.
+        refused: places in the batch, from 0, of commands that had no effect, each with its reason.
+    """
 
     position: Position
     number: int
+    refused: tuple[tuple[int, str], ...] = ()
+
+    def obeyed(self, commands: Sequence[Command]) -> Sequence[Command]:
+        """Those of the batch's commands that hold."""
+        refused = {place for place, _ in self.refused}
+        return [each for place, each in enumerate(commands) if place not in refused] if refused else commands
+
+
+class Declined(NamedTuple):
+    """The publisher refused a command, which holds no longer; the others of its batch do."""
+
+    command: Command
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +250,7 @@ class Refusal:
         reason: ``unknown subscriber``: no mailbox of that position, it was removed or the publisher
             restarted; ``taken over``: another process has the durable mailbox now; ``not yours``: it
             belongs to another key; ``beyond``: acknowledged or received is what was never sent;
-            ``no room``: of mailboxes or subscriptions.
+            ``no room``: for one more mailbox.
         epoch: of the publisher.
     """
 

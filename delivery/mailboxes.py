@@ -18,7 +18,8 @@ Openings count in the order in which they are served: one of a process that has 
 
 Command batches, by number; ``last`` is that of the last one applied to this tenure::
 
-    number > last       applied; those of one batch in order, the last word on an entity holds
+    number > last       applied; those of one batch in order, the last word on an entity holds; one
+                        that finds no room is refused by itself
     number = last       nothing; the same answer
     number < last       nothing; Outdated
 
@@ -90,7 +91,7 @@ class Mailboxes(Generic[P, W]):
     Args:
         epoch: of the publisher, another one after each start.
         max_mailboxes: most mailboxes; others are refused.
-        max_subscriptions: most subscriptions of one mailbox; a batch that would exceed it is refused;
+        max_subscriptions: most subscriptions of one mailbox; each command for one more is refused;
             default `Limits.mail_subscriptions`.
         largest: a mailbox with the largest bounds that a subscriber may ask for.
 
@@ -197,12 +198,10 @@ class Mailboxes(Generic[P, W]):
         done = box.answer
         if done is not None and batch.number <= done.number:
             return done if batch.number == done.number else Outdated(box.position, done.number)
-        if len(box.subscriptions) + len(batch.commands) > self._max_subscriptions:
-            return self._refusal("no room")
         self._adopt(box, batch.policy)
-        box.apply(batch, self.interests)
+        answer = box.apply(batch, self.interests, self._max_subscriptions)
         self._look_for_room(box)
-        return Applied(box.position, batch.number)
+        return answer
 
     def poll(
         self,

@@ -5,7 +5,7 @@
     batch      event                     next
     none       next, something waits     in flight, with the next number
     in flight  next                      in flight: the same again
-               applied (its number)      none
+               applied (its number)      none; what was refused is wanted no longer
                applied (another number)  in flight
                outdated (by that number) in flight, with a higher number
     any        forget                    none; everything wanted waits, to be said anew
@@ -23,7 +23,7 @@ from itertools import islice
 
 from ..protocol import limits
 from ..protocol.errors import PolicyRefused
-from .mail import Command, Commands
+from .mail import Command, Commands, Declined
 from .policies import Policy
 
 
@@ -61,6 +61,10 @@ class Orders:
         """
         if subscribe and self._count + len(keys) > limits.current.mail_subscriptions:
             self._check_room(topic, keys)
+        self._want(topic, keys, subscribe)
+        self._waiting.setdefault(topic, {}).update(dict.fromkeys(keys, subscribe))
+
+    def _want(self, topic: str, keys: Collection[str | None], subscribe: bool) -> None:
         wanted = self._wanted.setdefault(topic, {})
         self._count -= len(wanted)
         if subscribe:
@@ -71,7 +75,6 @@ class Orders:
         self._count += len(wanted)
         if not wanted:
             del self._wanted[topic]
-        self._waiting.setdefault(topic, {}).update(dict.fromkeys(keys, subscribe))
 
     def _check_room(self, topic: str, keys: Iterable[str | None]) -> None:
         total = self._count + len(set(keys).difference(self._wanted.get(topic, ())))
@@ -111,11 +114,24 @@ class Orders:
             commands += [Command(topic, key, subscribe) for key, subscribe in some]
         return commands
 
-    def applied(self, number: int) -> None:
-        """A batch was applied; any but the one in flight was so before."""
-        if self.flying is not None and self.flying.number == number:
-            self._saying = self._saying and not self.flying.ends
-            self.flying = None
+    def applied(self, number: int, refused: Iterable[tuple[int, str]] = ()) -> list[Declined]:
+        """A batch was applied, but for commands that were refused; any but the one in flight was so before.
+
+        Returns:
+            What is wanted no longer, because it was refused and not said again since.
+        """
+        flying = self.flying
+        if flying is None or flying.number != number:
+            return []
+        self._saying = self._saying and not flying.ends
+        self.flying = None
+        commands = dict(enumerate(flying.commands))
+        told = [Declined(commands[place], reason) for place, reason in refused if place in commands]
+        waiting = self._waiting
+        declined = [each for each in told if each.command.key not in waiting.get(each.command.topic, ())]
+        for command, _ in declined:
+            self._want(command.topic, (command.key,), False)
+        return declined
 
     def outdated(self, last: int) -> None:
         """The publisher has applied a batch ``last``; the one in flight gets a number above it."""

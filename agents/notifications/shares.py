@@ -21,7 +21,9 @@ from contextlib import nullcontext, suppress
 
 from ...delivery.cursor import Cursor, Cursors, Gap
 from ...protocol import limits
+from ...protocol.errors import Refused
 from ...protocol.link_messages import Loss
+from . import typed
 from .filters import ANY
 from .links.arrivals import Arrival, LeftOut, Together
 from .mail.bursts import Missed
@@ -103,6 +105,15 @@ class Share:
             with suppress(InvalidStateError):  # it was confirmed at this moment
                 confirmed.set_exception(error.with_traceback(None))  # else the two may hold each other
         return confirmed is not None
+
+    def refuse(self, error: BaseException) -> None:
+        """The publisher will not have it, at once or any more."""
+        if self.fail(error):
+            return
+        if isinstance(error, Refused):
+            typed.end(self.subscription, error)
+        else:
+            self.subscription.report_lost(str(error), ends=True)
 
     def restart(self, publisher: str) -> None:
         """Another agent has taken the publisher's place, numbering anew."""

@@ -191,9 +191,16 @@ def test_a_mailbox_larger_than_the_publisher_allows_is_refused(policy: Policy) -
 
 def test_mailboxes_and_subscriptions_are_bounded() -> None:
     book: Book = Mailboxes(7, max_mailboxes=1, max_subscriptions=2)
-    assert command(book, Command("t"), Command("u"), Command("v")) == Refusal("no room", 7)
-    assert poll(book, position=None, caller=Caller("other")) == Refusal("no room", 7)
     assert command(book, Command("t"), Command("u")) == Applied(FIRST, 1)
+    assert poll(book, position=None, caller=Caller("other")) == Refusal("no room", 7)
+
+
+def test_a_command_without_room_is_refused_by_itself_and_the_same_when_it_comes_again() -> None:
+    book: Book = Mailboxes(7, max_subscriptions=2)
+    said = Command("t"), Command("t", "k"), Command("u"), Command("t"), Command("t", "k", False), Command("v")
+    for _ in range(2):
+        assert command(book, *said) == Applied(FIRST, 1, ((2, "no room"),))
+        assert [bool(book.interests.matching(topic, None)) for topic in "tuv"] == [True, False, True]
 
 
 # Room

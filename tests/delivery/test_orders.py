@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pzc import PolicyRefused
 from pzc.delivery.collector import Collector
-from pzc.delivery.mail import CommandRequest
+from pzc.delivery.mail import Command, CommandRequest, Declined
 from pzc.delivery.mailboxes import Mailboxes
 from pzc.delivery.orders import Orders
 from pzc.delivery.policies import mailbox
@@ -148,3 +148,18 @@ def test_more_commands_than_a_batch_holds_go_in_several(timings: Callable[..., N
         orders.applied(batch.number)
     assert said == [*(("t", str(number)) for number in range(6)), ("u", None), ("u", "a")]
     assert (sizes, ends) == ([4, 4], [False, True])
+
+
+def test_what_was_refused_is_wanted_no_longer_unless_it_was_said_again() -> None:
+    orders = Orders()
+    orders.order("t", ("a", "b", "c"), True)
+    orders.next(mailbox())
+    orders.order("t", ("b",), True)
+    assert orders.applied(1, [(0, "no room"), (1, "no room"), (9, "no room")]) == [
+        Declined(Command("t", "a"), "no room")
+    ]
+    assert orders.applied(1, [(2, "no room")]) == []
+    orders.forget()
+    batch = orders.next(mailbox())
+    assert batch is not None
+    assert [command.key for command in batch.commands] == ["b", "c"]

@@ -6,8 +6,6 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
-from ....protocol.errors import Refused
-from .. import typed
 from ..keys import every
 from ..shares import Share
 from ..subscription import Subscription
@@ -33,15 +31,6 @@ class Place(Share):
         super().__init__(subscription, confirmed, lock=threading.Lock())
         self.interest = interest
         self.window = subscription.policy.bound
-
-    def refuse(self, error: BaseException) -> None:
-        """The publisher will not have it, at once or any more."""
-        if self.fail(error):
-            return
-        if isinstance(error, Refused):
-            typed.end(self.subscription, error)
-        else:
-            self.subscription.report_lost(str(error), ends=True)
 
     @property
     def command(self) -> list[Any]:

@@ -145,7 +145,7 @@ class Place(Share):
             self._cursors.at(topic).new(number)
         self.subscription.passed(len(records), sum([len(record.body) for record in records]))
 
-    def refuse(self, epoch: int, item: Item) -> None:
+    def spoil(self, epoch: int, item: Item) -> None:
         """A message came that cannot be used."""
         if self.held or self._cursors.at(item.topic).new(item.number):
             self._report(item.topic, Gap(epoch, item.number, item.number), "refused")

@@ -5,13 +5,17 @@ A subscription of many keys is found by each of them, and counts once.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ....delivery.mail import ALL, MAX_WHO, Command
+from ....protocol.bundle import Item
 from ....protocol.errors import SubscriptionClosed
 from ..subscription import Subscription
 from .bursts import Burst, Sink
 from .place import Place, asked_keys
+
+logger = logging.getLogger("pzc.mail")
 
 
 def _group(found: Place | tuple[Place, ...]) -> tuple[Place, ...]:
@@ -155,6 +159,13 @@ class Places:
         """Messages came for the sink, which gets them once the publisher has confirmed all subscriptions."""
         self._poured.append(burst)
         self.flow()
+
+    def spoil(self, epoch: int, items: Iterable[tuple[Item, Exception]]) -> None:
+        """Messages came for the sink that cannot be used."""
+        for item, error in items:
+            logger.warning("%s number %s is lost here: %s", item.topic, item.number, error)
+            for place in self.wanting(item.topic):
+                place.spoil(epoch, item)
 
     def flow(self) -> None:
         """Let the sink have what waits for it, unless that has to wait."""

@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any
 
 from ....delivery.collector import Arrived, Collector, Event, Forgotten, Missed, Restarted, Silent, Withdrawn
-from ....delivery.mail import Applied, CommandRequest, PollRequest, Position
+from ....delivery.mail import Applied, Command, CommandRequest, Declined, PollRequest, Position
 from ....delivery.policies import strongest
 from ....protocol import limits
 from ....protocol.bundle import Item
@@ -45,7 +45,7 @@ from .making import Making
 from .place import Place
 from .places import Places
 from .unclaimed import Unclaimed
-from .words import read_answer, refusal_text, word_of
+from .words import declined_text, read_answer, refusal_text, word_of
 
 logger = logging.getLogger("pzc.mail")
 
@@ -261,7 +261,7 @@ class Reader:
             collector = self._collector
             if collector is None or applied.position != collector.position:
                 return
-            said = self._places.confirmed(request.batch.commands)
+            said = self._places.confirmed(applied.obeyed(request.batch.commands))
             claims = [(place, self._unclaimed.claim(place)) for place in said]
         for place, early in claims:
             begin = partial(self._begin, place, applied.position, lasts, early)
@@ -278,11 +278,12 @@ class Reader:
         with self._lock:
             self._places.flow()
 
-    def _on_refused(self, error: Refused) -> None:
-        """The publisher will not have it, now or any more."""
-        for place in self.places():
-            place.fail(error)
-            place.subscription.report_lost(str(error), ends=True)
+    def _on_refused(self, error: Refused, command: Command | None = None) -> None:
+        """The publisher will not have it, now or any more; or not what a command asks for alone."""
+        with self._lock:
+            concerned = [*(self._places if command is None else self._places.at(*command[:2]))]
+        for place in concerned:
+            place.refuse(error)
 
     # --- from the publisher --------------------------------------------------------------------------
 
@@ -297,6 +298,8 @@ class Reader:
                 self.counters.add("notifications_lost", event.lost.evicted)
                 for place in places:
                     place.take(evicted)
+            elif isinstance(event, Declined):
+                self._on_refused(Refused(declined_text(event, self.name, self.peer.endpoint)), event.command)
             elif isinstance(event, Restarted):
                 self._unclaimed.clear()
                 for place in self.places():
@@ -343,10 +346,7 @@ class Reader:
         """Everything goes into the sink of all subscriptions; with the lock."""
         numbers = range(arrived.first, arrived.first + len(arrived.messages))
         burst, refused = making.burst(arrived.messages, partial(self._on_done, arrived.position, numbers))
-        for item, error in refused:
-            logger.warning("%s number %s is lost here: %s", item.topic, item.number, error)
-            for place in self._places.wanting(item.topic):
-                place.refuse(arrived.position.epoch, item)
+        self._places.spoil(arrived.position.epoch, refused)
         self._places.pour(burst)
 
     def _let_go(self, now: float) -> None:

@@ -5,7 +5,8 @@
     request                                               answer
     {"pzc": "mailbox", "offer": topic, "policy": p}       {"pzc": "mailbox", "offered": topic, "raw": True}
     {"pzc": "mailbox", "name": n, "serial": s,            {"pzc": "mailbox", "position": p, "applied": number,
-     "position": p or None, "batch": {...}}                "lasts": {topic: last}, "types": {topic: type}};
+     "position": p or None, "batch": {...}}                "lasts": {topic: last}, "types": {topic: type},
+                                                           "refused": [[place, reason], ...] or missing};
                                                            "outdated": number
     {"pzc": "collect", "name": n, "serial": s,            a `bundle.Mail`, within "hold" seconds
      "position": p or None, "after": n or None,
@@ -32,6 +33,7 @@ from ....delivery.mail import (
     Command,
     CommandRequest,
     Commands,
+    Declined,
     Lost,
     Message,
     Outdated,
@@ -163,7 +165,8 @@ def answer_word(answer: Applied | Outdated | Refusal, topics: Mapping[str, Any])
         return {"pzc": "mailbox", "refusal": answer.reason, "epoch": answer.epoch}
     word: Word = {"pzc": "mailbox", "position": list(answer.position)}
     if isinstance(answer, Applied):
-        return {**word, "applied": answer.number, **topics}
+        refused = {"refused": [list(each) for each in answer.refused]} if answer.refused else {}
+        return {**word, "applied": answer.number, **topics, **refused}
     return {**word, "outdated": answer.last}
 
 
@@ -202,7 +205,8 @@ def read_answer(content: object, raw: bool = False) -> tuple[Answer, dict[str, i
         if "outdated" in word:
             return Outdated(position, _number(word["outdated"])), {}
         lasts = {str(topic): _number(last) for topic, last in _dict(word["lasts"]).items()}
-        return Applied(position, _number(word["applied"])), lasts
+        refused = tuple((_number(place), str(reason)) for place, reason in word.get("refused", ()))
+        return Applied(position, _number(word["applied"]), refused), lasts
     except (KeyError, TypeError, ValueError) as exc:
         raise RemoteProtocolError(f"a mailbox answered in an unknown form: {exc!r:.200}") from None
 
@@ -224,14 +228,26 @@ def _batch(mail: Mail) -> Batch[Item]:
 
 def refusal_text(reason: str, name: str | None, endpoint: str) -> str:
     """What a refusal means, for people."""
-    which = f"the mailbox {name!r} at {endpoint}" if name is not None else f"the mailbox at {endpoint}"
     known = {
         "taken over": "is read by another process now, which subscribed with the same name",
         "not yours": "belongs to another key than this process signs with",
-        "no room": "was refused: its publisher has no room for one more, or for so many topics and keys",
+        "no room": "was refused: its publisher has no room for one more",
         "beyond": "was refused: its publisher has never sent what was acknowledged",
     }
-    return f"{which} {known.get(reason, f'was refused: {reason}')}"
+    return f"{_which(name, endpoint)} {known.get(reason, f'was refused: {reason}')}"
+
+
+def declined_text(declined: Declined, name: str | None, endpoint: str) -> str:
+    """What the refusal of one command means, for people."""
+    topic, key = declined.command.topic, declined.command.key
+    reasons: dict[str, str] = {"no room": "it has as many topics and keys as it may have"}
+    what = f"topic {topic!r}" if key is None else f"key {shown(key, 100)} of topic {topic!r}"
+    why = reasons.get(declined.reason, declined.reason)
+    return f"{_which(name, endpoint)} does not take {what}: {why}"
+
+
+def _which(name: str | None, endpoint: str) -> str:
+    return f"the mailbox {name!r} at {endpoint}" if name is not None else f"the mailbox at {endpoint}"
 
 
 # --- parts -----------------------------------------------------------------------------------------------
