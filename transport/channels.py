@@ -184,12 +184,15 @@ class Channel:
         return plain_memory(size)
 
     def idle(self) -> bool:
-        """False when its peer has gone (a new channel connects sooner), or sent what nobody asked for."""
+        """False when its peer has gone, even if somebody is there again, or sent what nobody asked for.
+
+        After it has gone a new channel connects sooner, and another agent may be there.
+        """
         if not self._held.acquire(blocking=False):
             return False
         try:
             if self._open and self._signals is not None and not self._signals.poll(0):
-                return self._there
+                return self._stands()
             return self._open and self._is_idle()
         finally:
             self._held.release()
@@ -203,8 +206,11 @@ class Channel:
                 self._signals.register(socket.fileno(), select.POLLIN)
         if zmq.zmq_poll(self._polled, 0):
             self._look()
-            return self._there and not self._socket.poll(0, zmq.POLLIN)
-        return self._there
+            return self._stands() and not self._socket.poll(0, zmq.POLLIN)
+        return self._stands()
+
+    def _stands(self) -> bool:
+        return self._there and not self._broke
 
     def close(self) -> None:
         """Close the socket, or have whoever uses it do so; what was not sent is forgotten. Any thread."""

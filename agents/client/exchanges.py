@@ -228,39 +228,48 @@ class Exchanges:
     def send(self, endpoint: str, content: object, seconds: float, transport: str) -> None:
         """Send a request that says of itself that it wants no answer; errors as `ask`.
 
-        Over tcp somebody must have answered on the same connection before: a socket takes messages for
-        nobody.
+        Over tcp its peer must have answered on the same connection before: a socket takes messages for
+        nobody. When another agent is there, it is met, and the way to it chosen anew.
         """
         if self.unusable:
             raise AgentClosed(self.unusable)
-        started = time.monotonic()
+        started, way = time.monotonic(), transport
         deadline = started + seconds
         try:
             peer = self.known(endpoint) or self._handshake.peer(endpoint, deadline)
             pool = self._pools.of(endpoint)
             while True:
-                connection = pool.take(peer, transport, deadline)
+                connection = pool.take(peer, way, deadline)
                 assert isinstance(connection, Connection)
                 try:
-                    if connection.kind == "tcp" and not connection.proved:
-                        answer, message, _ = connection.exchange("ping", deadline, self._closed)
-                        reply = reply_of(message, answer)
-                        if reply.refusal is not None:
-                            connection.turn_to(self.after_refusal(peer, reply, started, deadline))
-                    connection.post(content, deadline)
+                    other = self._other(connection, started, deadline)
+                    if other is None:
+                        connection.post(content, deadline)
                 except BaseException as error:
-                    if self._failed(pool, connection, None, error, transport, self._closed) is not None:
+                    if self._failed(pool, connection, None, error, way, self._closed) is not None:
                         raise
-                    transport = "tcp"
+                    way = "tcp"
                     continue
                 pool.give(connection)
-                return
+                if other is None:
+                    return
+                peer, way = other, transport  # as its next calls, which must not overtake this one
         except CallTimeout as error:
             self.forget(endpoint)
             raise late(error, endpoint, seconds) from error
         except (PeerLost, ProtocolError):
             self.forget(endpoint)
             raise
+
+    def _other(self, connection: Connection, started: float, deadline: float) -> Peer | None:
+        """Who is at the other end instead of its peer; None for that one, who over tcp has answered."""
+        if connection.kind != "tcp" or connection.proved:
+            return None
+        answer, message, _ = connection.exchange("ping", deadline, self._closed)
+        reply = reply_of(message, answer)
+        if reply.refusal is None:
+            return None
+        return self.after_refusal(connection.peer, reply, started, deadline)
 
     def peer(self, endpoint: str, deadline: float) -> Peer:
         """The peer behind an endpoint, by the deadline in monotonic seconds."""

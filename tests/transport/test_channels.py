@@ -4,15 +4,16 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 import zmq
 
-from pzc import PeerLost
+from pzc import CallTimeout, PeerLost
 from pzc.protocol.frames import Buffer
 from pzc.transport.channels import Channel
 
-from tests.contract.rigs.calling import TIMEOUT
+from tests.contract.rigs.calling import TIMEOUT, until
 
 FRAMES = [b"0", b"1", b"2", b"3", b"4"]
 
@@ -98,3 +99,31 @@ def test_a_reply_of_a_peer_that_goes_at_once_is_not_lost(context: zmq.Context[zm
         server.close(1000)
         assert channel.receive(soon(), threading.Event()) == FRAMES
         channel.close()
+
+
+def test_a_channel_whose_peer_has_gone_is_not_idle_when_another_one_is_there(
+    context: zmq.Context[zmq.Socket[bytes]], server: zmq.Socket[bytes]
+) -> None:
+    channel = Channel(context, endpoint_of(server))
+    assert exchange(channel, server) == FRAMES[::-1]
+    assert channel.idle()
+    server.close(1000)
+    with context.socket(zmq.DEALER) as other:
+        until(lambda: is_bound(other, channel.endpoint))
+        other.send_multipart([b"", *FRAMES])  # goes when the channel has connected again
+        until(lambda: heard(channel) == FRAMES)
+        assert not channel.idle()
+    channel.close()
+
+
+def is_bound(socket: zmq.Socket[bytes], endpoint: str) -> bool:
+    with suppress(zmq.ZMQError):  # libzmq gives an address back some time after its socket was closed
+        socket.bind(endpoint)
+        return True
+    return False
+
+
+def heard(channel: Channel) -> list[Buffer] | None:
+    with suppress(PeerLost, CallTimeout):
+        return channel.receive(soon(0), threading.Event())
+    return None

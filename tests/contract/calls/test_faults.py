@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, CallTimeout, PeerLost, Protocol, ProtocolError, Proxy, Server, SignatureError
+from pzc import Agent, CallTimeout, PeerLost, Protocol, ProtocolError, Proxy, Server, SignatureError, caller
 
 from tests.contract.acceptance import acceptance
 from tests.contract.rigs.calling import (
@@ -29,6 +29,7 @@ from tests.contract.rigs.calling import (
     proxied,
     run_in_fork,
 )
+from tests.contract.rigs.endpoints import free_endpoint
 
 logger = logging.getLogger("tests.faults")
 
@@ -137,6 +138,30 @@ def test_a_one_way_call_reaches_a_restarted_server_that_nothing_else_was_sent_to
             write.oneway(str(notes), f"line {number}")
             assert write(str(notes), "behind it") == "behind it"
     assert lines(notes) == ["line 0", "behind it", "line 1", "behind it"]
+
+
+class Visited:
+    """Notes by which way it was called."""
+
+    def __init__(self) -> None:
+        self.ways: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def visit(self) -> None:
+        by = caller()
+        assert by is not None
+        self.ways.put(by.host)
+
+
+def test_a_one_way_call_takes_the_way_of_the_calls_behind_it_to_a_restarted_server_too() -> None:
+    visited, endpoint = Visited(), free_endpoint()
+    with ExitStack() as stack:
+        with Server(visited, endpoint, protocol=signed()):
+            proxy = stack.enter_context(proxied(endpoint, timeout=TIMEOUT, protocol=signed()))
+            proxy.visit.oneway()
+            assert visited.ways.get(timeout=TIMEOUT) == "unix"
+        with Server(visited, endpoint, protocol=signed()):
+            proxy.visit.oneway()
+            assert visited.ways.get(timeout=TIMEOUT) == "unix"
 
 
 @pytest.mark.usefixtures("beside_originals")
