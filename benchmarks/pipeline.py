@@ -27,8 +27,7 @@ from pzc import Agent, Protocol
 from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.reporting.texts import format_table
-from pzc.pipeline.schema import segments
-from pzc.pipeline.spark import jobs
+from pzc.pipeline.schema import DECODED, JOURNAL, ddl, segments
 from pzc.pipeline.spark.session import spark_session
 from pzc.pipeline.spark.workers import SparkWorkers
 from pzc.pipeline.tables.batches import Batch, Settings
@@ -120,8 +119,8 @@ def one_process(journal: Path) -> list[Row]:
 def read_only(spark: Any, journal: Path, rows: int) -> list[Row]:
     """Verify and decode in Spark, nothing written."""
     decoder = make_decoder(SECRET, journal=journal)
-    recorded = jobs.read_journal(spark, journal)
-    verified = jobs.verify_and_decode(recorded, decoder).select("error")
+    recorded = spark.read.schema(ddl(JOURNAL)).parquet(*(str(path) for _, path in segments(journal)))
+    verified = recorded.mapInArrow(decoder, ddl(DECODED)).select("error")
 
     def work() -> None:
         verified.write.format("noop").mode("overwrite").save()

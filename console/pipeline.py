@@ -283,11 +283,8 @@ def _work(args: argparse.Namespace) -> Generator[tuple[SparkWorkers, Settings]]:
 def _workers(args: argparse.Namespace) -> Generator[SparkWorkers]:
     """Spark, which starts when there is enough to do; on a cluster at once."""
     from ..pipeline.spark.cluster import is_local, ready_workers
-    from ..pipeline.spark.session import require_java, require_pyspark
     from ..pipeline.spark.workers import ALONE, SparkWorkers
 
-    require_pyspark()
-    require_java()
     local = is_local(args.master)
     alone = (ALONE if local else 0) if args.in_process is None else args.in_process
     with ExitStack() as stack:

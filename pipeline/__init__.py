@@ -10,7 +10,7 @@
     alarm_rules.py, spark_spelling.py  SQL expressions in a file, and the notifications that violate them
     recording/   notifications into a journal, and out of it again
     decoding/    rows verified and decoded
-    spark/       session, cluster, tasks, jobs
+    spark/       session, cluster, tasks
     tables/      tables that follow a journal, exactly once
     source/      mailboxes read by Spark without a journal
     reporting/   the report

@@ -163,8 +163,8 @@ STATISTICS = pa.schema(
 )
 """One row per publisher and topic. ``values`` counts the numbers behind min, max, mean and
 (population) std; NaN is not one. Age is received minus sent, in milliseconds. ``late`` counts what came
-behind a greater sequence number, ``duplicates`` the copies that were left out; null where nobody counted.
-A run counts ``age_p99_ms`` within 1 %, a batch of `jobs` exactly."""
+behind a greater sequence number, ``duplicates`` the copies that were left out.
+``age_p99_ms`` is within 1 %."""
 
 RESTARTS = pa.schema(
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,9 +19,6 @@ from pzc.testing import FakeClock
 
 from tests.contract.rigs.processes import Forge
 from tests.pipeline.source_rig import Publishers
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 START = 1_700_000_000_000
 
@@ -123,34 +120,6 @@ def sequences(directory: Path) -> list[object]:
 
 def visible(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir() if not path.name.startswith("."))
-
-
-@pytest.fixture
-def decoded(spark: SparkSession, record: Callable[..., Path]) -> Callable[..., DataFrame]:
-    """Journal some rows, then verify and decode them in Spark."""
-    from pzc.pipeline.decoding.decode import make_decoder
-    from pzc.pipeline.spark import jobs
-
-    def run(rows: list[JournalRow], **options: Any) -> DataFrame:
-        journal = record(rows)
-        decoder = make_decoder("a key of the lab", journal=journal, **options)
-        return jobs.verify_and_decode(jobs.read_journal(spark, journal), decoder)
-
-    return run
-
-
-@pytest.fixture
-def notifications(decoded: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
-    """The same, down to deduplicated notifications."""
-    from pzc.pipeline.spark import jobs
-
-    return lambda rows: jobs.deduplicate(jobs.notifications(decoded(rows)))
-
-
-def facts(frame: DataFrame, *columns: str) -> list[Any]:
-    """Values of one column, or tuples of several, in order."""
-    rows = sorted(map(tuple, frame.select(*columns).collect()), key=str)
-    return [row[0] for row in rows] if len(columns) == 1 else rows
 
 
 def damage_content(frames: list[bytes]) -> None:

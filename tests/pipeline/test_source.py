@@ -15,9 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pzc import Agent, Protocol
 from pzc.pipeline.decoding.decode import make_decoder
-from pzc.pipeline.schema import DECODED, JOURNAL
+from pzc.pipeline.schema import DECODED, JOURNAL, ddl
 from pzc.pipeline.source import PzcDataSource, SourceListener, read_stream, register
-from pzc.pipeline.spark import jobs
 
 from tests.contract.rigs.peers import KEY
 from tests.pipeline.source_rig import PATIENCE, await_, is_read, waiting
@@ -75,7 +74,7 @@ def test_what_agents_publish_stands_verified_in_a_table(spark, start, publishers
     hand = publishers.start()
     rows = read_stream(spark, [hand.ask("endpoint")], "q1", keyFile=key_file)
     assert rows.columns == JOURNAL.names
-    query = start(jobs.verify_and_decode(rows, make_decoder(KEY)))
+    query = start(rows.mapInArrow(make_decoder(KEY), ddl(DECODED)))
     await_(lambda: is_read(hand))
     hand.ask("publish", "voltage", 200)
     await_(lambda: sum(sizes(query)) == 200)

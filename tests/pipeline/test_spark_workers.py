@@ -1,7 +1,8 @@
-"""Spark as what runs tasks: the same tables as in one process, and failures in the words of this package."""
+"""A session for one machine, and Spark as what runs tasks: the same tables as in one process, and failures in the words of this package."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,25 @@ pytestmark = [
 ]
 
 COLUMNS = "publisher", "topic", "epoch", "sequence", "value_double", "date", "agent"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("spark.sql.session.timeZone", "UTC"),
+        ("spark.sql.shuffle.partitions", "2"),
+        ("spark.sql.adaptive.enabled", "false"),
+        ("spark.sql.catalogImplementation", "in-memory"),
+        ("spark.driver.bindAddress", "127.0.0.1"),
+        ("spark.ui.enabled", "false"),
+    ],
+)
+def test_a_local_session_has_the_settings_for_one_machine(spark: Any, name: str, value: str) -> None:
+    assert spark.conf.get(name) == value
+
+
+def test_workers_run_this_interpreter(spark: Any) -> None:
+    assert spark.sparkContext.parallelize([0]).map(lambda _: sys.executable).first() == sys.executable
 
 
 def test_spark_makes_the_same_tables_as_one_process(spark: Any, tmp_path: Path) -> None:
@@ -74,3 +94,10 @@ def test_spark_reads_the_files_of_a_snapshot_and_no_others(spark: Any, tmp_path:
     assert found.count() == 60
     assert {"date", "agent"} <= set(found.columns)
     assert read_table(spark, tables, "alarms").count() == 0
+
+
+def test_spark_reads_tables_in_a_folder_of_any_name(spark: Any, tmp_path: Path) -> None:
+    lab = Lab(tmp_path / "run [1] {a,b}* ?")
+    write_journal(lab.journal, Recording(published=20, agents=1, lost=0.0, repeated=0.0, damaged=0.0))
+    lab.run()
+    assert read_table(spark, Tables(lab.tables), "notifications").count() == 20
