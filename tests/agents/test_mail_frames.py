@@ -19,7 +19,7 @@ from pzc.protocol.keyring import Keyring
 
 from tests.contract.rigs.mailing import delivered, publisher_and_reader
 from tests.contract.rigs.pairs import wait_until
-from tests.contract.rigs.peers import KEY, Inbox
+from tests.contract.rigs.peers import KEY, TIMEOUT, Inbox
 
 NAMED = mailbox(max_messages=100_000, name="archive")
 CODEC = Codec(Keyring.from_key(KEY))
@@ -151,21 +151,28 @@ class Sink:
 def test_small_notifications_gather_for_readers_of_frames_and_for_no_others(
     timings: Callable[..., None],
 ) -> None:
-    timings(mail_gathering=3600.0)
+    timings(mail_gathering=3600.0, mail_hold=4.0)
     sink, inbox = Sink(), Inbox()
     with publisher_and_reader() as (publisher, agent), Agent(protocol=Protocol(KEY)) as other:
         agent.subscribe(
             publisher.rep_endpoint, "t", print, policy=NAMED, raw=True, manual_ack=True, sink=sink
         )
+        publisher.publish("t", bytes(SMALL + 1))  # goes at once
+        wait_until(lambda: delivered(publisher) == 1)  # the poll that said so is held
         for number in range(11):
             publisher.publish("t", number)
-        assert publisher._publishing.mailboxes._gathering
+            assert other.request(publisher.rep_endpoint, "echo", TIMEOUT) == "echo"  # it had time to go
         other.subscribe(publisher.rep_endpoint, "u", inbox, policy=mailbox(name="other"))
-        for number in range(3):
+        waits = list[float]()
+        for number in range(4):
+            begin = time.monotonic()
             publisher.publish("u", number)
-        assert inbox.contents(3) == [0, 1, 2]
-        wait_until(lambda: delivered(publisher) == 14)
-        assert len(sink.sizes) <= 3  # a poll whose time is over may come in between
+            assert inbox.contents(1) == [number]
+            waits.append(time.monotonic() - begin)
+            wait_until(lambda: delivered(publisher) == 12 + len(waits))
+        assert min(waits[1:]) < 2.0  # before the time of a poll was over
+        assert sum(sink.sizes) == 12
+        assert len(sink.sizes) <= 4  # a poll whose time is over may come in between
 
 
 def test_the_io_thread_never_gives_way(publisher: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
