@@ -356,7 +356,8 @@ class Collector(Generic[P]):
             if (rest := each.beyond(received)) is not None
         ]
         first = max(batch.first, received + 1)
-        messages = batch.messages[first - batch.first :]
+        start, room = first - batch.first, self._window - self.pending
+        messages = batch.messages[start : start + room]  # what an answer has too much of comes again
         receipts.skip(first - 1)
         receipts.arrived(first, len(messages))
         if messages:

@@ -19,8 +19,8 @@ counts for the widest subscription that has it, so those of single keys share th
 The bound in bytes is that of all: the subscription with most of them makes room.
 
 An eviction leaves a hole in the numbers. Any reader is told precisely what it misses: a run of one topic in
-one record, and what was never sent in one record for each topic and subscription, with the first hole that
-comes. A process that has received a message cannot lose it, so a mailbox without a name records no eviction
+one record, and what was never sent in one record for each topic and subscription of each hole.
+A process that has received a message cannot lose it, so a mailbox without a name records no eviction
 of what was received; a durable one does, for the next process.
 
 An empty mailbox takes one message of any size. Always: delivered + evicted + kept = put.
@@ -29,7 +29,7 @@ An empty mailbox takes one message of any size. Always: delivered + evicted + ke
 from __future__ import annotations
 
 from collections import deque
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from ..protocol.errors import LocalProtocolError, PolicyRefused
 from .interests import Subscriptions
@@ -41,6 +41,20 @@ P = TypeVar("P")
 
 MOST_PLACES = 1_000_000
 """Messages and holes of a mailbox; beyond that its oldest message makes room, whosever it is."""
+
+
+class _Hole(NamedTuple):
+    """Where a message was evicted: what is to be told of it, if it never went.
+
+    Attributes:
+        topic: of the message.
+        keys: of the subscriptions that are told.
+        sequence: of the message in its topic.
+    """
+
+    topic: str
+    keys: tuple[str, ...]
+    sequence: int
 
 
 class _Part:
@@ -91,11 +105,11 @@ class Mailbox(Generic[P]):
         self._subscriptions = Subscriptions() if subscriptions is None else subscriptions
         self.first = self.next = 1
         self.bytes = self.acknowledged = self.received = self.sent = self.evicted = self.delivered = 0
-        self._messages: Run[Message[P] | None] = Run()  # None where one was evicted
+        self._messages: Run[Message[P] | _Hole] = Run()
         self._kept = 0
         self._parts: dict[tuple[str, str | None], _Part] = {}  # by subscription; none is empty
         self._lost: deque[Lost] = deque()  # by number
-        # Evicted and never told: first, last, and how many, by topic and key of the subscription.
+        # Evicted in front and never told: first, last, and how many, by topic and key of the subscription.
         self._fresh: dict[tuple[str, str], tuple[int, int, int]] = {}
         self._single: tuple[str, str | None] | None = self._subscriptions.single()
         self._adopt(policy)
@@ -112,12 +126,12 @@ class Mailbox(Generic[P]):
     def oldest(self) -> float | None:
         """When the oldest kept message was published; None when none is kept."""
         first = self._messages.first if self._messages else None
-        return None if first is None else first.at
+        return first.at if isinstance(first, Message) else None
 
     @property
     def unacknowledged(self) -> int:
         """How many of those that are kept were sent."""
-        return sum(each is not None for each in self._messages.part(0, self._place(self.sent + 1)))
+        return sum(each.__class__ is Message for each in self._messages.part(0, self._place(self.sent + 1)))
 
     def fits(self, size: int, topic: str, key: str | None = None) -> bool:
         """Whether a message of so many bytes can be put without evicting another."""
@@ -165,7 +179,7 @@ class Mailbox(Generic[P]):
         self._parts.clear()
         if self._kept:
             for number, message in enumerate(self._messages.part(0, len(self._messages)), self.first):
-                if message is not None:
+                if isinstance(message, Message):
                     entity = self._entity(message.topic, message.key)
                     part = self._parts.setdefault(entity, _Part())
                     part.numbers.append(number)
@@ -184,7 +198,7 @@ class Mailbox(Generic[P]):
             return
         count = self._place(number + 1)
         if count > 0:
-            self._free([each for each in self._messages.part(0, count) if each is not None])
+            self._free([each for each in self._messages.part(0, count) if isinstance(each, Message)])
             self._advance(count)
         self.acknowledged = number
         self.received = max(self.received, number)
@@ -218,9 +232,11 @@ class Mailbox(Generic[P]):
             del self._parts[entity]
 
     def _advance(self, count: int) -> None:
-        """Forget so many places in front, and the holes behind them."""
+        """Forget so many places in front, and the holes behind them; what is to be told of these is kept."""
         messages = self._messages
-        while count < len(messages) and messages.at(count) is None:
+        while count < len(messages) and isinstance(hole := messages.at(count), _Hole):
+            if self.first + count > self.sent:
+                self._pass(hole)
             count += 1
         messages.drop(count)
         self.first += count
@@ -247,7 +263,7 @@ class Mailbox(Generic[P]):
         messages = self._messages
         after = max(after, self.floor)
         start = self._place(after + 1)
-        while start < len(messages) and messages.at(start) is None:
+        while start < len(messages) and isinstance(messages.at(start), _Hole):
             start += 1
         stop = min(start + limit, len(messages))
         end = self.first + start - 1  # of what is told as lost
@@ -304,7 +320,7 @@ class Mailbox(Generic[P]):
             part = self._parts.get(entity)
         while self._kept and len(self._messages) >= MOST_PLACES:
             first = self._messages.at(0)
-            self._evict(self._entity(first.topic, first.key) if first else entity)
+            self._evict(self._entity(first.topic, first.key) if isinstance(first, Message) else entity)
 
     def _largest(self) -> tuple[str, str | None]:
         return max(self._parts, key=lambda entity: self._parts[entity].bytes)
@@ -314,25 +330,28 @@ class Mailbox(Generic[P]):
         number = self._parts[entity].numbers[0]
         place = number - self.first
         message = self._messages.at(place)
-        assert message is not None
+        assert isinstance(message, Message)
         self._leave(entity, message.size)
         self._kept -= 1
         self.evicted += 1
-        for key in self._subscriptions.concerned(message.topic, message.key):
-            if number > self.sent:
-                self._record_fresh(key, message)
-            elif self._durable or number > self.received:
+        keys = self._subscriptions.concerned(message.topic, message.key)
+        hole = _Hole(message.topic, keys, message.sequence)
+        if number <= self.sent and (self._durable or number > self.received):
+            for key in keys:
                 self._record_sent(number, key, message)
         if place:
-            self._messages.replace(place, None)
-        else:
-            self._advance(1)
+            self._messages.replace(place, hole)
+            return
+        if number > self.sent:
+            self._pass(hole)
+        self._advance(1)
 
-    def _record_fresh(self, key: str, message: Message[P]) -> None:
-        """Nobody can have it: it need not be told apart from others of its topic."""
-        about, sequence = (message.topic, key), message.sequence
-        first, _, count = self._fresh.get(about, (sequence, sequence, 0))
-        self._fresh[about] = (first, sequence, count + 1)
+    def _pass(self, hole: _Hole) -> None:
+        """Nobody can have what was there: it need not be told apart from others of its topic before it."""
+        topic, keys, sequence = hole
+        for key in keys:
+            first, _, count = self._fresh.get((topic, key), (sequence, sequence, 0))
+            self._fresh[topic, key] = (first, sequence, count + 1)
 
     def _record_sent(self, number: int, key: str, message: Message[P]) -> None:
         """The subscriber may have it: its number must be told."""
@@ -349,7 +368,9 @@ class Mailbox(Generic[P]):
         lost.insert(at, Lost(number, number, topic, sequence, sequence, 1, key))
 
     def _tell(self, last: int) -> None:
-        """What was evicted unsent is told now, in one piece, and never grows again."""
+        """What was evicted unsent up to a number is told now, in one piece, and never grows again."""
+        for hole in self._messages.part(self._place(self.sent + 1), self._place(last + 1)):
+            self._pass(cast("_Hole", hole))
         for (topic, key), (first, newest, count) in self._fresh.items():
             self._lost.append(Lost(self.sent + 1, last, topic, first, newest, count, key))
         self._fresh = {}
@@ -369,7 +390,7 @@ class Mailbox(Generic[P]):
         if self._kept == len(self._messages) and self.bytes <= max_bytes:
             return cast("list[Message[P]]", found)
         for message in found:
-            if message is None:
+            if isinstance(message, _Hole):
                 break
             max_bytes -= message.size
             if max_bytes < 0 and chosen:

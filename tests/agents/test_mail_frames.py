@@ -12,7 +12,7 @@ from pzc import Agent, Protocol, mailbox
 from pzc.agents.notifications.mail import pace
 from pzc.agents.notifications.mail.bursts import Burst, Missed
 from pzc.agents.notifications.mail.posting import SMALL
-from pzc.delivery.mail import Caller, Command, CommandRequest, Commands, PollRequest
+from pzc.delivery.mail import Caller, Command, CommandRequest, Commands, Message, PollRequest
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.keyring import Keyring
@@ -29,7 +29,7 @@ READER = Caller("r" * 32, "archive", Keyring.from_key(KEY).active.key_id)
 def payloads(publisher: Agent) -> list[Any]:
     boxes = publisher._publishing.mailboxes._boxes._boxes.values()
     messages = (message for box in boxes for message in box.mailbox._messages.part(0, len(box.mailbox)))
-    return [message.payload for message in messages if message is not None]
+    return [message.payload for message in messages if isinstance(message, Message)]
 
 
 @pytest.fixture

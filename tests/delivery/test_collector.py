@@ -138,6 +138,15 @@ def test_a_window_that_is_full_asks_for_nothing_more_and_stays_alive() -> None:
     assert (reader.poll.limit, reader.poll.acknowledged) == (1, 0)
 
 
+def test_a_late_answer_brings_no_more_than_the_window_holds() -> None:
+    reader = reading(window=3)
+    assert arrived(reader.get(batch(1, 2))) == [1, 2]
+    late = batch(6, 9, Lost(3, 5, "t", 3, 5, 3), after=2)
+    assert arrived(reader.get(late)) == [6]
+    reader.collector.done(AT, [1, 2, 6], reader.now)
+    assert arrived(reader.get(batch(7, 9))) == [7, 8, 9]
+
+
 def test_a_restarted_publisher_is_one_gap_and_its_messages_are_accepted() -> None:
     reader = reading()
     reader.get(batch(1, 3))
