@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -10,9 +9,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.cases import Participant
 from benchmarks.children import ROUND_TIMEOUT, START_TIMEOUT, Child, environment
-from benchmarks.old_version import OLD
+from benchmarks.old_version import Versioned
 
 HEAD_START = 1.0
 """Seconds between telling several clients to begin and their common beginning."""
@@ -31,33 +29,25 @@ role = "admin"
 
 
 @dataclass(frozen=True)
-class Contender(Participant):
+class Contender(Versioned):
     """One library, as client and server.
 
     Attributes:
         client: kind out of `call_clients`.
         server: kind out of `call_servers`; empty when the client needs none.
         job: arguments of the case's job that are this contender's own.
-        compiled: ours with the lane in C; None for others, and where it makes no difference.
-        old: ours in version 0.1.
         keyring: signed with keys of a keyring, another for each end; else with one key for both.
     """
 
     client: str
     server: str = "pzc"
     job: Mapping[str, object] = field(default_factory=dict[str, object], kw_only=True)
-    compiled: bool | None = field(default=None, kw_only=True)
-    old: bool = field(default=False, kw_only=True)
     keyring: bool = field(default=True, kw_only=True)
 
     @property
     def ours(self) -> bool:
         """Whether it is this package, in whatever version."""
         return self.client.startswith("pzc")
-
-    def here(self) -> bool:
-        """Whether it can take part on this machine."""
-        return super().here() and bool(not self.old or OLD.python())
 
 
 class CallTeam:
@@ -80,9 +70,7 @@ class CallTeam:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         self._contender = contender
-        self._variables = {**contender.environment, **(variables or {})}
-        if contender.compiled is not None:
-            self._variables["PZC_COMPILED"] = str(int(contender.compiled))
+        self._variables = {**contender.variables, **(variables or {})}
         self._count = clients
         self._arguments = arguments
         self._core = core
@@ -92,8 +80,7 @@ class CallTeam:
     def start(self, stack: ExitStack, key: str) -> None:
         """Start them; leaving the stack ends them."""
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pzc-bench-")))
-        contender, address = self._contender, ""
-        python = OLD.python() if contender.old else sys.executable
+        contender, address, python = self._contender, "", self._contender.python
         if contender.server:
             variables = self._environment(folder, key, "server")
             self._server = stack.enter_context(

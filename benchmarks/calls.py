@@ -15,7 +15,7 @@ from benchmarks.call_cases import CASES, FULL, QUICK
 from benchmarks.children import ROOT
 from benchmarks.command import Benchmark, ended
 from benchmarks.machine import Load, describe
-from benchmarks.old_version import OLD
+from benchmarks.old_version import OLD, old_version_option
 
 PACKAGES = ("pzc", "pyzmq", "cryptography", "msgspec", "numpy", "Pyro5", "msgpack", "rpyc")
 CALLS = Benchmark(
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = CALLS.parser()
     parser.add_argument("--profile", action="store_true", help="where the time of one same-host call goes")
     parser.add_argument("--counts", action="store_true", help="only functions per call and lines of code")
-    parser.add_argument("--without-old", action="store_true", help="leave version 0.1 out, do not install it")
+    old_version_option(parser)
     options = CALLS.parse(parser, arguments)
     if options.without_old:
         OLD.leave_out()

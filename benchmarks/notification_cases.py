@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmarks.call_cases import ARRAYS
-from benchmarks.cases import AnyCase, Bar, Best, Participant, Sum
+from benchmarks.cases import AnyCase, Bar, Best, Sum
 from benchmarks.notification_team import NotificationTeam, Plan
+from benchmarks.old_version import Versioned
 
 MIB = 1 << 20
 
@@ -44,7 +45,7 @@ INTERVALS = {64: 0.001, MIB: 0.01, 16 * MIB: 0.1, 64 * MIB: 0.3}
 
 
 @dataclass(frozen=True)
-class Contender(Participant):
+class Contender(Versioned):
     """One library, as writer and readers.
 
     Attributes:
@@ -88,7 +89,7 @@ class Case(AnyCase):
     def team(self, name: str, effort: Effort, core: int | None) -> NotificationTeam:
         """Writer and readers of one contender."""
         contender = self.contenders[name]
-        return NotificationTeam(self._plan(contender, effort), contender.environment, core)
+        return NotificationTeam(self._plan(contender, effort), contender.variables, core)
 
     def _plan(self, who: Contender, effort: Effort) -> Plan:
         size = who.size or self.size
@@ -112,7 +113,8 @@ class Case(AnyCase):
             "delay": who.delay,
         }  # fmt: skip
         return Plan(
-            who.kind, size, self.readers, job, reading, self.job, who.own, warm=self.job != "memory"
+            who.kind, size, self.readers, job, reading, self.job, who.own, warm=self.job != "memory",
+            python=who.python,
         )  # fmt: skip
 
 
@@ -142,10 +144,20 @@ LOSSLESS = {name: peer for name, peer in PEERS.items() if not peer.lossy}
 FLOOR = Sum("1.15 copies in memory and our 64 B", {"copy": 1.15, "small": 1.0})
 
 
+def _old(base: Contender) -> Contender:
+    return replace(base, title=base.title.replace("pzc", "pzc 0.1", 1), old=True)
+
+
+def _plain(base: Contender) -> Contender:
+    return replace(base, title=base.title.replace("pzc", "pzc, plain", 1), compiled=False)
+
+
 def _arrays(size: int) -> Case:
     title, key = f"one way, array of {size // MIB} MiB", f"latency-{size // MIB}m"
+    ours = _ours("pzc, callback", environment=ARRAYS)
     contenders = {
-        "ours": _ours("pzc, callback", environment=ARRAYS),
+        "ours": ours,
+        "old": _old(ours),
         "zero-copy": _ours("pzc, recv_zero_copy", "recv_zero_copy", environment=ARRAYS),
         "small": _ours("pzc, 64 B", size=64),
         "copy": Contender("one copy in memory", ""),
@@ -154,12 +166,8 @@ def _arrays(size: int) -> Case:
         "zmq-no-copy": ZMQ_NO_COPY,
     }
     rivals = (*PEERS, "zmq", "zmq-no-copy")
-    bars = (
-        Bar("ours", "best", 1.0),
-        Bar("ours", "floor", 1.0),
-        Bar("ours", "copy"),
-        Bar("zero-copy", "best"),
-    )
+    bar = Bar("ours", "iceoryx2", 1.0) if size == MIB else Bar("ours", "best", 1.1)
+    bars = (bar, Bar("ours", "old"), Bar("ours", "floor"), Bar("ours", "copy"), Bar("zero-copy", "best"))
     told = tuple(Bar("ours", name) for name in rivals)
     return Case(
         key, title, "us", "latency", size, contenders, bars=(*bars, *told),
@@ -169,17 +177,21 @@ def _arrays(size: int) -> Case:
 
 def _rate(readers: int) -> Case:
     rivals = (*LOSSLESS, "zmq", "zmq-no-copy")
+    ours = _ours("pzc, callback", environment=ARRAYS)
     contenders = {
-        "ours": _ours("pzc, callback", environment=ARRAYS),
+        "ours": ours,
+        "old": _old(ours),
         "zero-copy": _ours("pzc, recv_zero_copy", "recv_zero_copy", environment=ARRAYS),
         **LOSSLESS,
         "zmq": ZMQ_IPC,
         "zmq-no-copy": ZMQ_NO_COPY,
     }
+    wanted = {1: {"iceoryx2": 0.5}, 4: {"ezmsg": 1.0}}[readers]
     bars = (
-        Bar("ours", "best", 1.0, at_least=True),
+        *(Bar("ours", name, limit, at_least=True) for name, limit in wanted.items()),
+        Bar("ours", "old"),
         Bar("zero-copy", "best"),
-        *(Bar("ours", name) for name in rivals),
+        *(Bar("ours", name) for name in rivals if name not in wanted),
     )
     return Case(
         f"rate-1m-{readers}", f"arrays of 1 MiB, nothing lost, {readers} reader{'s' * (readers > 1)}",
@@ -189,11 +201,18 @@ def _rate(readers: int) -> Case:
 
 _SMALL_RIVALS = ("iceoryx2", "ezmsg", "ecal", "zenoh", "zmq-ipc", "zmq-tcp", "zmq-signed")
 
+SMALL_CALLBACK = _ours("pzc, callback")
+WIDE = _ours("pzc, callback, 1000 slots", own={"bounds": {"slots": 1000}, "buffers": 1000})
+BROADCAST = Contender("pzc, drop", "pzc", {"policy": "drop", "transport": "tcp"}, lossy=True)
+SLOW = _ours("pzc, latest(1)", own={"policy": "latest"}, environment=ARRAYS, lossy=True, delay=0.05)
+
 CASES = (
     Case(
         "latency-64", "one way, 64 B", "us", "latency", 64,
         {
-            "ours": _ours("pzc, callback"),
+            "ours": SMALL_CALLBACK,
+            "plain": _plain(SMALL_CALLBACK),
+            "old": _old(SMALL_CALLBACK),
             "recv": _ours("pzc, recv", "recv"),
             **PEERS,
             "zmq-ipc": ZMQ_IPC,
@@ -202,7 +221,9 @@ CASES = (
         },
         bars=(
             Bar("ours", "iceoryx2", 1.0),
-            Bar("recv", "iceoryx2", 1.0),
+            Bar("plain", "iceoryx2", 2.0),
+            Bar("ours", "old"),
+            Bar("recv", "iceoryx2"),
             *(Bar("ours", name) for name in _SMALL_RIVALS[1:]),
         ),
     ),
@@ -223,31 +244,36 @@ CASES = (
     Case(
         "rate-64", "64 B, same host, nothing lost", "msg/s", "rate", 64,
         {
-            "ours": _ours("pzc, callback"),
+            "wide": WIDE,
+            "plain-wide": _plain(WIDE),
+            "old-wide": _old(WIDE),
+            "ours": SMALL_CALLBACK,
             "recv": _ours("pzc, recv", "recv"),
-            "wide": _ours("pzc, callback, 1000 slots", own={"bounds": {"slots": 1000}, "buffers": 1000}),
             **LOSSLESS,
             "zmq-ipc": ZMQ_IPC,
             "zmq-signed": ZMQ_SIGNED,
         },
         bars=(
-            Bar("ours", limit=100_000, at_least=True),
-            Bar("recv", limit=100_000, at_least=True),
-            Bar("wide"),
+            Bar("wide", limit=100_000, at_least=True, pinned=True),
+            Bar("wide", limit=150_000, at_least=True, pinned=False),
+            Bar("wide", "iceoryx2", 0.9, at_least=True),
+            Bar("plain-wide", "old-wide", 1.0, at_least=True),
+            Bar("recv"),
             *(Bar("ours", name) for name in (*LOSSLESS, "zmq-ipc", "zmq-signed")),
         ),
     ),
     Case(
         "rate-64-broadcast", "64 B, broadcast over tcp, losses counted", "msg/s", "rate", 64,
         {
-            "ours": Contender("pzc, drop", "pzc", {"policy": "drop", "transport": "tcp"}, lossy=True),
+            "ours": BROADCAST,
+            "old": _old(BROADCAST),
             "zmq": Contender("raw pyzmq, tcp, drops", "zmq", {"lossless": False}, lossy=True),
             "zmq-signed": Contender(
                 "pyzmq, pickle and HMAC by hand", "zmq_signed", {"lossless": False}, lossy=True
             ),
         },
         bars=(
-            Bar("ours", limit=45_000, at_least=True),
+            Bar("ours", "old", 1.0, at_least=True),
             Bar("ours", "zmq"),
             Bar("ours", "zmq-signed"),
         ),
@@ -264,12 +290,11 @@ CASES = (
     Case(
         "memory", "memory of a publisher, 16 slow readers, arrays of 1 MiB", "MiB", "memory", MIB,
         {
-            "ours": _ours(
-                "pzc, latest(1)", own={"policy": "latest"}, environment=ARRAYS, lossy=True, delay=0.05
-            ),
+            "ours": SLOW,
+            "old": _old(SLOW),
         },
         16,
-        bars=(Bar("ours", limit=56),),
+        bars=(Bar("ours", "old", 1.0), Bar("ours")),
     ),
 )  # fmt: skip
 """In the order of the table."""

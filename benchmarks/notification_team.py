@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ class Plan:
         own: of the library's ends.
         patience: seconds that a reader may take to start.
         warm: there is a round before the first one.
+        python: interpreter of the processes.
     """
 
     kind: str
@@ -45,6 +47,7 @@ class Plan:
     own: Mapping[str, Any] = field(default_factory=dict[str, Any])
     patience: float = START_TIMEOUT
     warm: bool = True
+    python: str = sys.executable
 
 
 class NotificationTeam:
@@ -85,6 +88,7 @@ class NotificationTeam:
                     environment=variables,
                     core=self._core,
                     label=f"{arguments[0]} of {plan.kind}",
+                    python=plan.python,
                 )
             )
 

@@ -1,4 +1,4 @@
-"""How fast notifications are, beside iceoryx2, ezmsg, eCAL, zenoh and raw pyzmq.
+"""How fast notifications are, beside version 0.1, iceoryx2, ezmsg, eCAL, zenoh and raw pyzmq.
 
 ``python -m benchmarks.notifications`` prints one table with all processes pinned to one core and one without.
 docs/notifications-performance.md says what is compared and how.
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from benchmarks.children import ROOT
 from benchmarks.command import Benchmark, ended
 from benchmarks.notification_cases import CASES, FULL, QUICK
+from benchmarks.old_version import OLD, old_version_option
 from benchmarks.together import TOGETHER
 
 NOTIFICATIONS = Benchmark(
@@ -33,7 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="write and compare whole arrays, which takes time of everybody's",
     )
+    old_version_option(parser)
     options = NOTIFICATIONS.parse(parser, arguments)
+    if options.without_old:
+        OLD.leave_out()
     if options.verify and options.update_docs:
         parser.error("--verify is no measurement: it does not go with --update-docs")
     if not options.verify:

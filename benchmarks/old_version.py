@@ -1,4 +1,4 @@
-"""The version 0.1, with which calls are compared: its commit in a worktree and an environment of its own.
+"""The version 0.1, which calls and notifications are compared with: its commit in an environment of its own.
 
 Both are made below ``build/`` when they are first needed. Where the commit is not in the repository's
 history, or pip cannot install what it needs, that is said once and everybody else is measured.
@@ -6,11 +6,14 @@ history, or pip cannot install what it needs, that is said once and everybody el
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.cases import Participant
 from benchmarks.children import ROOT
 
 NEEDS = ("pyzmq", "cryptography", "msgspec", "numpy", "tenacity")
@@ -83,3 +86,36 @@ def _run(*command: str) -> None:
 
 OLD = OldVersion("ffa221f", ROOT / "build" / "0.1")
 """Version 0.1."""
+
+
+def old_version_option(parser: argparse.ArgumentParser) -> None:
+    """Let the user leave 0.1 out of a benchmark."""
+    parser.add_argument("--without-old", action="store_true", help="leave version 0.1 out, do not install it")
+
+
+@dataclass(frozen=True)
+class Versioned(Participant):
+    """A participant that may be ours, in version 0.1 too.
+
+    Attributes:
+        compiled: ours with the lane in C; None for others, and where it makes no difference.
+        old: ours in version 0.1.
+    """
+
+    compiled: bool | None = field(default=None, kw_only=True)
+    old: bool = field(default=False, kw_only=True)
+
+    def here(self) -> bool:
+        """Whether it can take part on this machine."""
+        return super().here() and bool(not self.old or OLD.python())
+
+    @property
+    def python(self) -> str:
+        """The interpreter of its processes."""
+        return OLD.python() if self.old else sys.executable
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What its processes have in their environment besides the key."""
+        lane = {} if self.compiled is None else {"PZC_COMPILED": str(int(self.compiled))}
+        return {**self.environment, **lane}
