@@ -152,7 +152,7 @@ class Agent:
         self._named = NamedClient(owner, self.client, self._naming, self.check_usable)
         self._subscribing = Subscribing(protocol, counters, self.client, new_client, self.settings, self.name)
         self._listening = Listening(
-            self.name, owner, self._subscribing, self._callbacks, self._named, self._naming,
+            owner, self._subscribing, self._callbacks, self._named, self._naming,
             partial(Watching, self._naming), self._new_coroutines, self.check_usable,
         )  # fmt: skip
         self._flows = Flows(

@@ -125,7 +125,7 @@ class Flows:
         """
         topology = self.topology
         flowing = Flowing(self._naming, topology, topology.node(node))
-        executor = executor or self._callbacks
+        executor = self._callbacks if executor is None else executor
         way: dict[str, Any] = {
             "policy": policy or drop(), "raw": False, "executor": executor, "transport": transport,
             "initial": False, "type": "", "callback": None, "key": None,

@@ -237,8 +237,8 @@ class Subscription(Protocol):
 class Coroutines(Protocol):
     """An event loop in a thread of its own."""
 
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Wait for the result; PeerLost when it was closed."""
+    def begin(self, coroutine: Coroutine[Any, Any, Any]) -> object:
+        """Await a coroutine whose result nobody needs; PeerLost when it was closed."""
         ...
 
     def close(self) -> None:

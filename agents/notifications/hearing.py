@@ -43,9 +43,9 @@ from ...transport.loop import Loop
 from ...transport.receiving import PARTS, message_behind, receive_message
 from ...transport.wire import Protocol
 from .beats import BEAT_TOPIC, lasts_of
+from .callbacks import runners
 from .declared import withdrawn
 from .filters import ANY, MARK_TOPIC
-from .rounds import rounds
 from .sources import Source
 from .subscription import Notification, Subscription
 
@@ -132,7 +132,7 @@ class Hearing:
     def take(self, socket: zmq.Socket[bytes]) -> None:
         """Take one message, if there is one."""
         self._burst(socket, 1)
-        for each in rounds(self._ready):
+        for each in runners(self._ready):
             each.start()
         self._ready = []
 
@@ -165,12 +165,12 @@ class Hearing:
         if not ready:
             return True
         if time.monotonic() < self._apart_until or not any(each.is_quick for each in ready):
-            for each in rounds(ready):
+            for each in runners(ready):
                 each.start()
             return True
         self._loop.step_aside()
         try:
-            for each in rounds(ready):
+            for each in runners(ready):
                 each.start_here()
         finally:
             leads = self._loop.step_back()

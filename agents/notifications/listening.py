@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from ...delivery.policies import Policy
 from ...discovery.names import is_pattern, type_name
@@ -16,7 +16,7 @@ from ...protocol.peer import Peer
 from ...transport.executor import Executor
 from ...transport.loop import Loop
 from ..interfaces import Coroutines, Finder, Resolver, Watching
-from .awaited import Awaited, CoroutineFunction, is_awaited
+from .callbacks import Awaiting, Runs, is_awaited
 from .gathering import Gathering, Make
 from .judging import Judging
 from .keys import checked
@@ -33,7 +33,6 @@ class Listening:
     """All that one agent gets the notifications of others with; any thread.
 
     Args:
-        name: of the agent.
         loop: keeps the time.
         subscribing: makes subscriptions at endpoints.
         callbacks: runs callbacks.
@@ -46,7 +45,6 @@ class Listening:
 
     def __init__(
         self,
-        name: str,
         loop: Loop,
         subscribing: Subscribing,
         callbacks: Executor,
@@ -56,7 +54,6 @@ class Listening:
         coroutines: Callable[[], Coroutines],
         check_usable: Callable[[], None],
     ) -> None:
-        self._name = name
         self._loop = loop
         self._subscribing = subscribing
         self._callbacks = callbacks
@@ -66,7 +63,7 @@ class Listening:
         self._coroutines = coroutines
         self._check_usable = check_usable
         self._awaiting = threading.Lock()
-        self._awaited: Awaited | None = None
+        self._awaited: Awaiting | None = None
 
     def subscribe(
         self,
@@ -137,33 +134,25 @@ class Listening:
         self._check_usable()
         _check(publisher, topic, callback, (policy, fallback))
         keys = checked(key)
-        awaited = self._awaited_callbacks() if is_awaited(callback) else None
-        if awaited is not None and callback is not None:
-            callback, executor = awaited.wrap(cast("CoroutineFunction", callback))
-        if executor is None:  # an idle one is false
-            executor = self._callbacks
+        runs: Runs | None = self._event_loop() if is_awaited(callback) else executor
         way: dict[str, Any] = {
             "topic": topic, "policy": policy or self._subscribing.usual_policy(topic), "raw": raw,
-            "executor": executor, "transport": transport, "initial": initial, "type": type_name(type),
+            "executor": self._callbacks if runs is None else runs, "transport": transport,
+            "initial": initial, "type": type_name(type),
             "ignore_local": ignore_local, "manual_ack": manual_ack,
             "sink": sink, "fallback": fallback,
         }  # fmt: skip
         if manual_ack and way["policy"].name != "mailbox":
             raise ConfigError(f"manual_ack needs policy=mailbox(), not {way['policy'].name}")
         own: dict[str, Any] = {"callback": callback, "key": keys, "throttle": throttle}
-        if "://" not in publisher and is_pattern(publisher):
-            made = self._watch(publisher, timeout, own, way)
-        else:
+        if "://" in publisher or not is_pattern(publisher):
             try:
-                made = self.join(publisher, timeout, {**way, **own})
+                return self.join(publisher, timeout, {**way, **own})
             except UnknownName as unknown:
                 if must_exist or not self._resolver.hears():
                     raise
                 logger.warning("%s of %s is subscribed to once it is there: %s", topic, publisher, unknown)
-                made = self._watch(publisher, timeout, own, way)
-        if awaited is not None:
-            awaited.adopt(executor, made)
-        return made
+        return self._watch(publisher, timeout, own, way)
 
     def on(self, publisher: str, topic: str, **options: Any) -> Callable[[Slot], Slot]:
         """`subscribe` as a decorator: what it decorates is called with each notification.
@@ -186,20 +175,17 @@ class Listening:
 
         return subscribed
 
-    def _awaited_callbacks(self) -> Awaited:
+    def _event_loop(self) -> Awaiting:
         with self._awaiting:
             if self._awaited is None:
-                self._awaited = Awaited(self._name, self._coroutines())
+                self._awaited = Awaiting(self._coroutines())
             return self._awaited
 
     def close(self) -> None:
         """Close every subscription."""
-        awaited = self._awaited
-        if awaited is not None:
-            awaited.cancel()
+        if self._awaited is not None:
+            self._awaited.close()
         self._subscribing.close()
-        if awaited is not None:
-            awaited.close()
 
     def join(self, publisher: str, timeout: float, way: dict[str, Any]) -> Subscription:
         """Subscribe to one publisher; arguments and errors as `Subscribing.subscribe`, and ``fallback``."""

@@ -24,10 +24,10 @@ from ...protocol import limits
 from ...protocol.errors import Refused
 from ...protocol.link_messages import Loss
 from . import typed
+from .callbacks import start
 from .filters import ANY
 from .links.arrivals import Arrival, LeftOut, Together
 from .mail.bursts import Missed
-from .rounds import start
 from .subscription import Subscription
 
 _NO_LOCK = nullcontext()

@@ -33,12 +33,12 @@ from ...protocol.peer import Peer
 from ...protocol.shown import shown
 from ...transport.counters import Counters
 from ...transport.endpoints import is_direct
-from ...transport.executor import Executor
 from ...transport.settings import TRANSPORTS, Settings
 from ...transport.wire import Protocol
 from ..interfaces import Client, Follower, NewClient
 from . import receiver, typed
 from .bare import Bare
+from .callbacks import Runs
 from .gathering import Make, Member
 from .initial import Initial
 from .keys import Keys
@@ -110,7 +110,7 @@ class Subscribing:
         key: Keys,
         raw: bool,
         timeout: float,
-        executor: Executor,
+        executor: Runs,
         transport: str | None = None,
         throttle: float | None = None,
         initial: bool = False,

@@ -14,29 +14,23 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from ...delivery.cursor import Gap, gaps_of
 from ...delivery.policies import Inbox, Policy
 from ...delivery.throttle import Throttle
-from ...protocol import limits
-from ...protocol.errors import AgentClosed, ProtocolError
+from ...protocol.errors import ProtocolError
 from ...protocol.notification import Callback, Notification
-from ...transport.executor import Executor
+from .callbacks import Called, Runs, start
 from .entries import Entry, done, notification_of, wanted
 from .following import Followed, Following
 from .keys import Keys
 from .links import local
-from .links.arrivals import Arrival
 from .metering import Arrivals
 from .opening import Opening
 from .reading import Reading
-from .rounds import Round
 
 logger = logging.getLogger("pzc.subscription")
 
@@ -44,7 +38,7 @@ CALLBACK_TIMEOUT = 5.0
 """Seconds that `Subscription.close` waits for a callback that is running."""
 
 
-class Subscription(Followed, Reading):
+class Subscription(Followed, Called, Reading):
     """Notifications of one topic, by callback or by `recv` and iteration.
 
     Always: ``received + dropped + throttled + ignored + pending = published since it began``. A loss on
@@ -81,7 +75,7 @@ class Subscription(Followed, Reading):
         callback: Callback | None,
         policy: Policy,
         key: Keys,
-        executor: Executor,
+        executor: Runs,
         on_close: Callable[[Subscription], None],
         raw: bool = False,
         throttle: float | None = None,
@@ -134,7 +128,7 @@ class Subscription(Followed, Reading):
         gaps.append(gap)
         del gaps[:-1000]
         if self.on_gap is not None:
-            self._submit(partial(self._tell, self.on_gap, gap))
+            self._tell(self.on_gap, gap)
 
     @property
     def closed(self) -> bool:
@@ -145,7 +139,7 @@ class Subscription(Followed, Reading):
         """Take a notification; never blocks."""
         following = self._following
         if following is None or not (isinstance(entry, Notification) and following.keep(entry)):
-            _start(self.admit((entry,)))
+            start((self.admit((entry,)),))
 
     def admit(self, entries: Sequence[Entry], size: int | None = None) -> Subscription | None:
         """Take several at once; never blocks, and calls nobody.
@@ -155,7 +149,7 @@ class Subscription(Followed, Reading):
             size: bytes of their contents, when that is known.
 
         Returns:
-            Whose callback is to be called now, in a `Round`; None when that need not be seen to.
+            Whose callback is to be called now, in a `CallbackRunner`; None when that need not be seen to.
         """
         if self.ignores_local and local.is_here(self.publisher):
             return self.ignore(entries)
@@ -247,7 +241,7 @@ class Subscription(Followed, Reading):
         """
         on_lost, self.on_lost = self.on_lost, None
         if on_lost is not None:
-            self._submit(partial(self._tell, on_lost, reason, last=ends))
+            self._tell(on_lost, reason, last=ends)
         if ends:
             self.end()
             self._on_close(self)
@@ -273,86 +267,11 @@ class Subscription(Followed, Reading):
                 if isinstance(each, Gap):
                     self._count_gap(each)
                 else:
-                    _start(self._admit((each,), None))
+                    start((self._admit((each,), None),))
             with self._mutex:
                 held, refused = opening.take()
                 self._inbox.refuse(refused)
             self._end_refused()
-
-    def _submit(self, function: Callable[[], None]) -> bool:
-        try:
-            return self.executor.submit(function)
-        except AgentClosed:
-            return False
-
-    def _tell(self, function: Callable[[Any], object], argument: object, last: bool = False) -> None:
-        with self._running or self._make_running():
-            if last or not self._closed:
-                self._call(function, argument)
-
-    def _make_running(self) -> threading.RLock:
-        with self._mutex:
-            running = self._running = self._running or threading.RLock()
-            return running
-
-    @property
-    def is_quick(self) -> bool:
-        """True when the callback has been quick of late."""
-        return self._proofs >= limits.current.quick_proofs
-
-    def rest(self) -> None:
-        """Nobody will call for what is pending: the next arrival asks for it anew."""
-        self._pumping = False
-
-    def call_pending(self, until: float) -> bool:
-        """Call for the next one; while the callback is quick, for all that are pending.
-
-        Args:
-            until: monotonic seconds after which no other call begins.
-
-        Returns:
-            Whether some are left; when not, the next arrival asks for a round anew.
-        """
-        take, mutex, callback, clock = self._inbox.take_if_any, self._mutex, self._callback, time.monotonic
-        with self._running or self._make_running():
-            while True:
-                with mutex:
-                    entry = None if self._closed else take()
-                    if entry is None:
-                        self._pumping = False
-                        return False
-                linked = type(entry) is Arrival
-                notification = entry.notification if linked else None
-                if notification is None:
-                    notification = self._opened(entry)
-                now = started = clock()
-                if notification is not None and callback is not None:
-                    try:
-                        callback(notification)
-                    except BaseException as error:  # even SystemExit may end one callback only
-                        self._failed(error)
-                    now = clock()
-                    self._proofs = self._proofs + 1 if now - started < limits.current.quick_call else 0
-                notification = None  # else it would be kept beyond its end
-                if linked:
-                    entry.ledger.consumed(entry)
-                if self._proofs < limits.current.quick_proofs or now >= until:
-                    with mutex:
-                        self._pumping = len(self._inbox) > 0
-                        return self._pumping
-
-    def _call(self, function: Callable[[Any], object], argument: object) -> None:
-        try:
-            function(argument)
-        except BaseException as error:  # even SystemExit may end one callback only
-            self._failed(error)
-        del argument
-
-    def _failed(self, error: BaseException) -> None:
-        self.callback_errors += 1
-        logger.error("callback of topic %s failed", self.topic, exc_info=error)
-        # Whoever keeps the log record would keep the content, and with it the publisher's memory.
-        traceback.clear_frames(error.__traceback__)
 
     def _opened(self, entry: Entry) -> Notification | None:
         """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
@@ -393,8 +312,3 @@ class Subscription(Followed, Reading):
             return
         if running.acquire(timeout=CALLBACK_TIMEOUT):
             running.release()
-
-
-def _start(ready: Subscription | None) -> None:
-    if ready is not None:
-        Round(ready.executor, ready).start()

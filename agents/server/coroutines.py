@@ -48,7 +48,7 @@ class Coroutines:
             PeerLost: when the server is being stopped.
         """
         done: Future[Any] = Future()
-        cancel = self._begin(coroutine, done)
+        cancel = self.begin(coroutine, done)
         call = current()
         if call is not None:
             call.watch(cancel)
@@ -67,8 +67,19 @@ class Coroutines:
         finally:
             del future
 
-    def _begin(self, coroutine: Coroutine[Any, Any, Any], done: Future[Any]) -> Callable[[], None]:
-        """Start a coroutine; what is returned cancels it, and its end is waited for all the same."""
+    def begin(
+        self, coroutine: Coroutine[Any, Any, Any], done: Future[Any] | None = None
+    ) -> Callable[[], None]:
+        """Start a coroutine; what is returned cancels it, and its end is waited for all the same.
+
+        Args:
+            coroutine: closed when it cannot be started.
+            done: gets its result; None for nobody.
+
+        Raises:
+            PeerLost: when the server is being stopped.
+        """
+        done = Future() if done is None else done
         tasks: list[asyncio.Task[Any]] = []
 
         def begin() -> None:

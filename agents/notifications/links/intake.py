@@ -26,7 +26,7 @@ from ....transport.counters import Counters
 from ....transport.descriptors import Starved
 from ....transport.endpoints import DECODE_LATER
 from ....transport.wire import Protocol
-from ..rounds import Round, rounds
+from ..callbacks import runners
 from ..subscription import Subscription
 from .arrivals import Arrival, Flow, Ledger, LeftOut, Together, Urgency, alone
 from .inward import Received
@@ -112,8 +112,7 @@ class Intake:
             for wanted, come in entered:
                 ready += _admit(wanted, come)
         if ready:
-            several = rounds(ready) if len(ready) > 1 else (Round(ready[0].executor, ready[0]),)
-            errands.append(lambda: [each.start_here for each in several])
+            errands.append(partial(_calls, ready))
         errands.extend([partial(self.end, each, roster) for each in notify.ended])
         if notify.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
             self._drop(self._mapped, notify.dropped)
@@ -200,7 +199,7 @@ class Intake:
                 else:
                     self.ledger.unwanted(arrival)
             position += len(run.rows)
-        return [each.start for each in rounds(ready)]
+        return [each.start for each in runners(ready)]
 
     @staticmethod
     def end(ended: Ended, roster: Roster) -> list[Call]:
@@ -287,7 +286,11 @@ def _parts(wanted: tuple[Place, ...], come: Together | LeftOut | Loss) -> Iterat
 
 
 def _hand_on(wanted: tuple[Place, ...], part: Together | LeftOut | Loss) -> list[Call]:
-    return [each.start_here for each in rounds(_admit(wanted, part))]
+    return _calls(_admit(wanted, part))
+
+
+def _calls(ready: list[Subscription]) -> list[Call]:
+    return [each.start_here for each in runners(ready)]
 
 
 def _admit(wanted: Iterable[Place], come: Together | LeftOut | Loss) -> list[Subscription]:

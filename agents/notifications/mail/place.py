@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from ....delivery.cursor import Cursor, Gap
 from ....delivery.mail import ALL
 from ....protocol.bundle import Item, Record
+from ..callbacks import start
 from ..links.arrivals import LeftOut, Together
-from ..rounds import start
 from ..shares import Come, Share
 from ..subscription import Subscription
 from .bursts import Sink

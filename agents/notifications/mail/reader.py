@@ -34,9 +34,9 @@ from ....protocol.reply import Reply
 from ....transport.loop import Timer
 from ....transport.wire import Protocol
 from ...interfaces import NewClient
+from ..callbacks import start
 from ..declared import withdrawn
 from ..links.arrivals import Arrival, LeftOut, together
-from ..rounds import start
 from ..subscription import Subscription
 from ..typed import begin_if_it_fits
 from .books import Book

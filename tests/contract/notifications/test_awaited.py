@@ -140,19 +140,59 @@ def test_a_stop_cancels_what_runs() -> None:
         assert subscription.callback_errors == 0
 
 
-def test_the_thread_of_a_closed_subscription_ends_with_the_next_one() -> None:
-    called = threading.Event()
+def test_coroutines_of_all_subscriptions_need_one_thread() -> None:
+    called = threading.Semaphore(0)
 
     async def take(notification: Notification) -> None:
-        called.set()
+        called.release()
 
     with pair() as (publisher, reader):
         before = {thread.ident for thread in threading.enumerate()}
-        for _ in range(5):
-            called.clear()
-            with reader.subscribe(publisher.rep_endpoint, "t", take):
-                publisher.publish("t", 1)
-                assert called.wait(TIMEOUT)
+        for topic in "abcde":
+            reader.subscribe(publisher.rep_endpoint, topic, take)
+            publisher.publish(topic, 1)
+            assert called.acquire(timeout=TIMEOUT)
         names = [t.name for t in threading.enumerate() if t.ident not in before]
-        wait_until(lambda: sum(t.name == "pzc-callbacks" for t in threading.enumerate()) <= 2)
-        assert names.count("pzc-async") == 1
+        assert (names.count("pzc-async"), names.count("pzc-callbacks")) == (1, 0)
+
+
+def test_a_close_waits_for_the_coroutine_that_runs() -> None:
+    began, release, ended = threading.Event(), threading.Event(), threading.Event()
+
+    async def take(notification: Notification) -> None:
+        began.set()
+        await asyncio.to_thread(release.wait, TIMEOUT)
+        ended.set()
+
+    with pair() as (publisher, reader):
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", take)
+        publisher.publish("t", 1)
+        assert began.wait(TIMEOUT)
+        closing = threading.Thread(target=subscription.close)
+        closing.start()
+        assert not ended.is_set()
+        release.set()
+        closing.join(TIMEOUT)
+        assert ended.is_set()
+
+
+def test_a_gap_is_told_where_coroutines_run() -> None:
+    threads: queue.Queue[str] = queue.Queue()
+
+    async def take(notification: Notification) -> None:
+        threads.put(threading.current_thread().name)
+        await asyncio.to_thread(told.wait, TIMEOUT)
+
+    def on_gap(gap: object) -> None:
+        threads.put(threading.current_thread().name)
+        told.set()
+
+    told = threading.Event()
+    with pair() as (publisher, reader):
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", take, policy=LONG.__class__("drop", 1))
+        subscription.on_gap = on_gap
+        publisher.publish("t", 1)
+        assert threads.get(timeout=TIMEOUT) == "pzc-async"
+        for number in range(2, 5):
+            publisher.publish("t", number)
+        assert threads.get(timeout=TIMEOUT) == "pzc-async"

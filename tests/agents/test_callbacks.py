@@ -6,19 +6,26 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pzc.agents.notifications.rounds import rounds
+from pzc.agents.notifications.callbacks import Called, runners
 from pzc.transport.executor import Executor
 
 from tests.contract.rigs.peers import TIMEOUT
 
 
-class Caller:
+class Caller(Called):
     """Something to be called, that notes in which thread it was."""
 
     def __init__(self, executor: Executor, pending: int = 1, quick: bool = True) -> None:
-        self.executor, self.pending, self.is_quick = executor, pending, quick
+        self.executor, self.pending, self._quick = executor, pending, quick
         self.called: queue.SimpleQueue[threading.Thread] = queue.SimpleQueue()
         self.rested = False
+
+    def _opened(self, entry: object) -> None:
+        """Nothing comes."""
+
+    @property
+    def is_quick(self) -> bool:
+        return self._quick
 
     def call_pending(self, until: float) -> bool:
         self.pending -= 1
@@ -37,13 +44,13 @@ def executor() -> Iterator[Executor]:
 
 
 def start_here(*called: Caller) -> None:
-    for each in rounds(called):
+    for each in runners(called):
         each.start_here()
 
 
-def test_those_of_one_executor_are_called_in_one_round(executor: Executor) -> None:
+def test_those_of_one_executor_are_called_in_one_turn(executor: Executor) -> None:
     other = Executor("pzc-other")
-    found = rounds([Caller(executor), Caller(other), Caller(executor)])
+    found = runners([Caller(executor), Caller(other), Caller(executor)])
     assert len(list(found)) == 2
 
 

@@ -1,0 +1,315 @@
+"""Callbacks: where those of subscriptions are called, whichever way their notifications came.
+
+One turn of an executor for all subscriptions that are to be called there::
+
+    state     event                                                next
+    made      `CallbackRunner.start_here`: those that are quick,   running, in the calling thread
+              when the executor is idle
+    made      `CallbackRunner.start`, and all others               waiting: submitted
+    waiting   the executor's turn                                  running
+    running   each was called: until it is slow for once,          over
+              `callback_turn` has passed or nothing is pending; nothing is left
+    running   something is left                                    waiting: what else the executor has
+                                                                   to do comes first
+    any       the executor is full, or closed                      over: the next arrival starts anew
+
+Those that are ``async def`` are awaited on an event loop of the agent (`Awaiting`): for one subscription in
+order and one at a time, for several side by side. A notification is done with when its callback has returned,
+or its coroutine has ended.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from ...delivery.policies import Inbox
+from ...protocol import limits
+from ...protocol.errors import AgentClosed, PeerLost
+from ...protocol.lazily import Lazily
+from ...protocol.notification import Callback, Notification
+from ..interfaces import Coroutines
+from .entries import Entry, done
+from .links.arrivals import Arrival
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = Lazily("asyncio")
+
+logger = logging.getLogger("pzc.subscription")
+
+
+class Runs(Protocol):
+    """Where callbacks are called: an `Executor`, or `Awaiting`."""
+
+    def submit(self, function: Callable[[], object]) -> bool:
+        """Queue a function; False when the queue is full, AgentClosed after the end."""
+        ...
+
+    def run_here(self, function: Callable[[], object]) -> bool:
+        """Run a function in the calling thread, in its turn; False when that is not now."""
+        ...
+
+    def in_thread(self) -> bool:
+        """True where its functions run."""
+        ...
+
+
+class Called(ABC):
+    """The side of a `Subscription` that calls back, which makes ``_inbox`` and ``_mutex``.
+
+    Attributes:
+        executor: where that happens.
+        callback_errors: calls that raised.
+    """
+
+    topic: str
+    executor: Runs
+    callback_errors: int
+    _callback: Callback | None
+    _inbox: Inbox[Entry]
+    _mutex: threading.RLock
+    _running: threading.RLock | None
+    """Held while anything is called; None until then."""
+    _proofs: int
+    """Quick calls in succession."""
+    _pumping: bool
+    """Somebody calls, or will, for what is pending."""
+    _closed: bool
+
+    @abstractmethod
+    def _opened(self, entry: Entry) -> Notification | None:
+        """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
+
+    @property
+    def is_quick(self) -> bool:
+        """True when the callback has been quick of late."""
+        return self._proofs >= limits.current.quick_proofs
+
+    def rest(self) -> None:
+        """Nobody will call for what is pending: the next arrival asks for it anew."""
+        self._pumping = False
+
+    def _make_running(self) -> threading.RLock:
+        with self._mutex:
+            running = self._running = self._running or threading.RLock()
+            return running
+
+    def call_pending(self, until: float) -> bool:
+        """Call for the next one; while the callback is quick, for all that are pending.
+
+        Args:
+            until: monotonic seconds after which no other call begins.
+
+        Returns:
+            Whether some are left; when not, the next arrival asks for a turn anew.
+        """
+        if type(self.executor) is Awaiting:
+            self.executor.begin(self._await_pending())
+            return False
+        take, mutex, callback, clock = self._inbox.take_if_any, self._mutex, self._callback, time.monotonic
+        with self._running or self._make_running():
+            while True:
+                with mutex:
+                    entry = None if self._closed else take()
+                    if entry is None:
+                        self._pumping = False
+                        return False
+                linked = type(entry) is Arrival
+                notification = entry.notification if linked else None
+                if notification is None:
+                    notification = self._opened(entry)
+                now = started = clock()
+                if notification is not None and callback is not None:
+                    try:
+                        callback(notification)
+                    except BaseException as error:  # even SystemExit may end one callback only
+                        self._failed(error)
+                    now = clock()
+                    self._proofs = self._proofs + 1 if now - started < limits.current.quick_call else 0
+                notification = None  # else it would be kept beyond its end
+                if linked:
+                    entry.ledger.consumed(entry)
+                if self._proofs < limits.current.quick_proofs or now >= until:
+                    with mutex:
+                        self._pumping = len(self._inbox) > 0
+                        return self._pumping
+
+    async def _await_pending(self) -> None:
+        """As `call_pending`, for all that are pending, on the event loop."""
+        callback = cast("Callable[[Notification], Awaitable[object]]", self._callback)
+        with self._running or self._make_running():
+            while True:
+                with self._mutex:
+                    entry = None if self._closed else self._inbox.take_if_any()
+                    if entry is None:
+                        self._pumping = False
+                        return
+                notification = self._opened(entry)
+                try:
+                    if notification is not None:
+                        await callback(notification)
+                except BaseException as error:  # as above
+                    task = asyncio.current_task()
+                    if task is not None and task.cancelling():  # the agent is stopped
+                        raise
+                    self._failed(error)
+                finally:
+                    notification = None
+                    done(entry)
+                await asyncio.sleep(0)  # others come in between
+
+    def _submit(self, function: Callable[[], None]) -> None:
+        with suppress(AgentClosed):
+            self.executor.submit(function)
+
+    def _tell(self, function: Callable[[Any], object], argument: object, *, last: bool = False) -> None:
+        """Call something else of the user's, in its turn; after the end only what is ``last``."""
+        self._submit(partial(self._call, function, argument, last))
+
+    def _call(self, function: Callable[[Any], object], argument: object, last: bool) -> None:
+        with self._running or self._make_running():
+            try:
+                if last or not self._closed:
+                    function(argument)
+            except BaseException as error:  # even SystemExit may end one callback only
+                self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        self.callback_errors += 1
+        logger.error("callback of topic %s failed", self.topic, exc_info=error)
+        # Whoever keeps the log record would keep the content, and with it the publisher's memory.
+        traceback.clear_frames(error.__traceback__)
+
+
+class CallbackRunner:
+    """Calls for several subscriptions of one executor; each is in one turn at most.
+
+    Args:
+        executor: theirs.
+        waiting: they.
+    """
+
+    __slots__ = ("_executor", "_waiting")
+
+    def __init__(self, executor: Runs, waiting: Iterable[Called]) -> None:
+        self._executor = executor
+        self._waiting = deque(waiting)
+
+    def start(self) -> None:
+        """Begin as soon as it is the executor's turn."""
+        with suppress(AgentClosed):
+            if self._executor.submit(self._run):
+                return
+        for called in self._waiting:
+            called.rest()
+
+    def start_here(self) -> None:
+        """As `start`, but call for those that are quick in this thread when nothing waits before them."""
+        waiting = self._waiting
+        others = [called for called in waiting if not called.is_quick]
+        if len(others) < len(waiting):
+            quick = waiting
+            if others:
+                quick = self._waiting = deque([called for called in waiting if called.is_quick])
+            self._executor.run_here(self._call)
+            quick.extend(others)
+        if self._waiting:
+            self.start()
+
+    def _call(self) -> None:
+        waiting, until = self._waiting, time.monotonic() + limits.current.callback_turn
+        for _ in range(len(waiting)):
+            called = waiting.popleft()
+            if called.call_pending(until):
+                waiting.append(called)
+            if time.monotonic() >= until:
+                return
+
+    def _run(self) -> None:
+        while True:
+            self._call()
+            try:
+                if not self._waiting or self._executor.submit(self._run):
+                    return
+            except AgentClosed:
+                return
+
+
+def runners(ready: Iterable[Called]) -> Collection[CallbackRunner]:
+    """One for each executor."""
+    found: dict[Runs, list[Called]] = {}
+    for called in ready:
+        found.setdefault(called.executor, []).append(called)
+    return [CallbackRunner(executor, its) for executor, its in found.items()]
+
+
+def start(called: Iterable[Called | None]) -> None:
+    """Call for these, each in its executor; None is nobody."""
+    for each in runners(one for one in called if one is not None):
+        each.start()
+
+
+# --- coroutines ----------------------------------------------------------------------------------------
+
+
+def is_awaited(callback: object) -> bool:
+    """True for a coroutine function, and for an object that is called like one."""
+    if not callable(callback):
+        return False
+    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(type(callback).__call__)
+
+
+class Awaiting:
+    """Where the ``async def`` callbacks of one agent run; safe from any thread.
+
+    Args:
+        coroutines: their event loop.
+    """
+
+    def __init__(self, coroutines: Coroutines) -> None:
+        self._coroutines = coroutines
+        self._thread = 0
+
+    def begin(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        """Await a coroutine beside others.
+
+        Raises:
+            AgentClosed: after `close`.
+        """
+        try:
+            self._coroutines.begin(coroutine)
+        except PeerLost as exc:
+            raise AgentClosed("the event loop of the callbacks is closed") from exc
+
+    def submit(self, function: Callable[[], object]) -> bool:
+        """Call a function in the event loop; raises as `begin`."""
+        self.begin(self._call(function))
+        return True
+
+    async def _call(self, function: Callable[[], object]) -> None:
+        self._thread = threading.get_ident()
+        function()
+
+    def run_here(self, function: Callable[[], object]) -> bool:
+        """Never: coroutines wait."""
+        del function
+        return False
+
+    def in_thread(self) -> bool:
+        """True in the thread of the event loop."""
+        return threading.get_ident() == self._thread
+
+    def close(self) -> None:
+        """Cancel what runs; nothing more begins."""
+        self._coroutines.close()
