@@ -25,6 +25,7 @@ class Effort:
         each: subscriptions to each of them.
         fanned: notifications there.
         grown: arrays that are sent to slow readers.
+        idle: seconds of a round in which nothing is done.
         whole: every element of every payload is written and read, which is part of the time.
     """
 
@@ -34,11 +35,12 @@ class Effort:
     each: int
     fanned: int
     grown: int
+    idle: float = 20.0
     whole: bool = False
 
 
 FULL = Effort({64: 1000, MIB: 150, 16 * MIB: 25, 64 * MIB: 10}, {64: 50_000, MIB: 500}, 1000, 100, 2000, 400)
-QUICK = Effort({64: 200, MIB: 30, 16 * MIB: 6, 64 * MIB: 4}, {64: 5000, MIB: 60}, 50, 20, 200, 100)
+QUICK = Effort({64: 200, MIB: 30, 16 * MIB: 6, 64 * MIB: 4}, {64: 5000, MIB: 60}, 50, 20, 200, 100, 3.0)
 
 INTERVALS = {64: 0.001, MIB: 0.01, 16 * MIB: 0.1, 64 * MIB: 0.3}
 """Seconds between two paced payloads: the slowest contender has time for one."""

@@ -12,12 +12,14 @@ from collections.abc import Sequence
 
 from benchmarks.children import ROOT
 from benchmarks.command import Benchmark, ended
+from benchmarks.idle import IDLE
 from benchmarks.notification_cases import CASES, FULL, QUICK
 from benchmarks.old_version import OLD, old_version_option
-from benchmarks.together import TOGETHER
+from benchmarks.together import MIXED, TOGETHER
 
 NOTIFICATIONS = Benchmark(
-    "notifications", "How fast notifications are, beside other libraries.", (*CASES, TOGETHER), FULL, QUICK,
+    "notifications", "How fast notifications are, beside other libraries.",
+    (*CASES, TOGETHER, MIXED, IDLE), FULL, QUICK,
     ROOT / "docs" / "notifications-performance.md", "notifications",
     (
         "pzc", "pyzmq", "msgspec", "cryptography", "numpy",

@@ -1,4 +1,4 @@
-"""One publisher with readers of all kinds at once, and what it costs it that one of them stands still."""
+"""One publisher with readers of all kinds at once: what they cost together, and one that stands still."""
 
 from __future__ import annotations
 
@@ -10,28 +10,42 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.cases import AnyCase, Bar, Participant
+from benchmarks.cases import AnyCase, Bar, Best, Participant
 from benchmarks.children import ROUND_TIMEOUT, START_TIMEOUT, Child, ChildFailure, environment
 from benchmarks.notification_cases import Effort
 
-KINDS = ("latest", "mailbox", "broadcast")
-"""Readers in processes of their own; the one with ``block`` is in the publisher's."""
-
 FROZEN = "latest"
 LOOK_AGAIN = 0.02
+
+
+@dataclass(frozen=True)
+class Readers(Participant):
+    """Who reads what one publisher publishes.
+
+    Attributes:
+        kinds: of the readers in processes of their own, out of `together_end.POLICIES`.
+        near: one more, with ``block``, is in the publisher's process.
+        frozen: the `FROZEN` one stands still while something is published.
+    """
+
+    kinds: tuple[str, ...]
+    near: bool = False
+    frozen: bool = False
 
 
 class TogetherTeam:
     """A publisher's process, and a process for each kind of reader.
 
     Args:
+        readers: who reads.
         count: notifications of 64 B in a round.
-        frozen: the `FROZEN` reader stands still while they are published.
+        cost: a round gives microseconds of the publishing thread's processor time per notification, else
+            notifications per second.
         core: that all share; None leaves them where the system puts them.
     """
 
-    def __init__(self, count: int, frozen: bool, core: int | None) -> None:
-        self._count, self._frozen, self._core = count, frozen, core
+    def __init__(self, readers: Readers, count: int, cost: bool, core: int | None) -> None:
+        self._who, self._count, self._cost, self._core = readers, count, cost, core
         self._publisher: Child | None = None
         self._readers: dict[str, Child] = {}
         self._published = 0
@@ -45,32 +59,33 @@ class TogetherTeam:
                 Child("together_end", *arguments, environment=variables, core=self._core)
             )
 
-        self._publisher = child("publisher")
+        self._publisher = child("reader and publisher" if self._who.near else "publisher")
         address = self._publisher.receive(START_TIMEOUT)["address"]
-        self._readers = {kind: child(kind, address) for kind in KINDS}
+        self._readers = {kind: child(kind, address) for kind in self._who.kinds}
         for reader in self._readers.values():
             reader.receive(START_TIMEOUT)
         self._publish()
         self._wait()
 
     def round(self) -> float:
-        """Notifications per second that are published."""
-        if not self._frozen:
-            rate = self._publish()
+        """What publishing that many gave."""
+        if not self._who.frozen:
+            value = self._publish()
         else:
             os.kill(self._readers[FROZEN].pid, signal.SIGSTOP)
             try:
-                rate = self._publish()
+                value = self._publish()
             finally:
                 os.kill(self._readers[FROZEN].pid, signal.SIGCONT)
         self._wait()
-        return rate
+        return value
 
     def _publish(self) -> float:
         assert self._publisher is not None
         self._publisher.send(count=self._count)
         self._published += self._count
-        return self._count / self._publisher.receive(ROUND_TIMEOUT)["seconds"]
+        told = self._publisher.receive(ROUND_TIMEOUT)
+        return told["used"] / self._count * 1e6 if self._cost else self._count / told["seconds"]
 
     def _wait(self) -> None:
         """Until every reader has received or counted everything: nothing goes on into the next turn."""
@@ -89,30 +104,48 @@ class TogetherTeam:
 
 @dataclass(frozen=True)
 class TogetherCase(AnyCase):
-    """The rate of a publisher with four kinds of readers.
+    """A publisher with readers of several kinds.
 
     Attributes:
+        readers: who reads, by name.
+        cost: see `TogetherTeam`.
         size: bytes of a notification, of which an `Effort` says how many.
     """
 
+    readers: Mapping[str, Readers]
+    cost: bool = False
     size: int = 64
 
     @property
     def members(self) -> Mapping[str, Participant]:
-        """All readers run, or one stands still."""
-        return {
-            "running": Participant("pzc, all readers run"),
-            "frozen": Participant("pzc, the latest(1) reader stands still"),
-        }
+        """As `readers`."""
+        return self.readers
 
     def team(self, name: str, effort: Any, core: int | None) -> TogetherTeam:
         """See `AnyCase.team`."""
         assert isinstance(effort, Effort)
-        return TogetherTeam(effort.burst[self.size] // 5, name == "frozen", core)
+        return TogetherTeam(self.readers[name], effort.burst[self.size] // 5, self.cost, core)
 
 
+ALL = ("latest", "mailbox", "broadcast")
 TOGETHER = TogetherCase(
     "rate-64-together", "64 B, block, latest, mailbox and broadcast readers at once", "msg/s",
+    {
+        "running": Readers("pzc, all readers run", ALL, near=True),
+        "frozen": Readers("pzc, the latest(1) reader stands still", ALL, near=True, frozen=True),
+    },
     bars=(Bar("frozen", "running", 0.95, at_least=True), Bar("running")),
 )  # fmt: skip
 """A reader that stands still costs the others at most 5 %."""
+
+EACH = ("block", "broadcast", "mailbox")
+MIXED = TogetherCase(
+    "cost-64-mixed", "processor time of `publish`, 64 B, a block, a broadcast and a mailbox reader", "us",
+    {
+        "all": Readers("pzc, all three", EACH),
+        **{kind: Readers(f"pzc, {kind} alone", (kind,)) for kind in EACH},
+    },
+    cost=True, bars=(Bar("all", "dearest", 1.3), *(Bar("all", kind) for kind in EACH)),
+    derived={"dearest": Best(EACH, highest=True)},
+)  # fmt: skip
+"""No cliff: kinds of readers at once cost little more than the dearest of them."""

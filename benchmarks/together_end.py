@@ -14,7 +14,12 @@ from benchmarks.children import Parent
 from benchmarks.ends import SMALL, TOPIC
 from benchmarks.jobs import quiet
 
-POLICIES = {"latest": (latest(1), "unix"), "mailbox": (mailbox(), "tcp"), "broadcast": (drop(), "tcp")}
+POLICIES = {
+    "block": (block(1000), "unix"),
+    "latest": (latest(1), "unix"),
+    "mailbox": (mailbox(), "tcp"),
+    "broadcast": (drop(), "tcp"),
+}
 
 
 def take(notification: Notification) -> None:
@@ -22,19 +27,20 @@ def take(notification: Notification) -> None:
     del notification
 
 
-def publish(parent: Parent) -> None:
-    """Publish as many as the parent says, as fast as that goes, with a reader in this process."""
+def publish(parent: Parent, near: bool) -> None:
+    """Publish as many as the parent says, as fast as that goes; ``near``: with a reader in this process."""
     content = bytes(SMALL)
     with Agent() as agent:
-        agent.subscribe(agent.rep_endpoint, TOPIC, take, policy=block(), transport="inproc")
+        if near:
+            agent.subscribe(agent.rep_endpoint, TOPIC, take, policy=block(), transport="inproc")
         parent.tell(address=agent.rep_endpoint)
         for command in parent.commands():
             with quiet():
-                began = time.perf_counter()
+                began, used = time.perf_counter(), time.thread_time()
                 for _ in range(command["count"]):
                     agent.publish(TOPIC, content)
-                seconds = time.perf_counter() - began
-            parent.tell(seconds=seconds)
+                used, seconds = time.thread_time() - used, time.perf_counter() - began
+            parent.tell(seconds=seconds, used=used)
 
 
 def read(parent: Parent, kind: str, address: str) -> None:
@@ -51,8 +57,8 @@ def main() -> None:
     parent = Parent()
     kind, *address = sys.argv[1:]
     try:
-        if kind == "publisher":
-            publish(parent)
+        if kind in ("publisher", "reader and publisher"):
+            publish(parent, kind != "publisher")
         else:
             read(parent, kind, *address)
     except Exception as exc:

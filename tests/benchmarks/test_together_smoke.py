@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.notification_cases import Effort
 from benchmarks.rounds import run_case
-from benchmarks.together import TOGETHER
+from benchmarks.together import MIXED, TOGETHER
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
 
@@ -17,3 +17,9 @@ def test_all_readers_account_for_everything_whether_or_not_one_stands_still() ->
     outcome = run_case(TOGETHER, TINY, 2, None)
     assert not outcome.failures
     assert {name: len(values) for name, values in outcome.values.items()} == {"running": 2, "frozen": 2}
+
+
+def test_readers_of_three_kinds_are_measured_together_and_each_alone() -> None:
+    outcome = run_case(MIXED, TINY, 1, None)
+    assert not outcome.failures
+    assert set(outcome.values) == {"all", "block", "broadcast", "mailbox"}
