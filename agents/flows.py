@@ -14,8 +14,7 @@ from ..transport.executor import Executor
 from .client import answers
 from .naming.naming import Naming
 from .naming.topology import Flowing, Topology
-from .notifications.flow import Flow
-from .notifications.gathering import Make
+from .notifications.merged import Make, Merged
 from .notifications.subscription import Subscription
 
 
@@ -25,7 +24,7 @@ class Flows:
     Args:
         naming: of the agent.
         callbacks: runs callbacks.
-        gatherings: open subscriptions that are made of others.
+        merged: open subscriptions that are made of others.
         ask: sends content to an endpoint, and waits for a time in seconds for the answer.
         join: subscribes to one publisher within a time in seconds, as `Listening.join`.
     """
@@ -34,14 +33,14 @@ class Flows:
         self,
         naming: Naming,
         callbacks: Executor,
-        gatherings: MutableMapping[Subscription, None],
+        merged: MutableMapping[Subscription, None],
         ask: Callable[[str, object, float], Reply],
         join: Callable[[str, float, dict[str, Any]], Subscription],
     ) -> None:
         self._naming = naming
         self._ask = ask
         self._callbacks = callbacks
-        self._gatherings = gatherings
+        self._merged = merged
         self._join = join
 
     @property
@@ -136,11 +135,13 @@ class Flows:
             return self._join(publisher, timeout, {**way, "topic": topic, "make": make})
 
         def on_close(flow: Subscription) -> None:
-            self._gatherings.pop(flow, None)
+            self._merged.pop(flow, None)
             flowing.close()
 
-        flow = Flow(node, node, callback, way["policy"], None, executor, on_close, join=join)
-        self._gatherings[flow] = None
+        flow = Merged(
+            node, node, callback, way["policy"], None, executor, on_close, join=join, takes_along=True
+        )
+        self._merged[flow] = None
         try:
             flowing.begin(flow, timeout)
         except BaseException:

@@ -203,13 +203,17 @@ class Cursors:
 
     Args:
         topic: of the subscription; None for all topics of the publisher.
+        restarted: the next beginning tells of a restart.
+
+    Attributes:
+        restarted: as given, and after `restart`.
     """
 
-    __slots__ = ("_cursors", "_epoch", "_restarted", "_topic")
+    __slots__ = ("_cursors", "_epoch", "_topic", "restarted")
 
-    def __init__(self, topic: str | None) -> None:
+    def __init__(self, topic: str | None, restarted: bool = False) -> None:
         self._topic = topic
-        self._restarted = False
+        self.restarted = restarted
         self._clear()
 
     def _clear(self) -> None:
@@ -242,8 +246,8 @@ class Cursors:
         if self._epoch not in (None, epoch):
             self.restart()
         gaps = list[tuple[str, Gap]]()
-        if self._restarted:
-            self._restarted = False
+        if self.restarted:
+            self.restarted = False
             gaps.append(("", Gap(epoch, 0, 0, restarted=True)))
         if self._topic is not None:
             lasts = {self._topic: lasts.get(self._topic, 0)}
@@ -258,5 +262,5 @@ class Cursors:
         cursors = self._cursors
         seen = (cursors,) if isinstance(cursors, Cursor) else cursors.values()
         known = self._epoch is not None or any(cursor.last is not None for cursor in seen)
-        self._restarted = self._restarted or known
+        self.restarted = self.restarted or known
         self._clear()

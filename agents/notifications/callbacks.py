@@ -38,7 +38,6 @@ from ...protocol.errors import AgentClosed, PeerLost
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Callback, Notification
 from ..interfaces import Coroutines
-from .entries import Entry, done
 from .links.arrivals import Arrival
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class Called(ABC):
     executor: Runs
     callback_errors: int
     _callback: Callback | None
-    _inbox: Inbox[Entry]
+    _inbox: Inbox[Arrival]
     _mutex: threading.RLock
     _running: threading.RLock | None
     """Held while anything is called; None until then."""
@@ -88,7 +87,7 @@ class Called(ABC):
     _closed: bool
 
     @abstractmethod
-    def _opened(self, entry: Entry) -> Notification | None:
+    def _opened(self, entry: Arrival) -> Notification | None:
         """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
 
     @property
@@ -125,10 +124,7 @@ class Called(ABC):
                     if entry is None:
                         self._pumping = False
                         return False
-                linked = type(entry) is Arrival
-                notification = entry.notification if linked else None
-                if notification is None:
-                    notification = self._opened(entry)
+                notification = entry.notification or self._opened(entry)
                 now = started = clock()
                 if notification is not None and callback is not None:
                     try:
@@ -138,8 +134,7 @@ class Called(ABC):
                     now = clock()
                     self._proofs = self._proofs + 1 if now - started < limits.current.quick_call else 0
                 notification = None  # else it would be kept beyond its end
-                if linked:
-                    entry.ledger.consumed(entry)
+                entry.ledger.consumed(entry)
                 if self._proofs < limits.current.quick_proofs or now >= until:
                     with mutex:
                         self._pumping = len(self._inbox) > 0
@@ -166,7 +161,7 @@ class Called(ABC):
                     self._failed(error)
                 finally:
                     notification = None
-                    done(entry)
+                    entry.consumed()
                 await asyncio.sleep(0)  # others come in between
 
     def _submit(self, function: Callable[[], None]) -> None:

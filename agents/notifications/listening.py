@@ -17,10 +17,10 @@ from ...transport.executor import Executor
 from ...transport.loop import Loop
 from ..interfaces import Coroutines, Finder, Resolver, Watching
 from .callbacks import Awaiting, Runs, is_awaited
-from .gathering import Gathering, Make
 from .judging import Judging
 from .keys import checked
 from .mail.bursts import Sink
+from .merged import Make, Merged
 from .subscribing import Subscribing
 from .subscription import Callback, Subscription
 
@@ -227,27 +227,27 @@ class Listening:
         timeout: float,
         own: dict[str, Any],
         way: dict[str, Any],
-    ) -> Gathering:
+    ) -> Merged:
         watching, single = self._watching(pattern), not is_pattern(pattern)
 
         def join(source: str, make: Make) -> Subscription:
             return self.join(source, timeout, {**way, "callback": None, "key": own["key"], "make": make})
 
-        def on_close(gathering: Subscription) -> None:
-            self._subscribing.gatherings.pop(gathering, None)
+        def on_close(merged: Subscription) -> None:
+            self._subscribing.merged.pop(merged, None)
             watching.close()
 
-        gathering = Gathering(
+        merged = Merged(
             pattern, way["topic"], own["callback"], way["policy"], own["key"], way["executor"], on_close,
             way["raw"], own["throttle"], join=join, single=single,
         )  # fmt: skip
-        self._subscribing.gatherings[gathering] = None
+        self._subscribing.merged[merged] = None
         try:
-            watching.begin(gathering, 0.0 if single else timeout)
+            watching.begin(merged, 0.0 if single else timeout)
         except BaseException:
-            gathering.close()
+            merged.close()
             raise
-        return gathering
+        return merged
 
     def unsubscribe(self, publisher: str, topic: str) -> int:
         """Close this agent's subscriptions to a topic; returns how many there were.

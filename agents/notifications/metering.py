@@ -11,7 +11,6 @@ from time import monotonic, time
 from typing import Any
 
 from ...delivery.meters import Histogram, Meter
-from .entries import Entry
 from .links.arrivals import Arrival
 
 SAMPLED = 8
@@ -70,7 +69,7 @@ class Arrivals:
             meter = self._meter = Meter()
         return meter
 
-    def add(self, entries: Sequence[Entry], size: int | None = None) -> None:
+    def add(self, entries: Sequence[Arrival], size: int | None = None) -> None:
         """Some that arrived together, at least one; the bytes of all, when that is known."""
         if size is None:
             size = sum([entry.size for entry in entries])
@@ -79,14 +78,12 @@ class Arrivals:
         if turn == 1:
             self._measure(entries[-1])
 
-    def _measure(self, last: Entry) -> None:
+    def _measure(self, last: Arrival) -> None:
         ages = self._ages
         if ages is None:
             ages = self._ages = Histogram()
-        if isinstance(last, Arrival):
+        if last.sent_ms:  # else it was published before
             ages.add(time() - (last.sent_ms - self.offset_ms) / 1000)
-        elif not last.initial:
-            ages.add(time() - last.sent_at + self.offset_ms / 1000)
 
     def statistics(self, now: float) -> dict[str, Any]:
         """See `told`."""

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...delivery.cursor import Cursors, Gap
-from .entries import Entry
 from .filters import ANY
+from .links.arrivals import Arrival
 
 MAX_HELD = 10_000
 """Notifications of one subscription that may arrive before the answer."""
@@ -39,12 +39,12 @@ class Opening:
     def __init__(self, topic: str) -> None:
         self.over = False
         self._topic = topic
-        self._held: list[Entry | Gap] = []
+        self._held: list[Arrival | Gap] = []
         self.waiting = True
         self._epoch: int | None = None
         self._cursors = Cursors(None if topic == ANY else topic)
 
-    def sift(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    def sift(self, entries: Sequence[Arrival]) -> tuple[list[Arrival], list[Arrival]]:
         """Judge arrivals.
 
         Returns:
@@ -61,8 +61,8 @@ class Opening:
             self._hold_gap(Gap(entry.epoch, entry.sequence, entry.sequence))
         return [], refused
 
-    def _split(self, entries: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
-        found, refused = list[Entry](), list[Entry]()
+    def _split(self, entries: Iterable[Arrival]) -> tuple[list[Arrival], list[Arrival]]:
+        found, refused = list[Arrival](), list[Arrival]()
         for entry in entries:
             behind = entry.epoch != self._epoch or self._cursors.at(entry.topic).new(entry.sequence)
             (found if behind else refused).append(entry)
@@ -95,11 +95,11 @@ class Opening:
         self._epoch = epoch
         self._cursors.begin(epoch, lasts)
 
-    def take(self) -> tuple[list[Entry | Gap], list[Entry]]:
+    def take(self) -> tuple[list[Arrival | Gap], list[Arrival]]:
         """What was kept back, to be handed on and to be done with; when that is nothing, the wait is over."""
         held, self._held = self._held, []
         self.waiting = bool(held)
-        found, refused = list[Entry | Gap](), list[Entry]()
+        found, refused = list[Arrival | Gap](), list[Arrival]()
         for each in held:
             if isinstance(each, Gap):
                 gap = self._behind(each)
@@ -110,7 +110,7 @@ class Opening:
                 refused += old
         return found, refused
 
-    def end(self) -> list[Entry]:
+    def end(self) -> list[Arrival]:
         """Nobody will get what was kept back."""
         held, self._held = self._held, []
         return [each for each in held if not isinstance(each, Gap)]

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Self
 from ...delivery.policies import Inbox
 from ...protocol.errors import ReceiveTimeout, Refused, SubscriptionClosed
 from ...protocol.lazily import Lazily
-from ...protocol.notification import Notification, let_go
-from .entries import Entry, done, is_leased, ledger_of, notification_of, own_of
-from .links.arrivals import Ledger
+from ...protocol.notification import Notification, let_go, own
+from .links.arrivals import Arrival, Ledger
 from .metering import Arrivals
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class Reading(ABC):
     refusal: Refused | None = None
     sink: Sink | None = None
     arrivals: Arrivals
-    _inbox: Inbox[Entry]
+    _inbox: Inbox[Arrival]
     _mutex: threading.RLock
     _changed: threading.Condition | None
     """Of `_mutex`; None until somebody waits."""
@@ -82,7 +81,7 @@ class Reading(ABC):
             self.arrivals.meter.add(time.monotonic(), number, size)
 
     @abstractmethod
-    def _opened(self, entry: Entry) -> Notification | None:
+    def _opened(self, entry: Arrival) -> Notification | None:
         """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
 
     def recv(self, timeout: float | None = None) -> Notification:
@@ -97,9 +96,15 @@ class Reading(ABC):
         """
         return self._own(self._take(timeout))
 
-    def _own(self, entry: Entry) -> Notification:
-        self._owing = ledger_of(entry)
-        return own_of(entry)
+    def _own(self, entry: Arrival) -> Notification:
+        ledger = self._owing = entry.ledger if type(entry.ledger) is Ledger else None
+        try:
+            return own(entry.open())
+        finally:
+            if ledger is None:
+                entry.consumed()
+            else:
+                ledger.returned(entry)
 
     @contextmanager
     def recv_zero_copy(self, timeout: float | None = None) -> Generator[Notification]:
@@ -109,15 +114,15 @@ class Reading(ABC):
         array, or a slice, that is kept by itself stays true and keeps the publisher's memory in use.
         """
         entry = self._take(timeout)
-        lent = copy.copy(notification_of(entry))
+        lent = copy.copy(entry.open())
         try:
             yield lent
         finally:
-            if is_leased(entry):
+            if entry.leased:
                 let_go(lent)
-            done(entry)
+            entry.consumed()
 
-    def _take(self, timeout: float | None) -> Entry:
+    def _take(self, timeout: float | None) -> Arrival:
         """The next entry that could be opened."""
         deadline = None if timeout is None else time.monotonic() + timeout
         owing, self._owing = self._owing, None
@@ -139,7 +144,7 @@ class Reading(ABC):
                 entry = self._inbox.take()
             if self._opened(entry) is not None:
                 return entry
-            done(entry)
+            entry.consumed()
 
     def __iter__(self) -> Self:
         """The subscription, an iterator over its notifications as `recv` gives them."""

@@ -1,19 +1,22 @@
-"""Shares: what one subscription gets of one publisher, over a link or out of a mailbox.
+"""Shares: what one subscription gets of one publisher, whichever way it comes.
 
 ::
 
     state   event                             next    what happens
-    held    arrival, or a loss is told        held    kept; over a link `early_notifications`, others are lost
+    held    arrival, or a loss is told        held    kept, `early_notifications` of them, others are lost; of
+                                                      mailboxes all
     held    the publisher confirmed           open    what it numbers later is delivered; of a mailbox with a
                                                       name everything: it was kept for us
     open    arrival                           open    losses before it are told, then it is delivered
-    open    a loss is told                    open    a gap
+    open    a loss is told                    open    a gap; what was broadcast is lost where its numbers miss
+                                                      any
     any     another publisher is in its place held    one restart gap, once that one has confirmed
     any     the publisher forgot this         held    once confirmed, what it numbered meanwhile is lost
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError
@@ -22,13 +25,16 @@ from contextlib import nullcontext, suppress
 from ...delivery.cursor import Cursor, Cursors, Gap
 from ...protocol import limits
 from ...protocol.errors import Refused
-from ...protocol.link_messages import Loss
+from ...protocol.link_messages import MAX_ITEMS, Loss
+from ...protocol.peer import Peer
 from . import typed
 from .callbacks import start
 from .filters import ANY
 from .links.arrivals import Arrival, LeftOut, Together
 from .mail.bursts import Missed
 from .subscription import Subscription
+
+logger = logging.getLogger("pzc.subscription")
 
 _NO_LOCK = nullcontext()
 
@@ -72,7 +78,8 @@ class Share:
         self._early: list[Come] | None = None
         self._left_out: dict[str, LeftOut] | None = None
         self._sums: dict[str, Loss] | None = None
-        self._cursors = Cursors(None if subscription.topic == ANY else subscription.topic)
+        topic = None if subscription.topic == ANY else subscription.topic
+        self._cursors = Cursors(topic, subscription.restarted)
 
     def begin(self, epoch: int, lasts: Mapping[str, int], earlier: Iterable[Together] = ()) -> None:
         """The publisher has confirmed.
@@ -86,8 +93,7 @@ class Share:
             if not self.held:
                 _end(earlier)
                 return
-            if self.subscription.held:  # it came from the broadcast plane
-                self.subscription.begin(epoch, {})
+            self.subscription.restarted = False
             for topic, gap in self._cursors.begin(epoch, lasts, self._kept):
                 self._report(topic or ANY, gap, "restarted" if gap.restarted else "forgotten")
             called = [self._admit(each) for each in (*earlier, *self._take_early())]
@@ -212,6 +218,92 @@ class Share:
         subscription.report_gap(gap)
         if subscription.sink is not None:
             subscription.sink.miss(Missed(subscription.publisher, topic, gap, reason))
+
+
+class Heard(Share):
+    """A share of what a publisher broadcasts; all of it in the receiver's thread.
+
+    Args:
+        subscription: who gets the arrivals.
+        peer: the publisher.
+        mark: tells the publisher that the filters have come.
+
+    Attributes:
+        peer: the publisher whose filters are set.
+        mark: as given.
+        lost: numbers that were missing before what was taken last.
+        old: those of them that had come before.
+    """
+
+    __slots__ = ("lost", "mark", "old", "peer")
+
+    def __init__(self, subscription: Subscription, peer: Peer, mark: str) -> None:
+        super().__init__(subscription)
+        self.peer = peer
+        self.mark = mark
+        self.lost = self.old = 0
+
+    def restart(self, publisher: str) -> None:
+        """See `Share.restart`; a share of another kind may take the place of this one."""
+        super().restart(publisher)
+        self.subscription.restarted = self._cursors.restarted
+
+    def take(self, come: Come) -> Subscription | None:
+        """See `Share.take`."""
+        self.lost = self.old = 0
+        return super().take(come)
+
+    def tail(self, topic: str, epoch: int, number: int) -> None:
+        """The publisher says, behind all that it sent, that this is a topic's last number."""
+        self.lost = 0
+        if not self.held:
+            self._miss(topic, self._cursors.at(topic).tail(epoch, number))
+
+    def _miss(self, topic: str, gap: Gap | None) -> None:
+        if gap is not None:
+            self.lost += gap.count
+            self._report(topic, gap, "lost")
+
+    def _admit(self, come: Come) -> Subscription | None:
+        if not isinstance(come, Together):
+            return super()._admit(come)
+        arrivals, topic = come.arrivals, come.topic
+        first, number = arrivals[0], arrivals[0].sequence
+        if number:  # else of an original, which numbers nothing
+            new, gap = self._cursors.at(topic).observe(first.epoch, number, arrivals[-1].sequence)
+            self._miss(topic, gap)
+            if not new and len(arrivals) > 1:
+                ready = [self._admit(each) for each in come.each()]
+                return next((each for each in ready if each is not None), None)
+            if not new:
+                self.old += 1
+                return None
+        return self.subscription.admit(arrivals, come.size)
+
+    def _tell(self, cursor: Cursor, last: LeftOut) -> None:
+        """It came, and cannot be used; what is missing before it is lost as well."""
+        epoch, number = self.peer.epoch, last.number
+        self._miss(last.topic, cursor.tail(epoch, number) if number else Gap(epoch, 0, 0))
+
+
+def room(shares: Iterable[Share]) -> int:
+    """How many arrivals the smallest inbox takes at once."""
+    policies = [share.subscription.policy for share in shares]
+    return min([policy.bound for policy in policies if policy.lossy], default=MAX_ITEMS)
+
+
+def hand_on(shares: Iterable[Share], come: Come) -> list[Subscription]:
+    """Hand what came to all who want it, before any callback; whose callbacks are to be called then."""
+    ready: list[Subscription] = []
+    for share in shares:
+        try:
+            called = share.take(come)
+        except Exception:
+            logger.exception("%s could not be handed on to one subscription", come.topic)
+        else:
+            if called is not None:
+                ready.append(called)
+    return ready
 
 
 def _end(early: Iterable[Come]) -> None:

@@ -39,14 +39,14 @@ from ..interfaces import Client, Follower, NewClient
 from . import receiver, typed
 from .bare import Bare
 from .callbacks import Runs
-from .gathering import Make, Member
 from .initial import Initial
 from .keys import Keys
 from .links import inlets, local
 from .mail import readers
 from .mail.bursts import Sink
+from .merged import Make, Member
 from .readers import who_of
-from .subscriber import Subscriber, check_topic
+from .sub_socket import SubSocket, check_topic
 from .subscription import Callback, Subscription
 
 logger = logging.getLogger("pzc.subscriber")
@@ -76,7 +76,7 @@ class Subscribing:
         name: of the agent, for people.
 
     Attributes:
-        gatherings: open subscriptions that are made of others.
+        merged: open subscriptions that are made of others.
         bare: meets publishers, those that are a PUB socket only, too.
     """
 
@@ -92,12 +92,12 @@ class Subscribing:
         self._linked: dict[Subscription, None] = {}
         self._forced: weakref.WeakSet[Subscription] = weakref.WeakSet()  # to tcp
         self._followers: dict[Subscription, Follower] = {}
-        self.gatherings: dict[Subscription, None] = {}
+        self.merged: dict[Subscription, None] = {}
         self.bare = Bare(protocol, client)
         self._initial = Initial(protocol, counters, client)
         self._who = who_of(name)
         self._broadcasts = threading.Lock()
-        self._subscriber: Subscriber | None = None
+        self._sub_socket: SubSocket | None = None
         self._closed = False
         self._on_close = self._remove  # one for all subscriptions
 
@@ -233,19 +233,19 @@ class Subscribing:
         return settings.topics.of(topic).get("transport") or settings["PZC_TRANSPORT"]
 
     @property
-    def subscriber(self) -> Subscriber:
+    def sub_socket(self) -> SubSocket:
         """What hears broadcasts, made when it is needed first; AgentClosed or BindError when it cannot be."""
         with self._broadcasts:
-            if self._subscriber is None:
+            if self._sub_socket is None:
                 if self._closed:
                     raise AgentClosed("the agent was stopped; it subscribes to nothing more")
-                self._subscriber = Subscriber(
+                self._sub_socket = SubSocket(
                     receiver.acquire(), self._protocol, self._counters, self._meet_again, self._who
                 )
-            return self._subscriber
+            return self._sub_socket
 
     def _broadcast(self, peer: Peer, subscription: Subscription, deadline: float) -> None:
-        mark = self.subscriber.add(peer, subscription)
+        mark = self.sub_socket.add(peer, subscription)
         if peer.dialect == PZC01:
             self._confirm(peer, subscription.topic, mark, deadline)
 
@@ -271,8 +271,8 @@ class Subscribing:
             self._linked.pop(subscription, None)
             readers.remove(subscription)
             inlets.remove(subscription)
-        elif self._subscriber is not None:
-            self._subscriber.remove(subscription)
+        elif self._sub_socket is not None:
+            self._sub_socket.remove(subscription)
 
     def move(self, subscription: Subscription, before: str, endpoint: str) -> None:
         """A publisher is at another endpoint than before, perhaps as another agent; not the I/O thread.
@@ -288,7 +288,7 @@ class Subscribing:
 
     def subscriptions(self) -> list[Subscription]:
         """All open subscriptions."""
-        heard = () if self._subscriber is None else self._subscriber.subscriptions()
+        heard = () if self._sub_socket is None else self._sub_socket.subscriptions()
         return list(dict.fromkeys((*heard, *self._linked.copy())))
 
     def _confirm(self, peer: Peer, topic: str, mark: str, deadline: float) -> None:
@@ -308,13 +308,13 @@ class Subscribing:
                 )
             told = cast("dict[str, Any]", answer)
             if told.get("placed"):
-                self.subscriber.confirmed(peer, topic, mark, told)
+                self.sub_socket.confirmed(peer, topic, mark, told)
                 return
             now = self._client.peer(peer.endpoint, deadline)
             if not now.pub_endpoint:
                 raise CallTimeout(f"{peer.endpoint} has been restarted without a PUB port: subscribe again")
             if now.agent_id != peer.agent_id:  # restarted meanwhile, perhaps with another PUB endpoint
-                self.subscriber.moved(peer.endpoint, now)
+                self.sub_socket.moved(peer.endpoint, now)
                 peer = now
 
     def unsubscribe(self, publisher: str, topic: str) -> int:
@@ -329,7 +329,7 @@ class Subscribing:
 
     def disperse(self, pattern: str, topic: str) -> int:
         """Close the subscriptions to a topic that were made with a pattern; returns how many there were."""
-        found = [each for each in list(self.gatherings) if (each.publisher, each.topic) == (pattern, topic)]
+        found = [each for each in list(self.merged) if (each.publisher, each.topic) == (pattern, topic)]
         for subscription in found:
             subscription.close()
         return len(found)
@@ -337,7 +337,7 @@ class Subscribing:
     def _meet_again(self, endpoint: str, before: str = "") -> None:
         deadline = time.monotonic() + MEET_TIMEOUT
         peer = self.bare.meet(endpoint, deadline)
-        ours, followers = peer.dialect == PZC01, self.subscriber.followers(before or endpoint)
+        ours, followers = peer.dialect == PZC01, self.sub_socket.followers(before or endpoint)
         for subscription in followers:
             if ours and subscription.publisher != peer.agent_id:
                 typed.still_fits(subscription, endpoint, self._ask(peer, deadline))
@@ -345,7 +345,7 @@ class Subscribing:
             for subscription in followers:
                 self._take_a_link(peer, subscription, deadline)
             return
-        for topic, mark in self.subscriber.moved(before or endpoint, peer):
+        for topic, mark in self.sub_socket.moved(before or endpoint, peer):
             self._confirm(peer, topic, mark, deadline)
 
     def _take_a_link(self, peer: Peer, subscription: Subscription, deadline: float) -> None:
@@ -354,7 +354,7 @@ class Subscribing:
         Raises:
             PzcError: when there is none now; to be called again then.
         """
-        self.subscriber.restart(subscription, peer.agent_id)
+        self.sub_socket.restart(subscription, peer.agent_id)
         if subscription.closed:
             return
         try:
@@ -363,7 +363,7 @@ class Subscribing:
         except Refused as exc:
             typed.end(subscription, exc)
             return
-        self.subscriber.remove(subscription)
+        self.sub_socket.remove(subscription)
         self._linked[subscription] = None
         if subscription.closed:  # meanwhile
             self._remove(subscription)
@@ -382,7 +382,7 @@ class Subscribing:
     def close(self) -> None:
         """Close every subscription."""
         readers.park(self.subscriptions())
-        for subscription in [*self.gatherings, *self.subscriptions()]:
+        for subscription in [*self.merged, *self.subscriptions()]:
             subscription.close()
         inlets.settle()
         readers.settle()
@@ -390,6 +390,6 @@ class Subscribing:
     def close_socket(self) -> None:
         """Hear broadcasts no longer; not in the receiver's thread."""
         with self._broadcasts:
-            self._closed, heard = True, self._subscriber
+            self._closed, heard = True, self._sub_socket
         if heard is not None:
             heard.close()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -24,10 +25,9 @@ from ...delivery.throttle import Throttle
 from ...protocol.errors import ProtocolError
 from ...protocol.notification import Callback, Notification
 from .callbacks import Called, Runs, start
-from .entries import Entry, done, notification_of, wanted
-from .following import Followed, Following
-from .keys import Keys
+from .keys import Keys, every
 from .links import local
+from .links.arrivals import Arrival, arrival_of
 from .metering import Arrivals
 from .opening import Opening
 from .reading import Reading
@@ -38,7 +38,7 @@ CALLBACK_TIMEOUT = 5.0
 """Seconds that `Subscription.close` waits for a callback that is running."""
 
 
-class Subscription(Followed, Called, Reading):
+class Subscription(Called, Reading):
     """Notifications of one topic, by callback or by `recv` and iteration.
 
     Always: ``received + dropped + throttled + ignored + pending = published since it began``. A loss on
@@ -56,16 +56,17 @@ class Subscription(Followed, Called, Reading):
         arrivals: what has reached it.
         who: what publishers know its agent by.
         type: that messages must have, as `advertise` says it; empty for any.
+        restarted: its publisher was, which the next confirmation tells.
         reader: the `Reader` of the mailbox that it comes out of; None for one that comes another way.
         ignores_local: whether what a publisher of this process publishes is left out.
         manual_ack: whether a message is done with only when `Notification.acknowledge` was called.
     """
 
     __slots__ = (  # a process may have 100 000
-        "_callback", "_changed", "_closed", "_following", "_gaps", "_inbox", "_mutex", "_on_close",
+        "_callback", "_changed", "_closed", "_gaps", "_inbox", "_mutex", "_on_close",
         "_opening", "_owing", "_proofs", "_pumping", "_reading", "_running", "_throttle", "_wakers",
         "arrivals", "callback_errors", "executor", "ignores_local", "key", "manual_ack", "on_gap", "on_lost",
-        "publisher", "raw", "reader", "sink", "throttle", "topic", "transport", "type", "who",
+        "publisher", "raw", "reader", "restarted", "sink", "throttle", "topic", "transport", "type", "who",
     )  # fmt: skip
 
     def __init__(
@@ -95,13 +96,13 @@ class Subscription(Followed, Called, Reading):
         self.callback_errors = 0
         self.throttle = throttle
         self._throttle = None if throttle is None else Throttle(throttle)
-        self._inbox: Inbox[Entry] = Inbox(policy)  # what it refuses is done with once no lock is held
+        self._inbox: Inbox[Arrival] = Inbox(policy)  # what it refuses is done with once no lock is held
         self.arrivals = Arrivals()
         self._proofs = 0
         self._callback = callback
         self.executor = executor
         self._on_close = on_close
-        self._following: Following | None = None
+        self.restarted = False
         self._mutex = threading.RLock()
         self._changed: threading.Condition | None = None
         self._running: threading.RLock | None = None
@@ -135,13 +136,7 @@ class Subscription(Followed, Called, Reading):
         """True after `close` or the agent's stop."""
         return self._closed
 
-    def deliver(self, entry: Entry) -> None:
-        """Take a notification; never blocks."""
-        following = self._following
-        if following is None or not (isinstance(entry, Notification) and following.keep(entry)):
-            start((self.admit((entry,)),))
-
-    def admit(self, entries: Sequence[Entry], size: int | None = None) -> Subscription | None:
+    def admit(self, entries: Sequence[Arrival], size: int | None = None) -> Subscription | None:
         """Take several at once; never blocks, and calls nobody.
 
         Args:
@@ -160,14 +155,14 @@ class Subscription(Followed, Called, Reading):
         self._end_refused()
         return self._admit(entries, None) if entries else None
 
-    def ignore(self, entries: Sequence[Entry]) -> None:
+    def ignore(self, entries: Sequence[Arrival]) -> None:
         """Count, and be done with them."""
         with self._mutex:
             self.arrivals.ignored += len(entries)
         for entry in entries:
-            done(entry)
+            entry.consumed()
 
-    def _sift(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+    def _sift(self, entries: Sequence[Arrival]) -> Sequence[Arrival]:
         opening = self._opening
         if opening is None:
             return entries
@@ -177,10 +172,10 @@ class Subscription(Followed, Called, Reading):
             self._opening = None
         return found
 
-    def _admit(self, entries: Sequence[Entry], size: int | None) -> Subscription | None:
-        throttled: Sequence[Entry] = ()
+    def _admit(self, entries: Sequence[Arrival], size: int | None) -> Subscription | None:
+        throttled: Sequence[Arrival] = ()
         if self.key is not None or self._throttle is not None:
-            (entries, throttled), size = wanted(entries, self.key, self._throttle), None
+            (entries, throttled), size = self._wanted(entries), None
             if not (entries or throttled):
                 return None
         with self._mutex:
@@ -205,6 +200,17 @@ class Subscription(Followed, Called, Reading):
             wake()
         return self if start else None
 
+    def _wanted(self, entries: Sequence[Arrival]) -> tuple[list[Arrival], list[Arrival]]:
+        """Those of its keys: which its throttle admits, and which it does not; all others are done."""
+        found, throttled = list[Arrival](), list[Arrival]()
+        keys, throttle = every(self.key), self._throttle
+        for entry in entries:
+            if self.key is not None and entry.key not in keys:
+                entry.consumed()
+            else:
+                (found if throttle is None or throttle.admit(time.monotonic()) else throttled).append(entry)
+        return found, throttled
+
     def _tell_omitted(self) -> None:
         """Tell which ones the policy left out."""
         with self._mutex:
@@ -216,7 +222,7 @@ class Subscription(Followed, Called, Reading):
         refused = self._inbox.refused
         while refused:
             with suppress(IndexError):  # another thread was quicker
-                done(refused.pop())
+                refused.pop().consumed()
 
     def report_gap(self, gap: Gap) -> None:
         """Count a loss and tell the user; any thread."""
@@ -227,7 +233,7 @@ class Subscription(Followed, Called, Reading):
 
     def _count_gap(self, gap: Gap) -> None:
         with self._mutex:
-            if self._closed or self.held:
+            if self._closed:
                 return
             self._inbox.lose(gap.count)
             self._keep_gap(gap)
@@ -258,7 +264,7 @@ class Subscription(Followed, Called, Reading):
             lasts: last number of each topic at the moment when it told what it kept.
             initial: that, in order; a gap for each that cannot be read here.
         """
-        opening, held = self._opening, list[Entry | Gap](initial)
+        opening, held = self._opening, [x if isinstance(x, Gap) else arrival_of(x) for x in initial]
         if opening is None:  # it was closed
             return
         opening.tell(epoch, lasts)
@@ -273,10 +279,10 @@ class Subscription(Followed, Called, Reading):
                 self._inbox.refuse(refused)
             self._end_refused()
 
-    def _opened(self, entry: Entry) -> Notification | None:
+    def _opened(self, entry: Arrival) -> Notification | None:
         """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
         try:
-            return notification_of(entry)
+            return entry.open()
         except ProtocolError as exc:
             logger.warning("%s number %s is lost here: %s", entry.topic, entry.sequence, exc)
         with self._mutex:

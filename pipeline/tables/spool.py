@@ -22,7 +22,7 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
-from ...agents.notifications.gathering import Gathering
+from ...agents.notifications.merged import Merged
 from ...protocol.errors import ConfigError, PzcError, SubscriptionClosed
 from ...transport.wire import Protocol
 from ..durable import Storage
@@ -127,7 +127,7 @@ class Spool(Source):
     def _sources(self) -> set[str]:
         found: set[str] = set()
         for given, subscription in zip(self._recorder.sources, self._recorder.subscriptions, strict=True):
-            if isinstance(subscription, Gathering):
+            if isinstance(subscription, Merged):
                 found.update(subscription.sources)
             elif subscription.manual_ack:  # one without a mailbox has nothing to tell
                 found.add(given)

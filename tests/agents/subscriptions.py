@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from pzc import Notification, Subscription
-from pzc.transport.executor import Executor
+from pzc.agents.notifications.callbacks import Runs, start
+from pzc.agents.notifications.links.arrivals import alone, arrival_of
+from pzc.agents.notifications.shares import Heard
+from pzc.protocol.peer import Peer
 
 from tests.contract.rigs.peers import TIMEOUT, Inbox
 
 EPOCH = 7
+_heard: weakref.WeakKeyDictionary[Subscription, Heard] = weakref.WeakKeyDictionary()
 
 Make = Callable[..., Subscription]
 
@@ -20,13 +25,34 @@ def note(number: int, content: Any = None, *, key: str = "", topic: str = "t") -
     return Notification("p", "name", topic, key, number, EPOCH, 1.0, 2.0, content)
 
 
-def feed(subscription: Subscription, first: int, last: int) -> None:
+def deliver(subscription: Subscription, notification: Notification) -> None:
+    """As if it had arrived, whatever is missing before it."""
+    start((subscription.admit((arrival_of(notification),)),))
+
+
+def heard(subscription: Subscription, *, held: bool = False) -> Heard:
+    """A share of what its publisher broadcasts."""
+    share = Heard(subscription, Peer("", "PZC01", "p", EPOCH, "", "", 0, {}), "")
+    share.held = held
+    return share
+
+
+def hear(share: Heard, first: int, last: int, *, epoch: int = EPOCH, topic: str = "t") -> None:
+    """These numbers arrive."""
     for number in range(first, last + 1):
-        if subscription.observe("t", EPOCH, number)[0]:
-            subscription.deliver(note(number, number))
+        notification = Notification("p", "name", topic, "", number, epoch, 1.0, 2.0, number)
+        start((share.take(alone(arrival_of(notification))),))
 
 
-def finish(executor: Executor) -> None:
+def feed(subscription: Subscription, first: int, last: int) -> None:
+    """These numbers arrive of topic ``t``, and what is missing before them is lost."""
+    share = _heard.get(subscription)
+    if share is None:
+        share = _heard[subscription] = heard(subscription)
+    hear(share, first, last)
+
+
+def finish(executor: Runs) -> None:
     """Wait until everything that was submitted so far has run."""
     done = threading.Event()
     executor.submit(done.set)

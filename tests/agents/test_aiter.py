@@ -9,6 +9,7 @@ import pytest
 from pzc import Agent, Notification, Subscription, drop, latest
 from pzc.transport.executor import Executor
 
+from tests.agents.subscriptions import deliver
 from tests.contract.rigs.peers import TIMEOUT, run_threads
 from tests.contract.rigs.turns import turns
 
@@ -64,7 +65,7 @@ def test_async_iteration_ends_at_close(subscription: Subscription) -> None:
             threading.Thread(target=subscription.close).start()
         return seen
 
-    subscription.deliver(note(1, "only"))
+    deliver(subscription, note(1, "only"))
     assert asyncio.run(asyncio.wait_for(consume(), TIMEOUT)) == ["only"]
 
 
@@ -72,7 +73,7 @@ def test_async_iteration_of_a_closed_subscription_ends_at_once(subscription: Sub
     async def consume() -> list[Notification]:
         return [notification async for notification in subscription]
 
-    subscription.deliver(note(1, "unread"))
+    deliver(subscription, note(1, "unread"))
     subscription.close()
     assert asyncio.run(consume()) == []
 
@@ -83,7 +84,7 @@ def test_a_cancelled_wait_loses_no_notification_and_leaves_nothing(subscription:
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(anext(subscription), 0.001)
         assert not subscription._wakers
-        subscription.deliver(note(1, "still there"))
+        deliver(subscription, note(1, "still there"))
         return (await asyncio.wait_for(anext(subscription), TIMEOUT)).content
 
     assert asyncio.run(consume()) == "still there"
@@ -101,12 +102,12 @@ def test_a_consumer_that_is_cancelled_ends_and_another_one_goes_on(subscription:
         second: list[object] = []
         reached = asyncio.Event()
         task = asyncio.create_task(consume(first, reached))
-        subscription.deliver(note(1, 1))
+        deliver(subscription, note(1, 1))
         await asyncio.wait_for(reached.wait(), TIMEOUT)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        subscription.deliver(note(2, 2))
+        deliver(subscription, note(2, 2))
         reached.clear()
         other = asyncio.create_task(consume(second, reached))
         await asyncio.wait_for(reached.wait(), TIMEOUT)
@@ -132,7 +133,7 @@ def test_two_consumers_share_what_arrives_from_another_thread(subscription: Subs
 
     def publish() -> None:
         for number in range(500):
-            subscription.deliver(note(number, number))
+            deliver(subscription, note(number, number))
 
     asyncio.run(main())
     assert sorted(seen) == list(range(500))
@@ -146,7 +147,7 @@ def test_each_consumer_gets_a_content_of_its_own(subscription: Subscription) -> 
         own.append(2)
         return own
 
-    subscription.deliver(note(1, content))
+    deliver(subscription, note(1, content))
     assert asyncio.run(consume()) == [1, 2]
     assert content == [1]
 
@@ -162,7 +163,7 @@ def test_a_reader_whose_event_loop_is_gone_does_no_harm(subscription: Subscripti
     loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
     loop.close()
     subscription._wakers = (waker,)
-    subscription.deliver(note(1, "x"))
+    deliver(subscription, note(1, "x"))
     assert subscription.recv(0).content == "x"
 
 

@@ -234,7 +234,7 @@ def test_a_reader_that_stood_still_counts_what_its_queues_could_not_hold(
             endpoint = process.stdout.readline().strip()
             subscription = reader.subscribe(endpoint, "t", policy=drop(count))
             subscription.on_gap = told.put
-            reader._subscribing.subscriber._loop.call(lambda: still.wait(TIMEOUT))
+            reader._subscribing.sub_socket._loop.call(lambda: still.wait(TIMEOUT))
             process.stdin.write("\n")
             process.stdin.flush()
             assert process.stdout.readline() == "told\n"

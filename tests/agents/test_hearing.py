@@ -9,7 +9,7 @@ import pytest
 
 from pzc import Agent, Gap
 from pzc.agents.notifications import publisher as publishers
-from pzc.agents.notifications.hearing import Hearing
+from pzc.agents.notifications.broadcast_in import BroadcastIn
 from pzc.transport import wire
 
 from tests.contract.rigs import altered
@@ -31,13 +31,13 @@ def test_what_comes_in_order_is_taken_in_the_short_way(
     publisher: Elsewhere, reader: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     general: list[int] = []
-    accept = Hearing._accept
+    accept = BroadcastIn._accept
 
-    def seen(self: Hearing, frames: Frames) -> None:
+    def seen(self: BroadcastIn, frames: Frames) -> None:
         general.append(int(frames[0].split(b"+")[3]))
         accept(self, frames)
 
-    monkeypatch.setattr(Hearing, "_accept", seen)
+    monkeypatch.setattr(BroadcastIn, "_accept", seen)
     numbers, gaps, refused = published(publisher, reader, lambda _, frames: [frames])
     assert (numbers, gaps, refused) == (list(range(1, 9)), [], 0)
     assert [number for number in general if number] == [1]
@@ -47,7 +47,7 @@ def test_what_is_old_is_refused_and_a_gap(
     publisher: Elsewhere, reader: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, arrived = wire.now_ms, threading.Event()
-    monkeypatch.setattr(reader._subscribing.subscriber._presence, "ask", lambda _: None)
+    monkeypatch.setattr(reader._subscribing.sub_socket._presence, "ask", lambda _: None)
 
     def late(frames: Frames) -> list[Frames]:
         monkeypatch.setattr(publishers, "now_ms", real)

@@ -127,7 +127,7 @@ def test_a_hail_of_stale_notifications_asks_the_publisher_once_at_a_time(
         entered.set()
         assert held.wait(TIMEOUT)
 
-    reader._subscribing.subscriber._presence._meet = meet
+    reader._subscribing.sub_socket._presence._meet = meet
     subscription = forger.subscribe(reader, "t")
     now = wire.now_ms()
     monkeypatch.setattr(wire, "now_ms", lambda: now - 86_400_000)
@@ -172,7 +172,7 @@ def test_what_was_sent_by_another_agent_is_not_taken_for_this_one(reader: Agent,
     subscription = forger.subscribe(reader, "t")
     stranger = secrets.token_hex(16)
     everything = b""
-    reader.loop.run(lambda: reader._subscribing.subscriber._open().setsockopt(zmq.SUBSCRIBE, everything))
+    reader.loop.run(lambda: reader._subscribing.sub_socket._open().setsockopt(zmq.SUBSCRIBE, everything))
     forger.wire.wait_for_filter(everything)
     frames = [bytes(f) for f in forger.protocol.encode(stranger, "t", "stranger", sequence=1)]
     forger.wire.send(frames, forger.note("t", "own", 1))

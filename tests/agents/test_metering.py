@@ -8,11 +8,12 @@ import pytest
 
 from pzc import Notification
 from pzc.agents.notifications import metering
+from pzc.agents.notifications.links.arrivals import Arrival, arrival_of
 from pzc.agents.notifications.metering import SAMPLED, Arrivals, Meters, Sampled
 
 
-def _notification(sent_at: float, size: int = 5, *, initial: bool = False) -> Notification:
-    return Notification("p", "", "t", "", 1, 1, sent_at, 0.0, None, initial=initial, size=size)
+def _notification(sent_at: float, size: int = 5, *, initial: bool = False) -> Arrival:
+    return arrival_of(Notification("p", "", "t", "", 1, 1, sent_at, 0.0, None, initial=initial, size=size))
 
 
 def test_one_age_of_so_many_is_measured_and_the_first(monkeypatch: pytest.MonkeyPatch) -> None:

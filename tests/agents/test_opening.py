@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import Gap, Notification
-from pzc.agents.notifications.entries import Entry
+from pzc.agents.notifications.links.arrivals import Arrival, arrival_of
 from pzc.agents.notifications.opening import MAX_HELD, Opening
 
 EPOCH = 7
 
 
-def _entry(number: int, epoch: int = EPOCH, topic: str = "t") -> Notification:
-    return Notification("p", "", topic, "", number, epoch, 0.0, 0.0, None)
+def _entry(number: int, epoch: int = EPOCH, topic: str = "t") -> Arrival:
+    return arrival_of(Notification("p", "", topic, "", number, epoch, 0.0, 0.0, None))
 
 
-def _numbers(entries: Sequence[Entry | Gap]) -> list[int]:
+def _numbers(entries: Sequence[Arrival | Gap]) -> list[int]:
     found: list[int] = []
     for each in entries:
         found += range(each.first, each.last + 1) if isinstance(each, Gap) else [each.sequence]
@@ -30,8 +30,8 @@ def test_exactly_what_is_numbered_behind_the_answer_is_handed_on_in_order(
     data: st.DataObject, first: int, last: int, arrives: list[bool]
 ) -> None:
     """Each number behind ``first`` arrives or is lost; somewhere between them the publisher says ``last``."""
-    opening, handed = Opening("t"), list[Entry | Gap]()
-    done = list[Entry]()
+    opening, handed = Opening("t"), list[Arrival | Gap]()
+    done = list[Arrival]()
     told = data.draw(st.integers(0, len(arrives)))
 
     def tell() -> None:

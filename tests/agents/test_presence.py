@@ -66,9 +66,9 @@ def test_subscriptions_follow_a_publisher_to_another_pub_endpoint(reader: Agent)
         assert [s.recv(TIMEOUT).content for s in subscriptions] == ["here"] * 3
         for subscription in subscriptions:
             subscription.close()
-        reader._subscribing.subscriber._loop.run(lambda: None)
-        assert not reader._subscribing.subscriber._placed
-        assert not reader._subscribing.subscriber._presence._watched
+        reader._subscribing.sub_socket._loop.run(lambda: None)
+        assert not reader._subscribing.sub_socket._shares
+        assert not reader._subscribing.sub_socket._presence._watched
 
 
 def test_two_sources_at_one_endpoint_are_merged_and_none_is_forgotten(
@@ -79,13 +79,13 @@ def test_two_sources_at_one_endpoint_are_merged_and_none_is_forgotten(
     rep, pub = first.rep_endpoint, first.pub_endpoint
     held = threading.Event()
     request.addfinalizer(held.set)
-    meet = reader._subscribing.subscriber._presence._meet
+    meet = reader._subscribing.sub_socket._presence._meet
 
     def later(endpoint: str) -> None:
         assert held.wait(TIMEOUT)
         meet(endpoint)
 
-    reader._subscribing.subscriber._presence._meet = later
+    reader._subscribing.sub_socket._presence._meet = later
     before = reader.subscribe(rep, "t")
     first.stop()
     with in_place_of(first, Agent, rep, pub, protocol=Protocol(KEY)) as second:
@@ -110,7 +110,7 @@ def test_a_clock_that_was_set_is_measured_again_and_delivery_goes_on(
         ahead = 3_600_000
 
         measured = threading.Event()
-        moved = reader._subscribing.subscriber.moved
+        moved = reader._subscribing.sub_socket.moved
 
         def tell(endpoint: str, peer: Any) -> Any:
             held = moved(endpoint, peer)
@@ -118,7 +118,7 @@ def test_a_clock_that_was_set_is_measured_again_and_delivery_goes_on(
                 measured.set()
             return held
 
-        monkeypatch.setattr(reader._subscribing.subscriber, "moved", tell)
+        monkeypatch.setattr(reader._subscribing.sub_socket, "moved", tell)
         monkeypatch.setattr(control, "now_ms", lambda: real() + ahead)
         monkeypatch.setattr(publishers, "now_ms", lambda: real() + ahead)
         publisher.publish("t", "too new to be true")

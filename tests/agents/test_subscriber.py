@@ -50,7 +50,7 @@ def test_many_threads_may_subscribe_and_close_at_once(publisher: Agent, reader: 
     publisher.publish("t", "still")
     assert keep.recv(TIMEOUT).content == "still"
     assert [entry["topic"] for entry in reader.statistics()["subscriptions"]] == ["t"]
-    loop = reader._subscribing.subscriber._loop
+    loop = reader._subscribing.sub_socket._loop
     loop.run(lambda: None)
-    assert len(reader._subscribing.subscriber._placed) == 1
+    assert len(reader._subscribing.sub_socket._shares) == 1
     assert loop.errors == 0

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -20,8 +19,8 @@ from pzc import (
 )
 from pzc.transport.executor import Executor
 
-from tests.agents.subscriptions import EPOCH, Make, feed, note
-from tests.contract.rigs.peers import TIMEOUT, Inbox, balance, run_threads
+from tests.agents.subscriptions import EPOCH, Make, deliver, feed, hear, heard, note
+from tests.contract.rigs.peers import TIMEOUT, balance, run_threads
 
 
 def test_what_comes_out_of_a_mailbox_is_never_dropped(make: Make) -> None:
@@ -52,7 +51,7 @@ def test_recv_in_vain_is_a_timeout(make: Make) -> None:
 
 def test_recv_gives_a_content_of_its_own(make: Make) -> None:
     subscription, content = make(), {"values": [1, 2]}
-    subscription.deliver(note(1, content))
+    deliver(subscription, note(1, content))
     own = subscription.recv(0)
     own.content["values"].append(3)
     assert content == {"values": [1, 2]}
@@ -63,7 +62,7 @@ def test_recv_gives_a_writable_copy_of_a_read_only_array(make: Make) -> None:
     array = np.arange(4)
     array.setflags(write=False)
     subscription = make()
-    subscription.deliver(note(1, array))
+    deliver(subscription, note(1, array))
     own = subscription.recv(0).content
     own[0] = 9
     assert (own[0], array[0]) == (9, 0)
@@ -72,14 +71,14 @@ def test_recv_gives_a_writable_copy_of_a_read_only_array(make: Make) -> None:
 def test_recv_zero_copy_gives_the_shared_object(make: Make) -> None:
     one, other, content = make(), make(), [1]
     for subscription in (one, other):
-        subscription.deliver(note(1, content))
+        deliver(subscription, note(1, content))
     with one.recv_zero_copy(0) as first, other.recv_zero_copy(0) as second:
         assert first.content is second.content is content
 
 
 def test_a_waiting_recv_is_woken_by_a_notification(make: Make) -> None:
     subscription, got = make(), queue.SimpleQueue[Notification]()
-    run_threads(lambda: got.put(subscription.recv(TIMEOUT)), lambda: subscription.deliver(note(1, "woken")))
+    run_threads(lambda: got.put(subscription.recv(TIMEOUT)), lambda: deliver(subscription, note(1, "woken")))
     assert got.get(timeout=TIMEOUT).content == "woken"
 
 
@@ -97,15 +96,15 @@ def test_many_readers_share_the_notifications(make: Make) -> None:
 def test_only_notifications_with_the_key_are_delivered(make: Make) -> None:
     subscription = make(key="b")
     for number, key in enumerate(["a", "b", "", "b"], 1):
-        subscription.deliver(note(number, number, key=key))
+        deliver(subscription, note(number, number, key=key))
     assert [subscription.recv(0).content for _ in range(2)] == [2, 4]
     assert balance(subscription) == 2
 
 
 def test_the_empty_key_is_a_key(make: Make) -> None:
     subscription = make(key="")
-    subscription.deliver(note(1, "with", key="a"))
-    subscription.deliver(note(2, "without"))
+    deliver(subscription, note(1, "with", key="a"))
+    deliver(subscription, note(2, "without"))
     assert subscription.recv(0).content == "without"
 
 
@@ -129,77 +128,6 @@ def test_only_the_last_thousand_gaps_are_kept(make: Make) -> None:
     assert balance(subscription) == 2_398 - 1
 
 
-def test_a_loss_right_behind_the_confirmation_is_a_gap(make: Make) -> None:
-    subscription = make()
-    subscription.begin(EPOCH, {"t": 10})
-    feed(subscription, 12, 12)
-    assert subscription.gaps == [Gap(EPOCH, 11, 11)]
-
-
-def test_what_was_published_before_the_confirmation_is_no_part_of_it(make: Make) -> None:
-    subscription = make()
-    subscription.begin(EPOCH, {"t": 10})
-    feed(subscription, 5, 6)
-    feed(subscription, 9, 11)
-    assert (subscription.gaps, balance(subscription)) == ([], 1)
-    assert subscription.recv(0).content == 11
-
-
-def test_notifications_that_overtake_the_confirmation_are_sorted_out_by_it(make: Make) -> None:
-    got = Inbox()
-    subscription = make(got)
-    subscription.hold()
-    feed(subscription, 8, 11)
-    feed(subscription, 13, 13)
-    assert balance(subscription) == 0
-    subscription.begin(EPOCH, {"t": 10})
-    feed(subscription, 14, 14)
-    assert got.contents(3) == [11, 13, 14]
-    assert subscription.gaps == [Gap(EPOCH, 12, 12)]
-
-
-def test_what_arrives_before_the_confirmation_is_bounded_and_counted(
-    make: Make, timings: Callable[..., None]
-) -> None:
-    timings(early_notifications=3)
-    subscription = make()
-    subscription.hold()
-    feed(subscription, 1, 5)
-    subscription.begin(EPOCH, {"t": 0})
-    feed(subscription, 6, 6)
-    assert subscription.gaps == [Gap(EPOCH, 4, 5)]
-    assert balance(subscription) == 6
-
-
-def test_a_restart_before_the_confirmation_is_no_gap(make: Make) -> None:
-    subscription = make()
-    subscription.hold()
-    feed(subscription, 1, 5)
-    subscription.restart("p2")
-    subscription.begin(8, {"t": 2})
-    assert subscription.observe("t", 8, 3) == (True, None)
-    assert (subscription.gaps, balance(subscription)) == ([], 0)
-
-
-def test_a_subscription_to_all_follows_each_topic_from_the_confirmation_on(make: Make) -> None:
-    subscription = make(topic="*")
-    subscription.begin(EPOCH, {"a": 4})
-    assert subscription.observe("a", EPOCH, 5) == (True, None)
-    assert subscription.observe("new", EPOCH, 3) == (True, Gap(EPOCH, 1, 2))
-    assert subscription.observe("a", EPOCH, 5) == (False, None)
-
-
-def test_a_restart_is_one_gap_of_unknown_size(make: Make) -> None:
-    subscription = make()
-    feed(subscription, 1, 5)
-    subscription.restart("p2")
-    assert subscription.gaps == []
-    subscription.begin(8, {"t": 2})
-    assert subscription.observe("t", 8, 3) == (True, None)
-    assert subscription.gaps == [Gap(8, 0, 0, restarted=True)]
-    assert (subscription.publisher, subscription.dropped) == ("p2", 0)
-
-
 @given(
     arrivals=st.lists(st.tuples(st.integers(1, 40), st.integers(0, 2)), max_size=80),
     policy=st.sampled_from([drop(1), drop(7), latest(1), latest(5), drop(1000)]),
@@ -211,14 +139,15 @@ def test_whatever_the_network_does_every_publication_is_accounted_for(
     """Numbers 1 to 41 are published; any of them arrives late, twice, or never; the last one arrives."""
     executor = Executor("pzc-test")
     subscription = Subscription("p", "t", None, policy, None, executor, lambda _: None)
-    subscription.begin(EPOCH, {"t": 0})
+    share = heard(subscription, held=True)
+    share.begin(EPOCH, {"t": 0})
     seen: list[int] = []
     for turn, (number, repeats) in enumerate(arrivals):
         for _ in range(repeats):
-            feed(subscription, number, number)
+            hear(share, number, number)
         if turn in reads and subscription.pending:
             seen.append(subscription.recv(0).content)
-    feed(subscription, 41, 41)
+    hear(share, 41, 41)
     assert balance(subscription) == 41
     while subscription.pending:
         seen.append(subscription.recv(0).content)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pzc import Agent
-from pzc.agents.notifications.gathering import Gathering
+from pzc.agents.notifications.merged import Merged
 
 from tests.contract.rigs.pairs import eventually
 from tests.contract.rigs.peers import Inbox
@@ -23,7 +23,7 @@ def test_of_a_pattern_only_the_publisher_of_another_type_is_left_out(reader: Age
     with Agent(name="cam1") as one, Agent(name="cam2") as two:
         inbox = Inbox()
         subscription = reader.subscribe("cam*", "frame", inbox, type="Picture")
-        assert isinstance(subscription, Gathering)
+        assert isinstance(subscription, Merged)
         one.advertise("frame", type="Sound")
         two.advertise("frame", type="Picture")
         eventually(lambda: len(subscription.sources) == 1)

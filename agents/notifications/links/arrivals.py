@@ -115,6 +115,27 @@ class Arrival(Struct, eq=False):
         self.make = self.notification = self.error = None
 
 
+class _Nobody:
+    """Nobody is told when something is done with."""
+
+    lock = threading.Lock()
+
+    def consumed(self, arrival: Arrival) -> None:
+        """As `Book.consumed`."""
+
+
+_NOBODY = _Nobody()
+
+
+def arrival_of(notification: Notification) -> Arrival:
+    """What waits for no end: it was broadcast, or kept by its publisher."""
+    sent_ms = 0 if notification.initial else int(notification.sent_at * 1000)
+    return Arrival(
+        _NOBODY, 0, notification.topic, notification.key, notification.epoch, notification.sequence,
+        notification=notification, size=notification.size, sent_ms=sent_ms,
+    )  # fmt: skip
+
+
 def _too_late() -> ProtocolError:
     return ProtocolError("a notification was opened after the last subscription was done")
 

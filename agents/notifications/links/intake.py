@@ -10,14 +10,14 @@ import errno
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from ....protocol import serializers
 from ....protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
-from ....protocol.link_messages import MAX_ITEMS, Body, Ended, Loss, Notify, Row, Run
+from ....protocol.link_messages import Body, Ended, Loss, Notify, Row, Run
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
 from ....protocol.shown import printable
@@ -27,6 +27,7 @@ from ....transport.descriptors import Starved
 from ....transport.endpoints import DECODE_LATER
 from ....transport.wire import Protocol
 from ..callbacks import runners
+from ..shares import hand_on, room
 from ..subscription import Subscription
 from .arrivals import Arrival, Flow, Ledger, LeftOut, Together, Urgency, alone
 from .inward import Received
@@ -106,11 +107,11 @@ class Intake:
         for run in notify.runs:
             self._enter(first, run, received.key_id, roster.wanting(run.interests), entered)
             first += len(run.rows)
-        if any(isinstance(come, Together) and len(come.arrivals) > _room(wanted) for wanted, come in entered):
+        if any(isinstance(come, Together) and len(come.arrivals) > room(wanted) for wanted, come in entered):
             errands.extend(partial(_hand_on, *part) for each in entered for part in _parts(*each))
         else:
             for wanted, come in entered:
-                ready += _admit(wanted, come)
+                ready += hand_on(wanted, come)
         if ready:
             errands.append(partial(_calls, ready))
         errands.extend([partial(self.end, each, roster) for each in notify.ended])
@@ -181,7 +182,7 @@ class Intake:
         Raises:
             RemoteProtocolError: when notifications are missing before it.
         """
-        ready = [each for come in _told(notify.losses, roster) for each in _admit(*come)]
+        ready = [each for come in _told(notify.losses, roster) for each in hand_on(*come)]
         position, following = notify.first, iter(notifications)
         for run in notify.runs:
             wanted, flow = roster.wanting(run.interests)
@@ -195,7 +196,7 @@ class Intake:
                     sent_ms=int(notification.sent_at * 1000),
                 )  # fmt: skip
                 if wanted:
-                    ready += _admit(wanted, alone(arrival))
+                    ready += hand_on(wanted, alone(arrival))
                 else:
                     self.ledger.unwanted(arrival)
             position += len(run.rows)
@@ -263,12 +264,6 @@ class Intake:
         return error
 
 
-def _room(wanted: Iterable[Place]) -> int:
-    """How many arrivals the smallest inbox takes at once."""
-    policies = [place.subscription.policy for place in wanted]
-    return min([policy.bound for policy in policies if policy.lossy], default=MAX_ITEMS)
-
-
 def _told(losses: list[Loss], roster: Roster) -> list[_Come]:
     """The sums of losses, and whose they are."""
     return [(place, loss) for loss in losses if (place := roster.wanting([loss.interest]).places)]
@@ -279,29 +274,15 @@ def _parts(wanted: tuple[Place, ...], come: Together | LeftOut | Loss) -> Iterat
     if not isinstance(come, Together):
         yield wanted, come
         return
-    arrivals, room = come.arrivals, _room(wanted)
-    for first in range(0, len(arrivals), room):
-        part = arrivals[first : first + room]
+    arrivals, most = come.arrivals, room(wanted)
+    for first in range(0, len(arrivals), most):
+        part = arrivals[first : first + most]
         yield wanted, Together(come.topic, part, sum([each.size for each in part]))
 
 
 def _hand_on(wanted: tuple[Place, ...], part: Together | LeftOut | Loss) -> list[Call]:
-    return _calls(_admit(wanted, part))
+    return _calls(hand_on(wanted, part))
 
 
 def _calls(ready: list[Subscription]) -> list[Call]:
     return [each.start_here for each in runners(ready)]
-
-
-def _admit(wanted: Iterable[Place], come: Together | LeftOut | Loss) -> list[Subscription]:
-    """Hand what came to all who want it, before any callback; whose callbacks are to be called then."""
-    ready: list[Subscription] = []
-    for place in wanted:
-        try:
-            called = place.take(come)
-        except Exception:
-            logger.exception("%s could not be handed on to one subscription", come.topic)
-        else:
-            if called is not None:
-                ready.append(called)
-    return ready

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from pzc import Notification, SubscriptionClosed, drop
-from pzc.agents.notifications.gathering import Gathering, Make
+from pzc.agents.notifications.merged import Make, Merged
 from pzc.agents.notifications.subscription import Subscription
 from pzc.delivery.cursor import Gap
 from pzc.transport.executor import Executor
+
+from tests.agents.subscriptions import deliver
 
 
 class Sources:
@@ -18,7 +20,7 @@ class Sources:
         self.members: dict[str, Subscription] = {}
         self.closed: list[str] = []
         self.executor = Executor("pzc-test")
-        self.gathering = Gathering(
+        self.gathering = Merged(
             "cam*", "image", None, drop(3), None, self.executor, lambda _: None, join=self.join
         )
 
@@ -31,8 +33,9 @@ class Sources:
         return member
 
     def publish(self, source: str, number: int) -> None:
-        self.members[source].deliver(
-            Notification(source, source, "image", "", number, 1, 0.0, 0.0, f"{source} {number}")
+        deliver(
+            self.members[source],
+            Notification(source, source, "image", "", number, 1, 0.0, 0.0, f"{source} {number}"),
         )
 
 
@@ -108,7 +111,7 @@ def test_nothing_is_added_after_the_end(sources: Sources) -> None:
 def test_a_source_whose_key_is_not_wanted_does_not_count() -> None:
     made = Sources()
     made.gathering.close()
-    made.gathering = Gathering(
+    made.gathering = Merged(
         "cam*", "image", None, drop(3), "left", made.executor, lambda _: None, join=made.join
     )
     made.gathering.add("a")

@@ -1,4 +1,4 @@
-"""Subscriber: the SUB socket of an agent, and who of this process gets what.
+"""SubSocket: the SUB socket of an agent, and who of this process gets what.
 
 ::
 
@@ -38,14 +38,14 @@ from ...transport.endpoints import connect, disconnect, new_socket
 from ...transport.wire import Protocol
 from . import presence
 from .beats import BEAT_TOPIC, beat_filter
+from .broadcast_in import BroadcastIn, Source
 from .filters import ANY, MARK_TOPIC, mark_filter
-from .hearing import Hearing
 from .receiver import Receiver, release
-from .sources import Source
+from .shares import Heard
 from .subscription import Subscription
 
 
-class Subscriber:
+class SubSocket:
     """One SUB socket, made with the first subscription. All its state belongs to the receiver's thread.
 
     Args:
@@ -58,28 +58,22 @@ class Subscriber:
     """
 
     def __init__(
-        self,
-        receiver: Receiver,
-        protocol: Protocol,
-        counters: Counters,
-        meet: Callable[[str], None],
+        self, receiver: Receiver, protocol: Protocol, counters: Counters, meet: Callable[[str], None],
         who: str,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._receiver = receiver
-        self._loop = loop = receiver.loop
-        self._protocol = protocol
-        self._counters = counters
+        self._loop = receiver.loop
         self._presence = presence.Presence(receiver, counters, meet, self._rep_endpoints, self._lost)
         self._sources: dict[str, Source] = {}
-        self._placed: dict[Subscription, tuple[Peer, str]] = {}
-        self._marked: dict[str, Subscription] = {}
+        self._shares: dict[Subscription, Heard] = {}
+        self._marked: dict[str, Heard] = {}
         self._uses: Counter[str] = Counter()
         self._ipv6: dict[str, bool] = {}  # by which family each PUB endpoint is connected
         self._socket: zmq.Socket[bytes] | None = None
         self._closed = False
         self._who = who
         self._marks = itertools.count(1)
-        self._hearing = Hearing(loop, protocol, counters, self._sources, self._presence.ask)
+        self._incoming = BroadcastIn(self._loop, protocol, counters, self._sources, self._presence.ask)
 
     def add(self, peer: Peer, subscription: Subscription) -> str:
         """Route a publisher's topic to a subscription and set its filter; any thread.
@@ -93,38 +87,25 @@ class Subscriber:
             AgentClosed: after `close`.
         """
         check_topic(peer, subscription.topic)
-        mark = f"{self._who}.{next(self._marks)}"
+        share = Heard(subscription, peer, f"{self._who}.{next(self._marks)}")
         self._presence.learn(peer.pub_endpoint)
-        self._loop.run(partial(self._add, peer, subscription, mark))
-        return mark
+        self._loop.run(partial(self._add, share))
+        return share.mark
 
-    def _add(self, peer: Peer, subscription: Subscription, mark: str) -> None:
+    def _add(self, share: Heard) -> None:
         if self._closed:
             raise AgentClosed("the agent was stopped; it subscribes to nothing more")
-        if peer.dialect == PZC01:
-            subscription.hold()
-        else:  # an original confirms nothing
-            subscription.begin(peer.epoch, {})
-        source = self._sources.get(peer.agent_id) or Source(peer)
-        self._set_filters(source.peer, subscription.topic, mark)
-        self._route(source, subscription, mark)
+        _begin_unconfirmed(share)
+        source = self._sources.get(share.peer.agent_id) or Source(share.peer)
+        share.peer = source.peer
+        self._set_filters(source.peer, share)
+        self._shares[share.subscription] = self._marked[share.mark] = share
+        self._route(source, share)
 
-    def _route(self, source: Source, subscription: Subscription, mark: str) -> None:
-        self._hearing.forget()
+    def _route(self, source: Source, share: Heard) -> None:
+        self._incoming.forget()
         self._sources[source.peer.agent_id] = source
-        source.subscriptions[subscription.topic].append(subscription)
-        self._placed[subscription] = (source.peer, mark)
-        self._marked[mark] = subscription
-
-    def _unroute(self, subscription: Subscription, peer: Peer) -> None:
-        self._hearing.forget()
-        source = self._sources[peer.agent_id]
-        entries = source.subscriptions[subscription.topic]
-        entries.remove(subscription)
-        if not entries:
-            del source.subscriptions[subscription.topic]
-        if not source.subscriptions:
-            del self._sources[peer.agent_id]
+        source.shares[share.subscription.topic].append(share)
 
     def confirmed(self, peer: Peer, topic: str, mark: str, told: dict[str, Any]) -> None:
         """The publisher holds the filter, and ``last`` was the topic's last number until then.
@@ -147,13 +128,15 @@ class Subscriber:
         self._loop.run(partial(self._begin, mark, epoch, lasts, told.get("types")))
 
     def _begin(self, mark: str, epoch: int, lasts: dict[str, int], types: object) -> None:
-        subscription = self._marked.get(mark)
-        if subscription is not None and (source := self._sources.get(subscription.publisher)) is not None:
+        share = self._marked.get(mark)
+        if share is None:
+            return
+        if (source := self._sources.get(share.subscription.publisher)) is not None:
             source.peer.learn(types)
-        if subscription is not None and subscription.held:
-            subscription.begin(epoch, lasts)
+        if share.held:
+            share.begin(epoch, lasts)
 
-    def _set_filters(self, peer: Peer, topic: str, mark: str) -> None:
+    def _set_filters(self, peer: Peer, share: Heard) -> None:
         socket = self._open()
         if not self._uses[peer.pub_endpoint]:
             self._presence.watch(peer.pub_endpoint)
@@ -165,7 +148,7 @@ class Subscriber:
                     f"{peer.endpoint} publishes at {shown(peer.pub_endpoint)}, which cannot be used: {exc}"
                 ) from exc
         self._uses[peer.pub_endpoint] += 1
-        for prefix in _filters(peer, topic, mark):
+        for prefix in _filters(peer, share):
             socket.setsockopt(zmq.SUBSCRIBE, prefix)
 
     def _connect(self, socket: zmq.Socket[bytes], pub_endpoint: str) -> None:
@@ -174,7 +157,7 @@ class Subscriber:
 
     def _disconnect(self, socket: zmq.Socket[bytes], pub_endpoint: str) -> None:
         # Polling makes libzmq begin a message; if its connection is taken away now, libzmq aborts.
-        self._hearing.take(socket)
+        self._incoming.take(socket)
         disconnect(socket, pub_endpoint)
         self._ipv6.pop(pub_endpoint, None)
 
@@ -192,30 +175,37 @@ class Subscriber:
             self._socket = socket
         return self._socket
 
-    def _remove_filters(self, peer: Peer, topic: str, mark: str) -> None:
+    def _remove_filters(self, peer: Peer, share: Heard) -> None:
         if self._socket is None:
             return
-        for prefix in _filters(peer, topic, mark):
+        for prefix in _filters(peer, share):
             self._socket.setsockopt(zmq.UNSUBSCRIBE, prefix)
-        self._uses[peer.pub_endpoint] -= 1
-        if not self._uses[peer.pub_endpoint]:
-            self._presence.unwatch(peer.pub_endpoint)
-            self._disconnect(self._socket, peer.pub_endpoint)
+        endpoint = peer.pub_endpoint
+        self._uses[endpoint] -= 1
+        if not self._uses[endpoint]:
+            self._presence.unwatch(endpoint)
+            self._disconnect(self._socket, endpoint)
 
     def remove(self, subscription: Subscription) -> None:
         """Forget a closed subscription; any thread."""
         self._loop.call(partial(self._remove, subscription))
 
     def _remove(self, subscription: Subscription) -> None:
-        place = self._placed.pop(subscription, None)
-        if place is not None:
-            peer, mark = place
-            del self._marked[mark]
-            self._unroute(subscription, peer)
-            self._remove_filters(peer, subscription.topic, mark)
+        share = self._shares.pop(subscription, None)
+        if share is None:
+            return
+        del self._marked[share.mark]
+        self._incoming.forget()
+        source, topic = self._sources[share.peer.agent_id], subscription.topic
+        source.shares[topic].remove(share)
+        if not source.shares[topic]:
+            del source.shares[topic]
+        if not source.shares:
+            del self._sources[source.peer.agent_id]
+        self._remove_filters(share.peer, share)
 
     def _on_readable(self) -> bool:
-        return self._socket is not None and self._hearing.on_readable(self._socket)
+        return self._socket is not None and self._incoming.on_readable(self._socket)
 
     def _rep_endpoints(self, pub_endpoint: str) -> set[str]:
         return {s.peer.endpoint for s in self._sources.values() if s.peer.pub_endpoint == pub_endpoint}
@@ -223,15 +213,16 @@ class Subscriber:
     def _lost(self, pub_endpoint: str) -> None:
         for source in [s for s in self._sources.values() if s.peer.pub_endpoint == pub_endpoint]:
             reason = f"{source.peer.endpoint} has been unreachable for {limits.current.silence:g} s"
-            for subscription in source.everyone():
-                subscription.report_lost(reason)
+            for share in source.everyone():
+                share.subscription.report_lost(reason)
 
     def followers(self, endpoint: str) -> list[Subscription]:
         """The subscriptions to whoever is known at a REP endpoint; any thread."""
-        sources = self._sources
-        return self._loop.run(
-            lambda: [s for at in sources.values() if at.peer.endpoint == endpoint for s in at.everyone()]
-        )
+        return [share.subscription for share in self._loop.run(partial(self._at, endpoint))]
+
+    def _at(self, endpoint: str) -> list[Heard]:
+        sources = [each for each in self._sources.values() if each.peer.endpoint == endpoint]
+        return [share for source in sources for share in source.everyone()]
 
     def moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
         """The agent behind a REP endpoint answered a new handshake as ``peer``; any thread but I/O.
@@ -243,7 +234,7 @@ class Subscriber:
         return self._loop.run(partial(self._moved, endpoint, peer))
 
     def _moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
-        self._hearing.forget()
+        self._incoming.forget()
         self._reconnect(peer.pub_endpoint)
         for source in [s for s in self._sources.values() if s.peer.endpoint == endpoint]:
             known = source.peer
@@ -254,25 +245,27 @@ class Subscriber:
             target = self._sources.get(peer.agent_id) if known.agent_id != peer.agent_id else None
             self._move(source, target or Source(peer))
         now = self._sources.get(peer.agent_id)
-        held = [s for s in now.everyone() if s.held] if now is not None else []
-        return [(subscription.topic, self._placed[subscription][1]) for subscription in held]
+        held = [share for share in now.everyone() if share.held] if now is not None else []
+        return [(share.subscription.topic, share.mark) for share in held]
 
     def _move(self, source: Source, target: Source) -> None:
-        everyone = source.everyone()
-        for subscription in everyone:
-            self._set_filters(target.peer, subscription.topic, self._placed[subscription][1])
         del self._sources[source.peer.agent_id]
-        for subscription in everyone:
-            before, mark = self._placed[subscription]
-            self._remove_filters(before, subscription.topic, mark)
-            self._route(target, subscription, mark)
-            subscription.restart(target.peer.agent_id)
-            if target.peer.dialect != PZC01:
-                subscription.begin(target.peer.epoch, {})
+        for share in source.everyone():
+            self._set_filters(target.peer, share)
+            self._remove_filters(share.peer, share)
+            share.peer = target.peer
+            self._route(target, share)
+            share.restart(target.peer.agent_id)
+            _begin_unconfirmed(share)
 
     def restart(self, subscription: Subscription, publisher: str) -> None:
         """Another agent took the place of a subscription's publisher; any thread."""
-        self._loop.run(partial(subscription.restart, publisher))
+        self._loop.run(partial(self._restart, subscription, publisher))
+
+    def _restart(self, subscription: Subscription, publisher: str) -> None:
+        share = self._shares.get(subscription)
+        if share is not None:
+            share.restart(publisher)
 
     def close(self) -> None:
         """End every subscription, close the socket, and give the receiver back; not in its thread."""
@@ -283,10 +276,10 @@ class Subscriber:
 
     def _close(self) -> None:
         self._closed = True
-        for subscription in list(self._placed):
+        for subscription in list(self._shares):
             subscription.end()
         self._sources.clear()
-        self._placed.clear()
+        self._shares.clear()
         self._marked.clear()
         if self._socket is not None:
             self._presence.close()
@@ -296,7 +289,7 @@ class Subscriber:
 
     def subscriptions(self) -> list[Subscription]:
         """All open subscriptions."""
-        return [subscription for subscription in list(self._placed) if not subscription.closed]
+        return [subscription for subscription in list(self._shares) if not subscription.closed]
 
 
 def check_topic(peer: Peer, topic: str) -> None:
@@ -310,11 +303,17 @@ def check_topic(peer: Peer, topic: str) -> None:
     format_header(peer.dialect, peer.agent_id, topic)
 
 
-def _filters(peer: Peer, topic: str, mark: str) -> list[bytes]:
+def _begin_unconfirmed(share: Heard) -> None:
+    if share.peer.dialect != PZC01:  # an original confirms nothing
+        share.begin(share.peer.epoch, {})
+
+
+def _filters(peer: Peer, share: Heard) -> list[bytes]:
+    topic = share.subscription.topic
     if topic == ANY:
         first = f"{peer.dialect}+{peer.agent_id}+".encode()
     else:
         first = topic_filter(peer.dialect, peer.agent_id, topic)
     if peer.dialect != PZC01:
         return [first]
-    return [first, beat_filter(peer.agent_id), mark_filter(peer.agent_id, mark, topic)]
+    return [first, beat_filter(peer.agent_id), mark_filter(peer.agent_id, share.mark, topic)]

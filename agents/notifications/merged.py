@@ -1,8 +1,8 @@
-"""Gathering: one subscription to a topic of many publishers, which may come and go.
+"""Merged: one subscription to topics of many publishers, which may come and go.
 
 Each source is a member, which follows its publisher as any subscription does: it finds its gaps and keeps its
-leases. What it lets through goes into the one inbox of the gathering, whose policy and bound hold for all
-of them together. `Notification.publisher` tells whose each one is.
+leases. What it lets through goes into the one inbox of the merged subscription, whose policy and bound hold
+for all of them together. `Notification.publisher` tells whose each one is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 
 from ...delivery.cursor import Gap
 from ...protocol.errors import PzcError, Refused, SubscriptionClosed
-from .entries import Entry, done
+from .links.arrivals import Arrival
 from .subscription import Subscription
 
 Make = Callable[..., Subscription]
@@ -23,8 +23,14 @@ Join = Callable[[str, Make], Subscription]
 """Subscribes to one source with what `Make` makes."""
 
 
-class Gathering(Subscription):
-    """A subscription made of others; arguments as `Subscription`, ``join`` and ``single``. `add` its sources.
+class Merged(Subscription):
+    """A subscription made of others; `add` its sources.
+
+    Args:
+        args, options: as `Subscription`.
+        join: subscribes to one source.
+        single: there is one source only.
+        takes_along: a source that is removed takes with it what is pending of it.
 
     ``received``, ``dropped`` and ``gaps`` are those of all sources together. ``on_lost`` is not called, as a
     source that is lost may come back, unless it is for a ``single`` one.
@@ -32,12 +38,15 @@ class Gathering(Subscription):
 
     join: Join
 
-    def __init__(self, *args: object, join: Join, single: bool = False, **options: object) -> None:
+    def __init__(
+        self, *args: object, join: Join, single: bool = False, takes_along: bool = False, **options: object
+    ) -> None:  # fmt: skip
         super().__init__(*args, **options)  # pyright: ignore[reportArgumentType]
         self.join = join
         self.single = single
         self._members: dict[str, Subscription] = {}
         self._joining = threading.Lock()
+        self._seen: dict[Subscription, set[tuple[str, int]]] | None = {} if takes_along else None
 
     @property
     def sources(self) -> list[str]:
@@ -67,11 +76,19 @@ class Gathering(Subscription):
             raise SubscriptionClosed(f"the subscription to {self.topic} has ended")
 
     def remove(self, source: str) -> None:
-        """Subscribe to one source less; what has come from it stays. An unknown one changes nothing."""
+        """Subscribe to one source less; an unknown one changes nothing."""
         with self._joining:
             member = self._members.pop(source, None)
-        if member is not None:
-            member.close()
+        if member is None:
+            return
+        member.close()
+        if self._seen is None:
+            return
+        with self._mutex:
+            gone = self._seen.pop(member, set[tuple[str, int]]())
+            left = set[tuple[str, int]]().union(*self._seen.values())
+            self._inbox.forget(lambda entry: (entry.topic, entry.epoch) in gone - left)
+        self._end_refused()
 
     def refuse(self, error: PzcError) -> None:
         """Its only source refuses it: it ends."""
@@ -79,13 +96,22 @@ class Gathering(Subscription):
             self.refusal = error
         self.report_lost(str(error), ends=True)
 
-    def take(self, entries: Sequence[Entry], member: Subscription) -> Subscription | None:
+    def take(self, entries: Sequence[Arrival], member: Subscription) -> Subscription | None:
         """Notifications of a member; returns as `admit`."""
-        del member
-        if not self.closed:
+        gone = self.closed
+        if self._seen is not None:
+            with self._mutex:
+                if member.closed:
+                    gone = True
+                    self._inbox.lose(len(entries))
+                else:
+                    self._seen.setdefault(member, set()).update(
+                        (entry.topic, entry.epoch) for entry in entries
+                    )
+        if not gone:
             return self._admit(entries, None)
         for entry in entries:
-            done(entry)
+            entry.consumed()
         return None
 
     def lose(self, gap: Gap) -> None:
@@ -102,31 +128,31 @@ class Gathering(Subscription):
 
 
 class Member(Subscription):
-    """The subscription of a gathering to one source; passes on what it gets."""
+    """The subscription of a merged subscription to one source; passes on what it gets."""
 
-    def __init__(self, gathering: Gathering, *args: object, **options: object) -> None:
+    def __init__(self, merged: Merged, *args: object, **options: object) -> None:
         super().__init__(*args, **options)  # pyright: ignore[reportArgumentType]
-        self._gathering = gathering
+        self._merged = merged
 
     def passed(self, number: int, size: int) -> None:
-        """Count it for the gathering as well."""
+        """Count it for the merged subscription as well."""
         super().passed(number, size)
-        self._gathering.passed(number, size)
+        self._merged.passed(number, size)
 
     def report_lost(self, reason: str, *, ends: bool = False) -> None:
-        """As `Subscription.report_lost`, for the gathering too when this is its only source."""
+        """As `Subscription.report_lost`, for the merged subscription too when this is its only source."""
         super().report_lost(reason, ends=ends)
-        if self._gathering.single:
-            self._gathering.report_lost(reason, ends=ends)
+        if self._merged.single:
+            self._merged.report_lost(reason, ends=ends)
 
-    def ignore(self, entries: Sequence[Entry]) -> None:
-        """Count it for the gathering."""
-        self._gathering.ignore(entries)
+    def ignore(self, entries: Sequence[Arrival]) -> None:
+        """Count it for the merged subscription."""
+        self._merged.ignore(entries)
 
-    def _admit(self, entries: Sequence[Entry], size: int | None) -> Subscription | None:
-        return self._gathering.take(entries, self)
+    def _admit(self, entries: Sequence[Arrival], size: int | None) -> Subscription | None:
+        return self._merged.take(entries, self)
 
     def _count_gap(self, gap: Gap) -> None:
-        if not (self.closed or self.held):
+        if not self.closed:
             self._keep_gap(gap)
-            self._gathering.lose(gap)
+            self._merged.lose(gap)
