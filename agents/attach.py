@@ -19,8 +19,9 @@ from .client.answers import BatchOutcome
 from .client.described import Entry
 from .client.pending import PendingCall
 from .client.reference import RemoteReference
-from .client.served import ServedObject, checked_timeout
+from .client.served import ServedObject
 from .client.streams import RemoteStream
+from .client.terms import checked_timeout
 from .leasing import lease
 from .proxy import refer_later
 

@@ -16,6 +16,7 @@ from .answers import BatchOutcome
 from .arguments import remote_of
 from .reference import RemoteReference, named
 from .sent import filled, place_of
+from .terms import Terms
 
 if TYPE_CHECKING:
     from ..stubs.typing_helpers import Remote
@@ -32,12 +33,11 @@ class Batch:
     request runs them at the server in this order, with no other call between them.
     """
 
-    def __init__(self, remote: RemoteObject, owner: object, timeout: float | None, oneway: bool) -> None:
+    def __init__(self, remote: RemoteObject, owner: object, terms: Terms) -> None:
         self.__dict__.update(
             _remote=remote,
             _owner=owner,
-            _timeout=timeout,
-            _oneway=oneway,
+            _terms=terms,
             _calls=[],
             _results=[],
             _over=False,
@@ -94,10 +94,9 @@ class Batch:
             self._run()
 
     def _run(self) -> None:
-        if self._oneway:
-            self._remote.send("batch", {"calls": self._calls}, self._timeout)
+        outcome = self._remote.request("batch", {"calls": self._calls}, self._terms)
+        if self._terms.oneway:
             return
-        outcome = self._remote.request("batch", {"calls": self._calls}, self._timeout)
         if not isinstance(outcome, BatchOutcome):
             raise RemoteProtocolError(f"{self._remote.endpoint} answered a batch with {shown(outcome, 100)}")
         self.__dict__["_results"], error, _ = outcome
@@ -190,11 +189,11 @@ def is_to_run(batch: Batch, raised: type[BaseException] | None) -> bool:
     return raised is None and bool(vars(batch)["_calls"])
 
 
-def send_later(batch: Batch) -> Future[None]:
+def send_later(batch: Batch) -> Future[Any]:
     """Send a batch one way, in the order of all that its client does not wait for; done when it was sent."""
     own = vars(batch)
     remote: RemoteObject = own["_remote"]
-    return remote.send_later("batch", {"calls": own["_calls"]}, own["_timeout"])
+    return remote.request_later("batch", {"calls": own["_calls"]}, own["_terms"])
 
 
 def batch(proxy: RemoteReference | Remote, *, timeout: float | None = None, oneway: bool = False) -> Batch:
@@ -213,4 +212,4 @@ def batch(proxy: RemoteReference | Remote, *, timeout: float | None = None, onew
     """
     remote = remote_of(proxy)
     remote.need("run a batch")
-    return Batch(remote, proxy, timeout, oneway)
+    return Batch(remote, proxy, Terms(timeout, oneway=oneway))

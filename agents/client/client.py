@@ -9,8 +9,9 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
+from ...discovery.place import Place
 from ...protocol.contents import PS
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
 from ...protocol.frames import PZC00
@@ -23,14 +24,17 @@ from ...transport.executor import Executor
 from ...transport.loop import Loop
 from ...transport.tables import Table
 from ...transport.wire import Protocol as Wire
+from ..interfaces import Found
 from .abort import AbortSignal, AbortSignals
 from .exchanges import Exchanges
 from .heartbeat import Heartbeat
+from .interfaces import Served
 from .many import in_receiver
-from .pending import Pending, PendingCall, Reference
+from .pending import Pending, PendingCall
 from .pipelines import Pipelines
 from .pool import Pools
-from .retries import Repeating
+from .retries import repeated
+from .terms import USUAL, Terms
 
 logger = logging.getLogger("pzc.requests")
 
@@ -41,14 +45,6 @@ _TELL = 5.0
 """Seconds in which somebody is told what nobody waits for."""
 
 _FORKED = "this agent belongs to the parent of this forked process: make a new one here"
-
-
-class Met(NamedTuple):
-    """Where somebody was met, who that is, and the seconds that are left of those given."""
-
-    place: Any
-    peer: Peer
-    left: float
 
 
 class Client:
@@ -87,30 +83,23 @@ class Client:
             self.heartbeat,
         )  # fmt: skip
         self._pipeline, self.wait_for_id = self._pipelines.of, self._pipelines.wait_for_id
-        self._repeating = Repeating(PeerLost, self.closed)
         self._callbacks = Executor("pzc-futures")
         self._unusable = ""
         _clients.clients.add(self)
 
     # --- what proxies use ------------------------------------------------------------------------------
 
-    def call(
-        self, ref: Reference, action: str, options: dict[str, Any], *, timeout: float | None = None,
-        transport: str | None = None, idempotent: bool = False, detached: bool = False,
-    ) -> Any:  # fmt: skip
+    def call(self, ref: Served, action: str, options: dict[str, Any], terms: Terms = USUAL) -> Any:
         """One call of a served object, waited for in this thread.
 
         Args:
             ref: what it is made of.
             action: of the Proxy-Server protocol.
             options: of the action; not to be used again.
-            timeout: seconds for everything; None for that of ``ref``.
-            transport: ``auto``, ``inproc``, ``unix`` or ``tcp``; None for that of ``ref``.
-            idempotent: send it again, with back-off, when the peer is lost: it may then run twice.
-            detached: it goes on when nobody waits for it any more.
+            terms: how it is made.
 
         Returns:
-            The value that it returned, or what ``ref`` makes of another reply.
+            The value that it returned, or what ``ref`` makes of another reply; None of a one-way call.
 
         Raises:
             Exception: what the remote member raised.
@@ -119,16 +108,22 @@ class Client:
             AgentClosed: ``ref`` was closed, or the agent stopped.
             SignatureError, ProtocolError, SerializeError, Refused: see the tree.
         """
+        timeout, way, idempotent, detached, oneway = terms
         seconds = ref.timeout if timeout is None else timeout
+        if way is None:
+            way = ref.transport
+        content = (PS, action, options)
+        if oneway:
+            options["oneway"] = True
+            return self._exchanges.send(ref.endpoint, content, seconds, way)
         options["timeout"] = seconds
         if detached:
             options["detached"] = True
         started = time.monotonic()
-        way = ref.transport if transport is None else transport
-        content = (PS, action, options)
         if idempotent:
             once = partial(self._ask, ref.endpoint, content, seconds, started, way, ref.abort, recover=False)
-            answer, message, word = self._repeating.call(once, seconds, partial(self.forget, ref.endpoint))
+            forget = partial(self.forget, ref.endpoint)
+            answer, message, word = repeated(once, seconds, self.closed, forget)
         else:
             if self._known(ref.endpoint) is None:
                 self._find_again(ref, seconds)
@@ -142,51 +137,38 @@ class Client:
             return ref.arrived(value) if value.__class__ in TRAVELLING else value
         return ref.read(reply_of(message, answer), timeout)
 
-    def submit(
-        self, ref: Reference, action: str, options: dict[str, Any], *, timeout: float | None = None,
-        detached: bool = False,
-    ) -> PendingCall:  # fmt: skip
+    def submit(self, ref: Served, action: str, options: dict[str, Any], terms: Terms = USUAL) -> Pending:
         """As `call`, without waiting; never blocks.
+
+        Returns:
+            A `PendingCall`; of a one-way call what ends when it was sent.
 
         Raises:
             SerializeError: when the arguments cannot be expressed.
             AgentClosed: when the agent was stopped.
         """
+        timeout, _, _, detached, oneway = terms
         seconds = ref.timeout if timeout is None else timeout
+        peer = self._known(ref.endpoint) or ref.peer  # as last met
+        content = (PS, action, options)
+        if oneway:
+            options["oneway"] = True
+            return self.send_to(peer, content, seconds)
         options["timeout"] = seconds
         if detached:
             options["detached"] = True
-        peer = self._known(ref.endpoint) or ref.peer  # as last met
-        entry = PendingCall(self, ref, peer, (PS, action, options), seconds, detached=detached)
+        entry = PendingCall(self, ref, peer, content, seconds, detached=detached)
         self._pipeline(peer).submit(entry)
         return entry
 
-    def attach(self, ref: Reference, peer: Peer, call_id: str, until: float | None = None) -> PendingCall:
+    def attach(self, ref: Served, peer: Peer, call_id: str, until: float | None = None) -> PendingCall:
         """The future of a call that was made before, by its id; asked for until then (monotonic seconds)."""
         entry = PendingCall(self, ref, peer, None, ref.timeout)
         entry.msgid = call_id
         entry.ask_on(until=until)
         return entry
 
-    def send_call(
-        self, ref: Reference, action: str, options: dict[str, Any], *, timeout: float | None = None,
-        transport: str | None = None,
-    ) -> None:  # fmt: skip
-        """One call that is never answered; returns once it was sent. Errors as `call`."""
-        options["oneway"] = True
-        seconds = ref.timeout if timeout is None else timeout
-        way = ref.transport if transport is None else transport
-        self._exchanges.send(ref.endpoint, (PS, action, options), seconds, way)
-
-    def send_call_later(
-        self, ref: Reference, action: str, options: dict[str, Any], *, timeout: float | None = None
-    ) -> Future[None]:
-        """As `send_call`, in the order of `submit`, without waiting; the future ends when it was sent."""
-        options["oneway"] = True
-        seconds = ref.timeout if timeout is None else timeout
-        return self.send_to(self._known(ref.endpoint) or ref.peer, (PS, action, options), seconds)
-
-    def ask(self, ref: Reference, content: dict[str, Any], timeout: float | None = None) -> Reply:
+    def ask(self, ref: Served, content: dict[str, Any], timeout: float | None = None) -> Reply:
         """A control word to the server of a reference; errors as `call`."""
         seconds = ref.timeout if timeout is None else timeout
         started = time.monotonic()
@@ -224,7 +206,7 @@ class Client:
 
         return left
 
-    def give_up(self, ref: Reference, error: Callable[[], BaseException]) -> None:
+    def give_up(self, ref: Served, error: Callable[[], BaseException]) -> None:
         """End the calls of a reference that nobody waits for now, and call them off."""
         for entry in self._pipelines.pending.copy():
             if isinstance(entry, PendingCall) and entry.ref is ref:
@@ -263,9 +245,8 @@ class Client:
         started = time.monotonic()
         once = partial(self._ask, endpoint, content, timeout, started, transport, abort or self.closed)
         if idempotent:
-            answer, message, _ = self._repeating.call(
-                partial(once, recover=False), timeout, partial(self.forget, endpoint)
-            )
+            once = partial(once, recover=False)
+            answer, message, _ = repeated(once, timeout, self.closed, partial(self.forget, endpoint))
         else:
             answer, message, _ = once()
         return reply_of(message, answer)
@@ -289,7 +270,7 @@ class Client:
         self._pipeline(peer).submit(entry)
         return entry
 
-    def send_to(self, peer: Peer, content: object, timeout: float) -> Future[None]:
+    def send_to(self, peer: Peer, content: object, timeout: float) -> Pending:
         """As `send`, to a known peer, without waiting, behind what was asked with `submit_to`."""
         entry = Pending(peer, content, timeout)
         entry.answered = False
@@ -312,7 +293,7 @@ class Client:
         """Shake hands anew, over new connections, before the next request."""
         self._exchanges.forget(endpoint)
 
-    def reach(self, where: Callable[[float], Any], timeout: float) -> Met:
+    def reach(self, where: Callable[[float], Place], timeout: float) -> Found:
         """Somebody who may be on the move, once met.
 
         Args:
@@ -329,7 +310,7 @@ class Client:
             until = deadline if place.settled else min(deadline, now + _PATIENCE)
             try:
                 peer = self.peer(place.endpoint, max(until, now + 0.001))
-                return Met(place, peer, max(0.001, deadline - time.monotonic()))
+                return Found(place, peer, max(0.001, deadline - time.monotonic()))
             except (PeerLost, CallTimeout):
                 self.forget(place.endpoint)
                 left = deadline - time.monotonic()
@@ -366,10 +347,10 @@ class Client:
             except BaseException:  # of a user's
                 logger.exception("a callback of a future failed")
 
-    def _find_again(self, ref: Reference, seconds: float) -> None:
+    def _find_again(self, ref: Served, seconds: float) -> None:
         """Shake hands with a server that may have moved with its name."""
         if ref.place(0.0) is not None:
-            self.reach(ref.place, seconds)
+            self.reach(lambda left: ref.place(left) or Place(ref.endpoint), seconds)
 
     def disown(self) -> None:
         """The process was forked: the child's copy uses nothing of the parent's."""

@@ -24,14 +24,12 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.errors import CallTimeout, PeerLost, Refused
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
-
-if TYPE_CHECKING:
-    from .interfaces import Served
+from .interfaces import Served
 
 logger = logging.getLogger("pzc.proxy")
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from ...discovery.place import Place
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
+from .abort import AbortSignal
 from .heartbeat import Heartbeat
 
 
@@ -37,12 +39,15 @@ class Owner(Protocol):
 
 
 class Served(Protocol):
-    """A served object as one proxy has it: `ServedObject`.
+    """A served object as one proxy has it, of which calls are made: `ServedObject`.
 
     Attributes:
         endpoint: where its server is now.
         peer: who was met there last.
+        server: id of the agent that the endpoint was last known to belong to.
         timeout: of a call that has none of its own, in seconds.
+        transport: of a call that has none of its own.
+        abort: ends the waits for its calls.
         lock_token: what every request carries while the lock is held.
         lock_used: True from the first `lock` on.
         anchor: what keeps the proxy open as long as it lives.
@@ -50,7 +55,10 @@ class Served(Protocol):
 
     endpoint: str
     peer: Peer
+    server: str
     timeout: float
+    transport: str
+    abort: AbortSignal
     lock_token: str | None
     lock_used: bool
     anchor: Callable[[], object] | None
@@ -64,6 +72,10 @@ class Served(Protocol):
         """The peer; Refused for an original Pizco, which cannot do that."""
         ...
 
+    def place(self, left: float) -> Place | None:
+        """Where it is when it moves with its name; None for what has no name."""
+        ...
+
     def ask(self, content: dict[str, Any], timeout: float | None = None) -> Reply:
         """Ask a control word."""
         ...
@@ -72,10 +84,26 @@ class Served(Protocol):
         """Say a control word that nobody waits for."""
         ...
 
-    def request(self, action: str, options: dict[str, Any], timeout: float | None = None) -> Any:
-        """One call."""
+    def request(self, action: str, options: dict[str, Any], terms: Any = ...) -> Any:
+        """One call; see `ServedObject`."""
         ...
 
-    def request_later(self, action: str, options: dict[str, Any], timeout: float | None = None) -> Any:
+    def request_later(self, action: str, options: dict[str, Any], terms: Any = ...) -> Future[Any]:
         """One call that is not waited for."""
+        ...
+
+    def notice(self, reply: Reply) -> None:
+        """Another agent than `server` has answered."""
+        ...
+
+    def arrived(self, value: Any) -> Any:
+        """What the user gets for a value that was returned."""
+        ...
+
+    def read(self, reply: Reply, timeout: float | None) -> Any:
+        """What the user gets for any other reply, or raises."""
+        ...
+
+    def await_original(self, call_id: str, future: Any) -> None:
+        """Finish the future when an original Pizco tells the result of a call."""
         ...

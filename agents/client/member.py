@@ -12,13 +12,13 @@ from ...protocol.values import PLAIN
 from ..interfaces import Subscription
 from .described import Entry
 from .operations import OPERATIONS, Slot, made_of, offered, special
-from .originals import check_options, instead
-from .pending import PendingCall
+from .originals import instead
+from .pending import Pending
 from .reference import HELD, RemoteReference, explained
 from .remote import RemoteObject
 from .sent import filled, place_of
-from .served import checked_timeout, checked_transport
 from .slots import Arriving
+from .terms import IDEMPOTENT, USUAL, changed
 
 _ALWAYS = ("__doc__", "__name__", "__qualname__", "__signature__")
 
@@ -38,14 +38,11 @@ class Member(RemoteReference):
         leases: what keeps it at the server.
     """
 
-    _proxy_idempotent = False
-    _proxy_detached = False
-
     def __init__(self, remote: RemoteObject, path: Path, about: Entry, leases: object = None) -> None:
         RemoteReference.__init__(self, remote, path, about, leases)
         own, name = vars(self), str(path[-1]) if path else ""
         known = remote.known(path[:-1])
-        own["_proxy_idempotent"] = bool(about.get("idempotent"))
+        own["_proxy_terms"] = IDEMPOTENT if about.get("idempotent") else USUAL
         own["_proxy_call"] = {**place_of(path), "method": "__call__"}
         own["__name__"], own["__qualname__"] = name, f"{(known and known.type) or 'remote'}.{name}"
 
@@ -105,22 +102,16 @@ class Member(RemoteReference):
             plain = plain and PLAIN.issuperset(map(type, kwargs.values()))
         if not plain:
             filled(options, self._proxy_sent)
-        return self._proxy_remote.request(
-            "exec",
-            options,
-            self._proxy_timeout,
-            self._proxy_transport,
-            self._proxy_idempotent,
-            self._proxy_detached,
-        )
+        return self._proxy_remote.request("exec", options, self._proxy_terms)
 
-    def _way_future(self, *args: Any, **kwargs: Any) -> PendingCall:
+    def _way_future(self, *args: Any, **kwargs: Any) -> Pending:
         options = self._proxy_options("__call__", args, kwargs)
-        return self._proxy_remote.request_later("exec", options, self._proxy_timeout, self._proxy_detached)
+        return self._proxy_remote.request_later("exec", options, self._proxy_terms)
 
     def _way_oneway(self, *args: Any, **kwargs: Any) -> None:
         options = self._proxy_options("__call__", args, kwargs)
-        self._proxy_remote.send("exec", options, self._proxy_timeout, self._proxy_transport)
+        self._proxy_remote.need("take a one-way call")
+        self._proxy_remote.request("exec", options, self._proxy_terms._replace(oneway=True))
 
     def _way_options(
         self,
@@ -130,17 +121,10 @@ class Member(RemoteReference):
         transport: str | None = None,
         detached: bool | None = None,
     ) -> Member:
-        checked_timeout(timeout)
-        checked_transport(transport)
-        check_options(self._proxy_remote, idempotent, transport, detached)
-        twin = Member(self._proxy_remote, self._proxy_path, self._proxy_told, self._proxy_leases)
-        vars(twin).update(
-            __qualname__=self.__qualname__,
-            _proxy_timeout=self._proxy_timeout if timeout is None else timeout,
-            _proxy_transport=self._proxy_transport if transport is None else transport,
-            _proxy_idempotent=self._proxy_idempotent if idempotent is None else idempotent,
-            _proxy_detached=self._proxy_detached if detached is None else detached,
-        )
+        remote = self._proxy_remote
+        terms = changed(self._proxy_terms, remote, timeout, idempotent, transport, detached)
+        twin = Member(remote, self._proxy_path, self._proxy_told, self._proxy_leases)
+        vars(twin).update(__qualname__=self.__qualname__, _proxy_terms=terms)
         return twin
 
     def _way_connect(self, slot: Slot, policy: Policy | None = None) -> None:

@@ -129,8 +129,7 @@ class NamedClient:
         Raises:
             CallTimeout, PeerLost, SignatureError: as `request`; at the last place.
         """
-        place, peer, left = self._client.reach(where, timeout)
-        return Found(place, peer, left)
+        return self._client.reach(where, timeout)
 
     def send(self, recipient: str, content: object, timeout: float, *, transport: str = "auto") -> None:
         """Send a request that says of itself that it wants no answer; errors as `request`."""

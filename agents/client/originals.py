@@ -30,22 +30,6 @@ def instead(served: Served, method: str) -> Callable[..., Any] | None:
     return OPERATIONS[method].do
 
 
-def check_options(
-    served: Served, idempotent: bool | None, transport: str | None, detached: bool | None
-) -> None:
-    """Judge how a call is to be made.
-
-    Raises:
-        Refused: for what an original's server cannot do.
-    """
-    if idempotent:
-        served.need("tell a call that it ran before from a new one")
-    if transport in ("inproc", "unix"):
-        served.need(f"be called over {transport}")
-    if detached:
-        served.need("let a call go on without its caller")
-
-
 def table_of(told: Any, endpoint: str) -> dict[str, dict[str, Any]]:
     """The table out of an answer to ``inspect``: names held remotely, and names sent by value.
 

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from ...protocol import limits
 from ...protocol.contents import as_table, read_ps_message
@@ -36,73 +36,14 @@ from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted, reply_of
 from ...protocol.values import TRAVELLING
 from . import answers
-from .abort import AbortSignal
+from .interfaces import Owner, Served
 from .sent import explain
-
-if TYPE_CHECKING:
-    from .interfaces import Owner
 
 ASK_TIMEOUT = 30.0
 """Seconds to wait for an answer to one question; a server says 'pending' after 20."""
 
 UNANSWERED = 0.25
 """Seconds after which an unanswered call is kept alive at the server."""
-
-
-class Place(Protocol):
-    """Where somebody is, and whether that may change at any moment."""
-
-    @property
-    def endpoint(self) -> str:
-        """Of its REP."""
-        ...
-
-    @property
-    def settled(self) -> bool:
-        """False when it is worth asking again."""
-        ...
-
-
-class Reference(Protocol):
-    """What calls are made of: a served object as one proxy has it.
-
-    Attributes:
-        endpoint: where its server is now.
-        peer: who was met there last.
-        server: id of the agent that the endpoint was last known to belong to.
-        timeout: of a call that has none of its own, in seconds.
-        transport: of a call that has none of its own.
-        abort: ends its waits.
-        anchor: what keeps the proxy open as long as it lives.
-    """
-
-    endpoint: str
-    peer: Peer
-    server: str
-    timeout: float
-    transport: str
-    abort: AbortSignal
-    anchor: Callable[[], object] | None
-
-    def place(self, left: float) -> Place | None:
-        """Where it is when it moves with its name; None for what has no name."""
-        ...
-
-    def notice(self, reply: Reply) -> None:
-        """Another agent than `server` has answered."""
-        ...
-
-    def arrived(self, value: Any) -> Any:
-        """What the user gets for a value that was returned."""
-        ...
-
-    def read(self, reply: Reply, timeout: float | None) -> Any:
-        """What the user gets for any other reply, or raises."""
-        ...
-
-    def await_original(self, call_id: str, future: PendingCall) -> None:
-        """Finish the future when an original Pizco tells the result of a call."""
-        ...
 
 
 class Pending(Future[Any]):
@@ -154,6 +95,10 @@ class Pending(Future[Any]):
         """There is no reply; any thread."""
         self.settle(error=error)
 
+    def when_done(self, fn: Callable[[Future[Any]], object]) -> None:
+        """Call ``fn`` in the thread that completes it: it must be quick, and never wait."""
+        super().add_done_callback(fn)
+
     def settle(self, value: Any = None, error: BaseException | None = None) -> None:
         """Complete it, unless it is complete, or was cancelled."""
         try:
@@ -187,7 +132,7 @@ class PendingCall(Pending):
     _lost: BaseException | None = None
 
     def __init__(
-        self, client: Owner, ref: Reference, peer: Peer, content: object, seconds: float, *,
+        self, client: Owner, ref: Served, peer: Peer, content: object, seconds: float, *,
         detached: bool = False,
     ) -> None:  # fmt: skip
         super(Pending, self).__init__()  # what that of `Pending` does is written out: of these there are many
@@ -216,10 +161,6 @@ class PendingCall(Pending):
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
         """Call ``fn`` with this future when it is done; not in the thread of the sockets."""
         super().add_done_callback(partial(self._client.call_back, fn))
-
-    def when_done(self, fn: Callable[[Future[Any]], object]) -> None:
-        """As `add_done_callback`, in the thread that completes it: ``fn`` must be quick, and never wait."""
-        super().add_done_callback(fn)
 
     def take(self, message: Message | None, content: Any) -> None:
         """The reply came; I/O thread."""

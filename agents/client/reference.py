@@ -30,6 +30,7 @@ from .operations import CALLED, OPERATIONS, Operation, made_of, special
 from .originals import instead
 from .remote import RemoteObject
 from .sent import filled, is_plain, place_of
+from .terms import USUAL
 
 Cls = TypeVar("Cls", bound=type)
 
@@ -116,8 +117,7 @@ class RemoteReference:
     _proxy_path: Path
     _proxy_told: Entry = {}  # noqa: RUF012 - never changed
     _proxy_leases: object = None
-    _proxy_timeout: float | None = None
-    _proxy_transport: str | None = None
+    _proxy_terms = USUAL
 
     def __init__(self, remote: RemoteObject, path: Path, about: Entry, leases: object = None) -> None:
         own = vars(self)
@@ -141,7 +141,7 @@ class RemoteReference:
             return self._proxy_keep(name, entry, generation)
         if entry is None and name in CALLED and about.callable:
             return getattr(remote.refer(path, {"kind": "method"}, self._proxy_leases), name)
-        value = remote.request("get", place_of((*path, name)), self._proxy_timeout, self._proxy_transport)
+        value = remote.request("get", place_of((*path, name)), self._proxy_terms)
         return remote.refer((*path, name), {"kind": "remote"}, None) if value is REMOTE else value
 
     def _proxy_private(self, name: str) -> Any:
@@ -174,7 +174,7 @@ class RemoteReference:
         options["value"] = value
         if value.__class__ not in PLAIN:
             options = filled(options, self._proxy_sent)
-        self._proxy_remote.request("setattr", options, self._proxy_timeout, self._proxy_transport)
+        self._proxy_remote.request("setattr", options, self._proxy_terms)
 
     def __delattr__(self, name: str) -> None:
         raise MemberRefused(f"{name!r} cannot be deleted: members of a served object are read and set")
@@ -198,13 +198,13 @@ class RemoteReference:
 
     def _proxy_exec(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         options = self._proxy_options(method, args, kwargs)
-        return self._proxy_remote.request("exec", options, self._proxy_timeout, self._proxy_transport)
+        return self._proxy_remote.request("exec", options, self._proxy_terms)
 
     def _way_exec(self, row: Operation, args: tuple[Any, ...]) -> Any:
         remote = self._proxy_remote
         if remote.peer.dialect == PZC00 and (do := instead(remote, row.name)) is not None:
             copied = {**place_of(self._proxy_path), "force_as_object": True}
-            return do(remote.request("get", copied, self._proxy_timeout, self._proxy_transport), *args)
+            return do(remote.request("get", copied, self._proxy_terms), *args)
         return self._proxy_exec(row.name, args, {})
 
     def _way_call(self, *args: Any, **kwargs: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -14,7 +13,6 @@ from ...delivery.policies import Policy
 from ...discovery.place import Place
 from ...protocol import limits
 from ...protocol.contents import as_table, ps_message
-from ...protocol.errors import PeerLost
 from ...protocol.frames import PZC00
 from ...protocol.paths import Handle, Path, from_wire, text, to_wire
 from ...protocol.peer import Peer
@@ -30,13 +28,12 @@ from .completions import Completions
 from .described import About, Entry
 from .handles import Leases
 from .pending import PendingCall
-from .retries import Repeating
-from .served import ServedObject, checked_timeout, checked_transport
+from .retries import repeated
+from .served import ServedObject
 from .slots import SLOT_POLICY, Slots
+from .terms import IDEMPOTENT, checked_timeout, checked_transport
 
 __all__ = ["REMOTE", "SLOT_POLICY", "Holder", "RemoteObject"]
-
-_repeating = Repeating(PeerLost, threading.Event())
 
 _TOLD = ("type", "members")
 """What an answer has that describes something with its members."""
@@ -127,7 +124,7 @@ class RemoteObject(ServedObject):
             reply = self._ask_table(self.timeout, idempotent=True)
         else:
             find = partial(self._find_table, time.monotonic() + self.timeout)
-            reply = _repeating.call(find, self.timeout)
+            reply = repeated(find, self.timeout, self.abort)
         original = self.peer.dialect == PZC00
         _, told = answers.read(reply, self.endpoint, self.hide_traceback)
         about = About(members=originals.table_of(told, self.endpoint)) if original else described.read(told)
@@ -170,7 +167,7 @@ class RemoteObject(ServedObject):
 
     def _learn(self, path: Path) -> About:
         generation = self.generation
-        told = self.request("describe", {"on": to_wire(path), "about": True}, idempotent=True)
+        told = self.request("describe", {"on": to_wire(path), "about": True}, IDEMPOTENT)
         return self.take_about(path, told, generation)
 
     def take_about(self, path: Path, told: object, generation: int) -> About:

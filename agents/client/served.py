@@ -5,27 +5,26 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, NoReturn, Protocol
 
 from ...discovery.place import Place
-from ...protocol.errors import AgentClosed, ConfigError, Refused, SerializerRefused
+from ...protocol.errors import AgentClosed, Refused, SerializerRefused
 from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
 from ...protocol.shown import shown
 from ...protocol.values import TRAVELLING
-from ...transport.settings import TRANSPORTS
 from ..interfaces import Follower
 from . import answers
 from .agent import Agent
 from .answers import REMOTE
 from .described import Entry
 from .exclusive import Exclusive
-from .pending import PendingCall
+from .pending import Pending, PendingCall
 from .sent import explain
 from .streams import RemoteStream
+from .terms import USUAL, Terms
 
 MOVE_TIMEOUT = 2.0
 """Seconds that a server has to answer at an endpoint that it moved to."""
@@ -40,7 +39,7 @@ class Closable(Protocol):
 
 
 class ServedObject:
-    """A `Reference` of the client, for all that one proxy does; safe from any thread.
+    """A `Served` of the client, for all that one proxy does; safe from any thread.
 
     Args:
         agent: who asks.
@@ -83,24 +82,13 @@ class ServedObject:
         self._mutex = threading.Lock()
         self._belongings: weakref.WeakSet[Closable] = weakref.WeakSet()
 
-    def request(
-        self,
-        action: str,
-        options: dict[str, Any],
-        timeout: float | None = None,
-        transport: str | None = None,
-        idempotent: bool = False,
-        detached: bool = False,
-    ) -> Any:
-        """One call; the result, a `PendingCall`, a `RemoteStream`, or `REMOTE`.
+    def request(self, action: str, options: dict[str, Any], terms: Terms = USUAL) -> Any:
+        """One call; the result, a `PendingCall`, a `RemoteStream`, or `REMOTE`; None when it is one-way.
 
         Args:
             action: of the Proxy-Server protocol.
             options: of the action; not to be used again.
-            timeout: seconds, None for the default.
-            transport: None for the default.
-            idempotent: send it again when the reply is lost.
-            detached: it goes on when nobody waits for it any more.
+            terms: how it is made.
 
         Raises:
             Exception: what the remote member raised.
@@ -109,69 +97,36 @@ class ServedObject:
         """
         if self._closed:
             self._refuse_closed()
-        token = None
-        if self.lock_used and "lock" not in options and "as" not in options:
-            token = self.exclusive.begin_call(self)
-            options["as" if token is None else "lock"] = self.exclusive.token
+        relies = self.lock_used and self._rely(options)
         try:
-            return self.client.call(
-                self, action, options, timeout=timeout, transport=transport, idempotent=idempotent,
-                detached=detached,
-            )  # fmt: skip
+            return self.client.call(self, action, options, terms)
         except SerializerRefused as error:
             explain(error, options)
             raise
         finally:
-            if token is not None:
+            if relies:
                 self.exclusive.end_call()
 
-    def request_later(
-        self, action: str, options: dict[str, Any], timeout: float | None = None, detached: bool = False
-    ) -> PendingCall:
-        """As `request`, without waiting; never blocks."""
+    def request_later(self, action: str, options: dict[str, Any], terms: Terms = USUAL) -> Pending:
+        """As `request`, without waiting; never blocks. The future of a one-way call ends when it was sent."""
         if self._closed:
             self._refuse_closed()
-        token = None
-        if self.lock_used:
-            token = self.exclusive.begin_call(self)
-            options["as" if token is None else "lock"] = self.exclusive.token
+        relies = self.lock_used and self._rely(options)
         try:
-            future = self.client.submit(self, action, options, timeout=timeout, detached=detached)
+            future = self.client.submit(self, action, options, terms)
         except BaseException:
-            if token is not None:
+            if relies:
                 self.exclusive.end_call()
             raise
-        if token is not None:
+        if relies:
             future.when_done(self.exclusive.end_call)
         return future
 
-    def send(
-        self,
-        action: str,
-        options: dict[str, Any],
-        timeout: float | None = None,
-        transport: str | None = None,
-    ) -> None:
-        """One call that is never answered; returns once it was sent.
-
-        Raises:
-            Refused: when an original Pizco is there.
-            CallTimeout, PeerLost, SerializeError: as `Client.call`.
-        """
-        self._check_unanswered(options)
-        self.client.send_call(self, action, options, timeout=timeout, transport=transport)
-
-    def send_later(self, action: str, options: dict[str, Any], timeout: float | None = None) -> Future[None]:
-        """As `send`, in the order of `request_later`, without waiting; the future ends when it was sent."""
-        self._check_unanswered(options)
-        return self.client.send_call_later(self, action, options, timeout=timeout)
-
-    def _check_unanswered(self, options: dict[str, Any]) -> None:
-        if self._closed:
-            self._refuse_closed()
-        self.need("take a one-way call")
-        if self.lock_used:
-            options["as" if self.lock_token is None else "lock"] = self.exclusive.token
+    def _rely(self, options: dict[str, Any]) -> bool:
+        """Say of a call that it relies on the lock, until `Exclusive.end_call`; else as whom it comes."""
+        token = self.exclusive.begin_call(self)
+        options["as" if token is None else "lock"] = self.exclusive.token
+        return token is not None
 
     def ask(self, content: dict[str, Any], timeout: float | None = None) -> Reply:
         """A control request; errors as `request`."""
@@ -194,7 +149,7 @@ class ServedObject:
         return self.peer
 
     def place(self, left: float) -> Place | None:
-        """See `Reference`."""
+        """See `Served`."""
         return None if self.follower is None else Place(self.endpoint, settled=False)
 
     def arrived(self, value: Any) -> Any:
@@ -284,32 +239,4 @@ class ServedObject:
         raise AgentClosed(f"the proxy of {self.endpoint} was closed")
 
 
-def checked_timeout(seconds: float | None) -> float | None:
-    """A timeout in seconds, or None.
-
-    Raises:
-        ConfigError: when it is no positive number, or one that no clock can wait for.
-    """
-    if seconds is None:
-        return None
-    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
-    if not number or not 0 < seconds <= threading.TIMEOUT_MAX:
-        raise ConfigError(
-            f"timeout={seconds!r} cannot be used: expected a positive number of seconds, "
-            f"{threading.TIMEOUT_MAX:g} at most"
-        )
-    return seconds
-
-
-def checked_transport(transport: str | None) -> str | None:
-    """A transport, or None.
-
-    Raises:
-        ConfigError: when there is none of that name.
-    """
-    if transport is not None and transport not in TRANSPORTS:
-        raise ConfigError(f"transport={transport!r} cannot be used: expected one of {', '.join(TRANSPORTS)}")
-    return transport
-
-
-__all__ = ["REMOTE", "Closable", "ServedObject", "checked_timeout", "checked_transport"]
+__all__ = ["REMOTE", "Closable", "ServedObject"]

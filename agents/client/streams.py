@@ -25,15 +25,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.peer import Peer
 from ...protocol.shown import shown
 from .answers import Items
-
-if TYPE_CHECKING:
-    from .interfaces import Served
+from .interfaces import Served
+from .terms import Terms
 
 MAX_CREDIT = 256
 """Most items asked for at once."""
@@ -64,7 +63,7 @@ class RemoteStream(Iterator[Any]):
         self.credit = 1
         self._served = served
         self._id = stream_id
-        self._timeout = timeout
+        self._terms = Terms(timeout)
         self._items: deque[Any] = deque()
         self._error: BaseException | None = None
         self._done = False
@@ -97,7 +96,7 @@ class RemoteStream(Iterator[Any]):
         self._raise_or_stop()
         options = self._next_options(None)
         try:
-            self._take(self._served.request("next", options, self._timeout))
+            self._take(self._served.request("next", options, self._terms))
         except BaseException:
             self.close()  # what the lost answer held is gone, and an iterator has no second try
             raise
@@ -152,7 +151,7 @@ class RemoteStream(Iterator[Any]):
             self._hand_out(batch)
             return batch
         with self._order:
-            asked = self._served.request_later("next", self._next_options(credit), self._timeout)
+            asked = self._served.request_later("next", self._next_options(credit), self._terms)
             self._last_asked += 1
             number = self._last_asked
         asked.add_done_callback(partial(self._on_answer, number, batch))

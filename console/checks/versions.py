@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
     metadata = Lazily("importlib.metadata")
 
-NEEDED = ("pyzmq", "cryptography", "msgspec", "numpy", "tenacity")
+NEEDED = ("pyzmq", "cryptography", "msgspec", "numpy")
 OPTIONAL = ("pyarrow", "pandas", "pyspark")
 
 _BOUND = re.compile(r"(>=|<)\s*([\d.]+)")

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from pzc import PeerLost
-from pzc.agents.client.retries import Repeating
+from pzc.agents.client.retries import repeated
 
 
 class Script:
@@ -25,29 +25,27 @@ class Script:
     def forget(self) -> None:
         self.forgotten += 1
 
-
-@pytest.fixture
-def repeating() -> Repeating:
-    closed = threading.Event()
-    closed.set()  # no pause
-    return Repeating(PeerLost, closed)
+    def repeated(self, timeout: float) -> int:
+        closed = threading.Event()
+        closed.set()  # no pause
+        return repeated(self.run, timeout, closed, self.forget)
 
 
-def test_a_call_is_repeated_until_it_has_a_result(repeating: Repeating) -> None:
+def test_a_call_is_repeated_until_it_has_a_result() -> None:
     script = Script(PeerLost, 3)
-    assert repeating.call(script.run, 60.0, script.forget) == 4
+    assert script.repeated(60.0) == 4
     assert script.forgotten == 3
 
 
-def test_another_error_is_raised_at_once(repeating: Repeating) -> None:
+def test_another_error_is_raised_at_once() -> None:
     script = Script(ValueError, 3)
     with pytest.raises(ValueError, match="1"):
-        repeating.call(script.run, 60.0, script.forget)
+        script.repeated(60.0)
     assert script.forgotten == 0
 
 
-def test_the_last_error_is_raised_when_there_is_no_time_for_another_try(repeating: Repeating) -> None:
+def test_the_last_error_is_raised_when_there_is_no_time_for_another_try() -> None:
     script = Script(PeerLost, float("inf"))
     with pytest.raises(PeerLost) as raised:
-        repeating.call(script.run, 0.05, script.forget)
+        script.repeated(0.05)
     assert (str(raised.value), script.forgotten) == (str(script.calls), script.calls - 1)

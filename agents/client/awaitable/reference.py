@@ -23,12 +23,12 @@ from .. import reference as synchronous
 from ..answers import REMOTE
 from ..answers import Items as Answered
 from ..operations import AWAITED, Operation, Slot, made_of, offered, special
-from ..originals import check_options, instead
+from ..originals import instead
 from ..pending import PendingCall
 from ..remote import RemoteObject
 from ..sent import filled, place_of
-from ..served import checked_timeout
 from ..streams import RemoteStream
+from ..terms import USUAL, changed
 from .iteration import Call, Items, Notifications
 from .link import Link
 from .slots import end_own, in_loop
@@ -53,9 +53,7 @@ class RemoteReference:
         parent: through which it was reached, when that is no proxy.
     """
 
-    _timeout: float | None = None
-    _idempotent = False
-    _detached = False
+    _terms = USUAL
     _leases: object = None
 
     def __init__(self, link: Link, path: Path, parent: RemoteReference | None = None) -> None:
@@ -141,16 +139,12 @@ class RemoteReference:
 
     async def _ask(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
         filled(options, partial(_named, remote.server))
-        if self._idempotent:
-            result = await self._repeatedly(remote, action, options)
+        if self._terms.idempotent:
+            result = await in_thread(partial(remote.request, action, options, self._terms))
+            result = await outcome(result) if isinstance(result, PendingCall) else result
         else:
-            result = await outcome(remote.request_later(action, options, self._timeout, self._detached))
+            result = await outcome(remote.request_later(action, options, self._terms))
         return self if result is REMOTE else self._arrived(remote, result)
-
-    async def _repeatedly(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
-        ask = partial(remote.request, action, options, self._timeout, idempotent=True)
-        result = await in_thread(ask)
-        return await outcome(result) if isinstance(result, PendingCall) else result
 
     def _arrived(self, remote: RemoteObject, result: Any) -> Any:
         if isinstance(result, RemoteStream):
@@ -223,23 +217,18 @@ class RemoteReference:
         transport: str | None = None,
         detached: bool | None = None,
     ) -> RemoteReference:
-        # Awaited calls share one socket, so the transport is judged and has no effect.
-        checked_timeout(timeout)
-        if self._link.remote is not None:
-            check_options(self._link.remote, idempotent, transport, detached)
+        # Awaited calls share one socket: the transport is judged, and matters only to what runs in a thread.
+        terms = changed(self._terms, self._link.remote, timeout, idempotent, transport, detached)
         twin = RemoteReference(self._link, self._path, self._parent)
-        vars(twin).update(
-            _timeout=self._timeout if timeout is None else timeout,
-            _idempotent=self._idempotent if idempotent is None else idempotent,
-            _detached=self._detached if detached is None else detached,
-        )
+        vars(twin)["_terms"] = terms
         return twin
 
     async def _way_oneway(self, *args: Any, **kwargs: Any) -> None:
         remote = await self._link.connect()
         options = {**place_of(self._place(remote)), "method": "__call__", "args": args, "kwargs": kwargs}
         filled(options, partial(_named, remote.server))
-        await outcome(remote.send_later("exec", options, self._timeout))
+        remote.need("take a one-way call")
+        await outcome(remote.request_later("exec", options, self._terms._replace(oneway=True)))
 
     async def _way_set(self, value: Any) -> None:
         remote = await self._link.connect()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from ..pending import PendingCall
+from ..pending import Pending
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ async def finished(future: Future[Any]) -> None:
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[None] = loop.create_future()
     wake = partial(_wake, loop, waiter)
-    if isinstance(future, PendingCall):
+    if isinstance(future, Pending):
         future.when_done(wake)
     else:
         future.add_done_callback(wake)

@@ -1,0 +1,95 @@
+"""Terms: how a call is made, as one value from the member that is called to the message that is sent."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+from ...protocol.errors import ConfigError
+from ...transport.settings import TRANSPORTS
+from .interfaces import Served
+
+
+class Terms(NamedTuple):
+    """How a call is made.
+
+    Attributes:
+        timeout: seconds for everything; None for those of the proxy.
+        transport: ``auto``, ``inproc``, ``unix`` or ``tcp``; None for that of the proxy.
+        idempotent: it is sent again, with back-off, when its reply was lost: it may then run twice.
+        detached: it goes on when nobody waits for it any more.
+        oneway: nobody learns what became of it; it is over once it was sent.
+    """
+
+    timeout: float | None = None
+    transport: str | None = None
+    idempotent: bool = False
+    detached: bool = False
+    oneway: bool = False
+
+
+USUAL = Terms()
+IDEMPOTENT = Terms(idempotent=True)
+
+
+def changed(
+    terms: Terms,
+    served: Served | None,
+    timeout: float | None,
+    idempotent: bool | None,
+    transport: str | None,
+    detached: bool | None,
+) -> Terms:
+    """Terms with what a user wants otherwise; None leaves it.
+
+    Args:
+        terms: before.
+        served: what is asked; None when it is not met yet.
+        timeout: see `Terms`, as the others.
+        idempotent: likewise.
+        transport: likewise.
+        detached: likewise.
+
+    Raises:
+        ConfigError: for a value that cannot be used.
+        Refused: for what an original's server cannot do.
+    """
+    checked_timeout(timeout)
+    checked_transport(transport)
+    if served is not None:
+        if idempotent:
+            served.need("tell a call that it ran before from a new one")
+        if transport in ("inproc", "unix"):
+            served.need(f"be called over {transport}")
+        if detached:
+            served.need("let a call go on without its caller")
+    given = {"timeout": timeout, "idempotent": idempotent, "transport": transport, "detached": detached}
+    return terms._replace(**{name: value for name, value in given.items() if value is not None})
+
+
+def checked_timeout(seconds: float | None) -> float | None:
+    """A timeout in seconds, or None.
+
+    Raises:
+        ConfigError: when it is no positive number, or one that no clock can wait for.
+    """
+    if seconds is None:
+        return None
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not number or not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise ConfigError(
+            f"timeout={seconds!r} cannot be used: expected a positive number of seconds, "
+            f"{threading.TIMEOUT_MAX:g} at most"
+        )
+    return seconds
+
+
+def checked_transport(transport: str | None) -> str | None:
+    """A transport, or None.
+
+    Raises:
+        ConfigError: when there is none of that name.
+    """
+    if transport is not None and transport not in TRANSPORTS:
+        raise ConfigError(f"transport={transport!r} cannot be used: expected one of {', '.join(TRANSPORTS)}")
+    return transport
