@@ -6,6 +6,7 @@
     locking.py   a lock that ends with its process
     private.py   files and folders that their owner alone can read
     snapshot.py  the tables as they are now, and SQL over them
+    arrays.py    the array of a row
     sql.py       DuckDB, without files and network
     alarm_rules.py, spark_spelling.py  SQL expressions in a file, and the notifications that violate them
     recording/   notifications into a journal, and out of it again

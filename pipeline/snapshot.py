@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ConfigError, JournalError
 from . import missing, sql
+from .arrays import array_of
 from .schema import TABLES, folders, stored
 from .tables import ledger
 from .tables.commit_log import listed
@@ -34,6 +35,7 @@ except ImportError as exc:
 
 if TYPE_CHECKING:
     import duckdb
+    import numpy as np
 
 
 class Tables(Mapping[str, ds.Dataset]):
@@ -41,16 +43,19 @@ class Tables(Mapping[str, ds.Dataset]):
 
     Args:
         directory: of the tables.
+        journal: of the rows, for `array`; default the one that they were made of, where it was then.
 
     Attributes:
         directory: the same, absolute.
+        journal: where `array` finds large arrays; None when the rows did not come out of a journal.
 
     Raises:
         JournalError: when there are no tables, or they are of a newer form; says what to do.
     """
 
-    def __init__(self, directory: str | Path) -> None:
+    def __init__(self, directory: str | Path, journal: str | Path | None = None) -> None:
         self.directory = Path(directory).absolute()
+        self.journal = None if journal is None else Path(journal)
         if not (self.directory / "notifications").is_dir():
             raise JournalError(
                 f"no tables in {directory}: make them with pzc pipeline run JOURNAL {directory} --once"
@@ -105,6 +110,19 @@ class Tables(Mapping[str, ds.Dataset]):
             except duckdb.Error as exc:
                 raise ConfigError(sql.line(exc)) from None
 
+    def array(self, row: Mapping[str, Any]) -> np.ndarray:
+        """The array of a notification, which for a large one is read out of the journal.
+
+        Args:
+            row: of ``notifications``, with ``recorder offset dtype shape value_list digest`` at least.
+
+        Raises:
+            KeyError: for a row without one of these.
+            JournalError: when the row has no array, or the journal does not have it any more.
+            DecodeError, SerializerRefused: when its content cannot be decoded here.
+        """
+        return array_of(row, self.journal)
+
     def _answered(self, connection: duckdb.DuckDBPyConnection, query: str, limit: int | None) -> pa.Table:
         for name in self:
             connection.register(name, self[name])
@@ -114,15 +132,17 @@ class Tables(Mapping[str, ds.Dataset]):
         return _with_whole_numbers((found if limit is None else found.limit(limit)).to_arrow_table())
 
     def _listed(self) -> dict[str, list[str]]:
-        named = listed(self.directory)
-        if named is None:
+        told = listed(self.directory)
+        if told is None:
             runs = ledger.done_runs(self.directory)
             return {
                 name: [str(path) for path in self._there(name) if ledger.is_done(path, runs)]
                 for name in TABLES
             }
         found = {name: [str(path) for path in self._there(name)] for name in TABLES if not folders(name)}
-        for place in sorted(named):
+        if told.journal and self.journal is None:
+            self.journal = Path(told.journal)
+        for place in sorted(told.places):
             found.setdefault(place.partition("/")[0], []).append(str(self.directory / place))
         return {name: found.get(name, []) for name in TABLES}
 
@@ -132,9 +152,9 @@ class Tables(Mapping[str, ds.Dataset]):
         return [path for path in sorted(root.rglob("*.parquet")) if _is_visible(path.relative_to(root))]
 
 
-def tables(directory: str | Path) -> Tables:
+def tables(directory: str | Path, journal: str | Path | None = None) -> Tables:
     """The tables that a pipeline has made, as they are now; arguments and errors as `Tables`."""
-    return Tables(directory)
+    return Tables(directory, journal)
 
 
 def _is_visible(place: Path) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -131,6 +132,15 @@ def rebuild_loaded(name: object, parts: object) -> object:
         raise
     except Exception as error:
         raise DecodeError(f"malformed {form.name}: {shown(str(error), 100)}") from error
+
+
+def load() -> bool:
+    """Import what is installed of the libraries of `FORMS`; whether one came that was not there before."""
+    absent = _WITH_FORMS - sys.modules.keys()
+    for library in absent:
+        with suppress(ImportError):
+            import_module(library)
+    return not absent.isdisjoint(sys.modules)
 
 
 def _missing(name: str) -> SerializerRefused:

@@ -313,6 +313,12 @@ class Limits:
     stored_name: int = 4096
     """Bytes of the name that a recorder knew an agent by."""
 
+    stored_seconds: float = 10.0
+    """Seconds that a pipeline works on the content of one notification."""
+
+    stored_refused: int = 1_000_000
+    """Rows of one batch that a pipeline files in quarantine; more are counted by their reason."""
+
 
 current = Limits()
 """What holds in this process now; replaced whole with `use`."""

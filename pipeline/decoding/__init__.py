@@ -3,6 +3,8 @@
 ::
 
     decode.py    every row: content fetched, signature, safe decoder, columns
+    values.py    contents as columns
+    watchdog.py  a bound of time for a row
     bounds.py    what a row may hold
     columns.py   rows of one shape together, as columns
     plain.py     plain data as JSON text

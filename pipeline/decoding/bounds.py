@@ -33,6 +33,16 @@ def check_content(size: int) -> None:
         raise DecodeError(f"a content of {size} bytes is not decoded; at most {most} are")
 
 
+def check_elements(count: int) -> None:
+    """Refuse a container of too many elements.
+
+    Raises:
+        DecodeError: says how many are allowed.
+    """
+    if count > (most := limits.current.stored_elements):
+        raise DecodeError(f"more than {most} elements")
+
+
 def check_plain(content: object) -> None:
     """Refuse plain data that is nested too deeply, has too many elements, or too much text.
 
@@ -55,8 +65,7 @@ def check_plain(content: object) -> None:
             held = True
             for some in parts:
                 room -= len(some)
-                if room < 0:
-                    raise DecodeError(f"more than {bounds.stored_elements} elements")
+                check_elements(bounds.stored_elements - room)
                 below.extend(some)
         if text < 0:
             raise DecodeError(f"more than {bounds.stored_text} characters of text in containers")

@@ -12,25 +12,24 @@ trust in its key, and a pipeline needs plain data only.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, ParamSpec, cast
 
 import numpy as np
 
-from ...protocol import serializers
 from ...protocol.batch import Batch, Opened
 from ...protocol.bulk import Bulk
 from ...protocol.codec import Codec, Message
 from ...protocol.errors import DecodeError
-from ...protocol.frames import PZC00, Buffer, Kind
+from ...protocol.frames import PZC00, Kind
 from ...protocol.keyring import Keyring
 from .. import missing
-from ..schema import DECODED, FRAMES, LIST_NUMBERS, NOTIFICATIONS, blob_path
-from . import bounds, columns, scalars
-from .plain import to_json
+from ..schema import DECODED, FRAMES, NOTIFICATIONS
+from . import bounds, columns
+from .values import as_value, decoded, read_blob, value_of
+from .watchdog import RowTooSlow, Watchdog
 
 try:
     import pyarrow as pa
@@ -43,7 +42,6 @@ Check = Callable[[str, Any], "str | None"]
 CHECK_FAILED = "check"
 """``error`` column of a row that verified and decoded, and that the caller's check refused."""
 
-_INT64 = 1 << 63
 _ROWS_WITH_BLOBS = 64
 """Bytes of a blob are not in the batch that refers to it."""
 _CLAIMED = ("publisher", "topic", "epoch", "sequence")
@@ -51,27 +49,16 @@ _KEPT = ("recorder", "offset", "received_at", "name", "content_ref")
 _FOUND = tuple(name for name in NOTIFICATIONS.names if name not in _KEPT)
 
 
-class Value(NamedTuple):
-    """A content as the typed columns of the notifications table; see `schema`."""
-
-    value_double: float | None = None
-    value_long: int | None = None
-    value_bool: bool | None = None
-    value_string: str | None = None
-    value_json: str | None = None
-    value_list: list[float] | None = None
-    dtype: str | None = None
-    shape: list[int] | None = None
-    min: float | None = None
-    max: float | None = None
-    mean: float | None = None
-    std: float | None = None
-    digest: str | None = None
+P = ParamSpec("P")
 
 
 class _Failure(NamedTuple):
     error: str
     reason: str
+
+
+Judged = tuple[object, ...] | _Failure
+"""What becomes of a row: the columns of `_FOUND`, or why it has none."""
 
 
 class Decoder:
@@ -106,8 +93,16 @@ class Decoder:
     def _bulk(self) -> Bulk:
         return Bulk()
 
+    @cached_property
+    def _watchdog(self) -> Watchdog:
+        return Watchdog()
+
     def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One batch; as many rows out as in, in the same order."""
+        with self._watchdog:
+            return self._judge_all(batch)
+
+    def _judge_all(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         whole = not any(batch.column(name).null_count for name in FRAMES)
         if whole and self.check is None and batch.column("content_ref").null_count == len(batch):
             return _bounded(batch, self._together(batch))
@@ -116,15 +111,17 @@ class Decoder:
     def _together(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows without anything unusual by columns, the others one by one."""
         frames = [batch.column(name).to_pylist() for name in FRAMES]
-        judged: dict[int, tuple[object, ...] | _Failure] = {}
+        judged: dict[int, Judged] = {}
 
         def judge(row: int) -> None:
-            judged[row] = self._quickly(tuple(column[row] for column in frames), None)
+            judged[row] = self._timed(self._quickly, tuple(column[row] for column in frames), None)
 
         self._bulk.forget()
         headers, names, contents, msgids, proofs = frames
         opened = self._bulk.open(headers, names, contents, msgids, proofs, judge)
-        good, failed = columns.read(batch, contents, opened, self._bulk.lines, _content)
+        good, failed = columns.read(
+            batch, contents, opened, self._bulk.lines, partial(self._watchdog.run, value_of)
+        )
         if good is not None and len(good) == len(batch):
             return good
         judged |= {row: _failure(exc) for row, exc in failed.items()}
@@ -143,16 +140,23 @@ class Decoder:
         frames = zip(*(batch.column(name).to_pylist() for name in FRAMES), strict=True)
         refs = batch.column("content_ref").to_pylist()
         judged = self._quickly if whole else self._judged
-        return self._assembled(batch, [judged(row, ref) for row, ref in zip(frames, refs, strict=True)])
+        pairs = zip(frames, refs, strict=True)
+        return self._assembled(batch, [self._timed(judged, row, ref) for row, ref in pairs])
+
+    def _timed(self, judge: Callable[P, Judged], *args: P.args, **options: P.kwargs) -> Judged:
+        try:
+            return self._watchdog.run(judge, *args, **options)
+        except RowTooSlow as exc:
+            return _failure(exc)
 
     @staticmethod
-    def _assembled(batch: pa.RecordBatch, rows: Sequence[tuple[object, ...] | _Failure]) -> pa.RecordBatch:
+    def _assembled(batch: pa.RecordBatch, rows: Sequence[Judged]) -> pa.RecordBatch:
         try:
             return _assemble(batch, rows)
         except Exception:  # one value that Arrow cannot hold must not take the others with it
             return _assemble(batch, [_storable(row) for row in rows])
 
-    def _quickly(self, frames: tuple[bytes, ...], ref: str | None) -> tuple[object, ...] | _Failure:
+    def _quickly(self, frames: tuple[bytes, ...], ref: str | None) -> Judged:
         """As `_judged`; what is unusual about a row is left to that."""
         opened = self._batch.open(*frames) if ref is None else None
         if opened is None:
@@ -162,13 +166,13 @@ class Decoder:
         except Exception as exc:  # whatever is wrong with a row is its reason
             return _failure(exc)
 
-    def _told(self, opened: Opened) -> tuple[object, ...] | _Failure:
+    def _told(self, opened: Opened) -> Judged:
         series, sequence, key, msgid, stamp, body = opened
         envelope = series.envelope
-        content = _decoded(envelope.serializer, body)
+        content = decoded(envelope.serializer, body)
         return self._columns(envelope, (key or None, stamp.epoch, sequence, msgid, stamp.ms * 1000), content)
 
-    def _judged(self, frames: Sequence[bytes | None], ref: str | None) -> tuple[object, ...] | _Failure:
+    def _judged(self, frames: Sequence[bytes | None], ref: str | None) -> Judged:
         try:
             return self._row([frame or b"" for frame in frames], ref)
         except Exception as exc:  # whatever is wrong with a row is its reason
@@ -186,13 +190,13 @@ class Decoder:
             OSError: when the blob cannot be read.
         """
         if content_ref is not None:
-            frames = [*frames[:2], self._blob(content_ref), *frames[3:]]
+            if self.journal is None:
+                raise DecodeError("the content is kept in a blob and no journal directory was given")
+            frames = [*frames[:2], read_blob(self.journal, content_ref), *frames[3:]]
         envelope = self._codec.open(frames, kind=Kind.NOTIFICATION)
-        body = cast("bytes", envelope.content)
-        bounds.check_content(len(body))
-        return envelope, serializers.decode(envelope.serializer, body, trusted=False)
+        return envelope, decoded(envelope.serializer, cast("bytes", envelope.content))
 
-    def _row(self, frames: Sequence[bytes], ref: str | None) -> tuple[object, ...] | _Failure:
+    def _row(self, frames: Sequence[bytes], ref: str | None) -> Judged:
         envelope, content = self.open(frames, ref)
         sent = envelope.sent_ms
         own = (
@@ -206,9 +210,7 @@ class Decoder:
         self._batch.learn(frames, envelope)
         return self._columns(envelope, own, content)
 
-    def _columns(
-        self, envelope: Message, own: tuple[object, ...], content: Any
-    ) -> tuple[object, ...] | _Failure:
+    def _columns(self, envelope: Message, own: tuple[object, ...], content: Any) -> Judged:
         """The row; ``own`` is what differs between the notifications of one series."""
         refusal = self.check(envelope.topic, content) if self.check else None
         if refusal is not None:
@@ -216,16 +218,6 @@ class Decoder:
         signer = envelope.signer
         signed = (None, None) if signer is None else (signer.key_id, signer.name)
         return (envelope.sender, envelope.topic, *own, envelope.dialect, *signed, *as_value(content))
-
-    def _blob(self, ref: str) -> bytes:
-        if self.journal is None:
-            raise DecodeError("the content is kept in a blob and no journal directory was given")
-        path = blob_path(self.journal, ref)
-        bounds.check_content(path.stat().st_size)
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() != ref:
-            raise DecodeError(f"blob {ref} is damaged: its digest differs")
-        return content
 
 
 def make_decoder(
@@ -251,66 +243,8 @@ def make_decoder(
     return Decoder(keyring, Path(journal).absolute() if journal is not None else None, check)
 
 
-def as_value(content: object) -> Value:
-    """Typed columns of one decoded content.
-
-    Raises:
-        TypeError: for an object that is no plain data.
-        DecodeError: for data that is too deep or too much (`bounds`), or contains itself.
-    """
-    if type(content) is float:
-        return Value(content)
-    if isinstance(content, np.ndarray):
-        return _array_value(content)
-    if isinstance(content, bool | np.bool_):
-        return Value(value_bool=bool(content))
-    if isinstance(content, int | np.integer) and -_INT64 <= content < _INT64:
-        return Value(value_long=int(content))
-    if isinstance(content, float | np.floating):
-        return Value(value_double=float(content))
-    if isinstance(content, str) and _is_text(content):
-        return Value(value_string=str(content))
-    bounds.check_plain(content)
-    text, array = to_json(content)
-    bounds.check_text(text)
-    return Value(value_json=text) if array is None else _array_value(array)._replace(value_json=text)
-
-
-def _array_value(array: np.ndarray) -> Value:
-    digest = None if array.dtype.hasobject else hashlib.sha256(array.tobytes()).hexdigest()
-    value = Value(dtype=str(array.dtype), shape=list(array.shape), digest=digest)
-    if array.dtype.kind in "buif" and array.size <= LIST_NUMBERS:
-        value = value._replace(value_list=array.astype(np.float64).ravel().tolist())
-    if array.dtype.kind not in "buif" or not array.size:
-        return value
-    with np.errstate(all="ignore"):
-        return value._replace(
-            min=float(array.min()),
-            max=float(array.max()),
-            mean=float(array.mean(dtype=np.float64)),
-            std=float(array.std(dtype=np.float64)),
-        )
-
-
-def _is_text(content: str) -> bool:
-    try:
-        content.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _clean(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _content(serializer: str, body: bytes) -> Value:
-    return as_value(_decoded(serializer, body))
-
-
-def _decoded(serializer: str, body: Buffer) -> Any:
-    bounds.check_content(len(body))
-    return scalars.decode(serializer, body)
 
 
 def _bounded(batch: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:
@@ -330,7 +264,7 @@ def _failure(exc: Exception) -> _Failure:
     return _Failure(type(exc).__name__, _clean(str(exc)) or type(exc).__name__)
 
 
-def _storable(row: tuple[object, ...] | _Failure) -> tuple[object, ...] | _Failure:
+def _storable(row: Judged) -> Judged:
     if isinstance(row, _Failure):
         return row
     try:
@@ -341,7 +275,7 @@ def _storable(row: tuple[object, ...] | _Failure) -> tuple[object, ...] | _Failu
     return row
 
 
-def _assemble(batch: pa.RecordBatch, rows: Sequence[tuple[object, ...] | _Failure]) -> pa.RecordBatch:
+def _assemble(batch: pa.RecordBatch, rows: Sequence[Judged]) -> pa.RecordBatch:
     bad = [i for i, row in enumerate(rows) if isinstance(row, _Failure)]
     columns = {name: batch.column(name) for name in _KEPT}
     filled = [_claims(batch, i) if isinstance(row, _Failure) else row for i, row in enumerate(rows)]

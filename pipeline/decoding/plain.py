@@ -5,6 +5,10 @@ UUIDs as text, ``{"bytes": base64}``, ``{"complex": [re, im]}``, ``{"set": [...]
 ``{"timedelta": [days, seconds, microseconds]}``, ``{"exception": [class, text]}``, a dictionary
 with keys that are no plain scalars as ``{"dict": [[key, value], ...]}``, an array as
 ``{"ndarray": [dtype, shape]}``. Of several arrays the first one fills the array columns.
+
+Of pandas and pint: ``{"frame": {"index": [...], "columns": [...], "data": [[...], ...]}}``,
+``{"series": {"name": ..., "index": [...], "data": [...]}}``, ``{"index": [...]}``, ``{"quantity": [magnitude,
+unit]}``, ``{"unit": text}``. The numbers of a frame or series of one type of numbers are an array as well.
 """
 
 from __future__ import annotations
@@ -14,8 +18,12 @@ import datetime
 import decimal
 import json
 import uuid
+from typing import Any
 
 import numpy as np
+
+from ...protocol import data_libraries
+from . import bounds
 
 
 def to_json(content: object) -> tuple[str, np.ndarray | None]:
@@ -30,7 +38,8 @@ def to_json(content: object) -> tuple[str, np.ndarray | None]:
         if isinstance(item, np.ndarray):
             arrays.append(item)
             return {"ndarray": [str(item.dtype), list(item.shape)]}
-        return _plain(item)
+        form = data_libraries.form_of(type(item))
+        return _plain(item) if form is None else _told(form.name, item, arrays)
 
     encoder = json.JSONEncoder(default=stand_in)
     try:
@@ -38,6 +47,30 @@ def to_json(content: object) -> tuple[str, np.ndarray | None]:
     except TypeError:
         text = encoder.encode(_listed_keys(content))
     return text, arrays[0] if arrays else None
+
+
+def magnitude_of(content: Any) -> int | float | None:
+    """The number of a quantity that is one; None for everything else."""
+    form = data_libraries.form_of(type(content))
+    number = content.magnitude if form is not None and form.name == "pint.Quantity" else None
+    return number if isinstance(number, int | float) else None
+
+
+def _told(form: str, item: Any, arrays: list[np.ndarray]) -> object:
+    """An instance of a class of `data_libraries.FORMS`."""
+    if form == "pint.Quantity":
+        return {"quantity": [item.magnitude, str(item.units)]}
+    if form == "pint.Unit":
+        return {"unit": str(item)}
+    bounds.check_elements(item.size)
+    if form == "pandas.Index":
+        return {"index": item.tolist()}
+    numbers = item.to_numpy()
+    if numbers.dtype.kind in "buif":
+        arrays.append(numbers)
+    if form == "pandas.DataFrame":
+        return {"frame": item.to_dict("split")}
+    return {"series": {"name": item.name, "index": item.index.tolist(), "data": item.tolist()}}
 
 
 def _plain(item: object) -> object:

@@ -75,9 +75,10 @@ class Shot(NamedTuple):
 _AGENT = "coalesce(nullif(name, ''), publisher)"
 _TIME = "epoch_us(coalesce(sent_at, received_at))"
 
-# A signal's content is the list of its arguments, the new value first.
-_NUMBER = """coalesce(value_double, value_long, value_bool::int, case when value_json like '[%' then
-    try_cast(regexp_extract(value_json, '^\\[\\s*(-?[0-9][0-9.eE+-]*)\\s*[,\\]]', 1) as double) end)"""
+# A signal's content is the list of its arguments, the new value, or a quantity, first.
+_FIRST = r"""^\[\s*(?:\{"quantity": \[)?(-?[0-9][0-9.eE+-]*)\s*[,\]]"""
+_NUMBER = f"""coalesce(value_double, value_long, value_bool::int, case when value_json like '[%' then
+    try_cast(regexp_extract(value_json, '{_FIRST}', 1) as double) end)"""
 
 _NUMBERS = f"""numbers as materialized (select * from (
     select {_AGENT} agent, topic, coalesce(key, '') key, {_TIME} t, ({_NUMBER})::double v from notifications)

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from ...protocol import limits
 from ..alarm_rules import AlarmRules
 from ..decoding.decode import Decoder
 from .commit_log import Commit
@@ -190,7 +191,8 @@ class Stage:
             for number, part in enumerate(parts)
         ]
         own = self._settings
-        work = Work(own.decoder, self._folder, self._label, own.width, own.rules)
+        refused = limits.current.stored_refused // max(1, len(tasks))
+        work = Work(own.decoder, self._folder, self._label, own.width, own.rules, refused)
         return sorted(self._workers.run(work, tasks), key=lambda report: report.task)
 
     def leave_out_copies(self, reports: list[Report], state: State) -> Staged:

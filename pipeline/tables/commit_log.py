@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from struct import Struct as Packing
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
@@ -59,6 +59,7 @@ class Commit(msgspec.Struct, omit_defaults=True):
         damaged: segments.
         width: of the windows in µs, 0 for none; None leaves it as it is.
         lateness: of the windows in µs.
+        journal: that the rows are from; None leaves it as it is.
     """
 
     number: int
@@ -69,15 +70,25 @@ class Commit(msgspec.Struct, omit_defaults=True):
     damaged: list[Damage] = []
     width: int | None = None
     lateness: int = 0
+    journal: str | None = None
 
 
 class Checkpoint(msgspec.Struct):
-    """Everything up to here: the number of the record, all files, and the state (`state.Content`)."""
+    """Everything up to here.
+
+    Attributes:
+        form: of the log.
+        number: of the record.
+        files: all of them.
+        state: `state.Content`.
+        left: places of files that were taken out and may be on the disk still.
+    """
 
     form: int
     number: int
     files: list[File]
     state: msgspec.Raw
+    left: list[str] = []
 
 
 class _Form(msgspec.Struct):
@@ -89,6 +100,20 @@ class _Changes(msgspec.Struct):
 
     added: list[File] = []
     removed: list[str] = []
+    journal: str | None = None
+
+
+class _State(msgspec.Struct):
+    """What readers want of a state."""
+
+    journal: str = ""
+
+
+class Listed(NamedTuple):
+    """What tables are made of: places of their files, and the journal of their rows, empty for none."""
+
+    places: list[str]
+    journal: str
 
 
 _Record = TypeVar("_Record", Commit, _Changes)
@@ -106,6 +131,7 @@ class CommitLog:
 
     Attributes:
         files: that the tables are made of, by place.
+        left: places of files that were taken out and may be on the disk still.
         number: of the last record.
     """
 
@@ -113,12 +139,19 @@ class CommitLog:
         self, root: Path, storage: Storage, file: BinaryIO, checkpoint: Checkpoint, size: int
     ) -> None:
         self.files = {each.place: each for each in checkpoint.files}
+        self.left = set(checkpoint.left)
         self.number = checkpoint.number
         self._root, self._storage, self._file, self._size, self._records = root, storage, file, size, 1
 
     @classmethod
     def create(
-        cls, root: Path, state: bytes, files: Iterable[File], storage: Storage, number: int = 0
+        cls,
+        root: Path,
+        state: bytes,
+        files: Iterable[File],
+        storage: Storage,
+        number: int = 0,
+        left: Iterable[str] = (),
     ) -> CommitLog:
         """Begin a log with a checkpoint.
 
@@ -128,11 +161,12 @@ class CommitLog:
             files: that the tables are made of.
             storage: writes.
             number: of the checkpoint.
+            left: places of files that were taken out and are on the disk still.
         """
         folder = root / FOLDER
         storage.make_folder(folder)
         path = folder / f"{number:010d}.log"
-        checkpoint = Checkpoint(FORM, number, list(files), msgspec.Raw(state))
+        checkpoint = Checkpoint(FORM, number, list(files), msgspec.Raw(state), list(left))
         content = _packed(checkpoint)
         storage.replace(path, content)
         for each in _logs(root)[:-2]:
@@ -200,7 +234,8 @@ class CommitLog:
         """
         kept = list(self.files.values() if files is None else files)
         self._file.close()
-        made = CommitLog.create(self._root, state, kept, self._storage, self.number + 1)
+        left = [place for place in self.left if (self._root / place).exists()]
+        made = CommitLog.create(self._root, state, kept, self._storage, self.number + 1, left)
         self.__dict__.update(made.__dict__)
 
     def close(self) -> None:
@@ -209,13 +244,14 @@ class CommitLog:
 
     def _count(self, commit: Commit) -> None:
         self.number = commit.number
+        self.left.update(commit.removed)
         for place in commit.removed:
             self.files.pop(place, None)
         self.files.update((each.place, each) for each in commit.added)
 
 
-def listed(root: Path) -> list[str] | None:
-    """Places of the files that the tables are made of now; None without a commit log.
+def listed(root: Path) -> Listed | None:
+    """What the tables are made of now; None without a commit log.
 
     Takes no lock, and may be called while a pipeline runs.
 
@@ -232,12 +268,15 @@ def listed(root: Path) -> list[str] | None:
             if tried + 1 < _TRIES and not logs[-1].exists():
                 continue  # two others have begun meanwhile
             raise
-        found = dict.fromkeys(each.place for each in records.checkpoint().files)
+        checkpoint = records.checkpoint()
+        found = dict.fromkeys(each.place for each in checkpoint.files)
+        journal = msgspec.msgpack.decode(checkpoint.state, type=_State).journal
         for change in records.commits(_Changes):
             for place in change.removed:
                 found.pop(place, None)
             found |= dict.fromkeys(each.place for each in change.added)
-        return list(found)
+            journal = journal if change.journal is None else change.journal
+        return Listed(list(found), journal)
     return None
 
 

@@ -81,7 +81,7 @@ class Committer:
         state: what the tables hold.
         storage: see above.
         stage: folder of files that are not in the tables yet.
-        left: files that the last records had taken out when it began; their times tell when.
+        left: files that were taken out before it began and are there still; their times tell when.
         run: a name that no batch has had, so that files of one never stand in the place of others.
 
     Raises:
@@ -93,15 +93,13 @@ class Committer:
         for name in ROWS:
             storage.make_folder(root / name)
         found = CommitLog.open(root, storage)
-        left = set[str]()
         if found is None:
             self.state, files = _begun(root, workers)
             self._log = CommitLog.create(root, self.state.encode(), files, storage)
         else:
             self._log, content, commits = found
             self.state = _folded(root, content, commits)
-            left = {place for commit in commits for place in commit.removed}
-        self.left = [root / place for place in left if (root / place).exists()]
+        self.left = [root / place for place in self._log.left if (root / place).exists()]
         self.stage = root / STAGE
         try:
             ledger.remove(root, storage)

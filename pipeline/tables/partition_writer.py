@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -44,10 +46,23 @@ class PartitionWriter:
         task: number of the task.
         width: of the windows in µs; 0 for none.
         rules: that judge what is filed.
+        refused: rows that are filed in quarantine at most.
+
+    Attributes:
+        report: of what was done.
+        unfiled: refused rows beyond these, by error.
     """
 
-    def __init__(self, files: Files | None, task: int, width: int, rules: AlarmRules | None = None) -> None:
-        self.report = Report(task)
+    def __init__(
+        self,
+        files: Files | None,
+        task: int,
+        width: int,
+        rules: AlarmRules | None = None,
+        refused: int = sys.maxsize,
+    ) -> None:
+        self.report, self.unfiled = Report(task), Counter[str]()
+        self._room = refused
         self._files, self._width, self._rules = files, width, rules or AlarmRules()
         self._seen: dict[tuple[object, ...], IntervalSet] = {}
         self._ids: set[bytes] = set()
@@ -83,9 +98,12 @@ class PartitionWriter:
 
     def refuse(self, bad: pa.RecordBatch) -> None:
         """Rows of `schema.QUARANTINE`."""
-        self.report.quarantined += bad.num_rows
-        if self._files is not None and bad.num_rows:
-            self._files.write("quarantine", pa.Table.from_batches([bad]))
+        filed = bad.slice(0, self._room)
+        self._room -= filed.num_rows
+        self.report.quarantined += filed.num_rows
+        self.unfiled.update(bad.slice(filed.num_rows).column("error").to_pylist())
+        if self._files is not None and filed.num_rows:
+            self._files.write("quarantine", pa.Table.from_batches([filed]))
 
     def flush(self) -> None:
         """File what waits."""

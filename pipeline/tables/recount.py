@@ -86,7 +86,7 @@ def recount(root: Path, workers: Workers, files: Iterable[File], before: State) 
         before: the state until now: what cannot be counted anew is taken from it.
     """
     made = State()
-    made.offsets, made.damaged = before.offsets, before.damaged
+    made.offsets, made.damaged, made.journal = before.offsets, before.damaged, before.journal
     for report in count(root, workers, files, 0):
         made.absorb(report)
     made.width, made.windows, made.closed = before.width, before.windows, before.closed

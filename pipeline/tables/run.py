@@ -103,6 +103,9 @@ class Source:
         journal: its directory.
     """
 
+    stays = True
+    """Whether rows can be looked up in it when they are in the tables."""
+
     def __init__(self, journal: Path) -> None:
         self.journal = journal
 
@@ -176,6 +179,7 @@ class _Following:
     ) -> None:
         self._committer, self._settings, self._workers = committer, settings, workers
         self._unread = Unread(source.journal, settle)
+        self._journal = str(source.journal) if source.stays else ""
         self._number = 0
         self.unsettled = False
 
@@ -193,6 +197,7 @@ class _Following:
         handled = {recorder: runs.flat() for recorder, runs in state.offsets.items()}
         staged = stage.leave_out_copies(stage.take(found.segments, handled), state)
         commit = staged.commit(self._settings, found.damaged, time.time_ns() // 1000)
+        commit.journal = None if state.journal == self._journal else self._journal
         tell_damage(commit.damaged)
         windows = committer.commit(commit, label)
         made = staged.batch(self._number, state, commit, windows, time.monotonic() - began)
@@ -265,6 +270,7 @@ def _remade(
     commit.damaged = [damage for damage in commit.damaged if damage.file not in known]
     tell_damage(commit.damaged)
     width, state.width, commit.width = state.width, 0, None  # windows are made of all that is stored then
+    commit.journal = str(journal)
     state.apply(commit)
     state.width = width
     keep_counts(before, state)

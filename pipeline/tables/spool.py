@@ -73,6 +73,8 @@ class Spool(Source):
         PzcError: when a publisher refuses, or an endpoint cannot be reached.
     """
 
+    stays = False
+
     def __init__(self, root: Path, options: Options, protocol: Protocol | None = None) -> None:
         self.journal = root / FOLDER
         self._mailbox = options.name

@@ -76,6 +76,7 @@ class Content(msgspec.Struct):
     too_late: int = 0
     upto: list[tuple[str, int | None, str, int]] = []
     ids: bytes = b""
+    journal: str = ""
 
 
 class State:
@@ -94,6 +95,7 @@ class State:
         upto: the greatest number that is known to have been published, by publisher, epoch and topic, as
             version 0.1 noted it of mailboxes.
         ids: of notifications without a number.
+        journal: that the rows are from; empty when it was none that stays.
     """
 
     def __init__(self, width: int = 0) -> None:
@@ -109,6 +111,7 @@ class State:
         self.too_late = 0
         self.upto: dict[Key, int] = {}
         self.ids = KnownIds()
+        self.journal = ""
 
     @classmethod
     def decode(cls, content: bytes) -> State:
@@ -123,7 +126,7 @@ class State:
         made.windows = {(publisher, topic, place): one for publisher, topic, place, one in found.windows}
         made.too_late = found.too_late
         made.upto = {(publisher, epoch, topic): upto for publisher, epoch, topic, upto in found.upto}
-        made.ids = KnownIds(found.ids)
+        made.ids, made.journal = KnownIds(found.ids), found.journal
         return made
 
     def encode(self) -> bytes:
@@ -142,6 +145,7 @@ class State:
             too_late=self.too_late,
             upto=[(*key, upto) for key, upto in self.upto.items()],
             ids=self.ids.joined(),
+            journal=self.journal,
         )
         return msgspec.msgpack.encode(content)
 
@@ -166,6 +170,7 @@ class State:
         """Count what a commit tells of; the windows that are over now."""
         if commit.width not in (None, self.width):
             self.width, self.closed = commit.width or 0, {}
+        self.journal = self.journal if commit.journal is None else commit.journal
         for copies in commit.copies:
             topic = self.topics.setdefault((copies.publisher, copies.topic), Topic())
             topic.duplicates += IntervalSet(copies.runs).count

@@ -11,6 +11,8 @@ same names. No Spark in here: `Workers` say where tasks run.
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
@@ -112,13 +114,20 @@ class Work:
         label: of the batch.
         width: of the windows in µs; 0 for none.
         rules: whose violations are alarms; None for none.
+        refused: rows of a task that are filed in quarantine at most.
     """
 
     def __init__(
-        self, decoder: Decoder, stage: Path, label: str, width: int, rules: AlarmRules | None = None
+        self,
+        decoder: Decoder,
+        stage: Path,
+        label: str,
+        width: int,
+        rules: AlarmRules | None = None,
+        refused: int = sys.maxsize,
     ) -> None:
         self._decoder, self._stage, self._label = decoder, stage, label
-        self._width, self._rules = width, rules
+        self._width, self._rules, self._refused = width, rules, refused
 
     def __call__(self, task: Task) -> Report:
         """Work on the segments of a task; what is wrong with one of them is in the report.
@@ -129,18 +138,28 @@ class Work:
         """
         files = Files(self._stage, self._label, task.number)
         try:
-            writer = PartitionWriter(files, task.number, self._width, self._rules)
+            writer = PartitionWriter(files, task.number, self._width, self._rules, self._refused)
             handled = {recorder: IntervalSet(runs) for recorder, runs in task.handled.items()}
             for path in map(Path, task.paths):
+                before = writer.report.rows
                 try:
                     self._take(batches(path), task.times, handled, writer)
                 except SegmentGone:  # the one that stands for it has its offsets
                     continue
                 except SegmentDamaged as exc:
                     writer.report.damaged.append(Damage(path.name, exc.rows, exc.read, exc.reason))
+                self._tell_unfiled(path, writer.report.rows - before, writer)
             return writer.end()
         finally:
             files.discard()
+
+    @staticmethod
+    def _tell_unfiled(path: Path, rows: int, writer: PartitionWriter) -> None:
+        told, writer.unfiled = writer.unfiled, Counter()
+        if told:
+            what = ", ".join(f"{count} {error}" for error, count in told.most_common())
+            reason = f"more refused rows than quarantine takes of a batch: {what}"
+            writer.report.damaged.append(Damage(path.name, rows, rows - told.total(), reason))
 
     def _take(
         self,

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.pipeline.decoding.decode import Value, as_value, to_json
+from pzc.pipeline.decoding.plain import to_json
+from pzc.pipeline.decoding.values import Value, as_value
 
 
 def json_of(content: object) -> Any:

@@ -13,7 +13,7 @@ import pytest
 
 import pzc
 from pzc.pipeline.durable import Storage
-from pzc.pipeline.tables.commit_log import CommitLog, listed
+from pzc.pipeline.tables.commit_log import ROLL_RECORDS, CommitLog, listed
 from pzc.pipeline.tables.committer import Committer, claimed
 from pzc.pipeline.tables.folders import SETTLED, Folders
 from pzc.pipeline.tables.state import State
@@ -83,6 +83,19 @@ def test_files_that_were_taken_out_survive_a_start_and_go_an_hour_later(
     again.close()
     assert not any(Path(place).exists() for place in before.files("notifications"))
     assert numbers(pzc.tables(lab.tables)) == list(range(1, 13))
+
+
+def test_a_log_that_has_begun_anew_still_knows_what_was_taken_out(lab: Lab, committer: Committer) -> None:
+    before = pzc.tables(lab.tables)
+    Upkeep(committer, None, NOW).work(NOW + SETTLED)
+    for _ in range(ROLL_RECORDS):
+        committer.exchange([], [], NOW)
+    committer.close()
+    again = Committer(lab.tables, Inline(), Storage())
+    assert numbers(before) == list(range(1, 13))
+    Upkeep(again, None, NOW).work(NOW + SETTLED + KEPT)
+    again.close()
+    assert not any(Path(place).exists() for place in before.files("notifications"))
 
 
 def test_days_that_are_too_old_go_from_all_tables(lab: Lab, committer: Committer) -> None:
@@ -157,5 +170,7 @@ def test_the_files_of_a_month_are_listed_at_once(tmp_path: Path) -> None:
     ).close()
     listed(tmp_path)  # the first time modules are warmed up
     began = time.thread_time()
-    assert listed(tmp_path) == places
+    found = listed(tmp_path)
+    assert found is not None
+    assert found.places == places
     assert time.thread_time() - began < 0.05

@@ -98,3 +98,15 @@ def test_what_cannot_be_written_leaves_nothing_half_done(tmp_path: Path) -> None
     with pytest.raises(JournalError, match="killed"):
         work(Task(0, 1, (str(path),), {}))
     assert [each for each in (tmp_path / "stage").rglob("*") if each.is_file()] == []
+
+
+def test_refused_rows_beyond_the_bound_are_counted_by_their_error(tmp_path: Path) -> None:
+    rows = [FIELD.row(Sent("broken", 0, n)) for n in range(1, 6)]
+    path = record(tmp_path / "journal", "a", [*rows, FIELD.row(Sent("signed", 0, 1))])
+    work = Work(make_decoder(SECRET), tmp_path / "stage", "label", MINUTE, None, 2)
+    (report,) = Inline().run(work, [Task(0, 6, (str(path),), {})])
+    assert (report.rows, report.notifications, report.quarantined) == (6, 1, 2)
+    assert len(stored(tmp_path / "stage", "quarantine", "error")) == 2
+    (damage,) = report.damaged
+    assert (damage.file, damage.rows, damage.read) == (path.name, 6, 3)
+    assert damage.reason.endswith(": 3 SignatureError")
