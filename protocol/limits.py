@@ -38,7 +38,7 @@ class Limits:
     publisher_retry: float = 1.0
     """Seconds until a publisher that did not answer is asked again."""
 
-    link_look: float = 0.25
+    link_look: float = 0.5
     """Seconds between two looks at the signs of life of all links."""
 
     farewell: float = 1.0

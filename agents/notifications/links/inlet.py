@@ -32,6 +32,7 @@ from ....protocol.link_messages import Notify
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply
+from ....transport.timers import until_next
 from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from .. import receiver
@@ -123,7 +124,7 @@ class Inlet:
             self._finish()
             raise
         self.wanted = self.kind
-        self._loop.call_later(TICK, self._tick)
+        self._loop.call_later(until_next(TICK), self._tick)
 
     def add(self, subscription: Subscription, deadline: float) -> None:
         """One subscription more; errors as `start`.
@@ -301,7 +302,7 @@ class Inlet:
         """Look after the link; the receiver's thread."""
         if self._over.is_set():
             return
-        self._loop.call_later(TICK, self._tick)
+        self._loop.call_later(until_next(TICK), self._tick)
         now, way = monotonic(), self._way
         if way is not None and way.kind == "unix":
             if self._liveness.state(now) == "lost":

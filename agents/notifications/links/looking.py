@@ -7,6 +7,7 @@ import time
 
 from ....protocol import limits
 from ....transport.loop import Loop
+from ....transport.timers import until_next
 from .outlet import Outlet
 from .outlets import Outlets
 
@@ -30,7 +31,7 @@ class Looking:
         """Look at signs of life from now on, as long as there are links; any thread."""
         if not self._looking:
             self._looking = True
-            self._loop.call_later(limits.current.link_look, self._look)
+            self._loop.call_later(until_next(limits.current.link_look), self._look)
 
     def _look(self) -> None:
         now = time.monotonic()
