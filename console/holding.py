@@ -20,9 +20,8 @@ from .running import SIGNAL_LATENCY, Signals
 from .values import plain
 
 _WHOSE = ("owner", "since")
-TTL = 30.0
-LOOK = 1.0
-"""Seconds between two looks at whether the lock is still held."""
+TTL, LOOK = 30.0, 1.0
+"""Seconds for which a lock outlives the command, by default, and between two looks at who holds it."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -62,8 +61,10 @@ def run_lock(args: argparse.Namespace) -> int:
             held = lock(proxy, args.ttl, wait=args.wait, reason=args.reason, takeover=args.takeover)
             with held:
                 signals.interrupt = False
+                # Before anybody is told: whoever takes it away from then on is noticed.
+                mine = {**_holder(agent, args.agent, timeout), "owner": held.owner}
                 _announce(args, held.owner)
-                _hold(agent, args, signals, timeout)
+                _hold(agent, args, signals, timeout, mine)
     finally:
         signals.interrupt = False
         close(proxy)
@@ -78,10 +79,11 @@ def _announce(args: argparse.Namespace, owner: str) -> None:
     write(plain(f"{args.agent} is locked by {owner}, {end}", keep=""))
 
 
-def _hold(agent: Agent, args: argparse.Namespace, signals: Signals, timeout: float) -> None:
+def _hold(
+    agent: Agent, args: argparse.Namespace, signals: Signals, timeout: float, mine: Mapping[str, Any]
+) -> None:
     pause, began = threading.Event(), time.monotonic()
     looked = began
-    mine = _holder(agent, args.agent, timeout)
     while not signals.came and (args.period is None or time.monotonic() < began + args.period):
         pause.wait(SIGNAL_LATENCY)
         if time.monotonic() > looked + LOOK:

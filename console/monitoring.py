@@ -14,13 +14,13 @@ from ..protocol.errors import ConfigError
 from ..protocol.keyring import read_private
 from ..transport.endpoints import is_loopback
 from ..transport.wire import Protocol
-from .members import leased_agent
-from .monitor.collector import PATIENCE, Collector
+from .monitor.arguments import add_watched, collecting
+from .monitor.collector import Collector
 from .monitor.metrics import registry_of
 from .monitor.processes import Processes
 from .monitor.web.access import TOKEN, VIEWER, Access, User
 from .monitor.web.serving import Place, listen, operator, serve
-from .options import Commands, add_command, add_every, add_json, add_timeout
+from .options import Commands, add_command
 from .output import say, write, write_json
 from .running import SIGNAL_LATENCY, Signals
 from .targets import UsageError
@@ -38,7 +38,7 @@ def add_commands(commands: Commands) -> None:
         commands, "monitor", run_monitor, "show the lab in a browser: troubles, agents, their values",
         "pzc monitor\n  pzc monitor --operator alice=alice.keyring   (alice may set, call and lock)",
     )  # fmt: skip
-    add_agents(monitor)
+    add_watched(monitor)
     monitor.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen at; loopback")
     monitor.add_argument("--port", type=int, default=PAGE, metavar="P", help=f"default {PAGE}; 0: any")
     monitor.add_argument(
@@ -61,7 +61,7 @@ def add_commands(commands: Commands) -> None:
         commands, "metrics", run_metrics, "tell Prometheus what agents do",
         "pzc metrics\n  pzc metrics psu dmm --port 9464\n  pzc metrics --once   (print them)",
     )  # fmt: skip
-    add_agents(metrics)
+    add_watched(metrics)
     metrics.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen at; loopback")
     metrics.add_argument("--port", type=int, default=PORT, metavar="P", help=f"default {PORT}; 0: any")
     metrics.add_argument("--once", action="store_true", help="print the metrics and end")
@@ -71,17 +71,6 @@ def add_commands(commands: Commands) -> None:
         ("--client-ca", "PEM file: who signed the certificates of those who may ask"),
     ):
         metrics.add_argument(option, type=Path, metavar="FILE", help=meaning)
-    for parser in (monitor, metrics):
-        add_every(parser, "rounds")
-        add_timeout(parser, f"that one agent may take to answer; default {PATIENCE:g}")
-        add_json(parser)
-
-
-def add_agents(parser: argparse.ArgumentParser) -> None:
-    """Whom a monitor watches."""
-    parser.add_argument(
-        "agents", nargs="*", metavar="N", help="REP endpoint, name or pattern; default all that are found"
-    )
 
 
 def run_monitor(args: argparse.Namespace) -> int:
@@ -98,26 +87,21 @@ def run_monitor(args: argparse.Namespace) -> int:
     place = Place(args.host, args.port, args.certificate, args.private_key)
     operators = _operators(args.operator)
     tokens = _tokens(args.tokens, operators, local)
-    with leased_agent(args.timeout) as (agent, _):
-        collector = Collector(agent, args.agents, args.timeout or PATIENCE, args.every)
+    with collecting(args) as collector, closing(listen(place)) as listener:
         lab = args.lab or Path(DEFAULT)
         if args.lab is not None or lab.exists():
             collector.after.append(Processes(collector, lab).look)
-        try:
-            with closing(listen(place)) as listener:
-                port = listener.getsockname()[1]
-                names = _hosts(args, local)
-                hosts = [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names]
-                access = Access(
-                    {token: User(name, name in operators) for name, token in tokens.items()},
-                    None if tokens else User(VIEWER), hosts, secure,
-                )  # fmt: skip
-                _announce(args, f"{place.scheme}://{hosts[0]}/", tokens)
-                signals = Signals()
-                signals.interrupt = False
-                serve(place, listener, collector, access, operators, args.audit, lambda: signals.came)
-        finally:
-            collector.close()
+        port = listener.getsockname()[1]
+        names = _hosts(args, local)
+        hosts = [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names]
+        access = Access(
+            {token: User(name, name in operators) for name, token in tokens.items()},
+            None if tokens else User(VIEWER), hosts, secure,
+        )  # fmt: skip
+        _announce(args, f"{place.scheme}://{hosts[0]}/", tokens)
+        signals = Signals()
+        signals.interrupt = False
+        serve(place, listener, collector, access, operators, args.audit, lambda: signals.came)
     return 0
 
 
@@ -174,20 +158,16 @@ def run_metrics(args: argparse.Namespace) -> int:
             f"{args.host} can be reached from other machines: give --certificate, --private-key and "
             "--client-ca, or let Prometheus run here"
         )
-    with leased_agent(args.timeout) as (agent, _):
-        collector = Collector(agent, args.agents, args.timeout or PATIENCE, args.every)
-        try:
-            registry: Any = registry_of(collector)
-            collector.settle()
-            if args.once:
-                from prometheus_client import generate_latest
+    with collecting(args) as collector:
+        registry: Any = registry_of(collector)
+        collector.settle()
+        if args.once:
+            from prometheus_client import generate_latest
 
-                collector.look()
-                write(generate_latest(registry).decode().rstrip())
-                return 0
+            collector.look()
+            write(generate_latest(registry).decode().rstrip())
+        else:
             _serve(args, collector, registry)
-        finally:
-            collector.close()
     return 0
 
 

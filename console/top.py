@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..protocol.errors import PeerLost
-from .members import leased_agent
-from .monitor.collector import PATIENCE, Collector
-from .monitor.feeds import Feeds
+from .monitor.arguments import add_watched, collecting
+from .monitor.collector import Collector
+from .monitor.feeds import Feeds, following
 from .monitor.lines import all_lines
 from .monitor.metrics import need
-from .monitoring import add_agents
-from .options import Commands, add_command, add_every, add_json, add_timeout, positive
+from .options import Commands, add_command, positive
 from .output import write, write_json
 from .targets import UsageError
 
@@ -27,26 +26,19 @@ def add_commands(commands: Commands) -> None:
         commands, "top", run_top, "show what agents do, their topics, calls, locks and troubles",
         "pzc top   (all that are found)\n  pzc top psu 'cam*'\n  pzc top --count 1 --json",
     )  # fmt: skip
-    add_agents(top)
+    add_watched(top)
     top.add_argument(
         "-n", "--count", type=positive, metavar="N", help="print text, and end after so many rounds"
     )
-    add_every(top, "rounds")
-    add_timeout(top, f"that one agent may take to answer; default {PATIENCE:g}")
-    add_json(top)
 
 
 def run_top(args: argparse.Namespace) -> int:
     """``pzc top``; as text it fails when an agent could not be reached at the end."""
-    with leased_agent(args.timeout) as (agent, _):
-        collector = Collector(agent, args.agents, args.timeout or PATIENCE, args.every)
-        try:
-            if args.count is None and not args.json and sys.stdin.isatty() and sys.stdout.isatty():
-                _draw(collector)
-            else:
-                _print(args, collector)
-        finally:
-            collector.close()
+    with collecting(args) as collector:
+        if args.count is None and not args.json and sys.stdin.isatty() and sys.stdout.isatty():
+            _draw(collector)
+        else:
+            _print(args, collector)
     return 0
 
 
@@ -81,14 +73,10 @@ def _draw(collector: Collector) -> None:
         from .monitor.screen import LabApp
     except ImportError:
         raise need("textual") from None
-    feeds = Feeds(collector)
-    collector.after.append(feeds.follow)
-    try:
+    with following(collector) as feeds:
         collector.settle()
         collector.begin()
         LabApp(Watching(collector, feeds)).run()
-    finally:
-        feeds.close()
 
 
 def _print(args: argparse.Namespace, collector: Collector) -> None:

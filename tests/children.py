@@ -34,7 +34,7 @@ STATES = {"S": "sleeping", "R": "running", "Z": "zombie", "T": "stopped", "D": "
 
 
 def children(pid: int | str = "self") -> Iterator[Child]:
-    """All processes below one, children of children as well."""
+    """All processes below one, children of children as well, except what those have not waited for yet."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -49,5 +49,7 @@ def children(pid: int | str = "self") -> Iterator[Child]:
                 stat = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
             except OSError:
                 continue
-            yield Child(int(number), stat.rpartition(")")[2].split()[19])
+            told = stat.rpartition(")")[2].split()
+            if pid == "self" or told[0] != "Z":
+                yield Child(int(number), told[19])
             yield from children(number)

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 
 from ...agents.notifications.subscription import Notification, Subscription
@@ -140,6 +141,17 @@ class Feeds:
         for subscription in ending:
             subscription.close()
         self._pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def following(collector: Collector) -> Generator[Feeds]:
+    """The feeds of a collector that is not begun; closed at the end of the block."""
+    feeds = Feeds(collector)
+    collector.after.append(feeds.follow)
+    try:
+        yield feeds
+    finally:
+        feeds.close()
 
 
 def _topics(state: LabState) -> dict[Key, tuple[int, float, float]]:

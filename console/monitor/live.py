@@ -75,11 +75,10 @@ def number_of(content: object) -> float | None:
 
 
 def image_of(content: object) -> dict[str, Any] | None:
-    """A 2-d array, or a signal's only one, as grey pixels of at most `SIDE` a side; else None."""
-    items = cast("list[object]", content) if isinstance(content, list | tuple) else [content]
-    if len(items) != 1 or numpy_kind(type(items[0])) != "ndarray":
+    """A 2-d array as grey pixels of at most `SIDE` a side; None for anything else."""
+    if numpy_kind(type(content)) != "ndarray":
         return None
-    array = cast("np.ndarray[Any, Any]", items[0])
+    array = cast("np.ndarray[Any, Any]", content)
     if array.ndim != 2 or array.dtype.kind not in "biuf" or not array.size:
         return None
     step = -(-max(array.shape) // SIDE)
@@ -92,6 +91,13 @@ def image_of(content: object) -> dict[str, Any] | None:
         "width": int(grey.shape[1]), "height": int(grey.shape[0]), "low": low, "high": high,
         "shape": list(array.shape), "grey": base64.b64encode(grey.tobytes()).decode(),
     }  # fmt: skip
+
+
+def _only(content: object) -> object:
+    """A signal's only argument by itself; anything else as it is."""
+    if isinstance(content, tuple) and len(items := cast("tuple[object, ...]", content)) == 1:
+        return items[0]
+    return cast("object", content)
 
 
 class Live:
@@ -126,6 +132,7 @@ class Live:
                 self.error_since = now
             self.error = to_line(str(content))[1:-1][:TEXT]
             return
+        content = _only(content)
         self.error, self._number = "", number_of(content)
         if self._number is not None:
             self.points.append((now, self._number))

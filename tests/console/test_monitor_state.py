@@ -240,7 +240,7 @@ def test_an_array_is_not_kept_but_its_picture_is() -> None:
     assert sys.getrefcount(frame) == held
     assert (live.tell(0.0)["image"]["width"], live.tell(0.0)["text"]) == (
         3,
-        "(<float64 (2, 3): [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]>,)",
+        "<float64 (2, 3): [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]>",
     )
 
 

@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +17,7 @@ from ....protocol.frames import Kind
 from ....protocol.keyring import Keyring, Role
 from ....transport.wire import Protocol
 from ..collector import Collector
-from ..feeds import Feeds
+from ..feeds import following
 from ..metrics import need
 from .access import Access
 from .acting import READ_TIMEOUT, Acting, Hands
@@ -25,6 +26,8 @@ from .audit import Audit
 if TYPE_CHECKING:
     import uvicorn
     from starlette.types import ASGIApp
+
+    from .app import MonitorPage
 
 END, LOOK = 3, 0.2
 """Seconds for what runs when the page ends, and between two looks whether it is to end."""
@@ -112,13 +115,17 @@ def serve(
         log = Audit(audit)
     except OSError as exc:
         raise ConfigError(f"the audit log {audit} cannot be written: {exc.strerror}") from exc
-    feeds = Feeds(collector)
     hands = {name: Hands(protocol) for name, protocol in operators.items()}
     acting = Acting(Hands(collector.agent.protocol, READ_TIMEOUT), hands, collector.is_busy)
+    with closing(listener), closing(log), closing(acting), following(collector) as feeds:
+        page = MonitorPage(collector, feeds, acting, access, log)
+        _run(page, uvicorn.Server(_config(page.application(), place)), listener, collector, told)
 
-    page = MonitorPage(collector, feeds, acting, access, log)
-    server = uvicorn.Server(_config(page.application(), place))
 
+def _run(
+    page: MonitorPage, server: uvicorn.Server, listener: socket.socket, collector: Collector,
+    told: Callable[[], bool],
+) -> None:  # fmt: skip
     async def run() -> None:
         serving = asyncio.ensure_future(server.serve([listener]))
         while not server.should_exit and not serving.done():
@@ -128,7 +135,6 @@ def serve(
 
     # In a thread of its own, where uvicorn leaves the signals alone.
     thread = threading.Thread(target=asyncio.run, args=(run(),), name="pzc-page")
-    collector.after.append(feeds.follow)
     collector.begin()
     thread.start()
     try:
@@ -137,10 +143,6 @@ def serve(
     finally:
         server.should_exit = True
         thread.join(2 * END)
-        feeds.close()
-        acting.close()
-        log.close()
-        listener.close()
 
 
 def _config(application: ASGIApp, place: Place) -> uvicorn.Config:

@@ -6,12 +6,15 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from playwright.sync_api import Page, ViewportSize
 
-from tests.contract.rigs.console import Console
+from pzc import Agent, Protocol
+
+from tests.contract.rigs.console import KEY, Console
 from tests.contract.rigs.programs import PATIENCE, Program
 
 REQUIRED = os.environ.get("BROWSER_TESTS") == "required"
@@ -58,9 +61,9 @@ class Supply:
 
     def wait(self, seconds: float = 1.0):
         """Wait."""
-        end = time.monotonic() + seconds
+        end, never = time.monotonic() + seconds, threading.Event()
         while time.monotonic() < end and not cancelled():
-            time.sleep(0.01)
+            never.wait(0.01)
         return "waited"
 
 
@@ -72,16 +75,21 @@ class Busy:
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self):
-        number, due = 0, time.monotonic()
-        while True:
+        number, due, never = 0, time.monotonic(), threading.Event()
+        while not never.wait(max(0.0, due - time.monotonic())):
             for _ in range(100):
                 number += 1
                 self.value.emit(number % 1000 / 10)
             if number % 1000 == 0:
                 self.frame.emit(numpy.outer(numpy.arange(50.0), numpy.arange(80.0)) + number)
             due = max(due + 0.01, time.monotonic() - 0.1)
-            time.sleep(max(0.0, due - time.monotonic()))
 '''
+
+
+DELAY = """() => new Promise((done) => {
+    const began = performance.now();
+    requestAnimationFrame(() => setTimeout(() => done(performance.now() - began), 0));
+})"""
 
 
 def serve(console: Console, kind: str, name: str, *arguments: str) -> tuple[Program, str]:
@@ -101,6 +109,38 @@ def until(expected: Callable[[], Any], page: Page | None = None, timeout: float 
         if page is not None:
             page.evaluate("() => new Promise((done) => setTimeout(done, 50))")
     return found
+
+
+class Crowd:
+    """Agents of one process.
+
+    Args:
+        agents: by name.
+    """
+
+    def __init__(self, agents: dict[str, Agent]) -> None:
+        self._agents = agents
+
+    def endpoints(self) -> dict[str, str]:
+        """Where each is."""
+        return {name: agent.rep_endpoint for name, agent in self._agents.items()}
+
+
+@contextmanager
+def crowd(name: str, count: int) -> Iterator[Crowd]:
+    """So many agents, whose names begin with this one."""
+    with ExitStack() as stack:
+        names = [f"{name}-{number:02}" for number in range(count)]
+        made = {name: stack.enter_context(Agent(name=name, protocol=Protocol(KEY))) for name in names}
+        yield Crowd(made)
+
+
+def median_delay(page: Page) -> float:
+    """Milliseconds that the page takes for its next frame, in the middle of forty over ten seconds."""
+    delays = [
+        page.evaluate(f"() => new Promise((done) => setTimeout(done, 250)).then({DELAY})") for _ in range(40)
+    ]
+    return sorted(delays)[len(delays) // 2]
 
 
 def row(page: Page, name: str) -> Any:

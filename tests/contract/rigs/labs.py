@@ -14,13 +14,13 @@ from pzc.testing import Result, Running, command
 TIMEOUT = 30.0
 
 BENCH = """
-import os, subprocess, sys, threading, time
+import os, subprocess, sys, threading
 
 class Supply:
     voltage = 1.0
 
     def ramp(self, seconds):
-        time.sleep(seconds)
+        threading.Event().wait(seconds)
 
 class Wrong:
     def __init__(self, address):
@@ -33,7 +33,7 @@ class Leaving:
 
 class Parent:
     def __init__(self):
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+        child = subprocess.Popen([sys.executable, "-c", "import signal; signal.sigtimedwait([], 600)"], start_new_session=True)
         self.child = child.pid
 """
 

@@ -1,0 +1,32 @@
+"""Arguments: whom a command watches and how often it asks; the same for all that show a lab."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from ..members import leased_agent
+from ..options import add_every, add_json, add_timeout
+from .collector import PATIENCE, Collector
+
+
+def add_watched(parser: argparse.ArgumentParser) -> None:
+    """Add what `collecting` takes, and ``--json``."""
+    parser.add_argument(
+        "agents", nargs="*", metavar="N", help="REP endpoint, name or pattern; default all that are found"
+    )
+    add_every(parser, "rounds")
+    add_timeout(parser, f"that one agent may take to answer; default {PATIENCE:g}")
+    add_json(parser)
+
+
+@contextmanager
+def collecting(args: argparse.Namespace) -> Generator[Collector]:
+    """A collector of the agents that were asked for, not begun; closed at the end of the block."""
+    with leased_agent(args.timeout) as (agent, _):
+        collector = Collector(agent, args.agents, args.timeout or PATIENCE, args.every)
+        try:
+            yield collector
+        finally:
+            collector.close()
