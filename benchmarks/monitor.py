@@ -1,7 +1,7 @@
 """What the page of ``pzc monitor`` costs a browser while 10 000 values a second come.
 
 ``python -m benchmarks.monitor --minutes 10`` starts a publisher, the monitor and a headless Chromium with the
-publisher's panel open, and prints the memory of the page and how late it answers, every half a minute.
+publisher's panel open, and prints the memory of the page and how late it answers, every half a minute and as a sum at the end.
 """
 
 from __future__ import annotations
@@ -73,10 +73,12 @@ def rounds(address: str, minutes: float) -> Iterator[tuple[float, float, float, 
         session = page.context.new_cdp_session(page)
         session.send("Performance.enable")
         began = time.monotonic()
-        while (passed := time.monotonic() - began) < minutes * 60:
-            page.wait_for_timeout(EVERY * 1000)
+        while True:
             told = page.locator('[data-member="value"] .about').inner_text()
-            yield passed, *measured(page, session), told
+            yield (passed := time.monotonic() - began), *measured(page, session), told
+            if passed >= minutes * 60:
+                break
+            page.wait_for_timeout(min(EVERY, max(1.0, minutes * 60 - passed)) * 1000)
         browser.close()
 
 
@@ -98,8 +100,15 @@ def main(argv: list[str] | None = None) -> int:
         try:
             assert monitor.stdout is not None
             address = json.loads(monitor.stdout.readline())["monitor"]
+            found: list[tuple[float, float]] = []
             for passed, megabytes, milliseconds, told in rounds(address, args.minutes):
                 print(f"{passed:5.0f} s  {megabytes:6.2f} MB  {milliseconds:6.1f} ms  {told}", flush=True)
+                found.append((megabytes, milliseconds))
+            delays = [milliseconds for _, milliseconds in found]
+            print(
+                f"heap {found[0][0]:.2f} MB at the start, {found[-1][0]:.2f} MB at the end; "
+                f"delay {statistics.median(delays):.1f} ms, at most {max(delays):.1f} ms"
+            )
         finally:
             stop.set()
             publishing.join()

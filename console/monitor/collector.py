@@ -215,7 +215,7 @@ def leave_out(statistics: dict[str, Any], ours: Set[str]) -> None:
 
 
 def _left(deadline: float) -> float:
-    return max(0.05, deadline - time.monotonic())
+    return max(0.05, round(deadline - time.monotonic(), 2))
 
 
 def _about(peer: Peer) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from ..rates import in_bytes
 from ..values import age, plain
 from .watched import number, short
 
-COLUMNS = ("agent", "state", "does", "lock", "calls/s", "topics", "rate/s", "dropped", "behind", "heard")
+COLUMNS = ("agent", "state", "does", "calls/s", "topics", "rate/s", "dropped", "behind", "heard", "lock")
 TOPICS = ("topic", "value", "rate/s", "bytes/s", "age", "dropped", "gaps", "readers")
 """Of the tables of agents, and of topics."""
 
@@ -20,11 +20,18 @@ def cells(told: dict[str, Any]) -> tuple[Any, ...]:
     topics = list(told.get("topics", {}).values())
     heard = told["heard_s"]
     return (
-        told["agent"], told["state"], told.get("does", told.get("error", "")), told.get("holds", ""),
+        told["agent"], state_of(told), told.get("does", told.get("error", "")),
         told.get("calls", {}).get("rate_hz", 0.0), len(topics),
         round(sum(topic["rate_hz"] for topic in topics), 1), sum(topic["dropped"] for topic in topics),
-        told.get("behind", 0), float("inf") if heard is None else heard,
+        told.get("behind", 0), float("inf") if heard is None else heard, told.get("holds", ""),
     )  # fmt: skip
+
+
+def state_of(told: dict[str, Any]) -> str:
+    """In one word, how an agent is: one that answers may be in trouble all the same."""
+    if told["state"] != "well":
+        return str(told["state"])
+    return {"bad": "trouble", "warn": "look"}.get(told.get("trouble", ""), "well")
 
 
 def topic_rows(told: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -130,7 +130,7 @@ class Live:
         if isinstance(content, RemoteError):
             if not self.error:
                 self.error_since = now
-            self.error = to_line(str(content))[1:-1][:TEXT]
+            self.error = to_line(str(content).removeprefix("builtins."))[1:-1][:TEXT]
             return
         content = _only(content)
         self.error, self._number = "", number_of(content)

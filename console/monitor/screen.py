@@ -15,8 +15,16 @@ from textual.widgets import DataTable, Footer, Input, Sparkline, Static
 from ..values import age, plain
 from .lines import COLUMNS, TOPICS, about_lines, cells, topic_rows
 
-WIDTH = 40
+WIDTH = 28
 """Characters of a cell, at most."""
+
+STATES = {
+    "silent": "bold red",
+    "gone": "bold red",
+    "trouble": "bold red",
+    "look": "bold yellow",
+    "well": "green",
+}
 
 SHOWN = 6
 """Troubles that are shown; how many more there are is told."""
@@ -42,11 +50,7 @@ def _cell(value: object, column: str) -> Text:
     if column == "heard":
         value = "never" if value == float("inf") else f"{age(float(str(value)))} ago"
     right = isinstance(value, int | float)
-    style = (
-        {"silent": "bold red", "gone": "bold red", "well": "green"}.get(str(value), "")
-        if column == "state"
-        else ""
-    )
+    style = STATES.get(str(value), "") if column == "state" else ""
     return Text(plain(str(value), keep="")[:WIDTH], style, justify="right" if right else "left")
 
 
@@ -229,7 +233,7 @@ class LabApp(App[None]):
         screen = self.screen_stack[0]
         screen.query_one("#troubles", Static).update(_troubles(told, self.title_line(told)))
         rows = [cells(each) for each in told["agents"]]
-        rows = [row for row in rows if self.wanted.lower() in " ".join(map(str, row[:4])).lower()]
+        rows = [row for row in rows if self.wanted.lower() in " ".join(map(str, (*row[:3], row[-1]))).lower()]
         at = COLUMNS.index(self.order)
         rows.sort(key=lambda row: (row[at], row[0]), reverse=self.reverse)
         screen.query_one("#agents", _Rows).show(COLUMNS, rows)

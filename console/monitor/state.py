@@ -10,7 +10,7 @@ from ...protocol.contents import as_table
 from ...protocol.shown import printable
 from ..values import age
 from .live import Live
-from .troubles import FORGOTTEN, Trouble, sorted_troubles, troubles_of
+from .troubles import FORGOTTEN, Trouble, sorted_troubles, troubles_of, worst_of
 from .watched import Told, Watched, number
 
 MOST_AGENTS, MOST_LIVES, MOST_LINES = 2000, 4000, 500
@@ -159,11 +159,12 @@ class LabState:
             now: the time.
             names: agents that are told in full; default all.
         """
-        gaps = self.gaps()
-        agents = [self.detail(name, now, gaps) for name in self.agents
+        gaps, troubles = self.gaps(), self.troubles(now)
+        worst = worst_of(troubles)
+        agents = [self.detail(name, now, gaps) | {"trouble": worst.get(name, "")} for name in self.agents
                   if names is None or name in names]  # fmt: skip
         return {
-            "agents": agents, "troubles": [each._asdict() for each in self.troubles(now)],
+            "agents": agents, "troubles": [each._asdict() for each in troubles],
             "processes": self.processes, "left_out": self.left_out,
         }  # fmt: skip
 

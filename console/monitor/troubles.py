@@ -86,3 +86,11 @@ def _of_calls(watched: Watched) -> Iterator[Trouble]:
 def sorted_troubles(troubles: Iterable[Trouble]) -> list[Trouble]:
     """The worst first, then the newest."""
     return sorted(troubles, key=lambda each: (each.level != "bad", each.since, each.agent, each.what))
+
+
+def worst_of(troubles: Iterable[Trouble]) -> dict[str, Level]:
+    """The worst level of each agent that has troubles."""
+    found: dict[str, Level] = {}
+    for each in troubles:
+        found[each.agent] = "bad" if "bad" in (each.level, found.get(each.agent)) else "warn"
+    return found

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc.console.monitor.collector import leave_out
+from pzc.console.monitor.lines import state_of
 from pzc.console.monitor.live import HISTORY, Live, image_of, range_of, unit_of
 from pzc.console.monitor.state import MOST_AGENTS, MOST_LINES, LabState
 from pzc.console.monitor.watched import Told
@@ -64,6 +65,15 @@ def test_what_is_bad_stands_before_what_is_late() -> None:
     state.fail("dmm", "gone", 1.0)
     assert [each.agent for each in state.troubles(2.0)] == ["dmm", "psu"]
     assert words(state, 2.0)[1] == "warn psu ramp has run for 2 min, for alice"
+
+
+def test_an_agent_that_answers_is_marked_when_it_is_in_trouble() -> None:
+    state = lab()
+    state.hear("psu", told(), 1.0)
+    assert [agent["trouble"] for agent in state.tell(1.0)["agents"]] == [""]
+    state.take("psu", "voltage", RemoteError("builtins.OSError", "no route"), 1.0)
+    (agent,) = state.tell(2.0)["agents"]
+    assert (agent["state"], agent["trouble"], state_of(agent)) == ("well", "bad", "trouble")
 
 
 def test_a_server_whose_name_left_is_told_and_forgotten_after_ten_minutes() -> None:

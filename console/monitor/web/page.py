@@ -9,6 +9,7 @@ from ....protocol.contents import as_list
 from ...values import to_json
 from ..live import Live
 from ..state import LabState
+from ..troubles import worst_of
 from ..watched import short
 
 MOST_OPEN = 12
@@ -72,14 +73,16 @@ class Page:
         return live.tell(now, before)
 
     def _of_table(self, state: LabState, now: float) -> dict[str, Any]:
-        rows = {name: _row(state, name, now) for name in state.agents}
+        found = state.troubles(now)
+        worst = worst_of(found)
+        rows = {name: _row(state, name, now) | {"trouble": worst.get(name, "")} for name in state.agents}
         new: dict[str, Any] = {name: row for name, row in rows.items() if self._rows.get(name) != row}
         new |= dict.fromkeys(self._rows.keys() - rows.keys())
         self._rows = rows
         message: dict[str, Any] = {}
         if new:
             message["rows"] = new
-        troubles = [each._asdict() | {"since": round(each.since)} for each in state.troubles(now)]
+        troubles = [each._asdict() | {"since": round(each.since)} for each in found]
         if troubles != self._troubles:
             message["troubles"] = self._troubles = troubles
         if state.processes != self._processes:

@@ -9,6 +9,12 @@ const COLUMNS = [
   ["behind", "Behind", "number optional"],
 ];
 
+// What an agent that answers may be in is trouble all the same.
+const STATES = {
+  well: "answers", silent: "does not answer", gone: "is gone", new: "is new", bad: "is in trouble", warn: "look at it",
+};
+const WORST = ["bad", "warn", ""];
+
 export class Table {
   constructor(table, onOpen) {
     this.head = table.querySelector("thead tr");
@@ -17,7 +23,7 @@ export class Table {
     this.rows = new Map();
     this.told = new Map();
     this.wanted = "";
-    this.order = "agent";
+    this.order = "trouble";
     this.down = false;
     for (const [key, title, kind] of COLUMNS) {
       const button = make("button", { type: "button", onclick: () => this.sort(key) }, title);
@@ -86,9 +92,9 @@ export class Table {
       if (key === "agent") return;
       if (key === "state") {
         const heard = told.heard_s;
-        const words = { well: "answers", silent: "does not answer", gone: "is gone", new: "is new" }[told.state];
-        put(cell, told.state !== "well" && heard ? `${words} (${age(heard)})` : words);
-        cell.className = told.state;
+        const state = told.state === "well" && told.trouble ? told.trouble : told.state;
+        put(cell, told.state !== "well" && heard ? `${STATES[state]} (${age(heard)})` : STATES[state]);
+        cell.className = state;
       } else {
         const text = key === "does" && told.error ? told.error : told[key] ?? "";
         put(cell, text);
@@ -99,9 +105,12 @@ export class Table {
 
   arrange() {
     const shown = [...this.told.values()].filter((told) =>
-      `${told.agent} ${told.state} ${told.holds ?? ""} ${told.type}`.toLowerCase().includes(this.wanted));
+      `${told.agent} ${told.state} ${told.trouble} ${told.holds ?? ""} ${told.type}`.toLowerCase().includes(this.wanted));
     const sign = this.down ? -1 : 1;
-    shown.sort((one, other) => {
+    if (this.order === "trouble") {
+      shown.sort((one, other) => WORST.indexOf(one.trouble) - WORST.indexOf(other.trouble)
+        || one.agent.localeCompare(other.agent));
+    } else shown.sort((one, other) => {
       const a = one[this.order] ?? "", b = other[this.order] ?? "";
       const first = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
       return sign * first || one.agent.localeCompare(other.agent);
