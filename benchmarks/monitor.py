@@ -1,7 +1,8 @@
 """What the page of ``pzc monitor`` costs a browser while 10 000 values a second come.
 
 ``python -m benchmarks.monitor --minutes 10`` starts a publisher, the monitor and a headless Chromium with the
-publisher's panel open, and prints the memory of the page and how late it answers, every half a minute and as a sum at the end.
+publisher's panel open, and prints the memory of the page and how late it answers, every half a minute
+and, at the end, in one line.
 """
 
 from __future__ import annotations
