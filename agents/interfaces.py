@@ -77,7 +77,7 @@ class Client(Protocol):
         """Take a peer as met."""
         ...
 
-    def known(self, endpoint: str) -> Peer | None:
+    def known(self, endpoint: str, /) -> Peer | None:
         """The peer of an endpoint, when it was met."""
         ...
 

@@ -34,8 +34,8 @@ from ..transport.loop import Timer
 from ..transport.wire import Protocol
 from .naming.connections import Connections
 from .naming.registering import decode, encode
+from .server.call import Call
 from .server.replies import authorize
-from .server.request import Request
 from .serving import Server
 
 logger = logging.getLogger("pzc.registry")
@@ -54,7 +54,7 @@ GATHER = 0.02
 class _Question:
     """One that waits."""
 
-    request: Request
+    request: Call
     process: bytes
     host: str
     cursor: int
@@ -138,7 +138,7 @@ class Registry(Server):
             "refused": dict(self._reader.refused),
         }
 
-    def _on_relay(self, request: Request, content: dict[str, Any]) -> None:
+    def _on_relay(self, request: Call, content: dict[str, Any]) -> None:
         envelope = request.message
         tells = any(content.get(part) is not None for part in ("beats", "whole", "bye"))
         authorize(envelope.signer, Role.OPERATOR if tells else Role.OBSERVER)
@@ -175,7 +175,7 @@ class Registry(Server):
             if said.process != process or not isinstance(said, Heartbeat | Advertise):
                 raise RemoteProtocolError("a process tells of itself and of nobody else")
 
-    def _answer(self, request: Request, told: _Told) -> None:
+    def _answer(self, request: Call, told: _Told) -> None:
         try:
             known = self._take(told)
         except PzcError as exc:

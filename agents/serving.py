@@ -28,7 +28,7 @@ from .server.audit import CALLS, Audit
 from .server.audit_calls import CallAudit
 from .server.audit_topic import AuditTopic
 from .server.batch import calls_of
-from .server.calls import Call
+from .server.call import Call
 from .server.coroutines import Coroutines
 from .server.declared import apply, declared, path_of
 from .server.exposed import ExposedObject
@@ -36,7 +36,6 @@ from .server.forwarding import Forwarding
 from .server.members import kind_of
 from .server.originals import FuturesOfOriginals
 from .server.polling import Poller
-from .server.request import Request
 from .server.tree import Tree
 
 logger = logging.getLogger("pzc.server")
@@ -211,11 +210,11 @@ class Server(Agent):
             by = None if change.by is None else change.by.label
             self._audit.event(f"lock {change.kind}", owner=change.owner.label, by=by)
 
-    def _on_drop(self, request: Request, content: dict[str, Any]) -> None:
+    def _on_drop(self, request: Call, content: dict[str, Any]) -> None:
         self._exposed.drop(content.get("id"), request.caller)
         self._answering.replies.reply(request, {"pzc": "drop"})
 
-    def _on_release(self, request: Request, content: dict[str, Any]) -> None:
+    def _on_release(self, request: Call, content: dict[str, Any]) -> None:
         self._exposed.release(content.get("handles"), request.caller)
         self._answering.replies.reply(request, {"pzc": "release"})
 

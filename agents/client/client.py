@@ -1,4 +1,4 @@
-"""Client: asks others, in the name of one agent: waited for (`Exchanges`) or not (`Pipeline`)."""
+"""Client: asks others, in the name of one agent, and waits (`Exchanges`) or does not (`Pipelines`)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TELL = 5.0
 _FORKED = "this agent belongs to the parent of this forked process: make a new one here"
 
 
-class Client:
+class Client(Exchanges):
     """Asks others in the name of one agent; safe from any thread.
 
     Args:
@@ -69,22 +69,17 @@ class Client:
         self.loop = loop
         self.protocol = protocol
         self.agent_id = agent_id
-        self.counters = Counters() if counters is None else counters
-        self._rep_endpoint = rep_endpoint
+        counters = Counters() if counters is None else counters
         self._signals = AbortSignals()
-        self.closed = self._signals.closed
+        closed = self._signals.closed
+        pools = Pools(loop, protocol, agent_id, rep_endpoint, counters, closed)
+        super().__init__(protocol, pools, closed, counters)
         self.heartbeat = Heartbeat(loop, self.submit_to)
-        self._pools = Pools(loop, protocol, agent_id, rep_endpoint, self.counters, self.closed)
-        self._exchanges = Exchanges(protocol, self._pools, self.closed, self.counters, self.tell)
-        self._known = self._exchanges.known
-        self._ask = self._exchanges.ask
         self._pipelines = Pipelines(
-            loop, protocol, agent_id, rep_endpoint, self.counters, self.closed, self._pools, self._exchanges,
-            self.heartbeat,
-        )  # fmt: skip
+            loop, protocol, agent_id, rep_endpoint, counters, closed, pools, self, self.heartbeat
+        )
         self._pipeline, self.wait_for_id = self._pipelines.of, self._pipelines.wait_for_id
         self._callbacks = Executor("pzc-futures")
-        self._unusable = ""
         _clients.clients.add(self)
 
     # --- what proxies use ------------------------------------------------------------------------------
@@ -115,19 +110,21 @@ class Client:
         content = (PS, action, options)
         if oneway:
             options["oneway"] = True
-            return self._exchanges.send(ref.endpoint, content, seconds, way)
+            return self.send(ref.endpoint, content, seconds, way)
         options["timeout"] = seconds
         if detached:
             options["detached"] = True
         started = time.monotonic()
         if idempotent:
-            once = partial(self._ask, ref.endpoint, content, seconds, started, way, ref.abort, recover=False)
+            once = partial(
+                self.exchange, ref.endpoint, content, seconds, started, way, ref.abort, recover=False
+            )
             forget = partial(self.forget, ref.endpoint)
             answer, message, word = repeated(once, seconds, self.closed, forget)
         else:
-            if self._known(ref.endpoint) is None:
+            if self.known(ref.endpoint) is None:
                 self._find_again(ref, seconds)
-            answer, message, word = self._ask(
+            answer, message, word = self.exchange(
                 ref.endpoint, content, seconds, started, way, ref.abort, here=True
             )
         if message.facts.sender != ref.server:
@@ -149,7 +146,7 @@ class Client:
         """
         timeout, _, _, detached, oneway = terms
         seconds = ref.timeout if timeout is None else timeout
-        peer = self._known(ref.endpoint) or ref.peer  # as last met
+        peer = self.known(ref.endpoint) or ref.peer  # as last met
         content = (PS, action, options)
         if oneway:
             options["oneway"] = True
@@ -172,12 +169,12 @@ class Client:
         """A control word to the server of a reference; errors as `call`."""
         seconds = ref.timeout if timeout is None else timeout
         started = time.monotonic()
-        answer, message, _ = self._ask(ref.endpoint, content, seconds, started, ref.transport, ref.abort)
+        answer, message, _ = self.exchange(ref.endpoint, content, seconds, started, ref.transport, ref.abort)
         return reply_of(message, answer)
 
     def tell(self, peer: Peer, content: dict[str, Any]) -> None:
         """A control word whose answer nobody waits for; any thread, finalizers included."""
-        if peer.dialect == PZC00 or self._unusable:
+        if peer.dialect == PZC00 or self.unusable:
             return
         try:
             self.send_to(peer, {**content, "oneway": True}, _TELL)
@@ -243,21 +240,13 @@ class Client:
             PzcError: whatever the peer refused with.
         """
         started = time.monotonic()
-        once = partial(self._ask, endpoint, content, timeout, started, transport, abort or self.closed)
+        once = partial(self.exchange, endpoint, content, timeout, started, transport, abort or self.closed)
         if idempotent:
             once = partial(once, recover=False)
             answer, message, _ = repeated(once, timeout, self.closed, partial(self.forget, endpoint))
         else:
             answer, message, _ = once()
         return reply_of(message, answer)
-
-    def send(self, endpoint: str, content: object, timeout: float, transport: str = "auto") -> None:
-        """Send a request that says of itself that it wants no answer; errors as `request`.
-
-        Over tcp somebody must have answered on the same connection before: a socket takes messages for
-        nobody.
-        """
-        self._exchanges.send(endpoint, content, timeout, transport)
 
     def submit_to(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
         """As `request`, to a known peer, without waiting; callbacks run in the I/O thread and must be quick.
@@ -276,22 +265,6 @@ class Client:
         entry.answered = False
         self._pipeline(peer).submit(entry)
         return entry
-
-    def peer(self, endpoint: str, deadline: float) -> Peer:
-        """The peer behind an endpoint, by the deadline in monotonic seconds; errors as `request`."""
-        return self._exchanges.peer(endpoint, deadline)
-
-    def known(self, endpoint: str) -> Peer | None:
-        """The peer behind an endpoint, when it was met."""
-        return self._known(endpoint)
-
-    def learn(self, peer: Peer) -> None:
-        """Somebody else has met that peer."""
-        self._exchanges.peers.learn(peer)
-
-    def forget(self, endpoint: str) -> None:
-        """Shake hands anew, over new connections, before the next request."""
-        self._exchanges.forget(endpoint)
 
     def reach(self, where: Callable[[float], Place], timeout: float) -> Found:
         """Somebody who may be on the move, once met.
@@ -354,7 +327,7 @@ class Client:
 
     def disown(self) -> None:
         """The process was forked: the child's copy uses nothing of the parent's."""
-        self._unusable = self._exchanges.unusable = self._pipelines.unusable = _FORKED
+        self.unusable = _FORKED
 
 
 class _Clients(Table):

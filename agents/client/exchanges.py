@@ -62,27 +62,30 @@ class Exchanges:
         pools: of the agent.
         closed: set when the agent was stopped.
         counters: where oddities are counted.
-        tell: tells a peer a control word without waiting.
 
     Attributes:
+        closed: set when the agent was stopped.
+        known: gives the peer behind an endpoint, when it was met.
+        learn: takes a peer as met.
         unusable: why nothing can be asked any more; empty as long as it can.
     """
 
-    def __init__(
-        self, protocol: Protocol, pools: Pools, closed: AbortSignal, counters: Counters,
-        tell: Callable[[Peer, dict[str, Any]], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, protocol: Protocol, pools: Pools, closed: AbortSignal, counters: Counters) -> None:
+        self.closed = closed
+        self.counters = counters
         self._pools = pools
         self._find = pools.find
-        self._closed = closed
-        self._counters = counters
-        self._tell = tell
         self.unusable = ""
         self._handshake = Handshake(protocol, self._ask_stranger)
-        self.peers = self._handshake.peers
-        self.known = self.peers.get
+        peers = self._handshake.peers
+        self.known: Callable[[str], Peer | None] = peers.get
+        self.learn, self._forget = peers.learn, peers.forget
 
-    def ask(
+    def tell(self, peer: Peer, content: dict[str, Any]) -> None:
+        """Tell a peer a control word without waiting; see `Client`."""
+        raise NotImplementedError
+
+    def exchange(
         self, endpoint: str, content: Any, seconds: float, started: float, transport: str,
         abort: AbortSignal, *, here: bool = False, recover: bool = True,
     ) -> Answer:  # fmt: skip
@@ -176,7 +179,7 @@ class Exchanges:
             return
         options = call[1]
         if not (isinstance(options, dict) and cast("dict[str, Any]", options).get("detached")):
-            self._tell(connection.peer, {"pzc": "cancel", "id": connection.msgid})
+            self.tell(connection.peer, {"pzc": "cancel", "id": connection.msgid})
 
     def _recover(
         self, peer: Peer, lost: PeerLost, call_id: str, deadline: float, abort: AbortSignal
@@ -201,7 +204,7 @@ class Exchanges:
             if reply_of(message, answer).refusal is not None:
                 break
             if (told := read_ps_message(answer)) is None or told[0] != "pending":
-                self._counters.add("calls_recovered")
+                self.counters.add("calls_recovered")
                 return answer, message, word
             until = deadline  # it runs there
         try:
@@ -217,7 +220,7 @@ class Exchanges:
         pool = self._pools.of(peer.endpoint)
         connection = pool.take(peer, "tcp", deadline)
         try:
-            answer, message, _ = connection.exchange(content, deadline, self._closed)
+            answer, message, _ = connection.exchange(content, deadline, self.closed)
             reply = reply_of(message, answer)
         except BaseException:
             pool.discard(connection)
@@ -225,8 +228,8 @@ class Exchanges:
         pool.give(connection)
         return reply
 
-    def send(self, endpoint: str, content: object, seconds: float, transport: str) -> None:
-        """Send a request that says of itself that it wants no answer; errors as `ask`.
+    def send(self, endpoint: str, content: object, timeout: float, transport: str = "auto") -> None:
+        """Send a request that says of itself that it wants no answer; errors as `exchange`.
 
         Over tcp its peer must have answered on the same connection before: a socket takes messages for
         nobody. When another agent is there, it is met, and the way to it chosen anew.
@@ -234,7 +237,7 @@ class Exchanges:
         if self.unusable:
             raise AgentClosed(self.unusable)
         started, way = time.monotonic(), transport
-        deadline = started + seconds
+        deadline = started + timeout
         try:
             peer = self.known(endpoint) or self._handshake.peer(endpoint, deadline)
             pool = self._pools.of(endpoint)
@@ -246,7 +249,7 @@ class Exchanges:
                     if other is None:
                         connection.post(content, deadline)
                 except BaseException as error:
-                    if self._failed(pool, connection, None, error, way, self._closed) is not None:
+                    if self._failed(pool, connection, None, error, way, self.closed) is not None:
                         raise
                     way = "tcp"
                     continue
@@ -256,7 +259,7 @@ class Exchanges:
                 peer, way = other, transport  # as its next calls, which must not overtake this one
         except CallTimeout as error:
             self.forget(endpoint)
-            raise late(error, endpoint, seconds) from error
+            raise late(error, endpoint, timeout) from error
         except (PeerLost, ProtocolError):
             self.forget(endpoint)
             raise
@@ -265,21 +268,21 @@ class Exchanges:
         """Who is at the other end instead of its peer; None for that one, who over tcp has answered."""
         if connection.kind != "tcp" or connection.proved:
             return None
-        answer, message, _ = connection.exchange("ping", deadline, self._closed)
+        answer, message, _ = connection.exchange("ping", deadline, self.closed)
         reply = reply_of(message, answer)
         if reply.refusal is None:
             return None
         return self.after_refusal(connection.peer, reply, started, deadline)
 
     def peer(self, endpoint: str, deadline: float) -> Peer:
-        """The peer behind an endpoint, by the deadline in monotonic seconds."""
+        """The peer behind an endpoint, by the deadline in monotonic seconds; errors as `exchange`."""
         if self.unusable:
             raise AgentClosed(self.unusable)
         return self.known(endpoint) or self._handshake.peer(endpoint, deadline)
 
     def forget(self, endpoint: str) -> None:
         """Shake hands anew, over new connections, before the next request."""
-        self.peers.forget(endpoint)
+        self._forget(endpoint)
         self._pools.forget(endpoint)
 
     def after_refusal(self, peer: Peer, reply: Reply, started: float, deadline: float) -> Peer:
@@ -301,7 +304,7 @@ class Exchanges:
         replaced = isinstance(reply.refusal, SignatureError) and reply.sender != peer.agent_id
         stale = isinstance(reply.refusal, StaleMessage) and time.monotonic() - started < _SOON
         if peer.dialect == PZC01 and (replaced or stale):
-            self.peers.forget(peer.endpoint)
+            self._forget(peer.endpoint)
             fresh = self._handshake.peer(peer.endpoint, deadline)
             if fresh.agent_id == reply.sender:
                 return fresh

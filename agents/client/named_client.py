@@ -15,7 +15,7 @@ from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted
 from ...transport import endpoints
 from ...transport.loop import Loop
-from ..interfaces import LOOK_FOR, Follower, Found, Resolver
+from ..interfaces import LOOK_FOR, Found, Resolver
 from .client import Client
 from .dialling import dial, expecting
 
@@ -64,11 +64,7 @@ class NamedClient:
 
     def find(self, target: str, timeout: float) -> Found:
         """Where an endpoint or name is, once somebody answers there; errors as `request`."""
-        return self.reach(partial(self.place, target), timeout)
-
-    def follow(self, target: str, place: Place, move: Callable[[str, str], object]) -> Follower | None:
-        """Tell somebody whenever the agent of a name is elsewhere; as `Naming.follow`."""
-        return self._naming.follow(target, place, move)
+        return self._client.reach(partial(self.place, target), timeout)
 
     def request(self, recipient: str, content: object, timeout: float = 30.0) -> Any:
         """Send content to another agent and return its answer; any thread.
@@ -119,18 +115,6 @@ class NamedClient:
         found = self.find(target, timeout)
         return found.place.endpoint, found.left
 
-    def reach(self, where: Callable[[float], Place], timeout: float) -> Found:
-        """Somebody who may be on the move, once met.
-
-        Args:
-            where: tells the place as it is known now, within a time in seconds.
-            timeout: seconds.
-
-        Raises:
-            CallTimeout, PeerLost, SignatureError: as `request`; at the last place.
-        """
-        return self._client.reach(where, timeout)
-
     def send(self, recipient: str, content: object, timeout: float, *, transport: str = "auto") -> None:
         """Send a request that says of itself that it wants no answer; errors as `request`."""
         self._check_usable()
@@ -141,11 +125,6 @@ class NamedClient:
         """As `exchange`, to a known peer, without waiting."""
         self._check_usable()
         return self._client.submit_to(peer, content, timeout)
-
-    def send_later(self, peer: Peer, content: object, timeout: float) -> Future[None]:
-        """As `send`, to a known peer, without waiting, behind what was asked with `exchange_later`."""
-        self._check_usable()
-        return self._client.send_to(peer, content, timeout)
 
     def peer(self, target: str, timeout: float = 30.0) -> Peer:
         """Who is behind an endpoint or name; errors as `request`."""

@@ -56,7 +56,6 @@ class Pipelines:
 
     Attributes:
         pending: requests in flight.
-        unusable: why nothing can be asked any more; empty as long as it can.
     """
 
     def __init__(
@@ -66,7 +65,6 @@ class Pipelines:
         self.loop = loop
         self.counters = counters
         self.pending: dict[Pending, None] = {}
-        self.unusable = ""
         self._protocol = protocol
         self._agent_id = agent_id
         self._rep_endpoint = rep_endpoint
@@ -84,8 +82,8 @@ class Pipelines:
         Raises:
             AgentClosed: when the agent was stopped.
         """
-        if self.unusable:
-            raise AgentClosed(self.unusable)
+        if self._exchanges.unusable:
+            raise AgentClosed(self._exchanges.unusable)
         key = peer.endpoint, peer.agent_id
         pipeline = self._of.get(key)
         if pipeline is None:

@@ -16,7 +16,8 @@ from ...transport.wire import Protocol
 from ..current import current
 from ..here import offer, withdraw
 from ..interfaces import Publisher
-from .calls import Call, Calls
+from .call import Call
+from .calls import Calls
 from .control import Control
 from .dispatcher import Dispatcher
 from .lane import Lane
@@ -24,7 +25,6 @@ from .local import way_to
 from .presence import Presence
 from .replies import Replies
 from .reply_cache import ReplyCache
-from .request import Request
 from .unix_listener import UnixListener
 from .zmq_listener import ZmqListener
 
@@ -109,7 +109,7 @@ class Answering:
         control.words.update(self.presence.words())
         return control
 
-    def _answer(self, request: Request, content: Any) -> bool:
+    def _answer(self, request: Call, content: Any) -> bool:
         return self.control is not None and self.control.answer(request, content)
 
     def _forget(self, sender: Identity) -> None:

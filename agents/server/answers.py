@@ -12,7 +12,7 @@ from ...protocol.contents import PS, RETURN, raised
 from ...protocol.errors import PzcError
 from ...protocol.paths import Handle, Path
 from ...protocol.values import PLAIN, first_reference
-from .calls import Call
+from .call import Call
 from .coroutines import Coroutines
 from .descriptions import about
 from .handles import Handles

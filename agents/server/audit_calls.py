@@ -10,7 +10,7 @@ from ...protocol.contents import RETURN, as_text, is_raised, text_of
 from ...protocol.errors import MemberRefused, Refused
 from ...protocol.operations import CALL
 from .audit import Audit, CallRecord
-from .calls import Call
+from .call import Call
 
 _OUTCOMES = {"CallCancelled": "cancelled"}
 _NONE: dict[str, Any] = {}

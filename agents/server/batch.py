@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ...protocol import limits
-from ...protocol.contents import as_list, ps_message, raised, read_ps_message, shown
+from ...protocol.contents import as_list, ps_message, read_ps_message, shown
 from ...protocol.errors import Refused, RemoteProtocolError
-from .calls import Call, Exposed
+from .call import Call
+from .calls import Exposed, raised_in
 
 _SHARED = ("lock", "as")
 _RESULTS = ("return", "remote", "reference")
@@ -41,7 +42,6 @@ def run_batch(
     options: dict[str, Any],
     check: Callable[[Call, str, dict[str, Any]], object],
     exposed: Exposed,
-    log: Callable[[Call, str, BaseException], object],
 ) -> Any:
     """Run the calls of a batch up to the first that raises; in its turn.
 
@@ -50,7 +50,6 @@ def run_batch(
         options: of the batch.
         check: judges an action by the lock.
         exposed: does it.
-        log: told what one raised.
     """
     results: list[Any] = []
     refs: list[Any] = []
@@ -67,8 +66,7 @@ def run_batch(
             if message is None or message[0] not in _RESULTS:
                 raise Refused("a batch cannot hold futures and streams: call that method by itself")
         except BaseException as exc:
-            log(call, action, exc)
-            return _told(results, refs, raised(exc)[2])
+            return _told(results, refs, raised_in(call, action, exc)[2])
         results.append(None if message[0] == "reference" else message[1])
         if message[0] == "reference":
             refs.append([len(results) - 1, message[1]])

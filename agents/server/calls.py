@@ -14,129 +14,19 @@ from __future__ import annotations
 import logging
 import threading
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
-from ...protocol.contents import ps_message, text_of
+from ...protocol.contents import ps_message, raised, text_of
 from ...protocol.errors import PzcError
 from ...protocol.keyring import Role
 from ...protocol.message import Identity
-from ...protocol.session import REFERENCES
 from ...protocol.shown import printable
-from ...transport.wire import Protocol
-from ..current import Caller
-from .lane import Lane, Turn
-from .member import NOTHING, Member
-from .request import Asker, Request
+from .call import Asker, Call
+from .member import Member
 
 logger = logging.getLogger("pzc.dispatcher")
-
-UNREAD = object()
-"""Content that is decoded where its call runs."""
-
-LATE = 0.25
-"""Seconds, at most, before its caller gives up, that a call which still waits is refused."""
-
-LONGEST = 1e9
-"""Seconds that a caller may say that it waits."""
-
-NO_TABLE: dict[str, Any] = {}
-"""Options of a message that has none, or something else in their place, which is told in its turn."""
-
-
-class Call(Request, Turn):
-    """One request that runs or waits.
-
-    Attributes:
-        content: decoded; `UNREAD` before.
-        action: what is done, of a message of a proxy; empty for any other content.
-        options: of the action; empty without one.
-        member: with what.
-        cancelled: whoever made it has given it up.
-        detached: it outlives whoever made it.
-        began: when it came, in monotonic seconds.
-    """
-
-    content: Any = UNREAD
-    action = ""
-    options: dict[str, Any] = NO_TABLE
-    member = NOTHING
-    cancelled = False
-    detached = False
-    began = 0.0
-    lane: Lane | None = None
-    run: Callable[[Call], object] | None = None
-    give_up: Callable[[Call, Exception], object] | None = None
-    _watchers: tuple[Callable[[], object], ...] = ()
-
-    @property
-    def id(self) -> str:
-        """Of its request."""
-        return self.message.msgid
-
-    @property
-    def made_by(self) -> Caller:
-        """Who made it, as a served method learns it."""
-        asker = self.caller
-        return Caller(asker.key_name, asker.agent, asker.carrier.kind, asker.user)
-
-    @property
-    def protocol(self) -> Protocol:
-        """Of the agent that runs it."""
-        return self.caller.protocol
-
-    @property
-    def label(self) -> str:
-        """What it is and for whom, for people."""
-        caller = self.caller
-        who = caller.key_name or f"agent {caller.agent[:8]}"
-        return f"{self.member.text or self.action or 'a request'} for {who}"
-
-    @property
-    def can_refer(self) -> bool:
-        """True when whoever made it reads references and notes."""
-        return bool(self.message.sequence & REFERENCES)
-
-    @property
-    def original(self) -> bool:
-        """True when an original Pizco made it."""
-        return "://" in self.caller.agent
-
-    @property
-    def patience(self) -> float | None:
-        """Seconds for which it may wait for its turn, a little less than its caller does; None for ever."""
-        seconds = self.options.get("timeout")
-        if not isinstance(seconds, float | int) or not 0 < seconds < LONGEST:
-            return None
-        return seconds - min(LATE, seconds / 10)
-
-    def work(self) -> None:
-        """Run it; in a worker of its lane."""
-        if self.run is not None:
-            self.run(self)
-
-    def refuse(self, error: Exception) -> None:
-        """Its turn will not come."""
-        if self.give_up is not None:
-            self.give_up(self, error)
-
-    def is_unwanted(self) -> bool:
-        """True when whoever made it has left."""
-        return self.caller.carrier.is_gone()
-
-    def watch(self, on_cancel: Callable[[], object]) -> None:
-        """Call ``on_cancel`` when the call is cancelled, at once if it was. Any thread."""
-        self._watchers = (*self._watchers, on_cancel)
-        if self.cancelled:
-            on_cancel()
-
-    def tell(self) -> None:
-        """Cancel it, as far as it looks at that."""
-        self.cancelled = True
-        watchers, self._watchers = self._watchers, ()
-        for watcher in watchers:
-            watcher()
 
 
 class Exposed(typing.Protocol):
@@ -249,16 +139,20 @@ class Calls:
         ]  # fmt: skip
 
 
-def log_raised(call: Call, action: str, error: BaseException) -> None:
-    """Log what an action of a call raised."""
+def raised_in(call: Call, action: str, error: BaseException) -> tuple[str, str, Any]:
+    """The answer to an action of a call that raised, which is logged: its traceback is written down once."""
     ours = isinstance(error, PzcError | AttributeError)
-    logger.log(
-        logging.INFO if ours else logging.WARNING,
-        "%s %s of %s raised %s: %s",
-        action, call.member.text, printable(call.caller.agent), type(error).__name__,
-        printable(text_of(error)),
-        exc_info=None if ours else error,
-    )  # fmt: skip
+    told = call.member.text, printable(call.caller.agent), type(error).__name__, printable(text_of(error))
+    answer: tuple[str, str, Any] = raised(error)
+    level = logging.INFO if ours else logging.WARNING
+    if logger.isEnabledFor(level):
+        trace = None if ours else (type(error), error, None)
+        text = "%s %s of %s raised %s: %s"
+        record = logger.makeRecord(logger.name, level, __file__, 0, text, (action, *told), trace)
+        if not ours:
+            record.exc_text = "Traceback (most recent call last):\n" + "".join(answer[2][1]).rstrip()
+        logger.handle(record)
+    return answer
 
 
 def note_of(call: Call) -> tuple[str, str, object]:

@@ -31,15 +31,15 @@ from ...transport import endpoints
 from ...transport.loop import Loop
 from ...transport.wire import now_ms
 from ..interfaces import Publisher
-from .calls import Call, Calls
+from .call import Call
+from .calls import Calls
 from .clocks import Nonces
 from .replies import Replies, authorize
 from .reply_cache import ReplyCache
-from .request import Request
 
 logger = logging.getLogger("pzc.control")
 
-Word = Callable[[Request, dict[str, Any]], object]
+Word = Callable[[Call, dict[str, Any]], object]
 
 PLACED_TIMEOUT = 2.0
 """Seconds that a publisher waits for a subscriber's filter before it answers 'not yet'."""
@@ -84,7 +84,7 @@ class Control:
         self._publisher = publisher
         self._describe = describe
         self._stop = stop
-        self._unplaced: list[tuple[Request, str, str]] = []
+        self._unplaced: list[tuple[Call, str, str]] = []
         self.words: dict[str, Word] = {
             "placed": self._on_placed,
             "future": self._future,
@@ -93,7 +93,7 @@ class Control:
             "pipeline": self._pipeline,
         }
 
-    def answer(self, request: Request, content: Any) -> bool:
+    def answer(self, request: Call, content: Any) -> bool:
         """Answer a control request; False for any other content.
 
         Raises:
@@ -116,7 +116,7 @@ class Control:
             return False
         return True
 
-    def _info(self, request: Request) -> dict[str, Any]:
+    def _info(self, request: Call) -> dict[str, Any]:
         about = self._describe()
         if request.caller.session is not None:
             return {key: about[key] for key in ("rep_endpoint", "pub_endpoint", "name", "lane", "lock")}
@@ -125,23 +125,23 @@ class Control:
             pub = f"tcp://{request.reached}:{endpoints.split(pub)[1]}"
         return {"rep_endpoint": self._replies.rep_endpoint, "pub_endpoint": pub}
 
-    def _future(self, request: Request, content: dict[str, Any]) -> None:
+    def _future(self, request: Call, content: dict[str, Any]) -> None:
         call_id = as_text(content.get("id"))
         running = self._calls.find(call_id, request.caller.key_id) is not None
         reply = partial(self._replies.reply, request)
         self._cache.ask(call_id, request.caller, running, reply)
 
-    def _running(self, request: Request, content: dict[str, Any]) -> None:
+    def _running(self, request: Call, content: dict[str, Any]) -> None:
         self._replies.reply(request, {"pzc": "running", "running": self._calls.running()})
 
-    def _pipeline(self, request: Request, content: dict[str, Any]) -> None:
+    def _pipeline(self, request: Call, content: dict[str, Any]) -> None:
         connection = request.connection
         if connection is None:
             raise Refused("only a Unix connection can be told to read on")
         connection.go_on()
         self._replies.reply(request, {"pzc": "pipeline"})
 
-    def _cancel(self, request: Request, content: dict[str, Any]) -> None:
+    def _cancel(self, request: Call, content: dict[str, Any]) -> None:
         caller = request.caller
         if content.get("everybody"):
             authorize(caller.key, Role.ADMIN)
@@ -155,13 +155,13 @@ class Control:
         else:
             self._cancel_one(request, as_text(content.get("id")))
 
-    def _cancel_all(self, request: Request, calls: list[Call]) -> None:
+    def _cancel_all(self, request: Call, calls: list[Call]) -> None:
         states = [self._calls.cancel(call) for call in calls]
         told = {"pzc": "cancel", "removed": states.count("removed"), "told": states.count("told")}
         logger.info("agent %s cancelled %d calls", request.caller.agent, len(states))
         self._replies.reply(request, told)
 
-    def _cancel_one(self, request: Request, call_id: str) -> None:
+    def _cancel_one(self, request: Call, call_id: str) -> None:
         caller = request.caller
         call = self._calls.find(call_id, caller.key_id) or self._calls.find_any(call_id)
         if call is None:
@@ -173,7 +173,7 @@ class Control:
             logger.info("call %s was cancelled by agent %s: %s", call.id, caller.agent, state)
         self._replies.reply(request, {"pzc": "cancel", "state": state})
 
-    def _hello(self, request: Request, content: dict[str, Any]) -> None:
+    def _hello(self, request: Call, content: dict[str, Any]) -> None:
         caller, stamp = request.caller, request.message.stamp
         if stamp is None:
             raise RemoteProtocolError("a handshake says when it was made")
@@ -183,18 +183,18 @@ class Control:
         answer = {"pzc": "hello", "challenge": challenge, "nonce": nonce, "time_ms": now_ms()}
         self._replies.reply(request, {**self._describe(), **answer})
 
-    def _on_placed(self, request: Request, content: dict[str, Any]) -> None:
+    def _on_placed(self, request: Call, content: dict[str, Any]) -> None:
         self._publisher.check_broadcast(as_text(content.get("topic")))
         self._loop.call(partial(self._placed, request, content))
 
-    def _placed(self, request: Request, content: dict[str, Any]) -> None:
+    def _placed(self, request: Call, content: dict[str, Any]) -> None:
         entry = (request, as_text(content.get("mark")), as_text(content.get("topic")))
         self._unplaced.append(entry)
         self.on_filters()
         if entry in self._unplaced:
             self._loop.call_later(PLACED_TIMEOUT, partial(self._give_up, entry))
 
-    def _give_up(self, entry: tuple[Request, str, str]) -> None:
+    def _give_up(self, entry: tuple[Call, str, str]) -> None:
         if entry in self._unplaced:
             self._unplaced.remove(entry)
             self._replies.reply(entry[0], {"pzc": "placed", "placed": False})

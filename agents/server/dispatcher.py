@@ -27,7 +27,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from ...protocol.contents import PS, raised
+from ...protocol.contents import PS
 from ...protocol.errors import (
     FrameError,
     Refused,
@@ -43,12 +43,12 @@ from ...transport.loop import Loop
 from ..current import reset_current, set_current
 from ..here import NOT_NOW
 from .batch import run_batch
-from .calls import NO_TABLE, UNREAD, Call, Calls, Exposed, Member, log_raised
+from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Frames, Packed
+from .calls import Calls, Exposed, Member, raised_in
 from .lane import Lane
 from .presence import Presence
 from .replies import Replies, authorize
 from .reply_cache import ReplyCache
-from .request import NO_ROUTE, Asker, Frames, Packed, Request
 
 logger = logging.getLogger("pzc.dispatcher")
 
@@ -101,7 +101,7 @@ class Dispatcher:
         self._table = calls.table
         self._role_needed = role_needed
         self._on_request = on_request
-        self.control: Callable[[Request, Any], bool] = lambda request, content: False
+        self.control: Callable[[Call, Any], bool] = lambda request, content: False
         self.exposed: Exposed | None = None
         self._asks_always, self._asked_below = False, int(Role.ADMIN)
         self._free: Mapping[int, frozenset[str]] = _NOTHING_FREE
@@ -348,8 +348,7 @@ class Dispatcher:
                 return self.answer(call, action, options)
             return act(call, action, options, call.member)
         except BaseException as exc:  # a driver may call sys.exit or cancel an asyncio task
-            log_raised(call, call.action, exc)
-            return raised(exc)
+            return raised_in(call, call.action, exc)
         finally:
             if call.cancelled and call.member.on_cancel is not None:
                 self._after_cancel(call)
@@ -365,7 +364,7 @@ class Dispatcher:
         if exposed is None:
             raise RemoteProtocolError("this agent serves no object")
         if action == "batch":
-            return run_batch(call, options, self.check_lock, exposed, log_raised)
+            return run_batch(call, options, self.check_lock, exposed)
         return exposed.act(call, action, options, call.member)
 
     def check_lock(self, call: Call, action: str, options: dict[str, Any]) -> None:

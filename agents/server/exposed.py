@@ -35,7 +35,7 @@ from ...protocol.values import PLAIN, first_reference
 from . import members
 from .answers import Answers, Message
 from .batch import calls_of
-from .calls import NO_TABLE, Call
+from .call import NO_TABLE, Call
 from .coroutines import Coroutines
 from .descriptions import about, description, table
 from .marks import marks_of

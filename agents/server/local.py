@@ -19,8 +19,8 @@ from ...protocol.session import REFERENCES
 from ...transport.inherited import forked_since, forks
 from ...transport.wire import Protocol
 from ..here import NOT_NOW
+from .call import Asker, Call, Frames, Packed
 from .dispatcher import Dispatcher
-from .request import Asker, Frames, Packed, Request
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _SIZED = frozenset({str, bytes})
@@ -36,7 +36,7 @@ class _Carrier:
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
 
-    def send(self, request: Request, packed: Packed) -> bool:
+    def send(self, request: Call, packed: Packed) -> bool:
         """Nobody takes it."""
         return False
 

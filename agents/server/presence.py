@@ -36,9 +36,9 @@ from ...protocol.keyring import Role
 from ...protocol.message import Identity
 from ...transport.lifelines import Lifeline
 from ...transport.loop import Loop, Timer
-from .calls import Call, Calls, note_of
+from .call import Asker, Call
+from .calls import Calls, note_of
 from .replies import Replies, authorize
-from .request import Asker, Request
 
 logger = logging.getLogger("pzc.presence")
 
@@ -91,14 +91,14 @@ class Presence:
         self._on_change = on_change
         self._mutex = threading.Lock()
         self._holders: Holders[Callable[[], None]] = Holders()
-        self._latest: dict[Identity, Request] = {}
+        self._latest: dict[Identity, Call] = {}
         self._granted: dict[Identity, int] = {}  # tickets of `_GRANT`
         self._mute: set[Identity] = set()  # of those, who gave no sign of life since
         self._suspects: dict[Identity, Timer] = {}
         self._alarm: Timer | None = None
-        self.lock: Lock[Request] = Lock(reads_allowed=reads_allowed)
+        self.lock: Lock[Call] = Lock(reads_allowed=reads_allowed)
 
-    def words(self) -> dict[str, Callable[[Request, dict[str, Any]], None]]:
+    def words(self) -> dict[str, Callable[[Call, dict[str, Any]], None]]:
         """The control words that this answers."""
         return {"lock": self._on_lock, "unlock": self._on_unlock, "alive": self._on_alive}
 
@@ -142,7 +142,7 @@ class Presence:
         with self._mutex:
             self._holders.drop(ticket)
 
-    def _on_lock(self, request: Request, content: dict[str, Any]) -> None:
+    def _on_lock(self, request: Call, content: dict[str, Any]) -> None:
         authorize(request.caller.key, Role.OPERATOR)
         owner = _owner(request, content)
         ttl, reason = _number(content.get("ttl"), _DEFAULT_TTL), as_text(content.get("reason", ""))
@@ -163,7 +163,7 @@ class Presence:
             self._tell([outcome])
         self._set_alarm()
 
-    def _on_unlock(self, request: Request, content: dict[str, Any]) -> None:
+    def _on_unlock(self, request: Call, content: dict[str, Any]) -> None:
         owner = _owner(request, content)
         let_go = self.lock.give_up if content.get("given_up") else self.lock.release
         with self._mutex:
@@ -174,7 +174,7 @@ class Presence:
         self._tell(events)
         self._replies.reply(request, {"pzc": "unlock", "held": held})
 
-    def _on_alive(self, request: Request, _: dict[str, Any]) -> None:
+    def _on_alive(self, request: Call, _: dict[str, Any]) -> None:
         agent, now = request.caller.identity, time.monotonic()
         with self._mutex:
             suspect = self._suspects.pop(agent, None)
@@ -190,7 +190,7 @@ class Presence:
         self._loop.call_later(PULSE, partial(self._pulse, request))
         self._set_alarm()
 
-    def _pulse(self, request: Request) -> None:
+    def _pulse(self, request: Call) -> None:
         if self._replies.reply(request, {"pzc": "alive"}):
             return
         agent = request.caller.identity
@@ -263,7 +263,7 @@ class Presence:
         self._granted.pop(agent, None)
         return self._holders.gone(agent), mute
 
-    def _tell(self, events: list[Event[Request]]) -> None:
+    def _tell(self, events: list[Event[Call]]) -> None:
         for event in events:
             if isinstance(event, Granted):
                 self._expect(event.owner.identity)
@@ -359,7 +359,7 @@ class Presence:
             return len(self._holders)
 
 
-def _owner(request: Request, content: dict[str, Any]) -> Owner:
+def _owner(request: Call, content: dict[str, Any]) -> Owner:
     caller = request.caller
     return Owner(caller.key_name, caller.agent, as_text(content.get("token", "")), caller.key_id)
 

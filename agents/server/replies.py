@@ -27,7 +27,7 @@ from ...protocol.message import Message
 from ...protocol.shown import printable
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
-from .request import Asker, Frames, Packed, Request
+from .call import Asker, Call, Frames, Packed
 
 logger = logging.getLogger("pzc.replies")
 
@@ -67,15 +67,15 @@ class Replies:
         self.rep_endpoint = ""
         """As originals are told it."""
 
-    def reply(self, request: Request, content: object) -> bool:
+    def reply(self, request: Call, content: object) -> bool:
         """Answer a request, unless none is wanted; False when its sender is known to be gone. Any thread."""
         return request.oneway or request.caller.carrier.send(request, self.encode(request, content))
 
-    def send(self, request: Request, frames: Frames) -> bool:
+    def send(self, request: Call, frames: Frames) -> bool:
         """Send frames that somebody else has made, unless none are wanted."""
         return request.oneway or request.transmit(frames)
 
-    def encode(self, request: Request, content: Any, failed: Exception | None = None) -> Packed:
+    def encode(self, request: Call, content: Any, failed: Exception | None = None) -> Packed:
         """An answer in the serializer of its request; the reason, when the content cannot be expressed.
 
         Args:
@@ -124,7 +124,7 @@ class Replies:
             keyring, self.rep_endpoint, "", codec.serializer, body, self._protocol.new_urn()
         )
 
-    def refuse(self, request: Request, error: Exception) -> None:
+    def refuse(self, request: Call, error: Exception) -> None:
         """Tell a verified sender why its request was not executed; any thread."""
         packed = self.encode_refusal(request, error)
         if not request.oneway:
@@ -135,7 +135,7 @@ class Replies:
         self._counters.add("requests_refused")
         self._counters.add(f"refused_{type(error).__name__}")
 
-    def encode_refusal(self, request: Request, error: Exception) -> Packed:
+    def encode_refusal(self, request: Call, error: Exception) -> Packed:
         """Count a refusal, and what tells it."""
         sender = printable(request.caller.agent)
         if not isinstance(error, PzcError):

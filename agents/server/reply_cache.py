@@ -33,8 +33,7 @@ from ...protocol.contents import ps_message
 from ...protocol.errors import Refused
 from ...protocol.message import Identity
 from ...transport.loop import Loop
-from .calls import Call
-from .request import Asker, Packed
+from .call import Asker, Call, Packed
 
 ASK_AGAIN = 0.2
 """Seconds after which a request for the result of a running call is answered 'pending'."""

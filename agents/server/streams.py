@@ -26,11 +26,10 @@ from ...protocol import limits
 from ...protocol.contents import raised, shown
 from ...protocol.errors import LocalProtocolError, Refused
 from ...protocol.message import Identity
-from .calls import Call
+from .call import Asker, Call
 from .coroutines import Coroutines
 from .member import NOTHING, Member
 from .presence import Presence
-from .request import Asker
 
 MAX_CREDIT = 1000
 """Items of one answer."""

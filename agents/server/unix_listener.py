@@ -45,10 +45,10 @@ from ...transport.laned import exchange_of
 from ...transport.loop import Loop
 from ...transport.stream import Stream, has_ended, peer_pid, peer_uid
 from ...transport.wire import Protocol
+from .call import NO_ROUTE, Asker, Call, Frames, Packed, spoken
 from .dispatcher import Dispatcher
 from .presence import Presence
 from .replies import Replies
-from .request import NO_ROUTE, Asker, Frames, Packed, Request, spoken
 
 logger = logging.getLogger("pzc.unix")
 
@@ -354,7 +354,7 @@ class UnixConnection(threading.Thread):
         """True when the client has hung up."""
         return self._stream.hung_up()
 
-    def send(self, request: Request, packed: Packed) -> bool:
+    def send(self, request: Call, packed: Packed) -> bool:
         """Send an answer; False when the client has gone. Any thread."""
         return self._answer(request.message, packed)
 

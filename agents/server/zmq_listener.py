@@ -31,10 +31,10 @@ from ...transport.loop import Loop
 from ...transport.parts import NOW, is_readable, reached_at, receive_parts, send_parts
 from ...transport.watch import Watch
 from ...transport.wire import Protocol
+from .call import Asker, Call, Frames, Packed
 from .clocks import Nonces
 from .dispatcher import Dispatcher
 from .replies import Replies
-from .request import Asker, Frames, Packed, Request
 
 logger = logging.getLogger("pzc.listener")
 
@@ -202,7 +202,7 @@ class ZmqListener:
         """Nobody can know that."""
         return False
 
-    def send(self, request: Request, packed: Packed) -> bool:
+    def send(self, request: Call, packed: Packed) -> bool:
         """Send an answer; False when there is no way any more. Any thread."""
         return self._reply(request.caller, request.message, packed, request.route)
 

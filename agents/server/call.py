@@ -1,4 +1,4 @@
-"""Request: one verified message that wants an answer, who asks, and the way back.
+"""Call: one verified request, who asks, and the way back.
 
 What is the same for all requests of one session stands in an `Asker`, which is made once.
 """
@@ -15,9 +15,12 @@ from ...protocol.errors import ProtocolError, RemoteProtocolError
 from ...protocol.frames import Buffer
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Identity, Message
-from ...protocol.session import Session
+from ...protocol.session import REFERENCES, Session
 from ...transport.wire import Protocol, now_ms
+from ..current import Caller
 from ..words import Connection
+from .lane import Lane, Turn
+from .member import NOTHING
 
 Frames = list[Buffer]
 
@@ -43,7 +46,7 @@ class Carrier(typing.Protocol):
         """Gives memory for a large content; None for plain memory."""
         ...
 
-    def send(self, request: Request, packed: Packed) -> bool:
+    def send(self, request: Call, packed: Packed) -> bool:
         """Send an answer; False when there is no way any more. Any thread."""
         ...
 
@@ -110,8 +113,21 @@ class Asker:
 NO_ROUTE: Frames = []
 
 
-class Request:
-    """One verified request.
+UNREAD = object()
+"""Content that is decoded where its call runs."""
+
+LATE = 0.25
+"""Seconds, at most, before its caller gives up, that a call which still waits is refused."""
+
+LONGEST = 1e9
+"""Seconds that a caller may say that it waits."""
+
+NO_TABLE: dict[str, Any] = {}
+"""Options of a message that has none, or something else in their place, which is told in its turn."""
+
+
+class Call(Turn):
+    """One verified request, which is answered at once, or runs or waits.
 
     Args:
         caller: who asks.
@@ -122,17 +138,103 @@ class Request:
         handshake: the receiver's agent id was not under the signature.
         oneway: its sender wants no answer.
         reached: host of this machine by which an original came to a wildcard address; empty otherwise.
+        content: decoded; `UNREAD` before.
+        action: what is done, of a message of a proxy; empty for any other content.
+        options: of the action; empty without one.
+        member: with what.
+        cancelled: whoever made it has given it up.
+        detached: it outlives whoever made it.
+        began: when it came, in monotonic seconds.
     """
 
-    # What most requests keep stands here once, instead of being set in each.
+    # What most calls keep stands here once, instead of being set in each.
     handshake = False
     oneway = False
     reached = ""
+    content: Any = UNREAD
+    action = ""
+    options: dict[str, Any] = NO_TABLE
+    member = NOTHING
+    cancelled = False
+    detached = False
+    began = 0.0
+    lane: Lane | None = None
+    run: Callable[[Call], object] | None = None
+    give_up: Callable[[Call, Exception], object] | None = None
+    _watchers: tuple[Callable[[], object], ...] = ()
 
     def __init__(self, caller: Asker, message: Message, route: Frames = NO_ROUTE) -> None:
         self.caller = caller
         self.message = message
         self.route = route
+
+    @property
+    def id(self) -> str:
+        """Of its request."""
+        return self.message.msgid
+
+    @property
+    def made_by(self) -> Caller:
+        """Who made it, as a served method learns it."""
+        asker = self.caller
+        return Caller(asker.key_name, asker.agent, asker.carrier.kind, asker.user)
+
+    @property
+    def protocol(self) -> Protocol:
+        """Of the agent that runs it."""
+        return self.caller.protocol
+
+    @property
+    def label(self) -> str:
+        """What it is and for whom, for people."""
+        caller = self.caller
+        who = caller.key_name or f"agent {caller.agent[:8]}"
+        return f"{self.member.text or self.action or 'a request'} for {who}"
+
+    @property
+    def can_refer(self) -> bool:
+        """True when whoever made it reads references and notes."""
+        return bool(self.message.sequence & REFERENCES)
+
+    @property
+    def original(self) -> bool:
+        """True when an original Pizco made it."""
+        return "://" in self.caller.agent
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds for which it may wait for its turn, a little less than its caller does; None for ever."""
+        seconds = self.options.get("timeout")
+        if not isinstance(seconds, float | int) or not 0 < seconds < LONGEST:
+            return None
+        return seconds - min(LATE, seconds / 10)
+
+    def work(self) -> None:
+        """Run it; in a worker of its lane."""
+        if self.run is not None:
+            self.run(self)
+
+    def refuse(self, error: Exception) -> None:
+        """Its turn will not come."""
+        if self.give_up is not None:
+            self.give_up(self, error)
+
+    def is_unwanted(self) -> bool:
+        """True when whoever made it has left."""
+        return self.caller.carrier.is_gone()
+
+    def watch(self, on_cancel: Callable[[], object]) -> None:
+        """Call ``on_cancel`` when the call is cancelled, at once if it was. Any thread."""
+        self._watchers = (*self._watchers, on_cancel)
+        if self.cancelled:
+            on_cancel()
+
+    def tell(self) -> None:
+        """Cancel it, as far as it looks at that."""
+        self.cancelled = True
+        watchers, self._watchers = self._watchers, ()
+        for watcher in watchers:
+            watcher()
 
     @property
     def receiver(self) -> str:
