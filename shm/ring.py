@@ -44,10 +44,6 @@ MAX_BYTES = 1 << 30
 """Bytes of all blocks of a publisher."""
 
 
-LATELY = 1000
-"""As `warm.LATELY`: a new block costs ten times the copy into a warm one, and readers are late in bursts."""
-
-
 class Slot:
     """A block that is being written; see `Ring.allocate`.
 
@@ -111,6 +107,8 @@ class Ring:
     Args:
         buffers: blocks that may be written or leased at once.
         max_bytes: of all blocks together.
+        kept: as `warm.surplus`.
+        lately: likewise.
 
     Attributes:
         lossy: more blocks, for readers that nobody waits for.
@@ -121,16 +119,22 @@ class Ring:
         refused: how often memory was refused.
     """
 
-    def __init__(self, buffers: int = BUFFERS, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        buffers: int = BUFFERS,
+        max_bytes: int = MAX_BYTES,
+        kept: int = warm.KEPT,
+        lately: int = warm.LATELY,
+    ) -> None:
         if buffers < 1:
             raise ValueError(f"a ring has at least one buffer, not {buffers}")
         self.buffers = buffers
         self.lossy = 0
         self.on_free: Callable[[], object] | None = None
         self.full = False
-        self.refused = 0
-        self._retired = 0
+        self.refused = self._retired = 0
         self._max_bytes = max_bytes
+        self._kept, self._lately = kept, lately
         self._entries: dict[int, _Entry] = {}
         self._free: dict[int, _Entry] = {}  # the one that was given back last comes last
         self._free_bytes = 0
@@ -368,17 +372,14 @@ class Ring:
         self._free[entry.block_id], entry.turn = entry, self._turn
         self._free_bytes += entry.block.size
         oldest = next(iter(self._free.values()))
-        if self._free_bytes > limits.current.free_bytes or self._turn - oldest.turn > LATELY:
+        if self._free_bytes > limits.current.free_bytes or self._turn - oldest.turn > self._lately:
             self._trim()
         return True
 
     def _trim(self) -> None:
         """Let go of what is not worth keeping."""
-        free = list(self._free.values())
-        kept = sum(each.block.size for each in free[-warm.KEPT :])
-        surplus = warm.surplus(free[: -warm.KEPT], self._turn, limits.current.free_bytes - kept, LATELY)
-        surplus += warm.surplus(free[-warm.KEPT : -1], self._turn, kept, LATELY)
-        for other in surplus:
+        free, most = list(self._free.values()), limits.current.free_bytes
+        for other in warm.surplus(free, self._turn, most, self._kept, self._lately):
             self._let_go(other)
 
     def _let_go(self, entry: _Entry) -> None:
@@ -391,8 +392,7 @@ class Ring:
             self._dropped.setdefault(holder, []).append(entry.block_id)
 
     def _count(self, blocks: int, size: int) -> None:
-        self._blocks += blocks
-        self._bytes += size
+        self._blocks, self._bytes = self._blocks + blocks, self._bytes + size
 
     def _tell(self, freed: bool) -> None:
         on_free = self.on_free

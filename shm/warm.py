@@ -11,14 +11,14 @@ from typing import Protocol, TypeVar
 
 from .blocks import Block
 
-LATELY = 64
-"""A free block is let go when it was not used for so many leases."""
-
 KEPT = 3
 """Free blocks of a publisher that are kept however large they are: those used last take turns.
 
 One is written while a loop's variable still shows the one before, and a reader is late with a third.
 """
+
+LATELY = 1000
+"""Allocations after which a free block is let go: a new one is dear, and readers are late in bursts."""
 
 _ROUNDED = 1 << 16
 
@@ -44,19 +44,20 @@ def warmest(free: Iterable[K], size: int) -> K | None:
     return next((kept for kept in free if size <= kept.block.size <= largest), None)
 
 
-def surplus(free: Sequence[K], turn: int, max_bytes: int, lately: int = LATELY) -> list[K]:
+def surplus(free: Sequence[K], turn: int, max_bytes: int, kept: int, lately: int) -> list[K]:
     """Those of the free ones, the one longest unused coming first, that are not worth keeping.
 
     Args:
         free: blocks that nobody uses.
-        turn: how many leases there have been.
+        turn: how many allocations there have been.
         max_bytes: of all that are kept.
-        lately: leases without it after which one is let go.
+        kept: how many of those used last are kept however large they are; the last one however long.
+        lately: allocations without it after which one is let go.
     """
-    excess = sum(kept.block.size for kept in free) - max_bytes
+    excess = sum(each.block.size for each in free) - max_bytes
     found: list[K] = []
-    for kept in free:
-        if excess > 0 or turn - kept.turn > lately:
-            excess -= kept.block.size
-            found.append(kept)
+    for left, each in zip(range(len(free) - 1, -1, -1), free, strict=True):
+        if (excess > 0 and left >= kept) or (turn - each.turn > lately and (left or not kept)):
+            excess -= each.block.size
+            found.append(each)
     return found

@@ -1,19 +1,34 @@
 """Lending: the blocks of one connection, those that this end lends and those that it has borrowed.
 
-`pzc.shm.pool` tells who may use a block when. Notes of blocks given back, or let go of, wait here until
-the next message takes them along.
+What is lent are blocks of a `Ring` with the peer as its one holder; memory that was allocated here is sent
+as it is. Notes of blocks given back, or let go of, wait here until the next message takes them along.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
+from typing import TYPE_CHECKING, cast
 
+from ..protocol import limits
 from ..protocol.errors import PeerLost, RemoteProtocolError
 from ..protocol.frames import Buffer
-from ..shm.blocks import available
-from ..shm.pool import Borrowed, Pool
+from ..protocol.lazily import Lazily
+from ..shm.blocks import address_of, available
+from ..shm.borrowed import Borrowed
+from ..shm.ring import Ring, Slot
 from .descriptors import Descriptors
 from .framing import INLINE, MAX_NOTES
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Lazily("numpy")
+
+LATELY = 64
+"""Contents after which a block that was not used is let go: a connection has seldom many large ones."""
+
+_PEER = "peer"
 
 
 class Lending:
@@ -27,25 +42,65 @@ class Lending:
         notes: that wait for a message; any thread may add some.
     """
 
-    __slots__ = ("_borrowed", "_peer", "_pool", "notes")
+    __slots__ = ("_borrowed", "_lent", "_peer", "_ring", "_writing", "notes")
 
     def __init__(self, peer: str, *, blocks: bool) -> None:
         self._peer = peer
         self.notes: deque[int] = deque()
-        self._pool = Pool(self.notes) if blocks and available() else None
+        most, size = limits.current.shared_blocks, limits.current.shared_bytes
+        self._ring = Ring(most, size, kept=0, lately=LATELY) if blocks and most and available() else None
+        self._writing: dict[
+            int, Slot
+        ] = {}  # by address, as long as somebody sees them and they were not sent
+        self._lent: set[int] = set()
         self._borrowed = Borrowed(self.notes)
 
     def allocate(self, size: int) -> memoryview | None:
-        """Memory of a block for a large content, when there is one."""
-        return self._pool.allocate(size) if self._pool is not None and size > INLINE else None
+        """Memory of a block for a large content, when there is one; it is in use as long as a view is."""
+        slot = None if self._ring is None or size <= INLINE else self._ring.allocate(size)
+        if slot is None:
+            return None
+        seen = np.frombuffer(slot.buffer, np.uint8)
+        self._writing[slot.address] = slot
+        weakref.finalize(seen, self._writing.pop, slot.address, None).atexit = False
+        return memoryview(cast(bytearray, seen))  # numpy's stubs know buffers from Python 3.12 on
 
     def holds(self, content: Buffer) -> bool:
-        """True for a content in memory of `allocate`."""
-        return self._pool is not None and self._pool.holds(content)
+        """True for a content in memory of `allocate` that was not sent yet."""
+        return self._ring is not None and address_of(content) in self._writing
 
     def place(self, content: Buffer) -> tuple[int, int] | None:
-        """Id and descriptor of the block of a content, -1 when the peer has it; None when there is none."""
-        return None if self._pool is None else self._pool.place(content)
+        """Have a content in a block that the peer may see: where it is, or else copied.
+
+        Returns:
+            The block's id, and its descriptor when the peer has not got it yet, else -1. None when there is
+            none.
+        """
+        ring = self._ring
+        if ring is None:
+            return None
+        slot = self._writing.pop(address_of(content), None)
+        if slot is None:
+            slot = ring.allocate(memoryview(content).nbytes)
+            if slot is None:
+                return None
+            slot.buffer[:] = memoryview(content).cast("B")
+        fd = -1 if ring.knows(_PEER, slot.block) else slot.fd
+        ring.introduced(_PEER, slot.block)
+        ring.publish(slot, (_PEER,))
+        self._lent.add(slot.block)
+        self._tell_dropped(ring)
+        return slot.block, fd
+
+    def _tell_dropped(self, ring: Ring) -> None:
+        self.notes.extend(-block for block in ring.take_dropped(_PEER))
+
+    def _take_back(self, block: int) -> None:
+        if self._ring is None or block not in self._lent:
+            raise ValueError(f"block {block} is given back and was not lent")
+        self._lent.discard(block)
+        self._ring.end(block, _PEER)
+        self._tell_dropped(self._ring)
 
     def take_notes(self) -> list[int]:
         """Notes for one message."""
@@ -66,10 +121,8 @@ class Lending:
             for note in notes:
                 if note < 0:
                     self._borrowed.drop(-note)
-                elif self._pool is not None:
-                    self._pool.give_back(note)
                 else:
-                    raise ValueError(f"block {note} is given back and was not lent")
+                    self._take_back(note)
         except ValueError as exc:
             raise RemoteProtocolError(f"{self._peer}: {exc}") from None
 
@@ -103,5 +156,6 @@ class Lending:
     def close(self) -> None:
         """Let go of all; what is in use stays until it is not."""
         self._borrowed.close()
-        if self._pool is not None:
-            self._pool.close()
+        self._writing.clear()
+        if self._ring is not None:
+            self._ring.close()

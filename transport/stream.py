@@ -2,9 +2,9 @@
 
 The layout of a message stands in `.framing`.
 
-A content over `INLINE` bytes lies in a block (`pzc.shm.pool` tells who may use it when) if the sender can
-have one, and else goes inline. The descriptor of a block goes with the first message that uses it, as
-SCM_RIGHTS. Notes come with whatever message goes next, and take effect before its content is looked at.
+A content over `INLINE` bytes lies in a block (`Lending`) if the sender can have one, and else goes inline.
+The descriptor of a block goes with the first message that uses it, as SCM_RIGHTS. Notes come with whatever
+message goes next, and take effect before its content is looked at.
 
 A descriptor of which only the content tells what it is (flag 8) waits for `Stream.take_descriptor` until the
 next message is received.

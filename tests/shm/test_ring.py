@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from pzc.shm import ring as rings
 from pzc.shm.blocks import available, capacity
 from pzc.shm.private import Private
 from pzc.shm.ring import Ring, Slot
+from pzc.shm.warm import LATELY
 
 from tests.shm.ringing import BUFFERS, SIZE, allocate, publish
 
@@ -173,14 +173,14 @@ def test_three_free_blocks_are_kept_however_large_they_are(ring: Ring, timings: 
 def test_a_free_block_that_was_not_used_lately_is_let_go(ring: Ring) -> None:
     for slot in [publish(ring, "a") for _ in range(3)]:
         ring.end(slot.block, "a")
-    for _ in range(rings.LATELY + 2):
+    for _ in range(LATELY + 2):
         publish(ring)
     assert ring.statistics()["blocks"] == 1
 
 
 def test_a_block_that_was_held_for_long_is_as_warm_as_others_when_it_is_freed(ring: Ring) -> None:
     slots = [publish(ring, "a") for _ in range(2)]
-    for _ in range(rings.LATELY + 2):
+    for _ in range(LATELY + 2):
         publish(ring)
     for slot in slots:
         ring.end(slot.block, "a")

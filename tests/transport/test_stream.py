@@ -16,10 +16,10 @@ from pzc import CallTimeout, PeerLost
 from pzc.protocol import limits
 from pzc.protocol.errors import LocalProtocolError
 from pzc.protocol.frames import MAX_CONTENT, Buffer
-from pzc.shm import pool
 from pzc.shm.blocks import available
 from pzc.shm.private import Private
 from pzc.transport import descriptors
+from pzc.transport.lending import LATELY
 from pzc.transport.stream import INLINE, Stream, peer_pid, peer_uid
 
 from tests.contract.rigs.calling import TIMEOUT
@@ -144,7 +144,7 @@ def test_many_messages_leave_no_descriptor(ends: tuple[Stream, Stream]) -> None:
         both(LARGE + 1000 * number)
     # Each end keeps a few warm blocks of its own and knows those of the other.
     assert len(os.listdir("/proc/self/fd")) <= before + 4 * 3 * limits.current.shared_blocks
-    for _ in range(pool.LATELY + 5):
+    for _ in range(LATELY + 5):
         both(LARGE)
     assert len(os.listdir("/proc/self/fd")) <= before
 

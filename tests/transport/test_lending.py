@@ -1,3 +1,5 @@
+"""Who may use a block of a connection when: its two ends, and the notes between them."""
+
 from __future__ import annotations
 
 import os
@@ -11,10 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from pzc.protocol import limits
-from pzc.shm import pool as pools
-from pzc.shm.blocks import Block, address_of, available
-from pzc.shm.pool import Borrowed, Pool
+from pzc.protocol.errors import RemoteProtocolError
+from pzc.shm.blocks import Block, available
+from pzc.shm.borrowed import COPIES, Borrowed
 from pzc.shm.private import Private
+from pzc.transport.descriptors import Descriptors
+from pzc.transport.lending import LATELY, Lending
 
 from tests.effort import many
 
@@ -24,13 +28,12 @@ SIZE = 100_000
 
 
 class Connection:
-    """A writer's and a reader's side, and the notes between them."""
+    """A writer's and a reader's end, and the blocks that the reader knows."""
 
     def __init__(self) -> None:
-        self.there: deque[int] = deque()
-        self.back: deque[int] = deque()
-        self.writer = Pool(self.there)
-        self.reader = Borrowed(self.back)
+        self.writer = Lending("reader", blocks=True)
+        self.reader = Lending("writer", blocks=False)
+        self.known: set[int] = set()
 
     def send(self, content: bytes | memoryview) -> memoryview:
         """The reader's view."""
@@ -41,21 +44,24 @@ class Connection:
     def send_if_possible(self, content: bytes | memoryview) -> memoryview | None:
         """The reader's view, or None when there is no block."""
         placed = self.writer.place(content)
-        while self.there:
-            self.reader.drop(-self.there.popleft())
+        self.tell_dropped()
         if placed is None:
             return None
+        new = Descriptors()
         if placed[1] >= 0:
-            self.reader.add(placed[0], os.dup(placed[1]))
-        return self.reader.map(placed[0], len(content))
+            new.append(os.dup(placed[1]))
+        assert (placed[0] in self.known) is not bool(new)
+        self.known.add(placed[0])
+        return self.reader.content_of(placed[0], len(content), new or None)
+
+    def tell_dropped(self) -> None:
+        notes = tuple(self.writer.take_notes())
+        self.known -= {-note for note in notes}
+        self.reader.heed(notes)
 
     def give_back(self) -> None:
-        while self.back:
-            self.reader.returned(self.back[0])
-            self.writer.give_back(self.back.popleft())
-
-    def blocks(self) -> list[Block]:
-        return [entry.block for entry in self.writer._entries.values()]
+        self.writer.heed(tuple(self.reader.take_notes()))
+        self.tell_dropped()
 
     def close(self) -> None:
         self.writer.close()
@@ -69,20 +75,12 @@ def connection() -> Iterator[Connection]:
     made.close()
 
 
-def test_a_content_that_was_written_into_a_block_is_not_copied(connection: Connection) -> None:
-    view = connection.writer.allocate(SIZE)
-    assert view is not None
-    view[:4] = b"here"
-    assert bytes(connection.send(view)[:4]) == b"here"
-    assert [block.address for block in connection.blocks()] == [address_of(view)]
-
-
 def test_the_beginning_of_what_was_allocated_is_not_copied_either(connection: Connection) -> None:
     view = connection.writer.allocate(SIZE)
     assert view is not None
     received = connection.send(view[: SIZE - 7].toreadonly())
     assert received.nbytes == SIZE - 7
-    assert len(connection.blocks()) == 1
+    assert len(connection.known) == 1
 
 
 def test_what_does_not_begin_where_its_block_does_is_copied(connection: Connection) -> None:
@@ -90,7 +88,7 @@ def test_what_does_not_begin_where_its_block_does_is_copied(connection: Connecti
     assert view is not None
     view[1:5] = b"here"
     assert bytes(connection.send(view[1:])[:4]) == b"here"
-    assert len(connection.blocks()) == 2
+    assert connection.known == {2}
 
 
 def test_a_content_that_is_sent_again_before_it_was_given_back_is_copied(connection: Connection) -> None:
@@ -99,7 +97,7 @@ def test_a_content_that_is_sent_again_before_it_was_given_back_is_copied(connect
     view[:4] = b"here"
     one, two = connection.send(view), connection.send(view)
     assert bytes(one[:4]) == bytes(two[:4]) == b"here"
-    assert len(connection.blocks()) == 2
+    assert len(connection.known) == 2
 
 
 def test_a_block_is_used_again_only_when_it_was_given_back(connection: Connection) -> None:
@@ -110,7 +108,7 @@ def test_a_block_is_used_again_only_when_it_was_given_back(connection: Connectio
     connection.give_back()
     three = connection.send(b"3" * SIZE)
     assert (two[0], three[0]) == (ord("2"), ord("3"))
-    assert len(connection.blocks()) == 2
+    assert len(connection.known) == 2
 
 
 def test_a_block_is_not_used_again_while_its_writer_holds_a_view(connection: Connection) -> None:
@@ -123,13 +121,12 @@ def test_a_block_is_not_used_again_while_its_writer_holds_a_view(connection: Con
     connection.give_back()
     connection.send(b"x" * SIZE)
     assert bytes(part) == b"mine"
-    assert len(connection.blocks()) == 2
+    assert len(connection.known) == 2
 
 
 def test_what_was_allocated_and_never_sent_goes_back(connection: Connection) -> None:
     for _ in range(3 * limits.current.shared_blocks):
         assert connection.writer.allocate(SIZE) is not None
-    assert len(connection.blocks()) == 1
 
 
 def test_over_eight_blocks_are_not_had(connection: Connection) -> None:
@@ -141,22 +138,24 @@ def test_over_eight_blocks_are_not_had(connection: Connection) -> None:
     assert connection.send(b"y" * SIZE)[0] == ord("y")
 
 
-def test_the_bytes_of_all_blocks_have_a_bound(connection: Connection, timings: Callable[..., None]) -> None:
+def test_the_bytes_of_all_blocks_have_a_bound(timings: Callable[..., None]) -> None:
     timings(shared_bytes=1 << 20)
+    connection = Connection()
     held = connection.writer.allocate(900_000)
     assert connection.writer.allocate(900_000) is None
     del held
     assert connection.writer.allocate(900_000) is not None
+    connection.close()
 
 
-def test_free_blocks_make_room_for_one_of_another_size(
-    connection: Connection, timings: Callable[..., None]
-) -> None:
+def test_free_blocks_make_room_for_one_of_another_size(timings: Callable[..., None]) -> None:
     timings(shared_bytes=1_000_000)
+    connection = Connection()
     for size in (SIZE, 900_000, SIZE):
         connection.send(b"x" * size)
         connection.give_back()
-    assert len(connection.reader._fds) == len(connection.blocks()) == 1
+    assert len(connection.known) == 1
+    connection.close()
 
 
 def test_the_bytes_that_nobody_uses_have_a_bound(
@@ -166,74 +165,64 @@ def test_the_bytes_that_nobody_uses_have_a_bound(
     held = [connection.send(b"x" * 400_000) for _ in range(5)]
     held.clear()
     connection.give_back()
-    assert len(connection.blocks()) == 2
+    assert len(connection.known) == 2
 
 
 def test_a_block_that_is_over_four_times_too_large_is_not_used(connection: Connection) -> None:
     connection.send(b"x" * 5 * SIZE)
     connection.give_back()
     connection.send(b"y" * SIZE)
-    assert len(connection.blocks()) == 2
+    assert len(connection.known) == 2
     connection.give_back()
     connection.send(b"z" * 2 * SIZE)
-    assert len(connection.blocks()) == 2
+    assert len(connection.known) == 2
 
 
 def test_a_block_that_was_not_used_lately_is_let_go_here_and_there(connection: Connection) -> None:
     held = [connection.send(b"x" * SIZE) for _ in range(3)]
     held.clear()
-    for _ in range(pools.LATELY + 2):
+    for _ in range(LATELY + 2):
         connection.give_back()
         connection.send(b"y" * SIZE)
-    assert len(connection.blocks()) == 1
-    assert len(connection.reader._fds) == 1
-
-
-def test_refused_memory_is_no_error_and_free_blocks_are_let_go(
-    connection: Connection, little_memory: int
-) -> None:
-    connection.send(b"x" * SIZE)
-    connection.give_back()
-    assert connection.writer.allocate(little_memory + 1) is None
-    assert connection.blocks() == []
-    assert connection.send(b"y" * SIZE)[0] == ord("y")
-
-
-@pytest.mark.parametrize("block_id", [0, 1, 2, 99])
-def test_what_was_not_lent_cannot_be_given_back(connection: Connection, block_id: int) -> None:
-    connection.send(b"x" * SIZE)
-    connection.give_back()
-    with pytest.raises(ValueError, match="was not lent"):
-        connection.writer.give_back(block_id)
+    assert len(connection.known) == 1
 
 
 def test_a_block_that_was_not_given_back_is_not_mapped_again(connection: Connection) -> None:
     held = connection.send(b"x" * SIZE)
-    with pytest.raises(ValueError, match="before it was given back"):
-        connection.reader.map(1, SIZE)
-    with pytest.raises(ValueError, match="in use"):
-        connection.reader.drop(1)
+    with pytest.raises(RemoteProtocolError, match="before it was given back"):
+        connection.reader.content_of(1, SIZE, None)
+    with pytest.raises(RemoteProtocolError, match="in use"):
+        connection.reader.heed((-1,))
     assert held[0] == ord("x")
 
 
 def test_an_unknown_block_is_neither_mapped_nor_let_go(connection: Connection) -> None:
-    with pytest.raises(ValueError, match="unknown"):
-        connection.reader.map(5, SIZE)
-    with pytest.raises(ValueError, match="unknown"):
-        connection.reader.drop(5)
+    with pytest.raises(RemoteProtocolError, match="unknown"):
+        connection.reader.content_of(5, SIZE, None)
+    with pytest.raises(RemoteProtocolError, match="unknown"):
+        connection.reader.heed((-5,))
 
 
-def test_descriptors_that_are_kept_have_a_bound(connection: Connection) -> None:
-    block = Block.create(SIZE)
+@pytest.mark.parametrize("block", [1, 2, 99])
+def test_what_was_not_lent_cannot_be_given_back(connection: Connection, block: int) -> None:
+    connection.send(b"x" * SIZE)
+    connection.give_back()
+    with pytest.raises(RemoteProtocolError, match="was not lent"):
+        connection.writer.heed((block,))
+
+
+def test_descriptors_that_are_kept_have_a_bound() -> None:
+    block, reader = Block.create(SIZE), Borrowed(deque())
     for block_id in range(limits.current.shared_blocks):
-        connection.reader.add(block_id, os.dup(block.fd))
+        reader.add(block_id, os.dup(block.fd))
     for block_id in (0, limits.current.shared_blocks):
         with pytest.raises(ValueError, match="came twice, or over 8"):
-            connection.reader.add(block_id, block.fd)
+            reader.add(block_id, block.fd)
+    reader.close()
     block.close()
 
 
-def test_a_closed_pool_gives_nothing_and_what_was_given_stays(connection: Connection) -> None:
+def test_a_closed_end_gives_nothing_and_what_was_given_stays(connection: Connection) -> None:
     mine, theirs = connection.writer.allocate(SIZE), connection.send(b"x" * SIZE)
     assert mine is not None
     connection.close()
@@ -247,12 +236,12 @@ def test_a_closed_pool_gives_nothing_and_what_was_given_stays(connection: Connec
 def test_a_reader_that_writes_is_given_copies_for_a_while(connection: Connection) -> None:
     np.frombuffer(connection.send(b"x" * SIZE), np.uint8)[:] = 9
     connection.give_back()
-    held = [connection.send(b"y" * SIZE) for _ in range(pools.COPIES) if connection.give_back() is None]
-    assert len(connection.blocks()) == 1
+    held = [connection.send(b"y" * SIZE) for _ in range(COPIES) if connection.give_back() is None]
+    assert len(connection.known) == 1
     assert {bytes(each) for each in held} == {b"y" * SIZE}
     connection.give_back()
     views = [connection.send(b"z" * SIZE) for _ in range(2)]
-    assert len(connection.blocks()) == 2
+    assert len(connection.known) == 2
     assert {bytes(each) for each in views} == {b"z" * SIZE}
 
 
@@ -331,8 +320,7 @@ class Holders(RuleBasedStateMachine):
 
     @invariant()
     def bounds_hold(self):
-        assert len(self.connection.blocks()) <= limits.current.shared_blocks
-        assert len(self.connection.reader._fds) <= limits.current.shared_blocks
+        assert len(self.connection.known) <= limits.current.shared_blocks
 
     def teardown(self):
         self.connection.close()
