@@ -23,7 +23,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
-from . import fronts, pickles
+from . import pickles
 from .errors import DecodeError
 from .lazily import Lazily
 
@@ -66,31 +66,10 @@ def encode(content: object, allocate: Allocate | None = None) -> memoryview:
 
     Whatever pickle raises for content that it cannot express passes through.
     """
-    kind = fronts.kind_of(content)
-    if kind is not None:
-        return _encode_array(content, kind, allocate)
-    return _encode_any(content, allocate)
-
-
-def _encode_any(content: object, allocate: Allocate | None) -> memoryview:
     found: list[pickle.PickleBuffer] = []
     sink = _Chunks()
     pickles.pickler(cast(io.BytesIO, sink), 5, buffer_callback=found.append).dump(content)
     return _write(sink.chunks, [buffer.raw() for buffer in found], allocate)
-
-
-def _encode_array(content: object, kind: fronts.Kind, allocate: Allocate | None) -> memoryview:
-    """As `encode`, an array whose front may be known."""
-    raw, front = pickle.PickleBuffer(cast(bytes, content)).raw(), fronts.recall(kind)
-    if front is None:
-        frame = _encode_any(content, allocate)
-        fronts.learn(kind, frame)
-        return frame
-    start = len(front)
-    end = start + raw.nbytes
-    frame = memoryview((allocate or _new_memory)(end))[:end]
-    frame[:start], frame[start:] = front, raw
-    return frame
 
 
 def encode_around(content: object, allocate: Allocate | None = None) -> tuple[memoryview, list[memoryview]]:
@@ -105,9 +84,6 @@ def encode_around(content: object, allocate: Allocate | None = None) -> tuple[me
 
 def encode_large(content: object, allocate: Allocate | None = None) -> tuple[bytes | memoryview, bool]:
     """Return content as a plain pickle and False; or, when its buffers need it, as `encode` does and True."""
-    kind = fronts.kind_of(content)
-    if kind is not None and kind.size > LARGE:
-        return _encode_array(content, kind, allocate), True
     outside = Outside()
     pickled = pickles.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
     return (outside.beside(pickled, allocate), True) if outside else (pickled, False)

@@ -266,10 +266,7 @@ class Limits:
     known_series: int = 4096
     """Series of notifications that are remembered; then it begins anew."""
 
-    known_fronts: int = 256
-    """Beginnings of frames of arrays that are remembered; then it begins anew."""
-
-    known_templates: int = 256
+    known_array_headers: int = 256
     """Pickles of arrays that are remembered; then it begins anew."""
 
     upkeep_pause: float = 30.0

@@ -33,7 +33,7 @@ from typing import Any, cast
 
 import msgspec
 
-from . import arrays, buffers, bundle, link_messages, msgpack_keys, pickles, portable, templates
+from . import array_header, arrays, buffers, bundle, link_messages, msgpack_keys, pickles, portable
 from .buffers import Allocate
 from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
 from .lazily import is_array
@@ -230,18 +230,18 @@ def _pickle_encoder(protocol: int) -> Encoder:
 
 def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:
     body, views = buffers.split(data if writable else memoryview(data).toreadonly())
-    known = templates.recall(body, views)
+    known = array_header.recall(body, views)
     if known is not None:
         return known
     if not trusted:
         content = restricted_loads(body, views)
-        templates.learn(body, views, content)
+        array_header.learn(body, views, content)
         return content
     content = pickles.load_exactly(body, views)
     if len(views) == 1 and is_array(content):
         # What a trusted pickle does beside making an array is not to be left out the next time.
         with contextlib.suppress(SerializerRefused, DecodeError):
-            templates.learn(body, views, restricted_loads(body, views))
+            array_header.learn(body, views, restricted_loads(body, views))
     return content
 
 

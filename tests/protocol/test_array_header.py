@@ -1,4 +1,4 @@
-"""Templates: arrays whose pickle was seen before."""
+"""Array headers: arrays whose pickle was seen before."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc.protocol import serializers, templates
+from pzc.protocol import array_header, serializers
 from pzc.protocol.errors import DecodeError
 
 
 @pytest.fixture(autouse=True)
 def nothing_known() -> None:
-    templates._known.clear()
+    array_header._known.clear()
 
 
 def decoded(content: object, trusted: bool = False) -> Any:
@@ -36,7 +36,7 @@ def decoded(content: object, trusted: bool = False) -> Any:
 @pytest.mark.parametrize("trusted", [False, True])
 def test_an_array_that_is_recalled_equals_the_first_one(array: Any, trusted: bool) -> None:
     first, second = decoded(array, trusted), decoded(array, trusted)
-    assert len(templates._known) == 1
+    assert len(array_header._known) == 1
     for found in (first, second):
         np.testing.assert_array_equal(found, array)
         assert (found.dtype, found.flags.f_contiguous) == (array.dtype, array.flags.f_contiguous)
@@ -55,7 +55,7 @@ def test_each_array_has_its_own_values() -> None:
 )
 def test_nothing_but_one_plain_array_is_remembered(content: object) -> None:
     decoded(content)
-    assert not templates._known
+    assert not array_header._known
 
 
 @pytest.mark.parametrize("trusted", [False, True])
@@ -67,7 +67,7 @@ def test_an_array_that_was_read_only_stays_so_when_it_is_recalled(trusted: bool,
     for writable in (False, True, True):
         found: Any = serializers.decode("buffers", bytearray(frame), trusted=trusted, writable=writable)
         assert found.flags.writeable == (writable and not fixed)
-    assert len(templates._known) == 1
+    assert len(array_header._known) == 1
 
 
 _made: list[int] = []
@@ -90,7 +90,7 @@ def test_what_a_trusted_pickle_does_beside_making_an_array_is_done_each_time() -
     for _ in range(3):
         np.testing.assert_array_equal(decoded(Counted(), trusted=True), np.arange(4.0))
     assert len(_made) == 3
-    assert not templates._known
+    assert not array_header._known
 
 
 def test_a_buffer_of_another_size_is_refused_as_before() -> None:
@@ -102,7 +102,7 @@ def test_a_buffer_of_another_size_is_refused_as_before() -> None:
 
 
 def test_no_more_is_remembered_than_its_bound(timings: Callable[..., None]) -> None:
-    timings(known_templates=3)
+    timings(known_array_headers=3)
     for size in range(1, 9):
         decoded(np.zeros(size))
-    assert len(templates._known) <= 3
+    assert len(array_header._known) <= 3

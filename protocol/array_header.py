@@ -1,4 +1,4 @@
-"""Templates: a pickle of nothing but one array, remembered, because a stream of them repeats it.
+"""Array headers: a pickle of nothing but one array, remembered, because a stream of them repeats it.
 
 The pickle beside a buffer says dtype, shape and order, no more, and is the same for every array of a kind.
 Once the restricted unpickler has found it to be that, the next array is made without any: about thirty
@@ -26,7 +26,7 @@ _LONGEST = 256
 _KINDS = "biufc"  # those whose bytes can be anything
 
 
-class _Template(NamedTuple):
+class _Header(NamedTuple):
     size: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -34,7 +34,7 @@ class _Template(NamedTuple):
     fixed: bool
 
 
-_known: dict[bytes, _Template] = {}
+_known: dict[bytes, _Header] = {}
 
 
 def recall(pickled: memoryview, views: Sequence[memoryview]) -> Array | None:
@@ -65,8 +65,8 @@ def learn(pickled: memoryview, views: Sequence[memoryview], made: object) -> Non
         return
     if array.ctypes.data != np.frombuffer(view, np.uint8).ctypes.data:
         return
-    if len(_known) >= limits.current.known_templates:
+    if len(_known) >= limits.current.known_array_headers:
         _known.clear()
     order, raw = "C" if flags.c_contiguous else "F", bytes(pickled)
     fixed = any(opcode.name == "READONLY_BUFFER" for opcode, _, _ in pickletools.genops(raw))
-    _known[raw] = _Template(view.nbytes, array.shape, dtype, order, fixed)
+    _known[raw] = _Header(view.nbytes, array.shape, dtype, order, fixed)
