@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.bulk import Line, Opened
 from .. import missing
 from ..schema import DECODED, FRAMES, NOTIFICATIONS
+from .bulk import Line, Opened
 
 try:
     import pyarrow as pa

@@ -2,7 +2,7 @@
 
 For every row, in this order: content fetched (a blob must match its digest) → signature → safe
 decode → the caller's check → typed columns. Rows that resemble one that was verified before take a
-shorter way, with the same outcome: all together by `protocol.bulk` and `columns`, else by
+shorter way, with the same outcome: all together by `bulk` and `columns`, else by
 `protocol.batch`. A row that fails anywhere becomes a quarantine row with the error's class and text.
 Nothing raises, so no row can stop a query.
 
@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, ParamSpec, cast
 import numpy as np
 
 from ...protocol.batch import Batch, Opened
-from ...protocol.bulk import Bulk
 from ...protocol.codec import Codec, Message
 from ...protocol.errors import DecodeError
 from ...protocol.frames import PZC00, Kind
@@ -28,6 +27,7 @@ from ...protocol.keyring import Keyring
 from .. import missing
 from ..schema import DECODED, FRAMES, NOTIFICATIONS
 from . import bounds, columns
+from .bulk import Bulk
 from .values import as_value, decoded, read_blob, value_of
 from .watchdog import RowTooSlow, Watchdog
 

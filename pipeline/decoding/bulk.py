@@ -1,7 +1,7 @@
 """Thousands of notifications at once: what is regular about them is checked for all of them together.
 
-`batch.Batch` opens one notification after the other. Here message ids and proofs of many rows are looked
-at as matrices, and per row only the tag is worked out. Rows that are unusual in anything, or do not
+`protocol.batch.Batch` opens one notification after the other. Here message ids and proofs of many rows are
+looked at as matrices, and per row only the tag is worked out. Rows that are unusual in anything, or do not
 verify, are given back as such, for the codec to judge; nothing is accepted here that it would refuse.
 """
 
@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import limits, signing
-from .errors import RemoteProtocolError
-from .frames import MAX_HEADER, PZC01, Kind, read_key, read_sequence
-from .message import Message
-from .signing import BLOCK, KEY_ID_SIZE, Suite
+from ...protocol import limits, signing
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.frames import MAX_HEADER, PZC01, Kind, read_key, read_sequence
+from ...protocol.message import Message
+from ...protocol.signing import BLOCK, KEY_ID_SIZE, Suite
 
 Bytes = NDArray[np.uint8]
 
