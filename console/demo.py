@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..protocol.errors import ConfigError
-from .lab import run_up
+from .lab import show, start
 from .options import Commands, add_command, add_json
 from .output import say, write
 from .values import plain
@@ -71,13 +71,17 @@ LAB = """\
 
 [lab]
 name = "demo"
-
+{monitor}
 [server.psu]
 object = "instruments:PowerSupply"
 
 [server.dmm]
 object = "instruments:Multimeter"
-poll = { reading = 0.5 }
+poll = {{ reading = 0.5 }}
+{recorder}"""
+
+MONITOR = """\
+monitor = 0   # the page that shows all of this, at a port that is free
 """
 
 RECORDER = """
@@ -92,7 +96,7 @@ try:
   pzc call psu.ramp 5          (Ctrl-C switches it off)
   pzc watch 'psu/*'
   pzc watch dmm/reading
-in {folder}, where its files are:
+{page}in {folder}, where its files are:
   pzc status
   pzc down"""
 
@@ -114,18 +118,21 @@ def run_demo(args: argparse.Namespace) -> int:
     """``pzc demo``; files that are there stay as they are."""
     folder: Path = args.folder
     folder.mkdir(parents=True, exist_ok=True)
+    shows = all(find_spec(package) is not None for package in ("starlette", "uvicorn", "websockets"))
     records = find_spec("pyarrow") is not None
-    files = {"instruments.py": INSTRUMENTS, "lab.toml": LAB + (RECORDER if records else "")}
-    for name, text in files.items():
+    lab = LAB.format(monitor=MONITOR if shows else "", recorder=RECORDER if records else "")
+    for name, text in {"instruments.py": INSTRUMENTS, "lab.toml": lab}.items():
         path = folder / name
         if not path.exists():
             path.write_text(text, encoding="utf-8")
         elif not path.is_file():
             raise ConfigError(f"{path} is no file: pzc demo DIR takes another folder")
-    up = argparse.Namespace(words=[str(folder / "lab.toml")], systemd=False, foreground=False, json=args.json)
-    status = run_up(up)
-    if not records:
-        say("without a recorder, which needs pip install 'pzc[pipeline]'")
+    rows = start(folder / "lab.toml", [])
+    status = show(rows, args.json)
+    for has, part, extra in ((shows, "monitor", "monitor"), (records, "recorder", "pipeline")):
+        if not has:
+            say(f"without a {part}, which needs pip install 'pzc[{extra}]'")
     if not args.json:
-        write(plain(TRY.format(folder=folder)))
+        pages = [f"  {row['address']}   (the lab in a browser)\n" for row in rows if row["kind"] == "monitor"]
+        write(plain(TRY.format(folder=folder, page="".join(pages))))
     return status

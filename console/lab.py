@@ -85,26 +85,42 @@ def _split(words: Sequence[str]) -> tuple[Path, list[str]]:
 def run_up(args: argparse.Namespace) -> int:
     """``pzc up``; 0 when everything that was asked for runs."""
     path, names = _split(args.words)
-    file = read_lab(path)
-    wanted = {unit.name for unit in chosen(units_of(file), names)}
-    places = Places(path)
     if args.systemd:
-        unit = write_unit(file)
+        unit = write_unit(read_lab(path))
         write(plain(f"{unit} is written; start the lab with", keep=""))
         write(f"  systemctl --user daemon-reload && systemctl --user enable --now {unit.name}")
         write("  loginctl enable-linger   (so that it runs while nobody is logged in)")
         return 0
-    places.make()
     if args.foreground:
-        return _supervise(path.absolute(), places, names)
+        _wanted(read_lab(path), names)
+        return _supervise(path.absolute(), names)
+    return show(start(path, names), args.json)
+
+
+def start(path: Path, names: list[str]) -> list[dict[str, Any]]:
+    """Make a lab file true; returns when everything runs, or has failed once.
+
+    Returns:
+        The rows of ``pzc status``.
+
+    Raises:
+        ConfigError: for a file or a name that is wrong; nothing was started.
+        PeerLost: when the lab does not start.
+    """
+    file = read_lab(path)
+    wanted = _wanted(file, names)
+    places = Places(path)
+    places.make()
     if places.free():
         _start(path.absolute(), places, names)
     else:
         with asked(places, 3 * SETTLE) as lab:
             lab.up(names)
-    rows = _rows(file, places, wanted)
-    _show(rows, args.json)
-    return 0 if all(row["state"] == "running" for row in rows) else 1
+    return _rows(file, places, wanted)
+
+
+def _wanted(file: LabFile, names: list[str]) -> set[str]:
+    return {unit.name for unit in chosen(units_of(file), names)}
 
 
 def _start(path: Path, places: Places, names: list[str]) -> None:
@@ -135,7 +151,9 @@ def _has_started(places: Places) -> bool:
         return False
 
 
-def _supervise(path: Path, places: Places, names: list[str]) -> int:
+def _supervise(path: Path, names: list[str]) -> int:
+    places = Places(path)
+    places.make()
     held = places.take()
     if held is None:
         raise UsageError(f"{path} is up already: pzc status {path}")
@@ -186,10 +204,7 @@ def run_status(args: argparse.Namespace) -> int:
     """``pzc status``; 0 when everything runs."""
     path, names = _split(args.words)
     file = read_lab(path)
-    wanted = {unit.name for unit in chosen(units_of(file), names)}
-    rows = _rows(file, Places(path), wanted)
-    _show(rows, args.json)
-    return 0 if all(row["state"] == "running" for row in rows) else 1
+    return show(_rows(file, Places(path), _wanted(file, names)), args.json)
 
 
 def run_restart(args: argparse.Namespace) -> int:
@@ -276,7 +291,7 @@ def _rows(file: LabFile, places: Places, wanted: set[str]) -> list[dict[str, Any
     missing = [unit for unit in units_of(file) if unit.name in wanted - {row["name"] for row in rows}]
     rows += [
         {"name": unit.name, "kind": unit.kind, "state": "stopped", "since": 0.0, "pid": 0, "restarts": 0,
-         "endpoint": "", "due": 0.0, "last": ""} for unit in missing
+         "endpoint": "", "address": "", "due": 0.0, "last": ""} for unit in missing
     ]  # fmt: skip
     running = [row["endpoint"] for row in rows if row["state"] == "running" and row["endpoint"]]
     agent, release = lease(Protocol(settings=load({**os.environ, **environment_of(file)})))
@@ -311,17 +326,24 @@ def _why(row: Mapping[str, Any]) -> str:
     return f"again in {row['due']:.0f} s: {last}" if row["state"] == "waiting" else last
 
 
-def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
+def show(rows: list[dict[str, Any]], as_json: bool) -> int:
+    """Print rows of ``pzc status``; 0 when everything runs."""
     if as_json:
         for row in rows:
             write_json(row)
-        return
+    else:
+        _show_table(rows)
+    return 0 if all(row["state"] == "running" for row in rows) else 1
+
+
+def _show_table(rows: list[dict[str, Any]]) -> None:
     write_table(
         HEADINGS,
         [
             (
                 row["name"], row["kind"], row["state"], age(row["since"]), str(row["pid"] or ""),
-                str(row["restarts"] or ""), row["lock"], row["endpoint"], shorten(row["does"], WIDTH),
+                str(row["restarts"] or ""), row["lock"], row["endpoint"] or row["address"],
+                shorten(row["does"], WIDTH),
             )
             for row in rows
         ],

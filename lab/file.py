@@ -6,7 +6,8 @@
     name = "bench"                        default: the name of the file's folder
     keyring = "server.keyring"            of every process; paths begin at the file's folder
     partition = "bench"                   who may be found by name
-    metrics = 9464                        port at which Prometheus may ask, on this machine
+    metrics = 9464                        port at which Prometheus may ask, on this machine; 0: any
+    monitor = 8470                        port of the page that shows the lab, on this machine; 0: any
 
     [server.psu]                          found by the name psu
     object = "mylab.psu:PowerSupply"      a class or a function, importable from the file's folder, too
@@ -59,7 +60,8 @@ class LabTable(msgspec.Struct, frozen=True, kw_only=True):
         keyring: file with the keys of every process; None leaves that to the environment.
         partition: in which names are found.
         grace: seconds that a process has to end.
-        metrics: port of loopback at which Prometheus may ask; None for none.
+        metrics: port of loopback at which Prometheus may ask; 0 for any, None for none.
+        monitor: port of loopback at which a browser shows the lab; 0 for any, None for none.
     """
 
     name: str = ""
@@ -67,6 +69,7 @@ class LabTable(msgspec.Struct, frozen=True, kw_only=True):
     partition: str | None = None
     grace: float = 10.0
     metrics: int | None = None
+    monitor: int | None = None
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,7 +170,7 @@ class LabFile(msgspec.Struct, frozen=True):
 
 
 _TABLES = {"lab": LabTable, "recorder": RecorderTable, "pipeline": PipelineTable, "registry": RegistryTable}
-_RESERVED = {"recorder", "pipeline", "registry", "metrics"}
+_RESERVED = {"recorder", "pipeline", "registry", "metrics", "monitor"}
 
 
 def read_lab(path: Path) -> LabFile:
@@ -228,8 +231,9 @@ def _check(file: LabFile) -> None:
         raise ConfigError(f"{file.path} starts nothing: say such as [server.psu]")
     if not file.lab.grace > 0:
         raise ConfigError(f"{file.path}: [lab] grace = {file.lab.grace} is no time to end in")
-    if file.lab.metrics is not None and not 0 < file.lab.metrics < 65536:
-        raise ConfigError(f"{file.path}: [lab] metrics = {file.lab.metrics} is no port")
+    for key, port in (("metrics", file.lab.metrics), ("monitor", file.lab.monitor)):
+        if port is not None and not 0 <= port < 65536:
+            raise ConfigError(f"{file.path}: [lab] {key} = {port} is no port")
     _told(file, "[lab] partition", check_partition, file.lab.partition)
     for key, named in (
         ("[lab] keyring", file.lab.keyring),

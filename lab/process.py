@@ -125,11 +125,12 @@ class LabProcess:
 
         Returns:
             ``name``, ``kind``, ``state``, ``since`` (seconds in that state), ``pid`` (0 when none runs),
-            ``restarts``, ``endpoint``, ``due`` (seconds to the next start), ``last`` (line that it
-            wrote; while it starts again, the last one before).
+            ``restarts``, ``endpoint``, ``address`` (that a browser or Prometheus asks), ``due`` (seconds
+            to the next start), ``last`` (line that it wrote; while it starts again, the last one before).
         """
         with self._lock:
             runs = self.state in ("starting", "running") and self._process is not None
+            told = self._about if runs else {}
             return {
                 "name": self.unit.name,
                 "kind": self.unit.kind,
@@ -137,7 +138,8 @@ class LabProcess:
                 "since": max(0.0, time.time() - self._since),
                 "pid": self._pid if runs else 0,
                 "restarts": self._restarts,
-                "endpoint": str(self._about.get("rep_endpoint", "")) if runs else "",
+                "endpoint": str(told.get("rep_endpoint", "")),
+                "address": str(told.get("monitor", told.get("metrics", ""))),
                 "due": max(0.0, self._due - time.monotonic()) if self.state == "waiting" else 0.0,
                 "last": self._last or (self._before if self.state == "starting" else ""),
             }

@@ -10,7 +10,7 @@ from ..protocol.nearest import hint
 from ..transport.endpoints import reached_here
 from .file import LabFile, RecorderTable, RegistryTable, Restart, ServerTable
 
-ORDER = ("registry", "server", "recorder", "pipeline", "metrics")
+ORDER = ("registry", "server", "recorder", "pipeline", "metrics", "monitor")
 """Kinds in the order in which they are started: each finds those before it."""
 
 
@@ -62,6 +62,9 @@ def units_of(file: LabFile) -> list[Unit]:
     if file.lab.metrics is not None:
         watching = ("metrics", "--port", str(file.lab.metrics), "--json")
         found.append(Unit("metrics", "metrics", watching, "always"))
+    if file.lab.monitor is not None:
+        showing = ("monitor", "--port", str(file.lab.monitor), "--lab", str(file.path), "--json")
+        found.append(Unit("monitor", "monitor", showing, "always"))
     return found
 
 

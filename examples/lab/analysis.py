@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 import pzc
-from pzc import ProtocolError
+from pzc import Keyring, ProtocolError
 from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.reporting.report import Check, Results, write_report
 from pzc.pipeline.reporting.stored import stored_results
@@ -31,10 +32,15 @@ from .co2 import Co2Analyser
 
 LIMITS = Path(__file__).with_name("limits.toml")
 MEAN_TOLERANCE = 1e-9
+ROOT = Path(__file__).resolve().parents[2]
+PICTURES = {
+    "monitor.png": "pzc monitor: a lab in a browser, while it runs.",
+    "top.png": "pzc top: the same in a terminal.",
+}
 COUNTED = ("rows", "notifications", "duplicates", "quarantined")
 
 READINGS = """
-    SELECT CAST(value_json->>'$.date' AS TIMESTAMP) AS date, CAST(value_json->>'$.ppm' AS DOUBLE) AS co2
+    SELECT CAST(value_json->>'$[0].date' AS TIMESTAMP) AS date, CAST(value_json->>'$[0].ppm' AS DOUBLE) AS co2
     FROM notifications WHERE topic = 'co2' ORDER BY date"""
 
 MONTHLY = f"""
@@ -43,10 +49,10 @@ MONTHLY = f"""
 
 HOST = """
     SELECT sent_at,
-        CAST(value_json->>'$.cpu_percent' AS DOUBLE) AS "cpu [%]",
-        CAST(value_json->>'$.memory_percent' AS DOUBLE) AS "memory [%]",
-        CAST(value_json->>'$.disk_write_bytes_per_s' AS DOUBLE) AS "disk writes [B/s]",
-        CAST(value_json->>'$.net_sent_bytes_per_s' AS DOUBLE) AS "network sent [B/s]"
+        CAST(value_json->>'$[0].cpu_percent' AS DOUBLE) AS "cpu [%]",
+        CAST(value_json->>'$[0].memory_percent' AS DOUBLE) AS "memory [%]",
+        CAST(value_json->>'$[0].disk_write_bytes_per_s' AS DOUBLE) AS "disk writes [B/s]",
+        CAST(value_json->>'$[0].net_sent_bytes_per_s' AS DOUBLE) AS "network sent [B/s]"
     FROM notifications WHERE topic = 'host' ORDER BY epoch, sequence"""
 
 SUPPLY = """
@@ -54,7 +60,7 @@ SUPPLY = """
     FROM notifications WHERE topic = 'voltage_changed' ORDER BY epoch, sequence"""
 
 FRAMES = """
-    SELECT CAST(value_json->>'$.index' AS BIGINT) AS index, digest
+    SELECT CAST(value_json->>'$[0]' AS BIGINT) AS index, digest
     FROM notifications WHERE topic = 'frame' ORDER BY index"""
 
 
@@ -109,9 +115,6 @@ def table_checks(
 ) -> list[Check]:
     """Checks on the verified rows."""
     counts = dict(zip(statistics["topic"], statistics["count"], strict=True))
-    published = {
-        topic: n for station in ("psu", "host", "co2", "camera") for topic, n in told[station].items()
-    }
     total = {name: sum(batch[name] for batch in batches) for name in COUNTED}
     checks = [
         equal("signatures verified", total["rows"], total["notifications"] + total["duplicates"]),
@@ -121,7 +124,7 @@ def table_checks(
     ]
     return checks + [
         equal(f"{topic}: published and verified", n, int(counts.get(topic, 0)))
-        for topic, n in sorted(published.items())
+        for topic, n in sorted(told["client"]["published"].items())
     ]
 
 
@@ -160,19 +163,19 @@ def camera_checks(tables: Tables) -> list[Check]:
     return [equal("camera: frames with wrong pixels", "none", ", ".join(wrong) or "none")]
 
 
-def camera_frame(journal: Path, key: str) -> np.ndarray | None:
+def camera_frame(journal: Path, keyring: Keyring) -> np.ndarray | None:
     """The first recorded frame, verified again, for the picture in the report."""
-    decoder = make_decoder(key, journal=journal)
+    decoder = make_decoder(keyring, journal=journal)
     for _, path in segments(journal):
         for row in pq.read_table(path, filters=[("topic", "=", "frame")]).slice(0, 1).to_pylist():
             try:
-                return decoder.open([row[name] for name in FRAME_COLUMNS], row["content_ref"])[1]["image"]
+                return decoder.open([row[name] for name in FRAME_COLUMNS], row["content_ref"])[1][1]
             except ProtocolError:
                 return None
     return None
 
 
-def make_tables(journal: Path, directory: Path) -> list[dict[str, Any]]:
+def make_tables(journal: Path, directory: Path, environment: Mapping[str, str]) -> list[dict[str, Any]]:
     """Let the pipeline make tables of all that was recorded; what it says of its batches.
 
     Raises:
@@ -180,26 +183,36 @@ def make_tables(journal: Path, directory: Path) -> list[dict[str, Any]]:
     """
     command = [sys.executable, "-m", "pzc", "pipeline", "run", str(journal), str(directory)]
     options = ["--once", "--json", "--limits", str(LIMITS)]
-    done = subprocess.run([*command, *options], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        [*command, *options], stdout=subprocess.PIPE, text=True, check=True, env=environment
+    )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def analyse(journal: Path, key: str, told: Mapping[str, Any], directory: Path, say: Any) -> Results:
+def pictures(directory: Path) -> dict[str, str]:
+    """Put pictures of the monitor beside the report; what they show, by file."""
+    for name in PICTURES:
+        shutil.copyfile(ROOT / "docs" / name, directory / name)
+    return PICTURES
+
+
+def analyse(
+    told: Mapping[str, Any], directory: Path, environment: Mapping[str, str], say: Callable[[str], object]
+) -> Results:
     """Make tables, ask them, and write the report; the result says whether every check held.
 
     Args:
-        journal: what the recorder wrote.
-        key: ``PZC_KEY`` of the lab.
-        told: result files of the stations and of the client, by name.
-        directory: of the report.
+        told: what the client and the recorder say.
+        directory: of the report, and of the journal.
+        environment: of the lab's processes.
         say: called with a line of progress.
 
     Raises:
         CalledProcessError: when the pipeline fails.
     """
-    began = time.monotonic()
+    began, journal = time.monotonic(), directory / "journal"
     say("pipeline: verifying, decoding and counting what was recorded")
-    batches = make_tables(journal, directory / "tables")
+    batches = make_tables(journal, directory / "tables", environment)
     say("asking the tables")
     tables = pzc.tables(directory / "tables")
     stored = stored_results(directory / "tables")
@@ -223,8 +236,9 @@ def analyse(journal: Path, key: str, told: Mapping[str, Any], directory: Path, s
         monthly=monthly,
         host=host.set_index("sent_at"),
         supply=supply.set_index("sent_at"),
-        camera=camera_frame(journal, key),
+        camera=camera_frame(journal, Keyring.load(environment["PZC_KEYRING"])),
         lab=True,
+        pictures=pictures(directory),
         facts={
             "machine": f"{platform.node()}, {platform.system()} {platform.machine()}",
             "Python": platform.python_version(),

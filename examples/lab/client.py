@@ -1,22 +1,23 @@
-"""The demo's user: ramps the supply through a proxy and watches all four instruments.
+"""The demo's user: lets the instruments run, ramps the supply, watches all four.
 
-``python -m examples.lab.client --result-file FILE --seconds 15``
+``python -m examples.lab.client --result-file FILE --seconds 8``
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pzc import Agent, Proxy, close, drop
 
-from .station import watch_input, write_atomically
-
 TOPICS = {"host": "host", "co2": "co2", "camera": "frame"}
+PATIENCE = 20.0
 RAMP_VOLTS = 12.0
 RAMP_STEP = 0.25
 LIMIT_VOLTS = 10.0
@@ -58,43 +59,57 @@ def watch(agent: Agent) -> dict[str, Any]:
     }
 
 
+def ask(agent: Agent, name: str) -> dict[str, Any]:
+    """The statistics of another agent."""
+    return agent.request(agent.peer(name, PATIENCE).endpoint, {"pzc": "statistics"}, PATIENCE)
+
+
+def await_true(what: str, looked: Callable[[], object], timeout: float = PATIENCE) -> None:
+    deadline, pause = time.monotonic() + timeout, threading.Event()
+    while not looked():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {timeout:g} s")
+        pause.wait(0.1)
+
+
+def use(agent: Agent, seconds: float) -> dict[str, Any]:
+    """Everything that is done with the lab; what came of it."""
+    voltages: list[float] = []
+    psu, *stations = (Proxy(name, timeout=3 * seconds + PATIENCE) for name in ("psu", *TOPICS))
+    psu.voltage_changed.connect(voltages.append)
+    subscriptions = watch(agent)
+    await_true(
+        "the recorder has subscribed", lambda: len(ask(agent, "recorder")["subscriptions"]) > len(TOPICS)
+    )
+    say("subscribed to psu, host, co2 and camera; the instruments begin")
+    running = [station.run.future(seconds) for station in stations]
+    results: dict[str, Any] = {"ramp": ramp(psu, seconds), "range_error": provoke(psu)}
+    told = dict(zip(TOPICS.values(), (each.result() for each in running), strict=True))
+    say("published: " + ", ".join(f"{topic} {number}" for topic, number in told.items()))
+    published = {topic: row["published"] for topic, row in ask(agent, "psu")["topics"].items()} | told
+    for name, topic in TOPICS.items():
+        await_true(f"all of {name}", lambda s=subscriptions[name], n=told[topic]: s.received + s.dropped >= n)
+    await_true("all voltages", lambda: len(voltages) >= published["voltage_changed"])
+    for proxy in (psu, *stations):
+        close(proxy)
+    return {
+        **results,
+        "published": published,
+        "received": {name: s.received for name, s in subscriptions.items()},
+        "dropped": {name: s.dropped for name, s in subscriptions.items()},
+        "over_limit": sum(volts > LIMIT_VOLTS for volts in voltages),
+    }
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--result-file", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--seconds", type=float, default=8.0)
     args = parser.parse_args(argv)
-    stop = threading.Event()
-    watch_input(stop)
-
-    voltages: list[float] = []
-    psu = Proxy("psu", timeout=10.0)
-    psu.voltage_changed.connect(voltages.append)
     with Agent(name="client") as agent:
-        subscriptions = watch(agent)
-        say("subscribed to psu, host, co2 and camera; the instruments begin")
-        results: dict[str, Any] = {"ramp": ramp(psu, args.seconds), "range_error": provoke(psu)}
-        deadline = time.monotonic() + args.seconds
-        while time.monotonic() < deadline and not stop.wait(1.0):
-            counts = ", ".join(f"{name} {s.received}" for name, s in subscriptions.items())
-            say(f"received: {counts}, voltage {len(voltages)}")
-            if all(not s.pending and s.received and _idle(s) for s in subscriptions.values()):
-                break
-        results["received"] = {name: s.received for name, s in subscriptions.items()}
-        results["dropped"] = {name: s.dropped for name, s in subscriptions.items()}
-        results["voltages"] = len(voltages)
-        results["over_limit"] = sum(volts > LIMIT_VOLTS for volts in voltages)
-    close(psu)
-    write_atomically(args.result_file, results)
+        results = use(agent, args.seconds)
+    args.result_file.write_text(json.dumps(results))
     return 0
-
-
-_seen: dict[int, int] = {}
-
-
-def _idle(subscription: Any) -> bool:
-    """True when nothing came since the last look."""
-    before, _seen[id(subscription)] = _seen.get(id(subscription), -1), subscription.received
-    return before == subscription.received
 
 
 if __name__ == "__main__":

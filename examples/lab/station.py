@@ -1,130 +1,82 @@
-"""One process of the demo's lab: ``python -m examples.lab.station psu --ready-file FILE``.
-
-A station is found by its name. It serves or publishes until its standard input ends, which also happens when
-the program that started it is killed; so no station outlives the demo.
-"""
+"""Instruments that speak by themselves, as ``pzc up`` serves them: `run` begins, a signal tells."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import logging
-import os
-import signal
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from pzc import Agent, Server
+import pzc
+from pzc import Signal
 
-SUBSCRIBERS = 2
-"""A publishing station begins when the recorder and the client have subscribed."""
+from . import camera
+from .co2 import Co2Analyser
+from .host import Host
+from .pacing import Publish, Tally
 
-
-def write_atomically(path: Path, content: object) -> None:
-    """Write JSON so that a reader sees all of it or nothing."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(json.dumps(content))
-    os.replace(temporary, path)
-
-
-def watch_input(stop: threading.Event) -> None:
-    """Set ``stop`` when standard input ends or the process is asked to terminate."""
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    signal.signal(signal.SIGINT, lambda *_: stop.set())
-
-    def watch() -> None:
-        while os.read(sys.stdin.fileno(), 4096):
-            pass
-        stop.set()
-
-    threading.Thread(target=watch, name="watch-input", daemon=True).start()
+RATE = 20.0
+"""Of the host and of the camera, in Hz."""
 
 
-def serve_psu(args: argparse.Namespace, stop: threading.Event) -> dict[str, Any]:
-    from .psu import PowerSupply
+class Station:
+    """Runs the loop of an instrument, once at a time.
 
-    with PowerSupply() as supply, Server(supply, name="psu") as server:
-        write_atomically(args.ready_file, server.name)
-        stop.wait()
-        return {topic: row["published"] for topic, row in server.statistics()["topics"].items()}
+    Args:
+        loop: publishes for so many seconds, or until the event is set.
+        publish: called with topic and content.
+    """
 
+    def __init__(self, loop: Callable[[Publish, threading.Event, float], Tally], publish: Publish) -> None:
+        self._loop, self._publish = loop, publish
+        self._stop = threading.Event()
 
-def publishing(topic: str, run: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
-    """A station that publishes one topic at a steady rate."""
+    @pzc.on_cancel("stop")
+    def run(self, seconds: float) -> int:
+        """Publish for so many seconds; how many notifications that were."""
+        self._stop.clear()
+        return self._loop(self._publish, self._stop, seconds).published
 
-    def station(args: argparse.Namespace, stop: threading.Event) -> dict[str, Any]:
-        with Agent(name=args.instrument) as agent:
-            write_atomically(args.ready_file, agent.name)
-            while not stop.is_set() and not agent.wait_for_subscribers(topic, SUBSCRIBERS, timeout=0.2):
-                pass
-            tally = run(args, agent.publish, stop)
-            write_atomically(args.result_file, {topic: tally.published})
-            stop.wait()
-            return {topic: tally.published}
-
-    return station
-
-
-def run_host(args: argparse.Namespace, publish: Callable[..., Any], stop: threading.Event) -> Any:
-    from .host import Host
-
-    return Host().run(publish, stop, rate_hz=20.0, count=int(args.seconds * 20))
+    @pzc.urgent
+    def stop(self) -> None:
+        """End `run` at once."""
+        self._stop.set()
 
 
-def run_co2(args: argparse.Namespace, publish: Callable[..., Any], stop: threading.Event) -> Any:
-    from .co2 import Co2Analyser
+class HostStation(Station):
+    """The load of this machine."""
 
-    analyser = Co2Analyser()
-    return analyser.run(publish, stop, rate_hz=len(analyser.record()) / args.seconds)
-
-
-def run_camera(args: argparse.Namespace, publish: Callable[..., Any], stop: threading.Event) -> Any:
-    from .camera import Camera
-
-    return Camera().run(publish, stop, rate_hz=20.0, count=int(args.seconds * 20))
-
-
-def record(args: argparse.Namespace, stop: threading.Event) -> dict[str, Any]:
-    from pzc.pipeline.recording.recorder import Recorder
-
-    with Recorder(args.journal, args.publishers, max_age=2.0) as recorder:
-        write_atomically(args.ready_file, recorder.agent.name)
-        stop.wait()
-        drained = recorder.drain()
-        statistics = recorder.statistics()
-    return {**statistics, "drained": drained, "durable": recorder.journal.durable_offset + 1}
+    def __init__(self) -> None:
+        self.host = Signal("reading")
+        host = Host()
+        super().__init__(
+            lambda publish, stop, seconds: host.run(publish, stop, RATE, int(seconds * RATE)),
+            lambda _, content: self.host.emit(content),
+        )
 
 
-INSTRUMENTS: dict[str, Callable[..., dict[str, Any]]] = {
-    "psu": serve_psu,
-    "host": publishing("host", run_host),
-    "co2": publishing("co2", run_co2),
-    "camera": publishing("frame", run_camera),
-    "recorder": record,
-}
+class Co2Station(Station):
+    """The whole record of the analyser, in the time that it is given."""
+
+    def __init__(self) -> None:
+        self.co2 = Signal("week")
+        analyser = Co2Analyser()
+        weeks = len(analyser.record())
+        super().__init__(
+            lambda publish, stop, seconds: analyser.run(publish, stop, weeks / seconds),
+            lambda _, content: self.co2.emit(content),
+        )
 
 
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("instrument", choices=INSTRUMENTS)
-    parser.add_argument("--ready-file", type=Path, required=True, help="written when it is ready")
-    parser.add_argument("--result-file", type=Path, required=True, help="where to write what was published")
-    parser.add_argument("--seconds", type=float, default=15.0, help="how long to publish")
-    parser.add_argument("--journal", type=Path, help="directory that the recorder writes")
-    parser.add_argument(
-        "--publishers", nargs="*", default=[], help="names of those that the recorder records"
-    )
-    args = parser.parse_args(argv)
-    logging.basicConfig(
-        level=logging.WARNING, format=f"{args.instrument}: %(levelname)s %(name)s: %(message)s"
-    )
-    stop = threading.Event()
-    watch_input(stop)
-    write_atomically(args.result_file, INSTRUMENTS[args.instrument](args, stop))
+class CameraStation(Station):
+    """Frames, each with its index."""
 
+    def __init__(self) -> None:
+        self.frame = Signal("index", "image")
+        self.camera = camera.Camera()
+        super().__init__(
+            lambda publish, stop, seconds: self.camera.run(publish, stop, RATE, int(seconds * RATE)),
+            self._tell,
+        )
 
-if __name__ == "__main__":
-    main()
+    def _tell(self, _: str, content: Any) -> None:
+        self.frame.emit(content["index"], content["image"])

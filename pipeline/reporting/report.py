@@ -103,6 +103,7 @@ class Results:
         quarantine: columns ``name topic error reason`` at least.
         facts: label to text, shown under the title (machine, duration, versions).
         lab: show what belongs to the instruments of the demo, or that it is absent.
+        pictures: files beside the page, and what each shows.
         series: numbers over time, by topic.
         shots: last arrays, by topic.
     """
@@ -119,6 +120,7 @@ class Results:
     quarantine: pd.DataFrame | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     lab: bool = True
+    pictures: Mapping[str, str] = field(default_factory=dict)
     series: Sequence[Panel] = ()
     shots: Sequence[Shot] = ()
 
@@ -173,6 +175,7 @@ def _page(results: Results, title: str) -> str:
         *([] if results.alarms is None else [_section("Alarms", _alarms(results.alarms))]),
         _section("Gaps", _frame(results.gaps, "Missing sequence numbers.", "Nothing is missing.")),
         _section("Quarantine", _quarantine(results.quarantine)),
+        *([_section("While it runs", _pictures(results.pictures))] if results.pictures else []),
     ]
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -212,6 +215,12 @@ def _figure(uri: str, alt: str, caption: str = "", kind: str = "") -> str:
     legend = f"<figcaption>{escape(caption or alt)}</figcaption>"
     mark = f' class="{kind}"' if kind else ""
     return f'<figure{mark}><img src="{uri}" alt="{escape(alt)}">{legend}</figure>'
+
+
+def _pictures(pictures: Mapping[str, str]) -> str:
+    return "".join(
+        f'<a href="{escape(file)}">{_figure(escape(file), said)}</a>' for file, said in pictures.items()
+    )
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +22,10 @@ pytestmark = [
 @pytest.fixture
 def run_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], int]:
     """Run the demo with another camera; its exit status."""
-    monkeypatch.setenv("PYTHONPATH", os.environ["PYTHONPATH"])  # the demo changes it
-    return lambda camera: demo.run(tmp_path / "report", SECONDS, {"camera": (camera, "camera")})
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parent))  # of the other cameras
+    return lambda module: demo.run(
+        tmp_path / "report", SECONDS, {"examples.lab.station:CameraStation": f"{module}:CameraStation"}
+    )
 
 
 def failed(told: str) -> list[str]:
@@ -35,7 +36,7 @@ def failed(told: str) -> list[str]:
 def test_one_wrong_pixel_fails_the_demo(
     run_demo: Callable[[str], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_demo("tests.examples.wrong_pixel") == 1
+    assert run_demo("wrong_pixel") == 1
     (line,) = [line for line in failed(capsys.readouterr().out) if line.startswith("camera")]
     assert line.split() == ["camera:", "frames", "with", "wrong", "pixels", "none", "5", "FAILED"]
 
@@ -43,5 +44,5 @@ def test_one_wrong_pixel_fails_the_demo(
 def test_one_bit_changed_in_transit_fails_the_demo(
     run_demo: Callable[[str], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_demo("tests.examples.wrong_bit") == 1
+    assert run_demo("wrong_bit") == 1
     assert [line for line in failed(capsys.readouterr().out) if line.startswith("gaps")]

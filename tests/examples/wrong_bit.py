@@ -21,6 +21,7 @@ def sign_and_change_one_bit(self: Records, item: Item) -> Record:
     return replace(record, body=bytes(content))
 
 
-if __name__ == "__main__":
-    Records.record = sign_and_change_one_bit  # type: ignore[method-assign]
-    station.main()
+class CameraStation(station.CameraStation):
+    def __init__(self) -> None:
+        super().__init__()
+        Records.record = sign_and_change_one_bit  # type: ignore[method-assign]

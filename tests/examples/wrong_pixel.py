@@ -15,6 +15,7 @@ class WrongPixel(camera.Camera):
         return image
 
 
-if __name__ == "__main__":
-    camera.Camera = WrongPixel  # type: ignore[misc]
-    station.main()
+class CameraStation(station.CameraStation):
+    def __init__(self) -> None:
+        super().__init__()
+        self.camera = WrongPixel()

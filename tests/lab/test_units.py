@@ -18,6 +18,7 @@ name = "bench"
 keyring = "server.keyring"
 partition = "east"
 metrics = 9464
+monitor = 0
 [pipeline]
 tables = "tables"
 limits = "limits.toml"
@@ -60,6 +61,11 @@ def units(folder: Path, text: str) -> dict[str, Unit]:
 
 def test_kinds_are_started_in_their_order(folder: Path) -> None:
     assert tuple(unit.kind for unit in units(folder, WHOLE).values()) == ORDER
+
+
+def test_the_page_is_given_its_port_and_the_lab_file(folder: Path) -> None:
+    given = parse(units(folder, WHOLE)["monitor"].arguments)
+    assert (given.port, given.lab, given.operator) == (0, folder / "lab.toml", [])
 
 
 def test_arguments_reach_the_class_as_they_stand_in_the_file(folder: Path) -> None:
@@ -127,6 +133,8 @@ SERVER = '[server.psu]\nobject = "fractions:Fraction"\n'
         (f"{SERVER}[lab]\nkeyring = 'none.keyring'", "there is no file"),
         (f"{SERVER}[lab]\ngrace = 0", "no time to end in"),
         (f"{SERVER}[lab]\npartition = 'a/b'", "partition"),
+        (f"{SERVER}[lab]\nmetrics = 65536", "metrics = 65536 is no port"),
+        (f"{SERVER}[lab]\nmonitor = -1", "monitor = -1 is no port"),
         (f"{SERVER}bind = 'tcp://0.0.0.0:5'\n[server.dmm]\nobject = 'fractions:Fraction'\nbind = 'tcp://0.0.0.0:5'",
          "is that of psu, too"),
         ("[lab", "is no TOML"),

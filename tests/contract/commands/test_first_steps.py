@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,6 +33,10 @@ def run(tmp_path: Path) -> Iterator[Run]:
 def test_the_demo_starts_a_lab_of_files_that_are_shown(run: Run, tmp_path: Path) -> None:
     started = run("demo", "first")
     assert (started.status, "pzc set psu.voltage 3.3" in started.out) == (0, True)
+    address = next(row["address"] for row in run("status", "--json").rows if row["name"] == "monitor")
+    assert address in started.out
+    with urllib.request.urlopen(address, timeout=10) as page:
+        assert b"<script" in page.read()
     assert run("set", "psu.voltage", "3.3").status == 0
     assert run("get", "psu.voltage").out == "3.3\n"
     watched = run("watch", "dmm/reading", "--count", "1", "--timeout", "30")
