@@ -5,15 +5,14 @@ from typing import Any
 import pytest
 
 import pzc
-from pzc import Agent, CallCancelled, Key, Keyring, Protocol, Role, RoleRefused, Server
+from pzc import Agent, CallCancelled, Keyring, Protocol, Role, RoleRefused, Server
 
 from tests.contract.rigs import cancelling
 from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, until
 from tests.contract.rigs.cancelling import Worker, cancel, later
+from tests.contract.rigs.roles import KEYS, SERVER, protocol_of
 
 worker, server, lone, client = cancelling.worker, cancelling.server, cancelling.lone, cancelling.client
-
-KEYS = {role: Key(f"secret of the {role.name}", role.name.lower(), role) for role in Role}
 
 
 def test_a_call_that_runs_sees_that_it_was_cancelled(client: Agent, server: Server, worker: Worker) -> None:
@@ -44,11 +43,8 @@ def test_a_call_that_has_ended_is_unknown(client: Agent, lone: Server) -> None:
 
 
 def test_the_call_of_another_key_is_cancelled_by_an_admin_only(worker: Worker) -> None:
-    def protocol_of(role: Role) -> Protocol:
-        return Protocol(keyring=Keyring(KEYS.values(), KEYS[role]))
-
     with (
-        Server(worker, protocol=protocol_of(Role.ADMIN)) as server,
+        Server(worker, protocol=Protocol(keyring=Keyring([*KEYS, SERVER], SERVER))) as server,
         Agent(protocol=protocol_of(Role.ADMIN)) as admin,
         Agent(protocol=protocol_of(Role.OPERATOR)) as operator,
         Agent(protocol=protocol_of(Role.OBSERVER)) as observer,

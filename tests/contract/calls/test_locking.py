@@ -10,8 +10,6 @@ import pytest
 from pzc import (
     CallTimeout,
     ConfigError,
-    Key,
-    Keyring,
     LockedBy,
     LockLost,
     PeerLost,
@@ -25,7 +23,7 @@ from pzc import (
     lock,
 )
 
-from tests.contract.rigs import original
+from tests.contract.rigs import original, roles
 from tests.contract.rigs.calling import (
     KEY,
     TIMEOUT,
@@ -36,6 +34,8 @@ from tests.contract.rigs.calling import (
     proxied,
     served,
 )
+
+guarded, protocol_of = roles.guarded, roles.protocol_of
 
 
 @pytest.fixture
@@ -274,32 +274,23 @@ class HolderProcess:
             pipe.close()
 
 
-def ring(own: str) -> Keyring:
-    keys = [
-        Key("a long secret of a", "alice", Role.OPERATOR),
-        Key("a long secret of b", "boss", Role.ADMIN),
-    ]
-    return Keyring(keys, next(key for key in keys if key.name == own))
-
-
-def test_an_admin_may_take_a_lock_over_and_an_operator_may_not() -> None:
-    with Server(Instrument(), protocol=Protocol(keyring=ring("boss"))) as server:
-        alices, bosses = (Protocol(keyring=ring(name)) for name in ("alice", "boss"))
-        with (
-            proxied(server.rep_endpoint, protocol=alices, timeout=TIMEOUT) as alice,
-            proxied(server.rep_endpoint, protocol=alices, timeout=TIMEOUT) as other,
-            proxied(server.rep_endpoint, protocol=bosses, timeout=TIMEOUT) as boss,
-        ):
-            held = lock(alice)
-            assert held.owner.startswith("alice")
-            with pytest.raises(RoleRefused):
-                lock(other, takeover=True)
-            with lock(boss, takeover=True):
-                with pytest.raises((LockLost, LockedBy)):
-                    alice.ramp(2)
-                assert boss.ramp(2) == 4
-            held.release()
-            assert alice.ramp(2) == 4
+def test_an_admin_may_take_a_lock_over_and_an_operator_may_not(guarded: Server) -> None:
+    at, alices, bosses = guarded.rep_endpoint, protocol_of(Role.OPERATOR), protocol_of(Role.ADMIN)
+    with (
+        proxied(at, protocol=alices, timeout=TIMEOUT) as alice,
+        proxied(at, protocol=alices, timeout=TIMEOUT) as other,
+        proxied(at, protocol=bosses, timeout=TIMEOUT) as boss,
+    ):
+        held = lock(alice)
+        assert held.owner.startswith("operator")
+        with pytest.raises(RoleRefused):
+            lock(other, takeover=True)
+        with lock(boss, takeover=True):
+            with pytest.raises((LockLost, LockedBy)):
+                alice.ramp(2)
+            assert boss.ramp(2) == 4
+        held.release()
+        assert alice.ramp(2) == 4
 
 
 def test_a_slow_call_of_the_holder_keeps_the_lock() -> None:
