@@ -147,9 +147,9 @@ docs: $(STAMP)
 	$(link_api)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --open --dev-addr 127.0.0.1:8000
 
-# Lines of the pure layers; their tests alone.
+# Lines of the pure layers; their tests alone, with few examples: each line costs many times as much.
 coverage: $(STAMP)
-	@$(BIN)/pytest -q -p no:cacheprovider -n auto tests/protocol tests/delivery tests/discovery \
+	@$(BIN)/pytest -q -p no:cacheprovider -n auto --tier quick tests/protocol tests/delivery tests/discovery \
 	--cov=protocol --cov=delivery --cov=discovery --cov-report=term:skip-covered --cov-fail-under=95 $(ARGS)
 
 format: $(STAMP)

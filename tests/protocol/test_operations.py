@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections import defaultdict
 from typing import Any
 
@@ -47,6 +48,10 @@ def test_private_names_are_not_listed() -> None:
     assert OPERATIONS["__dir__"].do(Supply()) == ["voltage"]
 
 
+class Colour(enum.Enum):
+    RED = 1
+
+
 class Shutter:
     def __init__(self) -> None:
         self.left: tuple[Any, ...] = ()
@@ -71,7 +76,7 @@ def test_a_block_is_left_with_its_error(told: tuple[str, ...], expected: str) ->
 @pytest.mark.parametrize(
     ("name", "thing", "expected"),
     [
-        ("__len__", [], True), ("__len__", 3, False), ("__len__", list, False), ("keys", {}, True),
+        ("__len__", [], True), ("__len__", 3, False), ("__len__", Colour, False), ("keys", {}, True),
         ("keys", [], False), ("__repr__", object(), True), ("__next__", iter(()), True),
     ],
 )  # fmt: skip
