@@ -152,7 +152,7 @@ class Agent:
         self._named = NamedClient(owner, self.client, self._naming, self.check_usable)
         self._subscribing = Subscribing(protocol, counters, self.client, new_client, self.settings, self.name)
         self._listening = Listening(
-            owner, self._subscribing, self._callbacks, self._named, self._naming,
+            self._subscribing, self._callbacks, self._named, self._naming,
             partial(Watching, self._naming), self._new_coroutines, self.check_usable,
         )  # fmt: skip
         self._flows = Flows(
@@ -160,11 +160,9 @@ class Agent:
         )
         outlets = self._publishing.outlets
         self._announcing = self._publishing.announcer = Announcing(
-            owner, self._naming, outlets.numbers, outlets.routes.about, answering.replies,
-            publisher.declared.names,
+            owner, self._naming, outlets.numbers, outlets.routes.about, publisher.declared.names
         )  # fmt: skip
         outlets.on_topic = self._announcing.publish
-        self._control.words["topic"] = self._announcing.on_topic
         if not protocol.signed:
             endpoints.warn_unsigned(self.rep_endpoint)
         self._prepare()

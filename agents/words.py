@@ -85,7 +85,7 @@ class Request(Protocol):
         ...
 
 
-Word = Callable[[Request, dict[str, Any]], object]
+Word = Callable[[Request, Any], object]
 """Answers a control word: gets the request and its content. Errors are told to whoever asked."""
 
 

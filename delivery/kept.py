@@ -68,10 +68,10 @@ class Kept:
         for key in list(self._by_topic.get(topic, ())):
             self.leave_out(topic, key)
 
-    def of(self, topic: str, key: str | None = None) -> list[Item]:
-        """What is kept of a topic, or of one key in it; in the order of the topic's numbers."""
-        keys = self._by_topic.get(topic, {})
-        found = keys.values() if key is None else [keys[key]] if key in keys else []
+    def of(self, topic: str, keys: frozenset[str] | None = None) -> list[Item]:
+        """What is kept of a topic, or of some keys in it; in the order of the topic's numbers."""
+        kept = self._by_topic.get(topic, {})
+        found = kept.values() if keys is None else [kept[key] for key in keys & kept.keys()]
         return sorted(found, key=_number)
 
 

@@ -91,6 +91,11 @@ def read_refusal(content: object) -> PzcError | None:
     if code == LockedBy.__name__:
         owner, since, reason = fields.get("locked") or ("somebody", 0.0, text)
         return LockedBy(str(owner), float(since), str(reason))
+    return error_of(code, text)
+
+
+def error_of(code: str, text: str) -> PzcError:
+    """The error of a peer by the name of its class; unknown ones become RemoteError."""
     cls = _BY_CODE.get(code)
     return cls(text) if cls is not None else RemoteError(code, text)
 

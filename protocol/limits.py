@@ -246,11 +246,8 @@ class Limits:
     announced_topics: int = 1000
     """Topics of one agent that are announced."""
 
-    type_question: float = 5.0
-    """Seconds for which a question for a topic's type is kept that has no new answer."""
-
     type_pause: float = 1.0
-    """Seconds between two questions for a topic's type, at least."""
+    """Seconds between two questions for the types of a mailbox's topics."""
 
     # Shared memory and what is remembered
 

@@ -1,12 +1,22 @@
-"""Link messages: what a publisher says over a link, as plain structs and never as a pickle.
+"""Link messages: what both ends of a link say, as plain structs and never as a pickle.
 
-MessagePack arrays in the order of the fields, nothing more and nothing less in them::
+MessagePack arrays in the order of the fields, nothing more and nothing less in them; a message begins with
+its kind::
 
-    Notify  first, runs, losses, ended, lent, dropped, hurry
-    Run     topic, interests, rows
-    Row     number, sent_ms, key, serializer, body, block, size
-    Loss    interest, topic, at, total
-    Ended   interest, reason, stays
+    1  Open       link, received, way
+    2  Opened     epoch
+    3  Interests  link, number, commands
+       Command    interest, topic, keys, policy, bound, timeout, on_timeout, who, type, initial
+    4  Applied    number, confirmed, retained, about
+       Confirmed  interest, lasts, window, code, text
+    5  Report     link, received, upto, others, polls
+    6  Notify     first, runs, losses, ended, lent, dropped, hurry, about
+       Run        topic, interests, rows
+       Row        number, sent_ms, key, serializer, body, block, size
+       Loss       interest, topic, at, total
+       Ended      interest, reason, stays, code
+    7  Close      link
+    8  Closed     (nothing)
 
 Fields at the end may be missing where they have a default. The body of a row is encoded by itself and stays
 bytes here: whoever receives it looks at the row's serializer first.
@@ -14,7 +24,8 @@ bytes here: whoever receives it looks at the row's serializer first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -25,6 +36,9 @@ from .frames import MAX_CONTENT, MAX_HEADER, MAX_SERIALIZER
 
 MAX_ITEMS = 10_000
 """Elements of each list in a message."""
+
+MAX_KEYS = 1_000_000
+"""Keys of one interest; interests and keys of one link."""
 
 MAX_NUMBER = (1 << 53) - 1
 """The largest number that any field has."""
@@ -48,6 +62,92 @@ Key = Annotated[str, Meta(max_length=MAX_HEADER)]
 SerializerName = Annotated[str, Meta(max_length=MAX_SERIALIZER)]
 Content = Meta(max_length=MAX_CONTENT)
 Most = Meta(max_length=MAX_ITEMS)
+LinkId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+Types = dict[Key, Key]
+
+
+class LinkMessage(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """Any of them."""
+
+
+class Open(LinkMessage, tag=1, frozen=True):
+    """A reader opens a link, or goes on with it over another way; `Opened` is the answer.
+
+    Attributes:
+        link: its id.
+        received: position up to which the reader has everything.
+        way: ``unix``: the connection over which this comes; ``tcp``: long polls.
+    """
+
+    link: LinkId
+    received: Number = 0
+    way: Literal["unix", "tcp"] = "tcp"
+
+
+class Opened(LinkMessage, tag=2, frozen=True):
+    """The link is open; ``epoch``: of the publisher."""
+
+    epoch: Number
+
+
+class Command(Struct, array_like=True, forbid_unknown_fields=True):
+    """What a reader wants of one interest from now on.
+
+    Attributes:
+        interest: the number that the reader gives it, from 1.
+        topic: of the messages, ``*`` for all; empty: not wanted any more.
+        keys: of the messages; None for all.
+        policy: ``drop``, ``latest`` or ``block``.
+        bound: of the policy.
+        timeout: seconds that a ``block`` is waited for.
+        on_timeout: what happens then: ``raise``, ``drop`` or ``close``.
+        who: the agent that wants it, as in its marks; empty when it does not say.
+        type: that messages must have; empty for any.
+        initial: the answer brings what is retained.
+    """
+
+    interest: Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
+    topic: Key = ""
+    keys: Annotated[list[Key], Meta(min_length=1, max_length=MAX_KEYS)] | None = None
+    policy: str = "drop"
+    bound: Annotated[int, Meta(ge=1, le=MAX_NUMBER)] = 1
+    timeout: float | None = None
+    on_timeout: str | None = None
+    who: Key = ""
+    type: Key = ""
+    initial: bool = False
+
+
+class Interests(LinkMessage, tag=3, frozen=True):
+    """What a reader wants; `Applied` is the answer.
+
+    Attributes:
+        link: its id; empty: nothing is wanted, and told what an interest would begin with.
+        number: of the batch, rising by 1.
+        commands: at most 10 000.
+    """
+
+    link: Annotated[str, Meta(pattern="^([0-9a-f]{32})?$")]
+    number: Number
+    commands: Annotated[list[Command], Most]
+
+
+class Confirmed(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What a publisher says of one interest.
+
+    Attributes:
+        interest: its number.
+        lasts: last number of each of its topics when it began.
+        window: most messages of a ``block`` that are not done with.
+        code: name of the error for one that is refused; empty when it is not.
+        text: of that error.
+    """
+
+    interest: Number
+    lasts: dict[Name, Number] = {}
+    window: Number = 1
+    code: Key = ""
+    text: str = ""
 
 
 class Row(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -109,14 +209,50 @@ class Ended(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_field
         interest: its number.
         reason: for people.
         stays: its topic was withdrawn: it goes on should that be published again.
+        code: name of the error when it is refused from now on; else empty.
     """
 
     interest: Number
     reason: Key
     stays: bool = False
+    code: Key = ""
 
 
-class Notify(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+class Applied(LinkMessage, tag=4, frozen=True):
+    """A batch of commands was applied.
+
+    Attributes:
+        number: of the batch.
+        confirmed: what its interests begin with.
+        retained: what is retained for those that asked for it, of the moment of ``confirmed``.
+        about: what the messages of their topics are, as far as that was said.
+    """
+
+    number: Number
+    confirmed: Annotated[list[Confirmed], Most] = []
+    retained: Annotated[list[Run], Most] = []
+    about: Types = {}
+
+
+class Report(LinkMessage, tag=5, frozen=True):
+    """What a reader has, and is done with.
+
+    Attributes:
+        link: its id.
+        received: position up to which it has everything.
+        upto: it is done with all up to this one.
+        others: and with these.
+        polls: a `Notify` is the answer, within a second; else there is none.
+    """
+
+    link: LinkId
+    received: Number
+    upto: Number
+    others: Annotated[list[Number], Most] = []
+    polls: bool = False
+
+
+class Notify(LinkMessage, tag=6, frozen=True):
     """What goes over a link at once.
 
     Attributes:
@@ -127,6 +263,7 @@ class Notify(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
         lent: id of the block whose descriptor comes with this message; 0 without one.
         dropped: ids of blocks that the publisher let go of.
         hurry: somebody waits until the reader is done with a row of it.
+        about: what the messages of these topics are from now on.
     """
 
     first: Number
@@ -136,6 +273,17 @@ class Notify(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     lent: BlockId = 0
     dropped: Annotated[list[BlockId], Most] = []
     hurry: bool = False
+    about: Types = {}
+
+
+class Close(LinkMessage, tag=7, frozen=True):
+    """The reader ends a link; `Closed` is the answer."""
+
+    link: LinkId
+
+
+class Closed(LinkMessage, tag=8, frozen=True):
+    """The link is over."""
 
 
 class _ViewedRow(Row, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -146,29 +294,38 @@ class _ViewedRun(Run, array_like=True, frozen=True, forbid_unknown_fields=True):
     rows: Annotated[list[_ViewedRow], Most]  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-class _ViewedNotify(Notify, array_like=True, frozen=True, forbid_unknown_fields=True):
+class _ViewedApplied(Applied, tag=4, frozen=True):
+    retained: Annotated[list[_ViewedRun], Most] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class _ViewedNotify(Notify, tag=6, frozen=True):
     runs: Annotated[list[_ViewedRun], Most] = []  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_COPYING, _VIEWING = msgspec.msgpack.Decoder(Notify), msgspec.msgpack.Decoder(_ViewedNotify)
+_COPYING: msgspec.msgpack.Decoder[LinkMessage] = msgspec.msgpack.Decoder(
+    Open | Opened | Interests | Applied | Report | Notify | Close | Closed
+)
+_VIEWING: msgspec.msgpack.Decoder[LinkMessage] = msgspec.msgpack.Decoder(
+    Interests | _ViewedApplied | _ViewedNotify
+)
 
 
-def encode(notify: object) -> bytes:
+def encode(message: object) -> bytes:
     """The bytes of a message; every body is copied once.
 
     Raises:
         SerializeError: for what is none, or a text or body that has no bytes.
     """
-    if type(notify) is not Notify:
-        raise SerializeError(f"only a Notify can be encoded as one, not a {type(notify).__name__}")
+    if not isinstance(message, LinkMessage):
+        raise SerializeError(f"only a LinkMessage can be encoded as one, not a {type(message).__name__}")
     try:
-        return _ENCODER.encode(notify)
+        return _ENCODER.encode(message)
     except Exception as error:  # of whatever stands in the fields
         raise SerializeError(f"the message cannot be encoded: {type(error).__name__}: {error}") from error
 
 
-def decode(data: bytes | bytearray | memoryview) -> Notify:
+def decode(data: bytes | bytearray | memoryview) -> LinkMessage:
     """The message in ``data``; of large ones, bodies over `COPIED` bytes are views of it.
 
     Raises:
@@ -176,22 +333,33 @@ def decode(data: bytes | bytearray | memoryview) -> Notify:
     """
     try:
         if len(data) <= COPIED:
-            notify = _COPYING.decode(data)
+            message = _COPYING.decode(data)
         else:
-            viewed = _VIEWING.decode(memoryview(data).cast("B").toreadonly())
-            runs = [Run(run.topic, run.interests, [_settled(row) for row in run.rows]) for run in viewed.runs]
-            notify = Notify(viewed.first, runs, *astuple(viewed)[2:])
+            message = _settled(_VIEWING.decode(memoryview(data).cast("B").toreadonly()))
     except Exception as error:  # msgspec lets those of Unicode and of recursion through
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise DecodeError(f"a link message of {len(data)} bytes cannot be decoded: {reason}") from None
-    for run in notify.runs:
+    runs = message.runs if isinstance(message, Notify) else ()
+    for run in message.retained if isinstance(message, Applied) else runs:
         for row in run.rows:
             if (row.block or row.size) and (not row.block or len(row.body)):
                 raise DecodeError(f"row {row.number} of {run.topic[:80]!r} has no content, or two")
-    return notify
+    return message
 
 
-def _settled(viewed: Row) -> Row:
+def _settled(message: LinkMessage) -> LinkMessage:
+    if isinstance(message, _ViewedApplied):
+        return Applied(message.number, message.confirmed, _runs(message.retained), message.about)
+    if isinstance(message, _ViewedNotify):
+        return Notify(message.first, _runs(message.runs), *astuple(message)[2:])
+    return message
+
+
+def _runs(viewed: Sequence[Run]) -> list[Run]:
+    return [Run(run.topic, run.interests, [_row(row) for row in run.rows]) for run in viewed]
+
+
+def _row(viewed: Row) -> Row:
     fields: list[Any] = list(astuple(viewed))
     if len(viewed.body) <= COPIED:  # a small view would keep the whole message
         fields[_BODY] = bytes(viewed.body)

@@ -52,7 +52,8 @@ class Peer:
         """It said of some topics what their messages are; what is no type is left out."""
         told = cast("dict[Any, Any]", types if isinstance(types, dict) else {})
         for topic, name in told.items():
-            if isinstance(topic, str) and isinstance(name, str) and len(self.types) < MOST_TYPES:
+            known = topic in self.types or len(self.types) < MOST_TYPES
+            if isinstance(topic, str) and isinstance(name, str) and known:
                 self.types[topic] = name[:_LONGEST_TYPE]
 
     @property

@@ -24,6 +24,7 @@ from ...protocol.codec import Codec
 from ...protocol.contents import PS, control, is_word, ps_message, read_ps_message, read_refusal
 from ...protocol.errors import ProtocolError, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01, Buffer, Kind
+from ...protocol.link_messages import LinkMessage
 from ...protocol.message import Message
 from ...protocol.peer import Peer
 from ...protocol.session import ARRAYS, REFERENCES, Party, Session
@@ -37,9 +38,7 @@ from ...transport.wire import Protocol as Wire
 
 GMAC = "aes256-gmac"
 
-_PLAIN = frozenset(
-    {"placed", "link", "interests", "grant", "unlink", "kept", "mailbox", "collect", "discard"}
-)
+_PLAIN = frozenset({"placed", "mailbox", "collect", "discard"})
 """Words that go as json, which every receiver accepts."""
 
 _SEQUENCES = frozenset({tuple, list})
@@ -303,7 +302,7 @@ class Connection(Sealed):
 
     def pack(self, content: object) -> tuple[str, Buffer]:
         """A request over a Unix connection, expressed now, for `post_many`; errors as `exchange`."""
-        word = _serializer(content) if content.__class__ is dict else None
+        word = None if content.__class__ is tuple else _serializer(content)
         return self._many.session.pack(content, word)
 
     def post_many(self, packed: Sequence[tuple[str, Buffer]], deadline: float) -> list[str]:
@@ -328,7 +327,7 @@ class Connection(Sealed):
             SignatureError, RemoteProtocolError: for a reply that cannot be taken.
         """
         exchange, self.note = self._exchange, None
-        name = _serializer(content) if content.__class__ is dict else None
+        name = None if content.__class__ is tuple else _serializer(content)
         message = exchange.ask(content, deadline, abort, name)
         while True:
             if message.msgid == exchange.asked or (self.original and is_word(message.decode(), "")):
@@ -352,7 +351,9 @@ class Connection(Sealed):
 
 def _serializer(content: object) -> str | None:
     """That of a request; None for the session's own."""
-    return "json" if content.__class__ is dict and control(content) in _PLAIN else None
+    if content.__class__ is dict:
+        return "json" if control(content) in _PLAIN else None
+    return "link" if isinstance(content, LinkMessage) else None
 
 
 def is_running(reply: Any) -> bool:

@@ -2,9 +2,6 @@
 
 A topic is announced when it is advertised, else with its first notification. At most `announced_topics` are;
 one that cannot be a name is not. Subscribing needs none of that.
-
-A reader that wants a type asks what a topic has (`typed.question`). When it knows that already, its question
-is kept until that changes, at most `type_question` seconds; whoever wants another type is told of in the log.
 """
 
 from __future__ import annotations
@@ -15,44 +12,20 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...discovery.records import Entry
 from ...protocol import limits
-from ...protocol.contents import as_text
 from ...protocol.errors import PzcError
-from ...transport.loop import Loop, Timer
-from ..words import Replies, Request
+from ...transport.loop import Loop
 from .naming import Naming
 
 logger = logging.getLogger("pzc.names")
 
-MAX_HELD = 10_000
-"""Questions of one agent that are kept; others are answered at once."""
-
-MOST_ASKED = 4096
-"""Bytes of a question that is kept; a longer one is answered at once."""
-
-MAX_COMPLAINTS = 1000
-"""Topics and wanted types that the log has told of."""
-
-MOST_SHOWN = 200
-"""Characters of a name that the log shows."""
-
 _POLICIES = ("block", "drop", "latest", "mailbox")
-
-
-@dataclass(eq=False, slots=True)
-class _Held:
-    """A question for a topic's type that waits for another answer than the known one."""
-
-    request: Request
-    topic: str
-    wanted: str
-    known: str
 
 
 class About(Protocol):
@@ -70,7 +43,6 @@ class Announcing:
         naming: of the agent.
         topics: those that were published until now; the others are told to `publish`.
         about: what is said of a topic.
-        replies: sends answers.
         types: what the messages of a topic are, as far as it was said.
     """
 
@@ -80,7 +52,6 @@ class Announcing:
         naming: Naming,
         topics: Mapping[str, object],
         about: Callable[[str], About],
-        replies: Replies,
         types: Mapping[str, str],
     ) -> None:
         self._types = types
@@ -88,13 +59,10 @@ class Announcing:
         self._naming = naming
         self._published = topics
         self._about = about
-        self._replies = replies
         self._mutex = threading.Lock()
         self._agent: Entry | None = None
         self._topics: dict[str, Entry | None] = {}
         self._objects: dict[str, Entry] = {}
-        self._held: dict[_Held, Timer] = {}
-        self._complaints: set[tuple[str, str, str]] = set()
         self._new: deque[str] = deque()
         self._due = False
         self._closed = False
@@ -129,15 +97,12 @@ class Announcing:
         self._naming.change(entry)
         return entry
 
-    def advertise(self, topic: str, type: str | type | None) -> None:
+    def advertise(self, topic: str) -> None:
         """A topic was advertised."""
-        if type is not None:
-            self._loop.call(self._answer_changed)
         self._announce(topic, anew=True)
 
     def withdraw(self, topic: str) -> None:
         """A topic is no more."""
-        self._loop.call(self._answer_changed)
         with self._mutex:
             entry = self._topics.pop(topic, None)
             if entry is not None:
@@ -191,50 +156,8 @@ class Announcing:
             labels=agent.labels,
         )  # fmt: skip
 
-    def on_topic(self, request: Request, content: dict[str, Any]) -> None:
-        """Answer what a topic is, or keep the question; I/O thread."""
-        topic, wanted, known = (as_text(content.get(name, "")) for name in ("topic", "wanted", "known"))
-        asked = _Held(request, topic, wanted, known)
-        new = "known" not in content or known != self._types.get(topic, "")
-        long = len(request.message.content) > MOST_ASKED
-        if new or long or self._closed or len(self._held) >= MAX_HELD:
-            self._answer(asked)
-        else:
-            self._held[asked] = self._loop.call_later(
-                limits.current.type_question, partial(self._answer, asked)
-            )
-
-    def _answer_changed(self) -> None:
-        for asked in list(self._held):
-            if asked.known != self._types.get(asked.topic, ""):
-                self._answer(asked)
-
-    def _answer_all(self) -> None:
-        for asked in list(self._held):
-            self._answer(asked)
-
-    def _answer(self, asked: _Held) -> None:
-        timer = self._held.pop(asked, None)
-        if timer is not None:
-            timer.cancel()
-        said = self._types.get(asked.topic, "")
-        if said and asked.wanted and said != asked.wanted:
-            self._complain(asked.topic, said, asked.wanted)
-        self._replies.reply(asked.request, {"pzc": "topic", "type": said})
-
-    def _complain(self, topic: str, said: str, wanted: str) -> None:
-        topic, wanted = topic[:MOST_SHOWN], wanted[:MOST_SHOWN]
-        complaint = topic, said, wanted
-        if complaint not in self._complaints and len(self._complaints) < MAX_COMPLAINTS:
-            self._complaints.add(complaint)
-            logger.warning(
-                "a reader of topic %r asks for messages of type %r, and they are of type %r: it gets none; "
-                "correct the type in its subscribe, or in advertise here", topic, wanted, said
-            )  # fmt: skip
-
     def close(self) -> None:
         """Tell everybody that the agent is gone. Again: no effect."""
         with self._mutex:
             self._closed = True
-        self._loop.call(self._answer_all)
         self._naming.withdraw()

@@ -1,35 +1,21 @@
 """Keeping: the publisher's side of ``subscribe(initial=True)``.
 
-::
-
-    word                                         answer
-    {"pzc": "kept", "topic": t, "key": k or     a bundle: what is kept of the topic, and the last number of
-     None}                                       each topic, both of one moment
-
 The frames that were published may be hours old, and a receiver refuses what is old. So the contents are
-kept, and sent anew inside an answer that is signed, fresh and addressed like any other.
+kept, and come anew with the answer that confirms an interest.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from ...delivery.kept import Kept
 from ...protocol import limits, serializers
-from ...protocol.bundle import Bundle, Item, Last
-from ...protocol.errors import RemoteProtocolError
-from ...protocol.link_messages import MAX_ITEMS
-from ...protocol.shown import shown
+from ...protocol.bundle import Item
+from ...protocol.link_messages import Row
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
-from ..words import Replies, Request
 from .filters import ANY
 from .links.outlets import Outlets
 from .links.published import Published
 from .links.topics import SCOPES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Body = tuple[str, bytes]
 """Serializer and encoded content; of what is too large, nothing."""
@@ -96,40 +82,25 @@ class Keeping:
         if self._kept.evicted > evicted:
             self._counters.add("keep_evicted", self._kept.evicted - evicted)
 
-    def look(self, topic: str, key: str | None, way: str) -> Bundle:
-        """What is kept now, and the last numbers.
+    def of(self, topic: str, keys: frozenset[str] | None, way: str) -> list[tuple[str, list[Row]]]:
+        """What is kept now, with the lock of the outlets.
 
         Args:
             topic: one topic, or ``*`` for each that may go this way.
-            key: only of this key; None for all.
+            keys: only of these; None for all.
             way: ``inproc``, ``unix`` or ``tcp``.
 
-        Raises:
-            PolicyRefused: for a topic that does not go this way.
+        Returns:
+            The topics of which something is kept, and that in the order of its numbers.
         """
-        routes, numbers = self._outlets.routes, self._outlets.numbers
-        if topic != ANY:
-            routes.about(topic).check_way(topic, way)
-        with self._outlets.lock:
-            topics: Iterable[str] = (topic,)
-            if topic == ANY:
-                topics = [each for each in numbers if way in SCOPES[routes.about(each).scope]][:MAX_ITEMS]
-            items = [item for each in topics for item in self._kept.of(each, key)]
-            lasts = [Last(each, numbers.get(each, 0)) for each in topics]
-        return Bundle(items, lasts)
+        routes, topics = self._outlets.routes, [topic] if topic != ANY else sorted(self._topics)
+        topics = [each for each in topics if way in SCOPES[routes.about(each).scope]]
+        found = [(each, [_row(item) for item in self._kept.of(each, keys)]) for each in topics]
+        return [(each, rows) for each, rows in found if rows]
 
-    def answer(self, replies: Replies, request: Request, content: dict[str, Any]) -> None:
-        """Answer the word ``kept``.
 
-        Raises:
-            PolicyRefused: as `look`.
-            RemoteProtocolError: for a request of another form.
-        """
-        topic, key = content.get("topic"), content.get("key")
-        if type(topic) is not str or not topic or not (key is None or type(key) is str):
-            raise RemoteProtocolError(f"what is kept was asked for in an unknown form: {shown(content, 200)}")
-        way = "tcp" if request.connection is None else "unix"
-        replies.send(request, request.seal(self.look(topic, key, way), "bundle"))
+def _row(item: Item) -> Row:
+    return Row(item.number, item.sent_ms, item.key, item.serializer, item.body)
 
 
 def _size(content: object) -> int:

@@ -12,12 +12,9 @@ from ...delivery.policies import Policy
 from ...discovery.names import is_pattern, type_name
 from ...protocol.errors import ConfigError, LocalProtocolError, PolicyRefused, UnknownName
 from ...protocol.notification import Notification
-from ...protocol.peer import Peer
 from ...transport.executor import Executor
-from ...transport.loop import Loop
 from ..interfaces import Coroutines, Finder, Resolver, Watching
 from .callbacks import Awaiting, Runs, is_awaited
-from .judging import Judging
 from .keys import checked
 from .mail.bursts import Sink
 from .merged import Make, Merged
@@ -33,7 +30,6 @@ class Listening:
     """All that one agent gets the notifications of others with; any thread.
 
     Args:
-        loop: keeps the time.
         subscribing: makes subscriptions at endpoints.
         callbacks: runs callbacks.
         finder: finds and asks publishers.
@@ -45,7 +41,6 @@ class Listening:
 
     def __init__(
         self,
-        loop: Loop,
         subscribing: Subscribing,
         callbacks: Executor,
         finder: Finder,
@@ -54,7 +49,6 @@ class Listening:
         coroutines: Callable[[], Coroutines],
         check_usable: Callable[[], None],
     ) -> None:
-        self._loop = loop
         self._subscribing = subscribing
         self._callbacks = callbacks
         self._finder = finder
@@ -106,8 +100,9 @@ class Listening:
             executor: thread for the callback, instead of the agent's.
             transport: ``inproc``, ``unix`` or ``tcp`` for that way and no other; ``auto``: the first of
                 them that works. For ``drop(n)`` and ``latest(k)`` ``tcp`` is broadcast, as it is for raw
-                frames and original Pizcos. ``inproc`` hands a callback the object itself that was published:
-                do not change it. Default ``PZC_TRANSPORT``, else that of the settings file, else ``auto``.
+                frames and original Pizcos, unless ``key``, ``initial`` or ``type`` is given. ``inproc``
+                hands a callback the object itself that was published: do not change it. Default
+                ``PZC_TRANSPORT``, else that of the settings file, else ``auto``.
             throttle: at most so many notifications per second.
             initial: begin with what the publisher keeps of the topic (see `advertise`), marked as
                 `Notification.initial`.
@@ -206,20 +201,11 @@ class Listening:
             logger.warning("%s of %s comes with %s: %s", topic, publisher, fallback.name, exc)
             instead: dict[str, Any] = {**way, "policy": fallback, "manual_ack": False, "sink": None}
             subscription = join(**instead)
-        judging = self._judge(subscription, found.peer) if way["type"] else None
-
-        def move(before: str, endpoint: str) -> None:
-            self._subscribing.move(subscription, before, endpoint)
-            if judging is not None:
-                judging.move(endpoint)
-
+        move = partial(self._subscribing.move, subscription)
         follower = self._resolver.follow(publisher, found.place, move)
         if follower is not None:
             self._subscribing.keep(subscription, follower)
         return subscription
-
-    def _judge(self, subscription: Subscription, peer: Peer) -> Judging:
-        return Judging(subscription, peer, self._loop, self._finder, self._resolver.help)
 
     def _watch(
         self,

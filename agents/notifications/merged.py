@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ...delivery.cursor import Gap
-from ...protocol.errors import PzcError, Refused, SubscriptionClosed
+from ...protocol.errors import SubscriptionClosed
 from .links.arrivals import Arrival
 from .subscription import Subscription
 
@@ -90,12 +90,6 @@ class Merged(Subscription):
             self._inbox.forget(lambda entry: (entry.topic, entry.epoch) in gone - left)
         self._end_refused()
 
-    def refuse(self, error: PzcError) -> None:
-        """Its only source refuses it: it ends."""
-        if isinstance(error, Refused):
-            self.refusal = error
-        self.report_lost(str(error), ends=True)
-
     def take(self, entries: Sequence[Arrival], member: Subscription) -> Subscription | None:
         """Notifications of a member; returns as `admit`."""
         gone = self.closed
@@ -116,7 +110,7 @@ class Merged(Subscription):
 
     def lose(self, gap: Gap) -> None:
         """A loss that a member has found."""
-        self._count_gap(gap)
+        self.report_gap(gap)
 
     def end(self) -> None:
         """As `Subscription.end`, of every source."""
@@ -152,7 +146,8 @@ class Member(Subscription):
     def _admit(self, entries: Sequence[Arrival], size: int | None) -> Subscription | None:
         return self._merged.take(entries, self)
 
-    def _count_gap(self, gap: Gap) -> None:
+    def report_gap(self, gap: Gap) -> None:
+        """Count a loss here, and for the merged subscription."""
         if not self.closed:
             self._keep_gap(gap)
             self._merged.lose(gap)

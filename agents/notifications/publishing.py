@@ -18,7 +18,7 @@ from ...transport.executor import Executor
 from ...transport.loop import Loop
 from ...transport.topic_settings import TopicSettings
 from ...transport.wire import Protocol
-from ..words import Replies
+from ..words import Replies, Word
 from .declared import withdrawn
 from .links import farewell, local
 from .links.linking import Linking
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 class Announcer(Form):
     """Tells others of topics: `Announcing`."""
 
-    def advertise(self, topic: str, type: str | type | None) -> None:
-        """A topic was advertised, with what its messages are."""
+    def advertise(self, topic: str) -> None:
+        """A topic was advertised."""
         ...
 
     def withdraw(self, topic: str) -> None:
@@ -114,7 +114,7 @@ class Publishing:
         )  # fmt: skip
         self.outlets.routes.mail_readers = self.mailboxes.readers
         self.outlets.routes.usual = self._say_usual if topics else None
-        self.words = {**self.linking.words, **self.mailboxes.words}
+        self.words: dict[str, Word] = {"link": self.linking.answer, **self.mailboxes.words}
 
     def start(self) -> None:
         """Take subscribers from now on."""
@@ -238,8 +238,9 @@ class Publishing:
         self.publisher.forget_wanted()
         if type is not None:
             self.publisher.declared.say(topic, type)
+            self.outlets.declare(topic, self.publisher.declared)
         if self.announcer is not None:
-            self.announcer.advertise(topic, type)
+            self.announcer.advertise(topic)
 
     def withdraw(self, topic: str) -> bool:
         """Offer a topic no more: lists and statistics forget it, and what was advertised and kept of it.
@@ -259,6 +260,7 @@ class Publishing:
         """
         self._check_usable()
         there = self.publisher.withdraw(topic, withdrawn(topic))
+        self.outlets.declare(topic, self.publisher.declared)
         if self.announcer is not None:
             self.announcer.withdraw(topic)
         return there

@@ -24,13 +24,12 @@ from contextlib import nullcontext, suppress
 
 from ...delivery.cursor import Cursor, Cursors, Gap
 from ...protocol import limits
-from ...protocol.errors import Refused
 from ...protocol.link_messages import MAX_ITEMS, Loss
+from ...protocol.notification import Notification
 from ...protocol.peer import Peer
-from . import typed
 from .callbacks import start
 from .filters import ANY
-from .links.arrivals import Arrival, LeftOut, Together
+from .links.arrivals import Arrival, LeftOut, Together, arrival_of
 from .mail.bursts import Missed
 from .subscription import Subscription
 
@@ -81,28 +80,42 @@ class Share:
         topic = None if subscription.topic == ANY else subscription.topic
         self._cursors = Cursors(topic, subscription.restarted)
 
-    def begin(self, epoch: int, lasts: Mapping[str, int], earlier: Iterable[Together] = ()) -> None:
+    def begin(
+        self,
+        epoch: int,
+        lasts: Mapping[str, int],
+        earlier: Iterable[Together] = (),
+        retained: Iterable[Notification | Gap] | None = None,
+    ) -> None:
         """The publisher has confirmed.
 
         Args:
             epoch: of the publisher.
             lasts: each topic's last number that is not part of this, or was kept for it; 0 without one.
             earlier: what came before it was asked for, and nobody else wanted.
+            retained: of what was numbered before, which comes first; gaps for what is lost of it.
         """
         with self._lock:
             if not self.held:
                 _end(earlier)
                 return
             self.subscription.restarted = False
-            for topic, gap in self._cursors.begin(epoch, lasts, self._kept):
+            for topic, gap in self._cursors.begin(epoch, lasts, self._kept and retained is None):
                 self._report(topic or ANY, gap, "restarted" if gap.restarted else "forgotten")
-            called = [self._admit(each) for each in (*earlier, *self._take_early())]
+            called = [self._retain(each) for each in retained or ()]
+            called += [self._admit(each) for each in (*earlier, *self._take_early())]
             self.held = False
         start(called)
         confirmed, self._confirmed = self._confirmed, None
         if confirmed is not None:
             with suppress(InvalidStateError):  # it was closed at this moment
                 confirmed.set_result(None)
+
+    def _retain(self, come: Notification | Gap) -> Subscription | None:
+        if not isinstance(come, Gap):
+            return self.subscription.admit((arrival_of(come),))
+        self.subscription.report_gap(come)
+        return None
 
     def fail(self, error: BaseException) -> bool:
         """The publisher refused, or nobody waits for it any more; whether somebody waited."""
@@ -114,12 +127,8 @@ class Share:
 
     def refuse(self, error: BaseException) -> None:
         """The publisher will not have it, at once or any more."""
-        if self.fail(error):
-            return
-        if isinstance(error, Refused):
-            typed.end(self.subscription, error)
-        else:
-            self.subscription.report_lost(str(error), ends=True)
+        if not self.fail(error):
+            self.subscription.refuse(error)
 
     def restart(self, publisher: str) -> None:
         """Another agent has taken the publisher's place, numbering anew."""

@@ -39,6 +39,7 @@ from ...transport.wire import Protocol
 from . import presence
 from .beats import BEAT_TOPIC, beat_filter
 from .broadcast_in import BroadcastIn, Source
+from .declared import mismatch
 from .filters import ANY, MARK_TOPIC, mark_filter
 from .receiver import Receiver, release
 from .shares import Heard
@@ -131,9 +132,13 @@ class SubSocket:
         share = self._marked.get(mark)
         if share is None:
             return
-        if (source := self._sources.get(share.subscription.publisher)) is not None:
+        subscription, said = share.subscription, ""
+        if (source := self._sources.get(subscription.publisher)) is not None:
             source.peer.learn(types)
-        if share.held:
+            said = source.peer.types.get(subscription.topic, "")
+        if said and subscription.type not in ("", said):
+            subscription.refuse(mismatch(subscription.topic, subscription.type, said))
+        elif share.held:
             share.begin(epoch, lasts)
 
     def _set_filters(self, peer: Peer, share: Heard) -> None:

@@ -2,7 +2,8 @@
 
 A lossy subscription takes a link inside the process or the host, else the broadcast plane; one whose filter
 never reaches the publisher's PUB port takes a link over tcp in the end. With ``transport="tcp"`` it is
-broadcast, or nothing::
+broadcast, or nothing. One of keys, of a type, or that begins with what is retained, takes a link, whatever
+its transport: only a link tells, and sorts, what broadcast does not::
 
     state       event                                           next
     -           a link may be near (`_near`)                    near
@@ -36,10 +37,9 @@ from ...transport.endpoints import is_direct
 from ...transport.settings import TRANSPORTS, Settings
 from ...transport.wire import Protocol
 from ..interfaces import Client, Follower, NewClient
-from . import receiver, typed
+from . import receiver
 from .bare import Bare
 from .callbacks import Runs
-from .initial import Initial
 from .keys import Keys
 from .links import inlets, local
 from .mail import readers
@@ -94,7 +94,6 @@ class Subscribing:
         self._followers: dict[Subscription, Follower] = {}
         self.merged: dict[Subscription, None] = {}
         self.bare = Bare(protocol, client)
-        self._initial = Initial(protocol, counters, client)
         self._who = who_of(name)
         self._broadcasts = threading.Lock()
         self._sub_socket: SubSocket | None = None
@@ -134,15 +133,14 @@ class Subscribing:
             transport = self.usual_transport(topic) if linkable else "auto"
         initial = initial and not (ignore_local and local.is_here(peer.agent_id))
         if initial:
-            self._initial.check(peer, raw)
-        if type and peer.dialect == PZC01:
-            answer = self._ask(peer, deadline)(typed.question(topic, type))
-            typed.check(peer.endpoint, topic, type, answer.content)
-        linked = not (policy.lossy and transport in BROADCAST and peer.pub_endpoint)
+            _check_initial(peer, raw)
+        by_link = peer.dialect == PZC01 and not raw and (initial or bool(type) or key is not None)
+        linked = by_link or not (policy.lossy and transport in BROADCAST and peer.pub_endpoint)
 
         def made(peer: Peer, on_close: OnClose) -> Subscription:
             one = make(peer.agent_id, topic, callback, policy, key, executor, on_close, raw, throttle)
             one.ignores_local, one.manual_ack, one.type = ignore_local, manual_ack, type
+            one.initial = initial
             one.sink = sink
             if forced:
                 self._forced.add(one)
@@ -150,34 +148,34 @@ class Subscribing:
 
         if linked:
             try:
-                return self._begin(peer, made, transport or "auto", initial, deadline)
+                return self._begin(peer, made, transport or "auto", deadline)
             except PeerLost:
                 self._client.forget(endpoint)
                 now = self._client.peer(endpoint, deadline)
                 if now.agent_id == peer.agent_id:
                     raise
-            return self._begin(now, made, transport or "auto", initial, deadline)  # it was restarted
+            return self._begin(now, made, transport or "auto", deadline)  # it was restarted
         if forced or raw or peer.dialect != PZC01:
-            return self._begin(peer, made, "", initial, deadline)
-        return self._begin_lossy(peer, made, topic, transport == "auto", initial, deadline)
+            return self._begin(peer, made, "", deadline)
+        return self._begin_lossy(peer, made, topic, transport == "auto", deadline)
 
     def _begin_lossy(
-        self, peer: Peer, made: _Made, topic: str, may_be_near: bool, initial: bool, deadline: float
+        self, peer: Peer, made: _Made, topic: str, may_be_near: bool, deadline: float
     ) -> Subscription:
         """See the module's docstring."""
         endpoint, near = peer.endpoint, self._near(peer) if may_be_near else ""
         reserve = min(LINK_TIME, (deadline - time.monotonic()) / 2)
         if near:
             try:
-                return self._begin(peer, made, near, initial, deadline, reserve)
+                return self._begin(peer, made, near, deadline, reserve)
             except (PeerLost, Refused, CallTimeout) as exc:
                 logger.info("%r of %s comes by broadcast: %s", topic, endpoint, exc)
         try:
-            return self._begin(peer, made, "", initial, deadline, reserve)
+            return self._begin(peer, made, "", deadline, reserve)
         except CallTimeout as unplaced:  # kept no longer: its traceback holds this frame
             try:
                 now = self._client.peer(endpoint, deadline)
-                subscription = self._begin(now, made, "tcp", initial, deadline)
+                subscription = self._begin(now, made, "tcp", deadline)
             except Refused as exc:
                 raise unplaced from exc
             self._counters.add("broadcast_replaced")
@@ -197,7 +195,6 @@ class Subscribing:
         peer: Peer,
         make: _Made,
         way: str,
-        initial: bool,
         deadline: float,
         reserve: float = 0.0,
     ) -> Subscription:
@@ -205,8 +202,6 @@ class Subscribing:
         subscription = make(peer, self._on_close)
         subscription.arrivals.offset_ms = peer.offset_ms
         subscription.who = self._who
-        if initial:
-            subscription.await_kept()
         try:
             if way:
                 self._linked[subscription] = None
@@ -214,8 +209,6 @@ class Subscribing:
                 join(self._new_client, self._protocol, peer, subscription, way, deadline - reserve)
             else:
                 self._broadcast(peer, subscription, deadline - reserve)
-            if initial:
-                self._initial.fill(peer, subscription, deadline)
         except BaseException:
             subscription.close()
             raise
@@ -248,11 +241,8 @@ class Subscribing:
         mark = self.sub_socket.add(peer, subscription)
         if peer.dialect == PZC01:
             self._confirm(peer, subscription.topic, mark, deadline)
-
-    def _ask(self, peer: Peer, deadline: float) -> typed.Ask:
-        return lambda question: self._client.request(
-            peer.endpoint, question, max(0.001, deadline - time.monotonic())
-        )
+            if subscription.refusal is not None:
+                raise subscription.refusal
 
     def keep(self, subscription: Subscription, follower: Follower) -> None:
         """Follow a publisher for as long as a subscription is open."""
@@ -338,9 +328,6 @@ class Subscribing:
         deadline = time.monotonic() + MEET_TIMEOUT
         peer = self.bare.meet(endpoint, deadline)
         ours, followers = peer.dialect == PZC01, self.sub_socket.followers(before or endpoint)
-        for subscription in followers:
-            if ours and subscription.publisher != peer.agent_id:
-                typed.still_fits(subscription, endpoint, self._ask(peer, deadline))
         if ours and not peer.pub_endpoint:
             for subscription in followers:
                 self._take_a_link(peer, subscription, deadline)
@@ -361,7 +348,7 @@ class Subscribing:
             way = "tcp" if subscription in self._forced else "auto"
             inlets.subscribe(self._new_client, self._protocol, peer, subscription, way, deadline)
         except Refused as exc:
-            typed.end(subscription, exc)
+            subscription.refuse(exc)
             return
         self.sub_socket.remove(subscription)
         self._linked[subscription] = None
@@ -393,3 +380,11 @@ class Subscribing:
             self._closed, heard = True, self._sub_socket
         if heard is not None:
             heard.close()
+
+
+def _check_initial(peer: Peer, raw: bool) -> None:
+    """Whether a publisher retains anything for a reader."""
+    if peer.dialect != PZC01:
+        raise Refused(f"{peer.endpoint} is an original Pizco, which keeps nothing: omit initial=True")
+    if raw:
+        raise ConfigError("raw frames are not kept by their publisher: omit initial=True or raw=True")

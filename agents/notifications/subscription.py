@@ -15,21 +15,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from ...delivery.cursor import Gap, gaps_of
 from ...delivery.policies import Inbox, Policy
 from ...delivery.throttle import Throttle
-from ...protocol.errors import ProtocolError
+from ...protocol.errors import ProtocolError, Refused
 from ...protocol.notification import Callback, Notification
-from .callbacks import Called, Runs, start
+from .callbacks import Called, Runs
 from .keys import Keys, every
 from .links import local
-from .links.arrivals import Arrival, arrival_of
+from .links.arrivals import Arrival
 from .metering import Arrivals
-from .opening import Opening
 from .reading import Reading
 
 logger = logging.getLogger("pzc.subscription")
@@ -55,6 +54,7 @@ class Subscription(Called, Reading):
         throttle: most notifications per second; None for all.
         arrivals: what has reached it.
         who: what publishers know its agent by.
+        initial: whether it begins with what its publisher retains.
         type: that messages must have, as `advertise` says it; empty for any.
         restarted: its publisher was, which the next confirmation tells.
         reader: the `Reader` of the mailbox that it comes out of; None for one that comes another way.
@@ -63,10 +63,10 @@ class Subscription(Called, Reading):
     """
 
     __slots__ = (  # a process may have 100 000
-        "_callback", "_changed", "_closed", "_gaps", "_inbox", "_mutex", "_on_close",
-        "_opening", "_owing", "_proofs", "_pumping", "_reading", "_running", "_throttle", "_wakers",
-        "arrivals", "callback_errors", "executor", "ignores_local", "key", "manual_ack", "on_gap", "on_lost",
-        "publisher", "raw", "reader", "restarted", "sink", "throttle", "topic", "transport", "type", "who",
+        "_callback", "_changed", "_closed", "_gaps", "_inbox", "_mutex", "_on_close", "_owing",
+        "_proofs", "_pumping", "_reading", "_running", "_throttle", "_wakers", "arrivals", "callback_errors",
+        "executor", "ignores_local", "initial", "key", "manual_ack", "on_gap", "on_lost", "publisher", "raw",
+        "reader", "restarted", "sink", "throttle", "topic", "transport", "type", "who",
     )  # fmt: skip
 
     def __init__(
@@ -89,7 +89,7 @@ class Subscription(Called, Reading):
         self.who = self.type = ""
         self.reader: Any = None
         self.sink = self._owing = None
-        self.ignores_local = self.manual_ack = False
+        self.ignores_local = self.manual_ack = self.initial = False
         self._gaps: list[Gap] | None = None
         self.on_gap: Callable[[Gap], object] | None = None
         self.on_lost: Callable[[str], object] | None = None
@@ -107,7 +107,6 @@ class Subscription(Called, Reading):
         self._changed: threading.Condition | None = None
         self._running: threading.RLock | None = None
         self._wakers: tuple[Callable[[], object], ...] = ()
-        self._opening: Opening | None = None
         self._pumping = self._reading = self._closed = False
 
     def __repr__(self) -> str:
@@ -148,12 +147,7 @@ class Subscription(Called, Reading):
         """
         if self.ignores_local and local.is_here(self.publisher):
             return self.ignore(entries)
-        if self._opening is None:
-            return self._admit(entries, size)
-        with self._mutex:
-            entries = self._sift(entries)
-        self._end_refused()
-        return self._admit(entries, None) if entries else None
+        return self._admit(entries, size)
 
     def ignore(self, entries: Sequence[Arrival]) -> None:
         """Count, and be done with them."""
@@ -161,16 +155,6 @@ class Subscription(Called, Reading):
             self.arrivals.ignored += len(entries)
         for entry in entries:
             entry.consumed()
-
-    def _sift(self, entries: Sequence[Arrival]) -> Sequence[Arrival]:
-        opening = self._opening
-        if opening is None:
-            return entries
-        found, refused = opening.sift(entries)
-        self._inbox.refuse(refused)
-        if opening.over:
-            self._opening = None
-        return found
 
     def _admit(self, entries: Sequence[Arrival], size: int | None) -> Subscription | None:
         throttled: Sequence[Arrival] = ()
@@ -227,12 +211,6 @@ class Subscription(Called, Reading):
     def report_gap(self, gap: Gap) -> None:
         """Count a loss and tell the user; any thread."""
         with self._mutex:
-            counted = gap if self._opening is None else self._opening.sift_gap(gap)
-        if counted is not None:
-            self._count_gap(counted)
-
-    def _count_gap(self, gap: Gap) -> None:
-        with self._mutex:
             if self._closed:
                 return
             self._inbox.lose(gap.count)
@@ -252,32 +230,12 @@ class Subscription(Called, Reading):
             self.end()
             self._on_close(self)
 
-    def await_kept(self) -> None:
-        """Keep back what arrives until `begin_kept` has told what the publisher kept."""
-        self._opening = Opening(self.topic)
-
-    def begin_kept(self, epoch: int, lasts: Mapping[str, int], initial: Iterable[Notification | Gap]) -> None:
-        """Begin with what the publisher kept, and go on with what it numbered later.
-
-        Args:
-            epoch: of the publisher.
-            lasts: last number of each topic at the moment when it told what it kept.
-            initial: that, in order; a gap for each that cannot be read here.
-        """
-        opening, held = self._opening, [x if isinstance(x, Gap) else arrival_of(x) for x in initial]
-        if opening is None:  # it was closed
-            return
-        opening.tell(epoch, lasts)
-        while opening.waiting:
-            for each in held:
-                if isinstance(each, Gap):
-                    self._count_gap(each)
-                else:
-                    start((self._admit((each,), None),))
-            with self._mutex:
-                held, refused = opening.take()
-                self._inbox.refuse(refused)
-            self._end_refused()
+    def refuse(self, error: BaseException) -> None:
+        """It cannot follow its publisher: it ends, and says why; any thread."""
+        if isinstance(error, Refused):
+            logger.warning("the subscription to %r has ended: %s", self.topic, error)
+            self.refusal = error
+        self.report_lost(str(error), ends=True)
 
     def _opened(self, entry: Arrival) -> Notification | None:
         """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
@@ -294,9 +252,6 @@ class Subscription(Called, Reading):
         """Take nothing more and wake whoever waits; does not wait for a running callback."""
         with self._mutex:
             self._closed = True
-            opening, self._opening = self._opening, None
-            if opening is not None:
-                self._inbox.refuse(opening.end())
             self._inbox.clear()
             if self._changed is not None:
                 self._changed.notify_all()

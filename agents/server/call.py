@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
-from ...protocol.contents import control
-from ...protocol.errors import ProtocolError, RemoteProtocolError
+from ...protocol.errors import RemoteProtocolError
 from ...protocol.frames import Buffer
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Identity, Message
@@ -278,7 +276,4 @@ class Call(Turn):
 
 def spoken(first: Message) -> str | None:
     """Serializer of the small messages of a Unix connection, by its first request; None for the codec's."""
-    if first.serializer == "json":
-        with suppress(ProtocolError):  # whoever answers it says why it cannot be read
-            return "link" if control(first.decode()) == "link" else None
-    return None
+    return "link" if first.serializer == "link" else None

@@ -15,6 +15,7 @@
                              on while its calls run
     {"pzc": "cancel", ...}   whether a call was still there      refused
     {"pzc": word, ...}       by whoever added the word           refused
+    a link message           by whoever added the word ``link``  refused
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 from ...protocol.contents import as_text, control, is_word
 from ...protocol.errors import Refused, RemoteProtocolError
 from ...protocol.keyring import Role
+from ...protocol.link_messages import LinkMessage
 from ...transport import endpoints
 from ...transport.loop import Loop
 from ...transport.wire import now_ms
@@ -39,7 +41,7 @@ from .reply_cache import ReplyCache
 
 logger = logging.getLogger("pzc.control")
 
-Word = Callable[[Call, dict[str, Any]], object]
+Word = Callable[[Call, Any], object]
 
 PLACED_TIMEOUT = 2.0
 """Seconds that a publisher waits for a subscriber's filter before it answers 'not yet'."""
@@ -99,7 +101,7 @@ class Control:
         Raises:
             RoleRefused: when the key may not stop this agent.
         """
-        word = control(content) if request.caller.session is not None else None
+        word = _word(content) if request.caller.session is not None else None
         if word == "hello":
             self._loop.call(partial(self._hello, request, content))
         elif is_word(content, "info"):
@@ -208,3 +210,7 @@ class Control:
                 "types": self._publisher.types_of(entry[2]),
             }  # fmt: skip
             self._replies.reply(entry[0], {"pzc": "placed", "placed": True, **answer})
+
+
+def _word(content: object) -> str | None:
+    return "link" if isinstance(content, LinkMessage) else control(content)

@@ -14,9 +14,19 @@ from typing import Any, NamedTuple
 from pzc import Agent, Protocol
 from pzc.agents.notifications.links import local
 from pzc.protocol import serializers
-from pzc.protocol.contents import read_refusal
+from pzc.protocol.contents import error_of, read_refusal
 from pzc.protocol.frames import PZC01, Kind
-from pzc.protocol.link_messages import Loss, Notify, Row
+from pzc.protocol.link_messages import (
+    Close,
+    Command,
+    Interests,
+    LinkMessage,
+    Loss,
+    Notify,
+    Open,
+    Report,
+    Row,
+)
 from pzc.protocol.notification import Notification
 from pzc.shm.views import Mapped
 from pzc.transport import greeting
@@ -43,8 +53,8 @@ def wish(
 ) -> list[Any]:
     """One subscription as a command has it, behind the number of its interest."""
     if policy != "block":
-        return [topic, None, policy, bound, None, None, None]
-    return [topic, None, policy, bound, TIMEOUT if timeout is None else timeout, on_timeout, None]
+        return [topic, None, policy, bound]
+    return [topic, None, policy, bound, TIMEOUT if timeout is None else timeout, on_timeout]
 
 
 class Reader(ABC):
@@ -56,7 +66,7 @@ class Reader(ABC):
         link: id; default a new one.
     """
 
-    way = ""
+    way: Any = ""
 
     def __init__(self, publisher: Agent, *topics: list[Any], link: str = "", resume: int = 0) -> None:
         self.publisher = publisher
@@ -76,43 +86,40 @@ class Reader(ABC):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def opening(self) -> dict[str, Any]:
-        return {"pzc": "link", "link": self.link, "resume": self.received, "way": self.way}
+    def opening(self) -> Open:
+        return Open(self.link, self.received, self.way)
 
-    def interests(self, *topics: list[Any]) -> dict[str, Any]:
+    def interests(self, *topics: list[Any]) -> Interests:
         """The word that wants these and nothing else."""
-        commands: list[list[Any]] = [[n] for n, told in self.wanted.items() if told not in topics]
-        for (number,) in commands:
-            del self.wanted[number]
+        commands = [Command(n) for n, told in self.wanted.items() if told not in topics]
+        for command in commands:
+            del self.wanted[command.interest]
         for told in topics:
             if told not in self.wanted.values():
                 self.interest += 1
                 self.wanted[self.interest] = told
-                commands.append([self.interest, *told])
+                commands.append(Command(self.interest, *told))
         self.batch += 1
-        return {"pzc": "interests", "link": self.link, "number": self.batch, "commands": commands}
+        return Interests(self.link, self.batch, commands)
 
     def ask(self, *topics: list[Any]) -> dict[str, dict[str, int]]:
         """Want these and nothing else; the last numbers and the windows of those that are new, by topic."""
         lasts, windows = dict[str, int](), dict[str, int]()
-        for interest, told, *window in self.request(self.interests(*topics))["confirmed"]:
-            refusal = None if window else read_refusal(told)
-            if refusal is not None:
-                raise refusal
-            lasts |= told
-            windows[self.wanted[interest][0]] = window[0]
+        for told in self.request(self.interests(*topics)).confirmed:
+            if told.code:
+                raise error_of(told.code, told.text)
+            lasts |= told.lasts
+            windows[self.wanted[told.interest][0]] = told.window
         return {"lasts": lasts, "windows": windows}
 
-    def grant(self, upto: int, others: tuple[int, ...] = ()) -> dict[str, Any]:
-        return {
-            "pzc": "grant", "link": self.link, "received": self.received, "upto": upto, "others": list(others),
-        }  # fmt: skip
+    def report(self, upto: int, others: tuple[int, ...] = (), polls: bool = False) -> Report:
+        return Report(self.link, self.received, upto, list(others), polls)
 
     def open(self) -> None:
         self.request(self.opening())
 
     @abstractmethod
-    def request(self, content: dict[str, Any]) -> Any: ...
+    def request(self, content: LinkMessage) -> Any: ...
 
     @abstractmethod
     def done(self, upto: int, *others: int) -> None: ...
@@ -174,10 +181,10 @@ class LocalReader(Reader):
         assert found is not None
         self.linking = found
         self.reasons: list[str] = []
-        found.attach(self.link, "a reader", _Door(self))
+        self.request(self.opening())
 
-    def request(self, content: dict[str, Any]) -> Any:
-        return self.linking.want(self.link, "a reader", content)
+    def request(self, content: LinkMessage) -> Any:
+        return self.linking.hear(content, "a reader", _Door(self))
 
     def take_in(self, notify: Notify, notifications: Sequence[Notification]) -> None:
         self.enter(notify, iter([each.content for each in notifications]))
@@ -190,10 +197,10 @@ class LocalReader(Reader):
         return False
 
     def done(self, upto: int, *others: int) -> None:
-        self.linking.acknowledge(self.link, self.received, upto, list(others))
+        self.request(self.report(upto, others))
 
     def close(self) -> None:
-        self.linking.detach(self.link)
+        self.request(Close(self.link))
 
 
 class _Door:
@@ -225,10 +232,17 @@ class UnixReader(Reader):
             self.close()
             raise
 
-    def say(self, content: dict[str, Any]) -> None:
+    def say(self, content: LinkMessage) -> None:
         receiver = f"{self.publisher.agent_id}/{self.nonce}"
         frames = self.protocol.encode(
-            self.me, "", content, receiver=receiver, dialect=PZC01, sequence=1, suite=None
+            self.me,
+            "",
+            content,
+            receiver=receiver,
+            dialect=PZC01,
+            sequence=1,
+            suite=None,
+            serializer="link",
         )
         self.stream.send(frames, time.monotonic() + TIMEOUT)
 
@@ -248,7 +262,7 @@ class UnixReader(Reader):
                 self.mapped.add(content.lent, fd)
         return content
 
-    def request(self, content: dict[str, Any]) -> Any:
+    def request(self, content: LinkMessage) -> Any:
         self.say(content)
         while isinstance(answer := self.hear(TIMEOUT), Notify):
             self.enter(answer)
@@ -266,10 +280,10 @@ class UnixReader(Reader):
         return bytes(self.mapped.view(row.block, row.size, lambda: None)) if row.block else row.body
 
     def done(self, upto: int, *others: int) -> None:
-        self.say(self.grant(upto, others))
+        self.say(self.report(upto, others))
 
     def unlink(self) -> None:
-        self.say({"pzc": "unlink", "link": self.link})
+        self.say(Close(self.link))
 
     def close(self) -> None:
         self.stream.close()
@@ -292,18 +306,17 @@ class PollReader(Reader):
             self.agent.stop()
             raise
 
-    def request(self, content: dict[str, Any]) -> Any:
+    def request(self, content: LinkMessage) -> Any:
         return self.agent.exchange(self.publisher.rep_endpoint, content, TIMEOUT, transport="tcp").content
 
     def receive(self, timeout: float) -> bool:
-        notify = self.request(self.grant(self.upto, self.others))
+        notify = self.request(self.report(self.upto, self.others, polls=True))
         self.enter(notify)
         return bool(notify.runs)
 
     def done(self, upto: int, *others: int) -> None:
         self.upto, self.others = upto, others
-        said = {**self.grant(upto, others), "oneway": True}
-        self.agent.send(self.publisher.rep_endpoint, said, TIMEOUT, transport="tcp")
+        self.agent.send(self.publisher.rep_endpoint, self.report(upto, others), TIMEOUT, transport="tcp")
 
     def close(self) -> None:
         self.agent.stop()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from pzc import Agent, CallTimeout, RemoteProtocolError, SerializeError
-from pzc.agents.notifications.links import granted, ways
+from pzc import Agent, CallTimeout, SerializeError
+from pzc.agents.notifications.links import ways
 from pzc.agents.notifications.links.linking import Linking
 from pzc.agents.notifications.links.outlet import Outlet
-from pzc.protocol.link_messages import Notify
+from pzc.protocol.link_messages import Close, Notify
 
 from tests.agents.links_reader import PollReader, UnixReader, wish
 from tests.contract.rigs.peers import TIMEOUT, Inbox, run_threads
@@ -140,23 +140,6 @@ def test_threads_publish_in_one_order(agent: Agent) -> None:
         assert [n for by, n in (got.content for got in found) if by == who] == list(range(100))
 
 
-@pytest.mark.parametrize(
-    "grant",
-    [
-        {"received": -1, "upto": 0},
-        {"received": 1, "upto": "1"},
-        {"received": 1, "upto": 1, "others": 5},
-        {"received": True, "upto": 1},
-        {"received": 1, "upto": 1, "others": [None]},
-        {"received": 1, "upto": 1, "others": [1] * 10_001},
-    ],
-    ids=str,
-)
-def test_a_grant_of_another_form_is_refused(grant: dict[str, Any]) -> None:
-    with pytest.raises(RemoteProtocolError):
-        granted.read_grant(grant)
-
-
 def test_a_poll_that_waits_is_answered_when_its_link_ends(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,12 +154,12 @@ def test_a_poll_that_waits_is_answered_when_its_link_ends(
     monkeypatch.setattr(ways.PollWay, "ready", property(lambda _: False))  # else a sign of life answers it
     with PollReader(agent, wish("t")) as reader:
         answers: list[Any] = []
-        poll: Callable[[], None] = lambda: answers.append(reader.request(reader.grant(0, ())))  # noqa: E731
+        poll: Callable[[], None] = lambda: answers.append(reader.request(reader.report(0, polls=True)))  # noqa: E731
         thread = threading.Thread(target=poll, daemon=True)
         thread.start()
         assert waits.wait(TIMEOUT)
         linking: Linking = agent._publishing.linking
-        linking.detach(reader.link)
+        linking.hear(Close(reader.link), "", cast("Any", None))
         thread.join(TIMEOUT)
         assert answers == [Notify(1)]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pzc import Agent, CallTimeout, PeerLost
-from pzc.protocol.link_messages import Loss, Notify
+from pzc.protocol.link_messages import Closed, Loss, Notify
 
 from tests.agents.links_reader import READERS, LocalReader, PollReader, Reader, UnixReader, wish
 from tests.contract.rigs.peers import TIMEOUT, run_threads
@@ -192,7 +192,7 @@ def test_a_second_poll_flushes_the_first(agent: Agent) -> None:
         answers: queue.SimpleQueue[Notify] = queue.SimpleQueue()
 
         def poll() -> None:
-            answers.put(reader.request(reader.grant(0)))
+            answers.put(reader.request(reader.report(0, polls=True)))
 
         polls = [threading.Thread(target=poll) for _ in range(2)]
         for each in polls:
@@ -244,7 +244,7 @@ def test_a_dead_reader_holds_no_block(agent: Agent) -> None:
         agent.publish("t", np.zeros(LARGE, np.uint8))
         reader.take(1)
         reader.unlink()
-        assert reader.hear(TIMEOUT) == {"pzc": "unlink"}
+        assert reader.hear(TIMEOUT) == Closed()
         with pytest.raises(PeerLost):
             reader.hear(TIMEOUT)
     ring = agent.statistics()["links"]["ring"]

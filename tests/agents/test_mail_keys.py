@@ -27,7 +27,7 @@ small_batches = mailing.small_batches
 class Wanting:
     """What a place asks of its subscription."""
 
-    raw = manual_ack = False
+    raw = manual_ack = restarted = False
     sink = None
     topic = "t"
 

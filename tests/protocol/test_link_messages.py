@@ -45,12 +45,12 @@ runs = st.builds(Run, names, st.lists(numbers, max_size=4), st.lists(inline | in
 made = st.builds(
     Notify, numbers, st.lists(runs, max_size=4), st.lists(st.builds(Loss, numbers, names, numbers, numbers)),
     st.lists(st.builds(Ended, numbers, texts), max_size=3), st.integers(0, MAX_BLOCK),
-    st.lists(st.integers(0, MAX_BLOCK), max_size=4), st.booleans(),
+    st.lists(st.integers(0, MAX_BLOCK), max_size=4), st.booleans(), st.dictionaries(texts, texts, max_size=3),
 )  # fmt: skip
 
 
 def raw(*rows: object, first: object = 1, topic: object = "t", interests: object = (1,)) -> bytes:
-    return msgspec.msgpack.encode([first, [[topic, interests, list(rows)]]])
+    return msgspec.msgpack.encode([6, first, [[topic, interests, list(rows)]]])
 
 
 @given(made)
@@ -65,12 +65,13 @@ def test_a_large_message_comes_back_as_it_was(notify: Notify, size: int) -> None
     large = msgspec.structs.replace(notify, runs=[*notify.runs, run])
     found = decode(encode(large))
     assert found == large
+    assert isinstance(found, Notify)
     assert [type(row.body) for row in found.runs[-1].rows] == [memoryview, bytes]
 
 
 @given(st.binary(max_size=200))
-@example(b"\x92\x01" + b"\x91" * 100_000)
-@example(b"\x92\x01\xdd\xff\xff\xff\xff")
+@example(b"\x93\x06\x01" + b"\x91" * 100_000)
+@example(b"\x93\x06\x01\xdd\xff\xff\xff\xff")
 def test_other_bytes_are_refused_with_one_error(data: bytes) -> None:
     with contextlib.suppress(DecodeError):
         decode(data)
@@ -100,9 +101,9 @@ def test_a_message_that_was_cut_is_refused(notify: Notify, data: Any) -> None:
         raw([*ROW[:4], b"", 0, 5]),
         raw([*ROW, 0, 5]),
         raw([*ROW[:4], b"", MAX_BLOCK + 1, 5]),
-        msgspec.msgpack.encode([1, [], [[1, "t", 1]]]),
-        msgspec.msgpack.encode([1, [], [], [[1]]]),
-        msgspec.msgpack.encode([1, [], [], [], 0, [], False, 1]),
+        msgspec.msgpack.encode([6, 1, [], [[1, "t", 1]]]),
+        msgspec.msgpack.encode([6, 1, [], [], [[1]]]),
+        msgspec.msgpack.encode([6, 1, [], [], [], 0, [], False, {}, 1]),
         msgspec.msgpack.encode({"first": 1}),
     ],
 )

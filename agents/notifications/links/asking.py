@@ -8,18 +8,27 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ....delivery.commands import Batch, Commands
+from ....delivery.cursor import Gap
+from ....protocol.contents import error_of
 from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
+from ....protocol.link_messages import (
+    MAX_ITEMS,
+    Applied,
+    Command,
+    Confirmed,
+    Interests,
+    LinkMessage,
+    Run,
+)
+from ....protocol.notification import Notification
 from ....protocol.peer import Peer
-from ....protocol.reply import Reply
 from ..subscription import Subscription
-from .answers import Confirmed, read_confirmed
-from .inward import Inward
+from .inward import Inward, expected
 from .places import Place
 from .roster import Roster
-from .topics import MAX_COMMANDS
 
 logger = logging.getLogger("pzc.links")
 
@@ -37,12 +46,14 @@ class Asked(NamedTuple):
         peer: the publisher.
         link: its id there.
         epoch: of the publisher.
+        read: makes notifications, and gaps, of what is retained.
     """
 
     way: Inward
     peer: Peer
     link: str
     epoch: int
+    read: Callable[[Run], list[Notification | Gap]]
 
 
 class Asking:
@@ -57,7 +68,7 @@ class Asking:
         self._places = places
         self._later = later
         self._mutex = threading.Lock()
-        self._commands: Commands[list[Any]] = Commands(MAX_COMMANDS)
+        self._commands: Commands[Command] = Commands(MAX_ITEMS)
         self._interests = itertools.count(1)
         self._asked: Asked | None = None
 
@@ -103,10 +114,9 @@ class Asking:
             batch = None if asked is None else self._commands.next()
         if asked is None or batch is None:
             return
-        commands = [[interest] if told is None else told for interest, told in batch.commands.items()]
-        word = {"pzc": "interests", "link": asked.link, "number": batch.number, "commands": commands}
+        commands = [told or Command(interest) for interest, told in batch.commands.items()]
         try:
-            answer = asked.way.ask(word)
+            answer = asked.way.ask(Interests(asked.link, batch.number, commands))
         except PzcError as exc:
             self._unsure(asked, exc)
         else:
@@ -120,29 +130,45 @@ class Asking:
         if again:
             self._later(self.say, after=RETRY)
 
-    def _on_said(self, batch: Batch[list[Any]], asked: Asked, answer: Future[Reply]) -> None:
+    def _on_said(self, batch: Batch[Command], asked: Asked, answer: Future[LinkMessage]) -> None:
+        refusal: Exception | None = None
         try:
-            told = read_confirmed(asked.peer, answer.result(0))
+            applied = expected(asked.peer, answer.result(0), Applied)
         except _PASSING as exc:
             return self._unsure(asked, exc)
         except Exception as exc:
-            told = [Confirmed(interest, {}, 0, exc) for interest in batch.commands]
+            refusal, applied = exc, Applied(batch.number, [Confirmed(each) for each in batch.commands])
         with self._mutex:
             current = self._asked
             if current is None or current.link != asked.link or not self._commands.applied(batch.number):
                 return None
-        for confirmed in told:
-            place = self._places.at(confirmed.interest)
+        asked.peer.learn(applied.about)
+        retained: dict[int, list[Notification | Gap]] = {}
+        for run in applied.retained:
+            read = asked.read(run)
+            for interest in run.interests:
+                retained.setdefault(interest, []).extend(read)
+        for each in applied.confirmed:
+            place = self._places.at(each.interest)
             if place is not None:
-                self._confirm(place, confirmed, asked)
+                error = refusal or (error_of(each.code, each.text) if each.code else None)
+                self._confirm(place, each, asked, error, retained.get(each.interest, []))
         if not self._commands.settled:
             self._later(self.say)
         return None
 
-    def _confirm(self, place: Place, confirmed: Confirmed, asked: Asked) -> None:
-        if confirmed.refusal is not None:
-            place.refuse(confirmed.refusal)
+    def _confirm(
+        self,
+        place: Place,
+        confirmed: Confirmed,
+        asked: Asked,
+        error: BaseException | None,
+        retained: list[Notification | Gap],
+    ) -> None:
+        if error is not None:
+            place.refuse(error)
             return
         self._places.confirm(place, confirmed.window)
         place.subscription.transport = asked.way.kind
-        place.begin(asked.epoch, confirmed.lasts)
+        place.command.initial = False  # said again, it begins with nothing
+        place.begin(asked.epoch, confirmed.lasts, retained=retained)

@@ -28,22 +28,20 @@ from typing import Any
 
 from ....delivery.liveness import Liveness
 from ....protocol.errors import CallTimeout, PzcError, SubscriptionClosed
-from ....protocol.link_messages import Notify
+from ....protocol.link_messages import Close, LinkMessage, Notify, Open, Opened, Report
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
-from ....protocol.reply import Reply
 from ....transport.timers import until_next
 from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from .. import receiver
 from ..subscription import Subscription
-from .answers import read_opened
 from .arrivals import Urgency
 from .asking import RETRY, Asked, Asking
 from .granting import Granting
 from .inside import Inside
 from .intake import Intake
-from .inward import Inward, LinkOver, Received, Word
+from .inward import Inward, LinkOver, Received, expected
 from .reception import Reception
 from .roster import Roster
 from .station import ATTEMPT, TICK, UNLINK_TIMEOUT, Station
@@ -81,7 +79,7 @@ class Inlet:
         self._places = Roster()
         self._asking = Asking(self._places, self._receiver.helpers.submit)
         self._over, self._finished = threading.Event(), threading.Event()
-        self._last_word: Future[Reply] | None = None
+        self._last_word: Future[LinkMessage] | None = None
         self._way: Inward | None = None
         self._lost, self._liveness = False, Liveness(monotonic())
         self._granting = Granting(self._loop, self._tell)
@@ -175,15 +173,17 @@ class Inlet:
         """All of the link."""
         return [place.subscription for place in self._places]
 
-    def _poll(self) -> Word:
-        return {"pzc": "grant", "link": self._link, **(self._intake.report(always=True) or {})}
+    def _poll(self) -> Report:
+        told = self._intake.ledger.report(always=True)
+        return Report(self._link, *told, polls=True) if told else Report(self._link, 0, 0, polls=True)
 
     def _attach(self, way: Inward, deadline: float) -> None:
         """Open the link over a way, with what has arrived over others."""
         intake = self._intake
-        word = {"pzc": "link", "link": self._link, "resume": intake.ledger.received, "way": way.kind}
+        carrier: Any = way.kind
         try:
-            epoch = read_opened(self.peer, way.open(word, deadline))
+            answer = way.open(Open(self._link, intake.ledger.received, carrier), deadline)
+            epoch = expected(self.peer, answer, Opened).epoch
         except BaseException:
             way.close()
             raise
@@ -191,7 +191,8 @@ class Inlet:
         intake.ledger.repeat()
         self._liveness = Liveness(monotonic())
         self._way, self._lost = way, False
-        self._asking.attach(Asked(way, self.peer, self._link, epoch))
+        read = partial(intake.retained, trusts=way.kind == "inproc")
+        self._asking.attach(Asked(way, self.peer, self._link, epoch, read))
         self._granting.say()
         way.listen(self._reception)
         self._asking.say()
@@ -230,7 +231,6 @@ class Inlet:
         if peer.agent_id == self.peer.agent_id:
             self._intake.peer = peer
         else:
-            self._places.judge(peer, partial(self._station.ask, peer, deadline))
             self._intake.close()
             self._begin_anew(peer)
             self._places.restart(peer.agent_id)
@@ -263,11 +263,12 @@ class Inlet:
             logger.debug("%r cannot acknowledge: %s", self, exc)
             return True
 
-    def _news(self, intake: Intake, always: bool) -> Word | None:
-        news = intake.report(always=always)
-        if news is not None:
-            self._liveness.spoke(monotonic())
-        return None if news is None else {"pzc": "grant", "link": self._link, **news}
+    def _news(self, intake: Intake, always: bool) -> Report | None:
+        news = intake.ledger.report(always=always)
+        if news is None:
+            return None
+        self._liveness.spoke(monotonic())
+        return Report(self._link, *news)
 
     def take_local(self, way: Inside, notify: Notify, notifications: Sequence[Notification]) -> None:
         """Notifications of a publisher in this process, in whose thread nobody is called."""
@@ -329,7 +330,7 @@ class Inlet:
         if way is not None:
             self._asking.lose(way)
             try:
-                self._last_word = way.ask({"pzc": "unlink", "link": self._link})
+                self._last_word = way.ask(Close(self._link))
             except PzcError as exc:
                 logger.debug("%r: %s", self, exc)
             way.close()

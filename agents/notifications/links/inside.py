@@ -8,11 +8,10 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from ....protocol.errors import PeerLost, PzcError
-from ....protocol.link_messages import Notify
+from ....protocol.link_messages import LinkMessage, Notify, Open
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
-from ....protocol.reply import Reply
-from .inward import News, Received, Word, opened
+from .inward import News, Received, opened
 from .local import LocalLinks
 from .reception import Reception
 
@@ -44,38 +43,26 @@ class Inside:
         self._door = _Door(self, taker)
         self._over = threading.Event()
         self._reception: Reception | None = None
-        self._link = ""
         self._reason = "it was closed here"
 
-    def open(self, content: Word, deadline: float) -> Reply:
+    def open(self, message: Open, deadline: float) -> LinkMessage:
         """See `Inward.open`."""
-        return opened(self._peer, self.ask(content))
+        return opened(self._peer, self.ask(message))
 
-    def ask(self, content: Word) -> Future[Reply]:
+    def ask(self, message: LinkMessage) -> Future[LinkMessage]:
         """See `Inward.ask`."""
-        answer: Future[Reply] = Future()
+        answer: Future[LinkMessage] = Future()
         try:
-            told = self._obey(content)
+            answer.set_result(self._linking.hear(message, self._reader, self._door))
         except PzcError as exc:
             answer.set_exception(exc.with_traceback(None))  # which holds this frame, and with it the answer
-        else:
-            answer.set_result(Reply(told, "", True, self._peer.agent_id, self._peer.key_id))
         return answer
-
-    def _obey(self, content: Word) -> Word:
-        self._link = content["link"]
-        if content["pzc"] == "link":
-            return self._linking.attach(self._link, self._reader, self._door)
-        if content["pzc"] == "interests":
-            return self._linking.want(self._link, self._reader, content)
-        self._linking.detach(self._link)
-        return content
 
     def tell(self, news: News) -> bool:
         """See `Inward.tell`."""
-        content = news()
-        if content is not None:
-            self._linking.acknowledge(self._link, content["received"], content["upto"], content["others"])
+        report = news()
+        if report is not None:
+            self._linking.hear(report, self._reader, self._door)
         return True
 
     def listen(self, reception: Reception) -> None:

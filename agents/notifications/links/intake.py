@@ -10,12 +10,14 @@ import errno
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
 
+from ....delivery.cursor import Gap
 from ....protocol import serializers
+from ....protocol.contents import error_of
 from ....protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
 from ....protocol.link_messages import Body, Ended, Loss, Notify, Row, Run
 from ....protocol.notification import Notification
@@ -83,11 +85,6 @@ class Intake:
         """Drop the mappings; views stay true."""
         self._mapped.close()
 
-    def report(self, *, always: bool) -> Mapping[str, Any] | None:
-        """What to tell the publisher; None when nothing is new, unless ``always``."""
-        told = self.ledger.report(always=always)
-        return None if told is None else told._asdict()
-
     def take(self, received: Received, roster: Roster) -> deque[Errand]:
         """Enter a message's notifications; how they are handed on.
 
@@ -102,6 +99,8 @@ class Intake:
             self.ledger.hurry = notify.first + sum([len(run.rows) for run in notify.runs]) - 1
         ready: list[Subscription] = []
         errands: deque[Errand] = deque()
+        if notify.about:
+            self.peer.learn(notify.about)
         entered = _told(notify.losses, roster)
         first = notify.first
         for run in notify.runs:
@@ -206,6 +205,8 @@ class Intake:
     def end(ended: Ended, roster: Roster) -> list[Call]:
         """An interest gets nothing more; what is to be called then."""
         places = roster.wanting([ended.interest]).places
+        if ended.code:
+            return [partial(place.refuse, error_of(ended.code, ended.reason)) for place in places]
         return [
             partial(place.subscription.report_lost, ended.reason, ends=not ended.stays) for place in places
         ]
@@ -227,24 +228,55 @@ class Intake:
         received_at: float,
         lent: tuple[int, Flow] | None = None,
     ) -> Notification:
-        name = row.serializer
         if lent is not None and not self.ledger.lend(*lent):
             body = bytes(body)
+        content = self._content(topic, row, body, key_id in self._trusted)
+        return self._notification(topic, row, content, len(body), key_id, received_at)
+
+    def _content(self, topic: str, row: Row, body: Body, trusted: bool) -> Any:
+        name = row.serializer
         try:
             if not self._accepts(name):
                 raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
             if len(body) <= DECODE_LATER:
-                content = serializers.decode_part(name, bytes(body), trusted=key_id in self._trusted)
-            else:
-                content = serializers.decode(name, body, trusted=key_id in self._trusted)
+                return serializers.decode_part(name, bytes(body), trusted=trusted)
+            return serializers.decode(name, body, trusted=trusted)
         except ProtocolError as exc:
             self._complain(topic, exc)
             raise
+
+    def _notification(
+        self,
+        topic: str,
+        row: Row,
+        content: object,
+        size: int,
+        key_id: str,
+        received_at: float,
+        initial: bool = False,
+    ) -> Notification:
         return Notification(
             self.peer.agent_id, self.peer.name, topic, row.key, row.number, self.peer.epoch,
-            row.sent_ms / 1000, received_at, content, key_id, size=len(body),
+            row.sent_ms / 1000, received_at, content, key_id, initial=initial, size=size,
             type=self.peer.types.get(topic, ""), partition=self.peer.partition,
         )  # fmt: skip
+
+    def retained(self, run: Run, trusts: bool) -> list[Notification | Gap]:
+        """What the publisher retains of a topic; a gap for each that cannot be read here.
+
+        Args:
+            run: that, without positions.
+            trusts: it is by this process.
+        """
+        key_id, now = self.peer.publishing, time.time()
+        found: list[Notification | Gap] = []
+        for row in run.rows:
+            try:
+                content = self._content(run.topic, row, row.body, trusts or key_id in self._trusted)
+                found.append(self._notification(run.topic, row, content, len(row.body), key_id, now, True))
+            except ProtocolError:
+                found.append(Gap(self.peer.epoch, row.number, row.number))
+        return found
 
     def _accepts(self, name: str) -> bool:
         known = self._accepted.get(name)

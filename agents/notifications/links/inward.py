@@ -23,14 +23,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from ....protocol import link_messages
 from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, Refused, RemoteProtocolError
-from ....protocol.link_messages import Notify
+from ....protocol.link_messages import LinkMessage, Notify, Open, Report
 from ....protocol.message import Message
 from ....protocol.peer import Peer
 from ....protocol.reply import Reply, accepted, reply_of
+from ....protocol.shown import shown
 from ....transport.descriptors import Starved
 from ....transport.loop import Loop
 from ...interfaces import Client
@@ -48,8 +49,11 @@ POLL_TIMEOUT = 4.0
 REST_TIMEOUT = 4.0
 """Seconds in which a publisher that lives sends the rest of a message that it has begun."""
 
-Word = dict[str, Any]
-News = Callable[[], Word | None]
+News = Callable[[], Report | None]
+
+
+M = TypeVar("M", bound=LinkMessage)
+T = TypeVar("T")
 
 
 class Received(NamedTuple):
@@ -71,11 +75,11 @@ class Inward(Protocol):
 
     kind: str
 
-    def open(self, content: Word, deadline: float) -> Reply:
+    def open(self, message: Open, deadline: float) -> LinkMessage:
         """The answer to the request for the link; errors as `Client.request`."""
         ...
 
-    def ask(self, content: Word) -> Future[Reply]:
+    def ask(self, message: LinkMessage) -> Future[LinkMessage]:
         """The answer to come."""
         ...
 
@@ -100,7 +104,7 @@ class LinkOver(PeerLost):
     """The publisher closed the link: what it has not sent it never will."""
 
 
-def opened(peer: Peer, answer: Future[Reply], timeout: float | None = 0) -> Reply:
+def opened(peer: Peer, answer: Future[T], timeout: float | None = 0) -> T:
     """The answer to the request for a link, with the errors of `Inward.open`."""
     try:
         return answer.result(timeout)
@@ -136,16 +140,16 @@ class OverUnix:
         self._exchange = client.dedicate(peer, deadline, "link")
         self._sending = threading.Lock()
         self._lock = threading.Lock()
-        self._asked: dict[str, Future[Reply]] = {}
+        self._asked: dict[str, Future[LinkMessage]] = {}
         self._opened = ""
         self._closed = self.hopeless = False
         self._early: list[Received | None] = []
         self._watched = -1
         self._reception: Reception | None = None
 
-    def open(self, content: Word, deadline: float) -> Reply:
+    def open(self, message: Open, deadline: float) -> LinkMessage:
         """See `Inward.open`."""
-        answer = self.ask(content)
+        answer = self.ask(message)
         try:
             while not answer.done():
                 self._early.append(self._taken(self._exchange.receive(deadline)))
@@ -156,13 +160,13 @@ class OverUnix:
         finally:
             del answer
 
-    def ask(self, content: Word) -> Future[Reply]:
+    def ask(self, message: LinkMessage) -> Future[LinkMessage]:
         """See `Inward.ask`."""
-        answer: Future[Reply] = Future()
+        answer: Future[LinkMessage] = Future()
         with self._sending, self._lock:  # whoever receives the answer finds what it is of
             if self._closed:
                 raise PeerLost(f"the link to {self._peer.endpoint} was closed")
-            msgid = self._transmit(content, SEND_TIMEOUT)
+            msgid = self._transmit(message, SEND_TIMEOUT)
             self._asked[msgid] = answer
             self._opened = self._opened or msgid
         return answer
@@ -173,15 +177,15 @@ class OverUnix:
         if not self._sending.acquire(blocking=not hurry):
             return False
         try:
-            content = news()
-            if content is not None:
-                self._transmit(content, 0.0 if hurry else SEND_TIMEOUT)
+            report = news()
+            if report is not None:
+                self._transmit(report, 0.0 if hurry else SEND_TIMEOUT)
         finally:
             self._sending.release()
         return True
 
-    def _transmit(self, content: Word, timeout: float) -> str:
-        return self._exchange.send(content, time.monotonic() + timeout, serializer="json")
+    def _transmit(self, message: LinkMessage, timeout: float) -> str:
+        return self._exchange.send(message, time.monotonic() + timeout, serializer="link")
 
     def listen(self, reception: Reception) -> None:
         """See `Inward.listen`."""
@@ -212,14 +216,16 @@ class OverUnix:
         return early or [self._taken(each) for each in self._exchange.ready(time.monotonic() + REST_TIMEOUT)]
 
     def _taken(self, message: Message) -> Received | None:
-        if message.serializer == "link" and message.msgid == self._opened:
-            fd = self._exchange.stream.take_descriptor()
-            return Received(link_messages.decode(message.content), self._peer.publishing, fd)
+        said = None
+        if message.serializer == "link":
+            said = link_messages.decode(message.content)
+            if isinstance(said, Notify) and message.msgid == self._opened:
+                return Received(said, self._peer.publishing, self._exchange.stream.take_descriptor())
         with self._lock:
             answer = self._asked.pop(message.msgid, None)
         if answer is None:
             raise RemoteProtocolError(f"{self._peer.endpoint} sent over a link what nobody asked for")
-        settle(answer, reply_of(message, message.decode(writable=True)))
+        settle(answer, partial(_said, self._peer, said or reply_of(message, message.decode(writable=True))))
         return None
 
     def close(self) -> None:
@@ -245,7 +251,7 @@ class OverTcp:
 
     kind = "tcp"
 
-    def __init__(self, client: Client, peer: Peer, poll: Callable[[], Word]) -> None:
+    def __init__(self, client: Client, peer: Peer, poll: Callable[[], Report]) -> None:
         self._client = client
         self._peer = peer
         self._poll = poll
@@ -253,20 +259,28 @@ class OverTcp:
         self._polling: Future[Reply] | None = None
         self._reception: Reception | None = None
 
-    def open(self, content: Word, deadline: float) -> Reply:
+    def open(self, message: Open, deadline: float) -> LinkMessage:
         """See `Inward.open`."""
         left = max(0.001, deadline - time.monotonic())
-        return self._checked(opened(self._peer, self._client.submit_to(self._peer, content, left), left))
+        return self._said(opened(self._peer, self._client.submit_to(self._peer, message, left), left))
 
-    def ask(self, content: Word) -> Future[Reply]:
+    def ask(self, message: LinkMessage) -> Future[LinkMessage]:
         """See `Inward.ask`."""
-        return self._client.submit_to(self._peer, content, ASK_TIMEOUT)
+        answer: Future[LinkMessage] = Future()
+        asked = self._client.submit_to(self._peer, message, ASK_TIMEOUT)
+        asked.add_done_callback(lambda told: settle(answer, lambda: self._said(told.result(0))))
+        return answer
+
+    def _said(self, reply: Reply) -> LinkMessage:
+        if reply.sender != self._peer.agent_id:
+            raise PeerLost(f"{self._peer.endpoint} was restarted")
+        return _said(self._peer, reply)
 
     def tell(self, news: News) -> bool:
         """See `Inward.tell`."""
-        content = news()
-        if content is not None:  # if it cannot be told, whoever polls finds out
-            self._client.send_to(self._peer, {**content, "oneway": True}, SEND_TIMEOUT)
+        report = news()
+        if report is not None:  # if it cannot be told, whoever polls finds out
+            self._client.send_to(self._peer, report, SEND_TIMEOUT)
         return True
 
     def listen(self, reception: Reception) -> None:
@@ -287,19 +301,14 @@ class OverTcp:
             return []
         self._polling = None
         try:
-            reply = polling.result(0)
+            said = self._said(polling.result(0))
         except CallTimeout as exc:
             raise PeerLost(f"{self._peer.endpoint} has been silent for {POLL_TIMEOUT:g} s") from exc
-        return [_notify_of(self._peer, self._checked(reply))]
+        return [Received(expected(self._peer, said, Notify), self._peer.publishing)]
 
     def _look(self) -> None:
         if self._reception is not None:
             self._reception.look()
-
-    def _checked(self, reply: Reply) -> Reply:
-        if reply.sender != self._peer.agent_id:
-            raise PeerLost(f"{self._peer.endpoint} was restarted")
-        return reply
 
     def close(self) -> None:
         """See `Inward.close`."""
@@ -307,16 +316,25 @@ class OverTcp:
         self._look()
 
 
-def _notify_of(peer: Peer, reply: Reply) -> Received:
-    content = accepted(reply).content
-    if not isinstance(content, Notify):
-        raise RemoteProtocolError(f"{peer.endpoint} sent over a link something else than notifications")
-    return Received(content, peer.publishing)
+def _said(peer: Peer, answer: Reply | LinkMessage) -> LinkMessage:
+    content: object = accepted(answer).content if isinstance(answer, Reply) else answer
+    return expected(peer, content, LinkMessage)
 
 
-def settle(answer: Future[Reply], reply: Reply) -> None:
-    """Finish what was asked for with its reply, or its refusal."""
+def expected(peer: Peer, said: object, kind: type[M]) -> M:
+    """What a publisher said over a link, when it is of that kind.
+
+    Raises:
+        RemoteProtocolError: for anything else.
+    """
+    if not isinstance(said, kind):
+        raise RemoteProtocolError(f"{peer.endpoint} said over a link {shown(said, 200)}")
+    return said
+
+
+def settle(answer: Future[LinkMessage], said: Callable[[], LinkMessage]) -> None:
+    """Finish what was asked for with its answer, or its refusal."""
     try:
-        answer.set_result(accepted(reply))
+        answer.set_result(said())
     except PzcError as exc:
         answer.set_exception(exc.with_traceback(None))

@@ -1,49 +1,44 @@
-"""Linking: how readers open, keep and close their links.
+"""Linking: how readers open, keep and close their links; messages as in `protocol.link_messages`.
 
-::
-
-    word                                             answer
-    {"pzc": "link", "link": id, "resume": n,         {"pzc": "link", "epoch": e}
-     "way": "unix" or "tcp"}
-    {"pzc": "interests", "link": id, "number": b,    {"pzc": "interests", "number": b, "confirmed":
-     "commands": [command, ...]}                      [[interest, {topic: last}, window], ...]}; of one that
-                                                      is refused [interest, refusal]; "types": {topic: type}
-    {"pzc": "grant", "link": id, "received": n,      over unix nothing; over tcp what is new, within a second,
-     "upto": a, "others": [...]}                      or nothing with "oneway": True
-    {"pzc": "unlink", "link": id}                    {"pzc": "unlink"}
-
-A command is ``[interest, topic, keys, policy, bound, timeout, on_timeout, who]``, or ``[interest]`` for one
-that is given up. What an interest gets begins behind its last numbers. The same batch of commands is answered
-the same. A link belongs to the agent and the key that opened it. One that is suspended, because its reader
-was silent, goes on when it is opened again; one that has ended does not come back. Whoever speaks of either
-otherwise is told so by `PeerLost`.
+What an interest gets begins behind its last numbers. The same batch of commands is answered the same. A link
+belongs to the agent and the key that opened it. One that is suspended, because its reader was silent, goes on
+when it is opened again; one that has ended does not come back. Whoever speaks of either otherwise is told so
+by `PeerLost`.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from ....protocol import limits
-from ....protocol.contents import as_text, refusal
 from ....protocol.errors import PeerLost, Refused, RemoteProtocolError
+from ....protocol.link_messages import (
+    Applied,
+    Close,
+    Closed,
+    Interests,
+    LinkMessage,
+    Open,
+    Opened,
+    Report,
+)
 from ....protocol.session import ARRAYS
+from ....protocol.shown import shown
 from ....transport.lifelines import Lifeline
 from ....transport.loop import Loop
 from ....transport.wire import Protocol
 from ...words import Connection, Replies, Request
 from ..declared import Declared
 from ..keeping import Keeping
-from .granted import link_number, read_grant
+from .confirming import Answering
 from .local import LocalInlet
 from .looking import Looking
 from .outlet import Outlet, Owner
 from .outlets import Outlets
-from .topics import MAX_INTERESTS, Wanted, commands_of
+from .topics import wanted_of
 from .ways import LocalWay, PollWay, UnixWay, Way
 
 logger = logging.getLogger("pzc.links")
@@ -93,67 +88,77 @@ class Linking:
         self._looking = Looking(outlets, loop)
         self._over: dict[str, str] = {}
         self._lifelines: dict[str, Lifeline] = {}
-        self.words: dict[str, Callable[[Request, dict[str, Any]], object]] = {
-            "link": self._on_link,
-            "interests": self._on_interests,
-            "grant": self._on_grant,
-            "unlink": self._on_unlink,
-            "kept": partial(keeping.answer, replies),
-        }
         outlets.on_end = self._on_end
         outlets.on_pause = on_change
 
-    # --- opening -------------------------------------------------------------------------------------
+    def answer(self, request: Request, message: object) -> None:
+        """What a reader says.
 
-    def attach(self, link: str, reader: str, inlet: LocalInlet) -> dict[str, Any]:
-        """Open the link of a reader in this process.
+        Raises:
+            RemoteProtocolError: for what no reader says.
+            PeerLost: of a link that is over, or suspended.
+            Refused: when it is somebody else's, or takes what is not there.
+        """
+        owner = Owner(request.message.sender, request.message.key_id)
+        if isinstance(message, Open):
+            self._on_open(request, owner, message)
+        elif isinstance(message, Interests):
+            way = "tcp" if request.connection is None else "unix"
+            self._tell(request, self._want(owner, message, way))
+        elif isinstance(message, Report):
+            self._on_report(request, owner, message)
+        elif isinstance(message, Close):
+            outlet = self._of(message.link, owner)
+            self._tell(request, Closed())
+            self._outlets.end(outlet, "its reader closed it")
+        else:
+            raise RemoteProtocolError(f"no reader of a link says {shown(message, 100)}")
+
+    def _tell(self, request: Request, message: LinkMessage) -> None:
+        self._replies.send(request, request.seal(message, "link"))
+
+    def hear(self, message: LinkMessage, reader: str, inlet: LocalInlet) -> LinkMessage:
+        """What a reader in this process says; returns the answer, errors as `answer`.
 
         Args:
-            link: its id.
+            message: of a link.
             reader: agent id.
             inlet: gets the notifications.
-
-        Returns:
-            As the answer to the word ``link``.
-
-        Raises:
-            Refused, RemoteProtocolError: as the word ``link``.
         """
-        outlet, answer = self._open(link, self._local(reader), True, 0)
+        keyring = self._protocol.codec.keyring
+        owner = Owner(reader, "" if keyring is None else keyring.calling.key_id)
+        if isinstance(message, Open):
+            return self._open_here(message, owner, inlet)
+        if isinstance(message, Interests):
+            return self._want(owner, message, "inproc")
+        outlet = self._outlets.links.get(getattr(message, "link", ""))
+        if outlet is not None and isinstance(message, Report):
+            self._outlets.acknowledged(outlet, message.received, message.upto, message.others)
+        elif outlet is not None:
+            self._outlets.end(outlet, "its reader closed it")
+        return Closed()
+
+    # --- opening -------------------------------------------------------------------------------------
+
+    def _open_here(self, message: Open, owner: Owner, inlet: LocalInlet) -> Opened:
+        outlet = self._open(message.link, owner, True, 0)
+        epoch = self._protocol.epoch
         if outlet.way is None:
-            epoch = self._protocol.epoch
-            key_id = outlet.owner.key_id
             way = LocalWay(
-                inlet, self._agent_id, self._name, epoch, key_id, self._partition, self._declared.names
+                inlet, self._agent_id, self._name, epoch, owner.key_id, self._partition, self._declared.names
             )
             self._outlets.attach(outlet, way, 0, _nothing)
-        return answer
+        return Opened(epoch)
 
-    def want(self, link: str, reader: str, content: dict[str, Any]) -> dict[str, Any]:
-        """Tell of the interests of a reader in this process.
-
-        Returns:
-            As the answer to the word ``interests``.
-
-        Raises:
-            PeerLost, RemoteProtocolError: as that word.
-        """
-        return self._want(self._open_one(link, self._local(reader)), content)
-
-    def _local(self, reader: str) -> Owner:
-        keyring = self._protocol.codec.keyring
-        return Owner(reader, "" if keyring is None else keyring.calling.key_id)
-
-    def _on_link(self, request: Request, content: dict[str, Any]) -> None:
-        over_unix = content.get("way") == "unix"
-        connection = request.connection if over_unix else None
-        if over_unix:
-            self._check_connection(connection, as_text(content.get("link")))
-        link, received = as_text(content.get("link")), link_number(content.get("resume", 0))
+    def _on_open(self, request: Request, owner: Owner, message: Open) -> None:
+        link, received = message.link, message.received
+        connection = request.connection if message.way == "unix" else None
+        if message.way == "unix":
+            self._check_connection(connection, link)
         arrays = bool(request.message.sequence & ARRAYS)
         is_new = link not in self._outlets.links
-        outlet, answer = self._open(link, _owner(request), arrays, received)
-        tell = partial(self._replies.reply, request, answer)
+        outlet = self._open(link, owner, arrays, received)
+        tell = partial(self._tell, request, Opened(self._protocol.epoch))
         way = outlet.way
         if connection is not None:
             if not _is_over(way, connection):
@@ -175,18 +180,16 @@ class Linking:
         if connection.is_link and (outlet is None or not _is_over(outlet.way, connection)):
             raise Refused("the connection is that of another link")
 
-    def _open(self, link: str, owner: Owner, arrays: bool, received: int) -> tuple[Outlet, dict[str, Any]]:
+    def _open(self, link: str, owner: Owner, arrays: bool, received: int) -> Outlet:
         outlets = self._outlets
         with outlets.lock:
             outlet = self._find(link, owner) or self._new(link, owner, arrays, received)
             outlet.queue.check(received)
         self._looking.watch()
-        return outlet, {"pzc": "link", "epoch": self._protocol.epoch}
+        return outlet
 
     def _new(self, link: str, owner: Owner, arrays: bool, received: int) -> Outlet:
         outlets = self._outlets
-        if not re.fullmatch(r"[0-9a-f]{32}", link):
-            raise RemoteProtocolError(f"the id of a link has 32 hexadecimal digits, not {link[:40]!r}")
         if received:
             raise _over(link, "it was silent for too long")
         if len(outlets.links) >= limits.current.links:
@@ -213,37 +216,25 @@ class Linking:
 
     # --- interests -----------------------------------------------------------------------------------
 
-    def _on_interests(self, request: Request, content: dict[str, Any]) -> None:
-        outlet = self._open_one(as_text(content.get("link")), _owner(request))
-        self._replies.reply(request, self._want(outlet, content))
-
-    def _want(self, outlet: Outlet, content: dict[str, Any]) -> dict[str, Any]:
-        number, commands = link_number(content.get("number")), commands_of(content.get("commands"))
+    def _want(self, owner: Owner, message: Interests, way: str) -> Applied:
+        """What a reader wants from now on; without a link it asks only what an interest would begin with."""
+        outlet = self._open_one(message.link, owner) if message.link else None
+        said = [(command, wanted_of(command)) for command in message.commands]
         with self._outlets.lock:
-            applied, confirmed = outlet.applied
-            if number < applied:
-                raise RemoteProtocolError(f"batch {number} of interests came behind batch {applied}")
-            if number > applied:
-                confirmed = [told for each in commands if (told := self._obey(outlet, each))]
-                outlet.applied = number, confirmed
+            before = Applied(message.number - 1) if outlet is None else outlet.applied
+            if message.number < before.number:
+                raise RemoteProtocolError(
+                    f"batch {message.number} of interests came behind batch {before.number}"
+                )
+            if message.number == before.number:
+                return before
+            answering = Answering(self._outlets, self.keeping, self._declared, outlet, way)
+            applied = answering.obey(message.number, said)
+            if outlet is not None:
+                outlet.applied = applied
                 self._outlets.routes.renew()
         self._on_change(before_confirming=True)
-        types = self._declared.of(each.topic for each in commands if not isinstance(each, int))
-        return {"pzc": "interests", "number": number, "confirmed": confirmed, "types": types}
-
-    def _obey(self, outlet: Outlet, command: Wanted | int) -> list[Any]:
-        """Act upon a command; what it is answered with, nothing when an interest was given up."""
-        if isinstance(command, int):
-            outlet.cease(command)
-            return []
-        routes, topic = self._outlets.routes, command.topic
-        try:
-            routes.about(topic).check(topic, command.policy, outlet.kind)
-            if outlet.size + 1 + len(command.keys or ()) > MAX_INTERESTS:
-                raise Refused(f"a link has at most {MAX_INTERESTS} interests and keys")
-        except Refused as exc:
-            return [command.interest, refusal(exc)]
-        return [command.interest, *routes.follow(outlet, command)]
+        return applied
 
     # --- ways ----------------------------------------------------------------------------------------
 
@@ -274,14 +265,13 @@ class Linking:
 
     # --- what readers tell ---------------------------------------------------------------------------
 
-    def _on_grant(self, request: Request, content: dict[str, Any]) -> None:
-        request.oneway = bool(content.get("oneway"))
-        outlet = self._open_one(as_text(content.get("link")), _owner(request))
-        received, upto, others = read_grant(content)
-        self._outlets.acknowledged(outlet, received, upto, others)
+    def _on_report(self, request: Request, owner: Owner, message: Report) -> None:
+        request.oneway = not message.polls
+        outlet = self._open_one(message.link, owner)
+        self._outlets.acknowledged(outlet, message.received, message.upto, message.others)
         way = outlet.way
-        if isinstance(way, PollWay) and not request.oneway:
-            self._poll(outlet, way, request, received)
+        if isinstance(way, PollWay) and message.polls:
+            self._poll(outlet, way, request, message.received)
 
     def _poll(self, outlet: Outlet, way: PollWay, request: Request, received: int) -> None:
         outlets = self._outlets
@@ -303,29 +293,6 @@ class Linking:
         if outlet.queue.suspended:
             raise PeerLost(f"link {link[:8]} is suspended at its publisher: open it again")
         return outlet
-
-    def _on_unlink(self, request: Request, content: dict[str, Any]) -> None:
-        outlet = self._of(as_text(content.get("link")), _owner(request))
-        self._replies.reply(request, {"pzc": "unlink"})
-        self._outlets.end(outlet, "its reader closed it")
-
-    # --- local readers -------------------------------------------------------------------------------
-
-    def acknowledge(self, link: str, received: int, upto: int, others: list[int]) -> None:
-        """What a reader in this process has, and is done with; nothing for a link that is over.
-
-        Raises:
-            RemoteProtocolError: for a number that was never sent.
-        """
-        outlet = self._outlets.links.get(link)
-        if outlet is not None:
-            self._outlets.acknowledged(outlet, received, upto, others)
-
-    def detach(self, link: str) -> None:
-        """A reader in this process closes its link."""
-        outlet = self._outlets.links.get(link)
-        if outlet is not None:
-            self._outlets.end(outlet, "its reader closed it")
 
     def _on_end(self, outlet: Outlet, way: Way | None) -> None:
         with self._outlets.lock:
@@ -353,7 +320,3 @@ def _nothing() -> None:
 
 def _over(link: str, reason: str) -> PeerLost:
     return PeerLost(f"link {link[:8]} has ended at its publisher: {reason}")
-
-
-def _owner(request: Request) -> Owner:
-    return Owner(request.message.sender, request.message.key_id)

@@ -1,16 +1,15 @@
 """Local: the publishers of this process, found by readers of the same process.
 
-A reader that finds a publisher here opens its link by calling `Linking.attach`, gets notifications by
-`LocalInlet.take` in the thread that publishes, and tells what it is done with by `Linking.acknowledge`.
+A reader that finds a publisher here says everything by calling `Linking.hear`, and gets notifications by
+`LocalInlet.take` in the thread that publishes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from ....protocol.bundle import Bundle
-from ....protocol.link_messages import Notify
+from ....protocol.link_messages import LinkMessage, Notify
 from ....protocol.notification import Notification
 from ....transport.tables import Table
 
@@ -28,40 +27,15 @@ class LocalInlet(Protocol):
         ...
 
     def ended(self, reason: str) -> None:
-        """The publisher has closed the link; called once, not after `Linking.detach`."""
-        ...
-
-
-class Kept(Protocol):
-    """What a publisher keeps for readers to come: `Keeping`."""
-
-    def look(self, topic: str, key: str | None, way: str) -> Bundle:
-        """What it is now; arguments and errors as `Keeping.look`."""
+        """The publisher has closed the link; called once."""
         ...
 
 
 class LocalLinks(Protocol):
     """The publisher's end of links inside one process: `Linking`."""
 
-    @property
-    def keeping(self) -> Kept:
-        """Of its publisher."""
-        ...
-
-    def attach(self, link: str, reader: str, inlet: LocalInlet) -> dict[str, Any]:
-        """Open a link; arguments and errors as `Linking.attach`."""
-        ...
-
-    def want(self, link: str, reader: str, content: dict[str, Any]) -> dict[str, Any]:
-        """Tell of interests; arguments and errors as `Linking.want`."""
-        ...
-
-    def acknowledge(self, link: str, received: int, upto: int, others: list[int]) -> None:
-        """What the reader has, and is done with."""
-        ...
-
-    def detach(self, link: str) -> None:
-        """The reader closes its link."""
+    def hear(self, message: LinkMessage, reader: str, inlet: LocalInlet) -> LinkMessage:
+        """What a reader says; returns the answer. Arguments and errors as `Linking.hear`."""
         ...
 
 

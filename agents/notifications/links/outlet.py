@@ -31,7 +31,10 @@ from ....delivery.claims import Entry, Interest, summary
 from ....delivery.liveness import Liveness
 from ....delivery.meters import Meter
 from ....delivery.send_queue import SendQueue
+from ....protocol.errors import TypeMismatch
+from ....protocol.link_messages import Applied, Ended
 from ....shm.ring import Ring
+from ..declared import Declared
 from ..filters import ANY
 from ..metering import Sampled, told
 from .packing import Batch, Packing
@@ -71,7 +74,7 @@ class Outlet:
         interests: by topic, and by the number that the reader gave them.
         wants: what these are, by number.
         everything: those of them that are in all topics.
-        applied: number of the last batch of commands, and how it was answered.
+        applied: the answer to the last batch of commands.
         ended: why it is over; empty while it is not.
         sending: whoever sends holds it, and takes it before the lock of all links.
     """
@@ -87,7 +90,7 @@ class Outlet:
         self.interests: dict[str, dict[int, Interest]] = {}
         self.wants: dict[int, Wanted] = {}
         self.everything: dict[int, Wanted] = {}
-        self.applied: tuple[int, list[Any]] = (0, [])
+        self.applied = Applied(0)
         self._readers: dict[str, Counter[str]] = {}
         self._windows: Counter[str] = Counter()
         self._keys = 0
@@ -163,16 +166,26 @@ class Outlet:
                     del self.interests[topic], self._windows[topic]
         self._let_go()
 
-    def end_interest(self, number: int, reason: str) -> None:
-        """Give an interest nothing more, and tell its reader why."""
+    def end_interest(self, number: int, reason: str, code: str = "") -> None:
+        """Give an interest nothing more, and tell its reader why; ``code``: as that of `Ended`."""
         self._forget(number, [*self.interests])
         self.everything.pop(number, None)
-        self.packing.end(number, reason)
+        self.packing.end(Ended(number, reason, code=code))
+
+    def declare(self, topic: str, declared: Declared) -> None:
+        """Something was said of a topic: the reader is told, and who wants another type gets nothing more."""
+        if topic in self.interests:
+            self.packing.declare(topic, declared.names.get(topic, ""))
+        for wanted in self._exact(topic):
+            try:
+                declared.judge(topic, wanted.type)
+            except TypeMismatch as exc:
+                self.end_interest(wanted.interest, str(exc), type(exc).__name__)
 
     def withdraw(self, topic: str, reason: str) -> None:
         """Tell the reader that a topic that it wants by its name is not offered any more."""
         for wanted in self._exact(topic):
-            self.packing.end(wanted.interest, reason, stays=True)
+            self.packing.end(Ended(wanted.interest, reason, stays=True))
 
     def offer(self, topic: str) -> None:
         """A topic that was withdrawn is published again."""

@@ -31,6 +31,7 @@ from ....shm.ring import BUFFERS, Ring
 from ....transport.counters import Counters
 from ....transport.loop import Loop
 from ....transport.wire import Protocol
+from ..declared import Declared
 from ..metering import Meters
 from .bursts import Bursts
 from .encoding import Encoding
@@ -215,6 +216,15 @@ class Outlets:
         for outlet in self.all():
             outlet.beat(math.inf)
         return True
+
+    def declare(self, topic: str, declared: Declared) -> None:
+        """Something else is said of the messages of a topic: its readers are told."""
+        with self.lock:
+            for outlet in self.links.values():
+                outlet.declare(topic, declared)
+            self.routes.renew()
+        for outlet in self.all():
+            outlet.beat(math.inf)
 
     def flush(self, turn: Turn) -> None:
         """Send what a publication queued, that of a burst together."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ....delivery.claims import Interest
 from ....delivery.send_queue import SendQueue
 from ....protocol.link_messages import MAX_ITEMS, Ended, Loss, Notify, Row, Run
+from ....protocol.peer import MOST_TYPES
 from ....shm.ring import Ring
 from ....shm.views import INTRODUCED
 from .published import Published
@@ -48,15 +49,23 @@ class Packing:
         self._introduced = 0  # whose descriptors it has
         self.ended: dict[int, Ended] = {}
         self._told = 0  # of those
+        self._about: dict[str, str] = {}  # what was said of topics since the link began
+        self._untold: dict[str, str] = {}  # of that
 
     def begin(self) -> None:
         """Another way, or another connection: the reader has no descriptors."""
         self._ring.gone(self._reader)
         self._reader, self._introduced, self._told = object(), 0, 0
+        self._untold = {**self._about}
 
-    def end(self, interest: int, reason: str, stays: bool = False) -> None:
-        """An interest has ended, which the reader is to be told; arguments as `Ended`."""
-        self.ended[interest], self._told = Ended(interest, reason, stays), 0
+    def end(self, ended: Ended) -> None:
+        """An interest has ended, which the reader is to be told."""
+        self.ended[ended.interest], self._told = ended, 0
+
+    def declare(self, topic: str, said: str) -> None:
+        """The reader is to be told what the messages of a topic are; of `MOST_TYPES` topics at most."""
+        if topic in self._about or len(self._about) < MOST_TYPES:
+            self._about[topic] = self._untold[topic] = said
 
     def next(self, way: Way) -> Batch | None:
         """What goes next over a way; None when nothing is ready."""
@@ -106,7 +115,8 @@ class Packing:
         if self._told < len(self.ended):
             ended = list(self.ended.values())[:MAX_ITEMS]
             self._told = len(self.ended)
-        return Notify(first, runs, losses, ended, lent, self._dropped(way), hurry)
+        about, self._untold = self._untold, {}
+        return Notify(first, runs, losses, ended, lent, self._dropped(way), hurry, about)
 
     def _introduce(self, block: int) -> int:
         """A descriptor of a block to send; -1 when none can be had, and the content goes inline."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
-from typing import Any
 
+from ....protocol.link_messages import Command
 from ..keys import every
 from ..shares import Share
 from ..subscription import Subscription
@@ -20,22 +20,21 @@ class Place(Share):
         confirmed: to be done once the publisher has confirmed, or refused.
 
     Attributes:
+        command: what the publisher is asked for; the throttle the subscription judges itself.
         window: most messages of a block that are not done with, as the publisher said last.
     """
 
-    __slots__ = ("interest", "window")
+    __slots__ = ("command", "interest", "window")
 
     def __init__(
         self, subscription: Subscription, interest: int, confirmed: Future[None] | None = None
     ) -> None:
         super().__init__(subscription, confirmed, lock=threading.Lock())
         self.interest = interest
-        self.window = subscription.policy.bound
-
-    @property
-    def command(self) -> list[Any]:
-        """What the publisher is asked for, and by whom; the throttle the subscription judges itself."""
-        policy, who = self.subscription.policy, self.subscription.who or None
-        topic, key = self.subscription.topic, self.subscription.key
-        keys = None if key is None else sorted(every(key))
-        return [self.interest, topic, keys, policy.name, policy.bound, policy.timeout, policy.on_timeout, who]
+        policy, keys = subscription.policy, subscription.key
+        self.window = policy.bound
+        self.command = Command(
+            interest, subscription.topic, None if keys is None else sorted(every(keys)), policy.name,
+            policy.bound, policy.timeout, policy.on_timeout, subscription.who, subscription.type,
+            subscription.initial,
+        )  # fmt: skip

@@ -6,9 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ....protocol.peer import Peer
 from ..subscription import Subscription
-from ..typed import Ask, still_fits
 from .arrivals import Flow
 from .places import Place
 
@@ -84,15 +82,6 @@ class Roster:
                 self._known = {}
             wanting = self._known[interests] = _wanting(tuple(found))
             return wanting
-
-    def judge(self, peer: Peer, ask: Ask) -> None:
-        """Another publisher is there: the subscriptions that want other types than its own end.
-
-        Raises:
-            PzcError: when it could not be asked for them.
-        """
-        for place in self:
-            still_fits(place.subscription, peer.endpoint, ask)
 
     def restart(self, publisher: str) -> None:
         """It has taken the place of the one before, numbering anew."""

@@ -164,9 +164,13 @@ class Routes:
         outlet.want(wanted)
         if wanted.topic == ANY:
             outlet.everything[wanted.interest] = wanted
-        topics = list(self._numbers) if wanted.topic == ANY else [wanted.topic]
-        window = min([self._begin(outlet, wanted, topic) for topic in topics], default=wanted.policy.bound)
-        return {topic: self._numbers.get(topic, 0) for topic in topics}, window
+        lasts = self.lasts(wanted.topic)
+        window = min([self._begin(outlet, wanted, topic) for topic in lasts], default=wanted.policy.bound)
+        return lasts, window
+
+    def lasts(self, topic: str) -> dict[str, int]:
+        """The last number of a topic, or with ``*`` of each."""
+        return {**self._numbers} if topic == ANY else {topic: self._numbers.get(topic, 0)}
 
 
 def _nobody(topic: str) -> set[str]:

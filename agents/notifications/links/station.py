@@ -13,8 +13,8 @@ from functools import partial
 from time import monotonic
 
 from ....protocol.errors import CallTimeout, PeerLost
+from ....protocol.link_messages import Report
 from ....protocol.peer import Peer
-from ....protocol.reply import Reply
 from ....transport import loop
 from ....transport.counters import Counters
 from ....transport.descriptors import Starved
@@ -24,7 +24,7 @@ from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from . import local
 from .inside import Inside, Taker
-from .inward import Inward, OverTcp, OverUnix, Word
+from .inward import Inward, OverTcp, OverUnix
 
 logger = logging.getLogger("pzc.links")
 
@@ -63,7 +63,7 @@ class Station:
         protocol: Protocol,
         peer: Peer,
         taker: Taker,
-        poll: Callable[[], Word],
+        poll: Callable[[], Report],
         receiver: Loop,
     ) -> None:
         self.loop = loop.acquire()
@@ -94,10 +94,6 @@ class Station:
         where = self._elsewhere or endpoint
         self._client.forget(where)
         return self._client.peer(where, deadline)
-
-    def ask(self, peer: Peer, deadline: float, question: Word) -> Reply:
-        """Ask a publisher something; errors as `Client.request`."""
-        return self._client.request(peer.endpoint, question, max(0.001, deadline - monotonic()))
 
     def lost(self, reason: BaseException) -> None:
         """The way broke for that reason."""

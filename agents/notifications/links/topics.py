@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from ....delivery.policies import NAMES, Policy
 from ....delivery.throttle import Throttle
 from ....protocol.errors import ConfigError, PolicyRefused, RemoteProtocolError
-from ....protocol.link_messages import MAX_NUMBER
-from ....protocol.shown import shown
+from ....protocol.link_messages import Command
 from ....shm.ring import BUFFERS
 
 SCOPES = {"process": ("inproc",), "host": ("inproc", "unix"), "all": ("inproc", "unix", "tcp")}
 """Ways that a topic of each scope may take."""
-
-MAX_COMMANDS = 10_000
-"""Interests of which one message tells."""
-
-MAX_INTERESTS = 1_000_000
-"""Interests and keys of one link."""
 
 _LONGEST_WHO = 64
 
@@ -126,6 +119,7 @@ class Wanted(NamedTuple):
         keys: of the messages; None for all.
         policy: of the subscription.
         who: the agent whose subscription it is, as in its marks; empty when the reader does not say.
+        type: that its messages must have; empty for any.
     """
 
     interest: int
@@ -133,39 +127,20 @@ class Wanted(NamedTuple):
     keys: frozenset[str] | None
     policy: Policy
     who: str
+    type: str
 
 
-def commands_of(commands: object) -> list[Wanted | int]:
-    """What a reader wants from now on, and the numbers of interests that it gave up, as it says them.
+def wanted_of(command: Command) -> Wanted | None:
+    """What a reader wants; None when it gives the interest up.
 
     Raises:
-        RemoteProtocolError: for commands of another form.
+        RemoteProtocolError: for a policy that there is not.
     """
-    entries = cast("list[Any]", commands) if isinstance(commands, list | tuple) else None
-    if entries is None or len(entries) > MAX_COMMANDS:
-        raise RemoteProtocolError(f"interests are told in a list of at most {MAX_COMMANDS} commands")
+    if not command.topic:
+        return None
     try:
-        return [_command(entry) for entry in entries]
+        policy = Policy(command.policy, command.bound, timeout=command.timeout, on_timeout=command.on_timeout)
     except (TypeError, ValueError) as exc:
-        raise RemoteProtocolError(f"interests were told in an unknown form: {exc}") from None
-
-
-def _command(entry: Any) -> Wanted | int:
-    interest, *rest = entry
-    if type(interest) is not int or not 0 < interest <= MAX_NUMBER:
-        raise ValueError(f"interest {shown(interest, 40)}")
-    if not rest:
-        return interest
-    topic, keys, name, bound, timeout, on_timeout, who = rest
-    if type(topic) is not str or not topic or type(bound) is not int:
-        raise ValueError(f"topic {shown(topic, 100)}, bound {shown(bound, 100)}")
-    policy = Policy(name, bound, timeout=timeout, on_timeout=on_timeout)
-    by = who[:_LONGEST_WHO] if type(who) is str else ""
-    return Wanted(interest, topic, None if keys is None else _keys(keys), policy, by)
-
-
-def _keys(keys: object) -> frozenset[str]:
-    found = cast("list[Any]", keys if isinstance(keys, list | tuple) else [])
-    if not found or not all(type(each) is str for each in found):
-        raise ValueError(f"keys are null or a list of texts, not {shown(cast('object', keys), 100)}")
-    return frozenset(found)
+        raise RemoteProtocolError(f"interest {command.interest} has an unknown policy: {exc}") from None
+    keys = None if command.keys is None else frozenset(command.keys)
+    return Wanted(command.interest, command.topic, keys, policy, command.who[:_LONGEST_WHO], command.type)

@@ -59,8 +59,8 @@ class Making:
             size=len(body), type=peer.types.get(item.topic, ""), partition=peer.partition,
         )  # fmt: skip
 
-    def plain(self, item: Item) -> Notification:
-        """A notification with its content.
+    def plain(self, item: Item, initial: bool = False) -> Notification:
+        """A notification with its content; ``initial``: it is what was retained.
 
         Raises:
             SerializerRefused, DecodeError: when that is not decoded here.
@@ -77,7 +77,7 @@ class Making:
         peer = self._peer
         return Notification(
             peer.agent_id, peer.name, item.topic, item.key, item.number, self._epoch, item.sent_ms / 1000,
-            self._received_at, content, self._key_id, size=len(body),
+            self._received_at, content, self._key_id, initial=initial, size=len(body),
             type=peer.types.get(item.topic, ""), partition=peer.partition,
         )  # fmt: skip
 

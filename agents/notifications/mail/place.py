@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from ....delivery.cursor import Cursor, Gap
 from ....delivery.mail import ALL
 from ....protocol.bundle import Item, Record
+from ....protocol.notification import Notification
 from ..callbacks import start
 from ..links.arrivals import LeftOut, Together
 from ..shares import Come, Share
@@ -40,16 +41,17 @@ class Place(Share):
         confirmed: to be done once the publisher has confirmed, or refused.
 
     Attributes:
+        begun: it was confirmed once.
         unjudged: the publisher is another one, who may publish other types than the subscription wants.
     """
 
-    __slots__ = ("_begun", "_missed", "_unsaid", "unjudged")
+    __slots__ = ("_begun", "_missed", "_unsaid", "begun", "unjudged")
 
     bounded = False  # no more comes than the mailbox may have under way
 
     def __init__(self, subscription: Subscription, durable: bool, confirmed: Future[None]) -> None:
         super().__init__(subscription, confirmed, durable)
-        self.unjudged = False
+        self.unjudged = self.begun = False
         self._begun: int | Mapping[str, int] = 0
         self._missed: dict[str, int] | None = None  # last number of each topic that is known to be evicted
         self._unsaid = self._all()  # of many keys, those that are not confirmed
@@ -98,12 +100,18 @@ class Place(Share):
         self._unsaid.discard(key)
         return self.held and not self._unsaid
 
-    def begin(self, epoch: int, lasts: Mapping[str, int], earlier: Iterable[Together] = ()) -> None:
+    def begin(
+        self,
+        epoch: int,
+        lasts: Mapping[str, int],
+        earlier: Iterable[Together] = (),
+        retained: Iterable[Notification | Gap] | None = None,
+    ) -> None:
         """See `Share.begin`."""
-        self.unjudged, self._unsaid, self._begun = False, None, 0
+        self.unjudged, self.begun, self._unsaid, self._begun = False, True, None, 0
         if not self._kept:
             self._begun = lasts if self.topic == ALL else lasts.get(self.topic, 0)
-        super().begin(epoch, lasts, earlier)
+        super().begin(epoch, lasts, earlier, retained)
 
     def restart(self, publisher: str) -> None:
         """See `Share.restart`."""

@@ -38,9 +38,9 @@ from ..callbacks import start
 from ..declared import withdrawn
 from ..links.arrivals import Arrival, LeftOut, together
 from ..subscription import Subscription
-from ..typed import begin_if_it_fits
 from .books import Book
 from .line import Line, Offers
+from .looks import Looks, Told
 from .making import Making
 from .place import Place
 from .places import Places
@@ -89,6 +89,7 @@ class Reader:
         self._lock = threading.RLock()
         self._places = Places()
         self._offers = Offers(self._line)
+        self._looks = Looks(self._line, protocol, self.places)
         self._collector: Collector[Item] | None = None
         self._book: Book | None = None
         self._unclaimed = Unclaimed(UNCLAIMED)
@@ -264,17 +265,15 @@ class Reader:
             said = self._places.confirmed(applied.obeyed(request.batch.commands))
             claims = [(place, self._unclaimed.claim(place)) for place in said]
         for place, early in claims:
-            begin = partial(self._begin, place, applied.position, lasts, early)
-            if place.unjudged:
-                ask = partial(self._line.ask, timeout=limits.current.mail_patience)
-                begin_if_it_fits(place.subscription, self.peer.endpoint, ask, begin)
-            else:
-                begin()
+            self._looks.begin(place, partial(self._begin, place, applied.position, early, lasts))
 
-    def _begin(self, place: Place, position: Position, lasts: dict[str, int], early: list[Arrival]) -> None:
+    def _begin(
+        self, place: Place, position: Position, early: list[Arrival], lasts: dict[str, int], told: Told | None
+    ) -> None:
         collector = self._collector
         if collector is not None and position == collector.position:
-            place.begin(position.epoch, lasts, together(early))
+            begins, retained = told or (lasts, None)
+            place.begin(position.epoch, begins, together(early), retained)
         with self._lock:
             self._places.flow()
 

@@ -103,7 +103,7 @@ def test_a_block_reader_gets_everything_that_lies_in_more_than_256_blocks() -> N
 @finding("3.15")
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_a_typed_subscription_asks_the_agent_that_took_its_publisher_s_place(transport: str) -> None:
-    with Timings(type_question=0.02, type_pause=0.02), Agent(discovery=False) as reader:
+    with Timings(type_pause=0.02), Agent(discovery=False) as reader:
         first = Agent(discovery=False)
         endpoint = first.rep_endpoint
         reader.subscribe(endpoint, "t", policy=block(), transport=transport, type="Reading")

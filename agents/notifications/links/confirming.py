@@ -1,0 +1,82 @@
+"""Confirming: what a reader's interests begin with, and why some are refused."""
+
+from __future__ import annotations
+
+from ....delivery.kept import MAX_BYTES
+from ....protocol.errors import Refused
+from ....protocol.link_messages import MAX_KEYS, Applied, Command, Confirmed, Row, Run
+from ..declared import Declared
+from ..keeping import Keeping
+from .outlet import Outlet
+from .outlets import Outlets
+from .topics import Wanted
+
+_Alike = tuple[str, frozenset[str] | None]
+
+
+class Answering:
+    """The answer to one batch of commands; with the lock of the links.
+
+    Args:
+        outlets: the links.
+        keeping: what is retained.
+        declared: what is said of topics.
+        outlet: the reader's; None: nothing is wanted, only told.
+        way: by which was asked, for one without a link.
+    """
+
+    def __init__(
+        self, outlets: Outlets, keeping: Keeping, declared: Declared, outlet: Outlet | None, way: str
+    ) -> None:
+        self._outlets = outlets
+        self._keeping = keeping
+        self._declared = declared
+        self._outlet = outlet
+        self._way = way if outlet is None else outlet.kind
+        self._retained: dict[_Alike, tuple[list[int], list[tuple[str, list[Row]]]]] = {}
+        self._room = MAX_BYTES
+
+    def obey(self, number: int, said: list[tuple[Command, Wanted | None]]) -> Applied:
+        """Have the interests of a batch of that number from now on, and cease those given up."""
+        confirmed: list[Confirmed] = []
+        for command, wanted in said:
+            if wanted is not None:
+                confirmed.append(self._confirm(command, wanted))
+            elif self._outlet is not None:
+                self._outlet.cease(command.interest)
+        retained = [
+            Run(topic, interests, rows)
+            for interests, found in self._retained.values()
+            for topic, rows in found
+        ]
+        about = self._declared.of(command.topic for command, _ in said)
+        return Applied(number, confirmed, retained, about)
+
+    def _confirm(self, command: Command, wanted: Wanted) -> Confirmed:
+        outlet, routes = self._outlet, self._outlets.routes
+        try:
+            if outlet is None:
+                routes.about(wanted.topic).check_way(wanted.topic, self._way)
+            else:
+                routes.about(wanted.topic).check(wanted.topic, wanted.policy, self._way)
+                if outlet.size + 1 + len(wanted.keys or ()) > MAX_KEYS:
+                    raise Refused(f"a link has at most {MAX_KEYS} interests and keys")
+            self._declared.judge(wanted.topic, wanted.type)
+            if command.initial:
+                self._retain(wanted)
+        except Refused as exc:
+            return Confirmed(wanted.interest, code=type(exc).__name__, text=str(exc))
+        if outlet is None:
+            return Confirmed(wanted.interest, routes.lasts(wanted.topic))
+        return Confirmed(wanted.interest, *routes.follow(outlet, wanted))
+
+    def _retain(self, wanted: Wanted) -> None:
+        alike = wanted.topic, wanted.keys
+        if alike not in self._retained:
+            found = self._keeping.of(wanted.topic, wanted.keys, self._way)
+            size = sum([len(row.body) for _, rows in found for row in rows])
+            if size > self._room:
+                raise Refused("what is retained is too much to be told together: subscribe to fewer at once")
+            self._room -= size
+            self._retained[alike] = [], found
+        self._retained[alike][0].append(wanted.interest)
