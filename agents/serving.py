@@ -27,8 +27,8 @@ from .server.answers import Answers
 from .server.audit import CALLS, Audit
 from .server.audit_calls import CallAudit
 from .server.audit_topic import AuditTopic
-from .server.batch import calls_of
 from .server.call import Call
+from .server.calls import calls_of
 from .server.coroutines import Coroutines
 from .server.declared import apply, declared, path_of
 from .server.exposed import ExposedObject

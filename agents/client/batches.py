@@ -2,27 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import limits
 from ...protocol.errors import LocalProtocolError, MemberRefused, RemoteProtocolError
-from ...protocol.operations import ITEM_METHODS
-from ...protocol.paths import Path, text
+from ...protocol.paths import Path, from_wire, text
 from ...protocol.shown import shown
 from .answers import BatchOutcome
 from .arguments import remote_of
-from .reference import RemoteReference, named
-from .sent import filled, place_of
-from .terms import Terms
+from .described import Entry
+from .member import refer
+from .reference import HELD, RemoteReference
+from .sent import told_of
+from .terms import USUAL, Terms
 
 if TYPE_CHECKING:
     from ..stubs.typing_helpers import Remote
     from .remote import RemoteObject
 
-Record = Callable[[str, dict[str, Any]], None]
+_AT_ONCE = frozenset({"__iter__", "__len__", "__contains__", "__enter__", "__exit__"})
+"""Methods whose result Python itself needs now."""
+
+_OTHERWISE = frozenset({"request_later", "connect", "disconnect", "subscribe"})
+
+
+class Recorder:
+    """Stands for the remote object in the references of a batch: requests are noted instead of being made.
+
+    Args:
+        remote: has all else.
+
+    Attributes:
+        calls: action and options of each.
+        over: nothing more is noted.
+    """
+
+    def __init__(self, remote: RemoteObject) -> None:
+        self._remote = remote
+        self.calls: list[list[Any]] = []
+        self.over = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OTHERWISE:
+            raise AttributeError("a batch cannot record that: it records reading, setting and calling alone")
+        return getattr(self._remote, name)
+
+    def refer(self, path: Path, about: Entry, leases: object) -> Any:
+        """As `RemoteObject.refer`."""
+        if len(path) > 1 and self._remote.kind(path[:-1]) in HELD:
+            raise AttributeError(f"a batch cannot record {text(path)}")
+        of: Any = self
+        return refer(of, path, about, leases)
+
+    def request(self, action: str, options: dict[str, Any], terms: Terms = USUAL) -> None:
+        """Note a request."""
+        if (method := options.get("method")) in _AT_ONCE:
+            what = told_of(options)
+            raise TypeError(f"a batch cannot record {method} of {what}: use {what}.copy()")
+        if action == "get" and "on" in options and self._remote.kind(from_wire(options["on"])) in HELD:
+            raise AttributeError(f"a batch cannot record {told_of(options)}")
+        if terms.oneway:
+            raise AttributeError("a batch cannot record that: use batch(proxy, oneway=True), all of it")
+        if self.over:
+            raise LocalProtocolError("this batch is over: begin another one")
+        if len(self.calls) >= limits.current.batch_calls:
+            raise LocalProtocolError(
+                f"a batch has at most {limits.current.batch_calls} calls; nothing was sent"
+            )
+        self.calls.append(["getattr" if action == "get" else action, options])
 
 
 class Batch:
@@ -34,13 +82,15 @@ class Batch:
     """
 
     def __init__(self, remote: RemoteObject, owner: object, terms: Terms) -> None:
+        recorder = Recorder(remote)
         self.__dict__.update(
             _remote=remote,
             _owner=owner,
             _terms=terms,
-            _calls=[],
+            _recorder=recorder,
+            _calls=recorder.calls,
+            _root=recorder.refer(remote.root, {}, None),
             _results=[],
-            _over=False,
         )
 
     @property
@@ -52,32 +102,12 @@ class Batch:
         return self._results
 
     def __getattr__(self, name: str) -> Any:
-        return self._read((*self._remote.root, name))
-
-    def _read(self, path: Path) -> Any:
-        _check(name := path[-1])
-        kind = self._remote.about(path[:-1]).members.get(name, {}).get("kind")
-        if kind == "reference":
-            return RecordedReference(path, self)
-        if kind in ("method", "signal", "items", "remote"):
-            return RecordedMember(path, self._record)
-        return self._record("getattr", place_of(path))
+        if name.startswith("_"):
+            raise MemberRefused(f"{name!r} is private: members that begin with '_' are never served")
+        return getattr(self._root, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._write((*self._remote.root, name), value)
-
-    def _write(self, path: Path, value: Any) -> None:
-        _check(path[-1])
-        self._record("setattr", {**place_of(path), "value": value})
-
-    def _record(self, action: str, options: dict[str, Any]) -> None:
-        if self._over:
-            raise LocalProtocolError("this batch is over: begin another one")
-        if len(self._calls) >= limits.current.batch_calls:
-            raise LocalProtocolError(
-                f"a batch has at most {limits.current.batch_calls} calls; nothing was sent"
-            )
-        self._calls.append([action, filled(options, partial(named, self._remote.server))])
+        setattr(self._root, name, value)
 
     def __enter__(self) -> Batch:
         return self
@@ -111,7 +141,7 @@ class Batch:
         if number >= len(self._calls):
             return f"in a batch of {len(self._calls)} calls"
         action, options = self._calls[number]
-        what = f"{action} {text([*options.get('on', ()), options['name']])}"
+        what = f"{action} {told_of(options)}"
         return f"in call {number + 1} of {len(self._calls)} of a batch ({what}); those after it did not run"
 
     def __dir__(self) -> list[str]:
@@ -121,71 +151,9 @@ class Batch:
         return f"<batch of {len(self._calls)} calls to {self._remote.target}>"
 
 
-class RecordedMember:
-    """A method, signal, mapping or sequence of which a batch records the use."""
-
-    def __init__(self, path: Path, record: Record) -> None:
-        self.__name__ = text(path)
-        self._path = path
-        self._record = record
-
-    def _exec(self, method: str, *args: Any, **kwargs: Any) -> None:
-        options: dict[str, Any] = {**place_of(self._path), "method": method}
-        if args:
-            options["args"] = args
-        if kwargs:
-            options["kwargs"] = kwargs
-        self._record("exec", options)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Record a call."""
-        self._exec("__call__", *args, **kwargs)
-
-    def __getitem__(self, key: Any) -> None:
-        self._exec("__getitem__", key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._exec("__setitem__", key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        self._exec("__delitem__", key)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "emit" or (name in ITEM_METHODS and not name.startswith("_")):
-            return partial(self._exec, name)
-        raise AttributeError(f"a batch cannot record {self.__name__}.{name}", name=name, obj=self)
-
-    def __iter__(self) -> Any:
-        raise TypeError(f"a batch cannot iterate {self.__name__}: use {self.__name__}.copy()")
-
-    def __repr__(self) -> str:
-        return f"<{self.__name__} of a batch>"
-
-
-class RecordedReference:
-    """Something in the served object, such as a channel, of whose members a batch records the use."""
-
-    def __init__(self, path: Path, batch: Batch) -> None:
-        vars(self).update(_path=path, _batch=batch)
-
-    def __getattr__(self, name: str) -> Any:
-        return self._batch._read((*self._path, name))
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self._batch._write((*self._path, name), value)
-
-    def __repr__(self) -> str:
-        return f"<{text(self._path)} of a batch>"
-
-
-def _check(name: Any) -> None:
-    if name.startswith("_"):
-        raise MemberRefused(f"{name!r} is private: members that begin with '_' are never served")
-
-
 def is_to_run(batch: Batch, raised: type[BaseException] | None) -> bool:
     """End a batch, whose block raised that: whether what it recorded is to run."""
-    vars(batch)["_over"] = True
+    vars(batch)["_recorder"].over = True
     return raised is None and bool(vars(batch)["_calls"])
 
 

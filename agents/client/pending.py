@@ -29,7 +29,7 @@ from typing import Any
 
 from ...protocol import limits
 from ...protocol.contents import as_table, read_ps_message
-from ...protocol.errors import CallTimeout, PeerLost, SerializerRefused
+from ...protocol.errors import CallTimeout, PeerLost, PzcError, SerializerRefused
 from ...protocol.frames import PZC00
 from ...protocol.message import Message
 from ...protocol.peer import Peer
@@ -94,6 +94,13 @@ class Pending(Future[Any]):
     def fail(self, error: BaseException) -> None:
         """There is no reply; any thread."""
         self.settle(error=error)
+
+    def recover(self, error: PzcError) -> None:
+        """The connection that it was sent over is lost; any thread."""
+        self.fail(error)
+
+    def call_off(self) -> None:
+        """Nobody waits for it: what it asked for ends as well, where that can be; any thread."""
 
     def when_done(self, fn: Callable[[Future[Any]], object]) -> None:
         """Call ``fn`` in the thread that completes it: it must be quick, and never wait."""
@@ -226,7 +233,7 @@ class PendingCall(Pending):
         if not self._unfinished:  # cancelled meanwhile, with the former hold
             self._let_go()
 
-    def recover(self, error: BaseException) -> None:
+    def recover(self, error: PzcError) -> None:
         """The connection that it was sent over is lost: its peer may live, and keep the result."""
         self._lost = error
         try:

@@ -40,6 +40,7 @@ from ...transport.counters import Counters
 from ...transport.loop import Loop, Timer
 from ...transport.watch import LINGER_MS
 from .connection import RUNNING, Sealed, is_running
+from .heartbeat import Heartbeat
 from .many import WORTH_IT, UnixWay, Way, ZmqWay
 from .pending import UNANSWERED, Pending
 
@@ -62,6 +63,7 @@ class Owner(Protocol):
     loop: Loop
     counters: Counters
     pending: dict[Pending, None]
+    heartbeat: Heartbeat
 
     def refused(self, entry: Pending, message: Message, content: Any) -> None:
         """A request was refused."""
@@ -71,20 +73,8 @@ class Owner(Protocol):
         """The time of a request is over, which is not in flight any more."""
         ...
 
-    def unwanted(self, entry: Pending) -> None:
-        """A request was given up while it was written."""
-        ...
-
-    def lost(self, entry: Pending, error: PzcError) -> None:
-        """The connection that a request was sent over is lost."""
-        ...
-
     def crowded(self, pipeline: Pipeline) -> None:
         """Many requests are in flight to one peer."""
-        ...
-
-    def stays(self, peer: Peer, needed: Callable[[], float]) -> None:
-        """Show a peer that whoever asks is alive while something is unanswered; see `Heartbeat.watch`."""
         ...
 
 
@@ -149,7 +139,7 @@ class Pipeline:
             self._owner.crowded(self)
         if not self._alive and entry.lasting:
             self._alive = True
-            self._owner.stays(self.peer, self._unanswered_until)
+            self._owner.heartbeat.watch(self.peer, self._unanswered_until)
 
     def remove(self, entry: Pending) -> bool:
         """A request is not in flight any more; False when it was not; any thread."""
@@ -241,7 +231,7 @@ class Pipeline:
                 self.remove(entry)
                 entry.take(None, None)
             elif entry.given_up:
-                self._owner.unwanted(entry)
+                entry.call_off()
 
     def _flush(self) -> None:
         """Write what waits; I/O thread. It looks again soon, so that what follows need not wake it."""
@@ -316,8 +306,8 @@ class Pipeline:
         """A Unix connection is over; what was sent over it may have run; any thread."""
         self._leave(way)
         for entry in self._pending.copy():
-            if entry.way is way and entry in self._pending:
-                self._owner.lost(entry, error)
+            if entry.way is way and self.remove(entry):
+                entry.recover(error)
 
     def _leave(self, way: Way) -> None:
         with self._order:

@@ -9,7 +9,6 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,7 @@ from .connection import Sealed
 from .exchanges import Exchanges, late
 from .heartbeat import Heartbeat
 from .many import UnixWay
-from .pending import Pending, PendingCall
+from .pending import Pending
 from .pipeline import Pipeline
 from .pool import Pools
 
@@ -71,7 +70,7 @@ class Pipelines:
         self._closed = closed
         self._pools = pools
         self._exchanges = exchanges
-        self._heartbeat = heartbeat
+        self.heartbeat = heartbeat
         self._of: dict[tuple[str, str], Pipeline] = {}
         self._making = threading.Lock()
         self._helpers = Executor("pzc-client", threads=4)
@@ -154,15 +153,6 @@ class Pipelines:
             timeout = isinstance(exc, CallTimeout)
             entry.fail(late(exc, entry.peer.endpoint, entry.seconds) if timeout else exc)
 
-    def lost(self, entry: Pending, error: PzcError) -> None:
-        """The connection that a request was sent over is lost; any thread."""
-        if not self.drop(entry):
-            return
-        if isinstance(entry, PendingCall):
-            entry.recover(error)
-        else:
-            entry.fail(error)
-
     def crowded(self, pipeline: Pipeline) -> None:
         """Many requests are in flight to one peer: a Unix connection is quicker; any thread."""
         peer = pipeline.peer
@@ -202,15 +192,5 @@ class Pipelines:
         endpoint = entry.peer.endpoint
         if entry.sent:
             self._exchanges.forget(endpoint)
-        if isinstance(entry, PendingCall):
-            entry.call_off()
+        entry.call_off()
         entry.fail(late(CallTimeout(), endpoint, entry.seconds, entry.note))
-
-    def unwanted(self, entry: Pending) -> None:
-        """A request was given up while it was written."""
-        if isinstance(entry, PendingCall):
-            entry.call_off()
-
-    def stays(self, peer: Peer, needed: Callable[[], float]) -> None:
-        """See `Heartbeat.watch`."""
-        self._heartbeat.watch(peer, needed)

@@ -24,7 +24,6 @@ from . import answers, described, originals
 from .agent import Lease
 from .answers import REMOTE
 from .arguments import checked_target
-from .completions import Completions
 from .described import About, Entry
 from .handles import Leases
 from .pending import PendingCall
@@ -98,7 +97,7 @@ class RemoteObject(ServedObject):
         self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self._outdated = False
-        self._completions: Completions | None = None
+        self._completions: originals.Completions | None = None
         try:
             settings = agent.settings
             seconds: float = settings["PZC_TIMEOUT"] if timeout is None else timeout
@@ -137,7 +136,7 @@ class RemoteObject(ServedObject):
         self._described[self.root] = about
         self._outdated = False
         if original and self._completions is None:
-            self._completions = Completions(self.agent, self.endpoint)
+            self._completions = originals.Completions(self.agent, self.endpoint)
 
     def _find_table(self, deadline: float) -> Reply:
         """Ask at the server's present place: it may move while it is looked for."""

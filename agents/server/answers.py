@@ -1,4 +1,4 @@
-"""Answers: how what a call gave is told: as a copy, a reference, a stream, or a future."""
+"""Answers: how what a call gave is told: as a copy, a reference, a stream, or a future; or refused."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import inspect
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from ...protocol.contents import PS, RETURN, raised
-from ...protocol.errors import PzcError
+from ...protocol.contents import PS, RETURN, raised, shown
+from ...protocol.errors import MemberRefused, PzcError, SerializeError
 from ...protocol.paths import Handle, Path
-from ...protocol.values import PLAIN, first_reference
+from ...protocol.values import PLAIN, first_reference, told
 from .call import Call
 from .coroutines import Coroutines
 from .descriptions import about
 from .handles import Handles
 from .member import Member
 from .presence import Presence
-from .references import by_value
 from .streams import Streams, is_stream
 from .tree import Tree
+
+T = TypeVar("T")
 
 Message = tuple[str, str, Any]
 Register = Callable[[Call, Future[Any], Callable[[Future[Any]], object]], str]
@@ -107,3 +108,26 @@ class Answers:
         if not call.can_refer:
             return by_value(item, member.text), None
         return None, self._referred(call, item, here)
+
+
+def by_value(value: T, name: object, *, read: bool = False) -> T:
+    """A value of a served object, to be copied to a caller.
+
+    Args:
+        value: what it has or gave.
+        name: of the member.
+        read: it is an attribute, and nothing ran.
+
+    Raises:
+        MemberRefused: for an attribute that is no value (see `pzc.protocol.values`), or holds something that
+            is none; it says which member that is, and what to do.
+        SerializeError: for the result of a call, likewise.
+    """
+    if type(value) in PLAIN or (inside := first_reference(value)) is None:
+        return value
+    what = f"{shown(name)} {'is' if read else 'ran and gave'} {told(value, inside)}"
+    raise (MemberRefused if read else SerializeError)(
+        f"{what}, which stays at the server: only values are copied. Reach what it has by methods or "
+        "properties of the served object, give it a Server of its own, or, when copies are meant, call "
+        f"pzc.register_class({type(inside).__qualname__}) at both sides"
+    )

@@ -5,43 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...protocol import limits
-from ...protocol.contents import as_list, ps_message, read_ps_message, shown
-from ...protocol.errors import Refused, RemoteProtocolError
+from ...protocol.contents import ps_message, read_ps_message
+from ...protocol.errors import Refused
 from .call import Call
-from .calls import Exposed, raised_in
+from .calls import calls_of, raised_in
+from .exposed import ExposedObject
 
 _SHARED = ("lock", "as")
 _RESULTS = ("return", "remote", "reference")
-
-
-def calls_of(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Action and options of each call of a batch.
-
-    Raises:
-        RemoteProtocolError: when it is no batch.
-    """
-    told = options.get("calls")
-    calls = as_list(told)
-    if not isinstance(told, list | tuple) or len(calls) > limits.current.batch_calls:
-        raise RemoteProtocolError(f"a batch has a list of at most {limits.current.batch_calls} calls")
-    found: list[tuple[str, dict[str, Any]]] = []
-    for call in calls:
-        pair = as_list(call)
-        if list(map(type, pair)) != [str, dict]:
-            raise RemoteProtocolError(f"a call of a batch is an action and its options, not {shown(call)}")
-        action, given = pair
-        if action == "batch":
-            raise RemoteProtocolError("a batch has no batches inside")
-        found.append((action, given))
-    return found
 
 
 def run_batch(
     call: Call,
     options: dict[str, Any],
     check: Callable[[Call, str, dict[str, Any]], object],
-    exposed: Exposed,
+    exposed: ExposedObject,
 ) -> Any:
     """Run the calls of a batch up to the first that raises; in its turn.
 

@@ -13,70 +13,17 @@ from __future__ import annotations
 
 import logging
 import threading
-import typing
-from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
-from ...protocol.contents import ps_message, raised, text_of
-from ...protocol.errors import PzcError
-from ...protocol.keyring import Role
+from ...protocol import limits
+from ...protocol.contents import as_list, ps_message, raised, shown, text_of
+from ...protocol.errors import PzcError, RemoteProtocolError
 from ...protocol.message import Identity
 from ...protocol.shown import printable
-from .call import Asker, Call
-from .member import Member
+from .call import Call
 
 logger = logging.getLogger("pzc.dispatcher")
-
-
-class Exposed(typing.Protocol):
-    """What is served: the one table of what a peer may touch.
-
-    Attributes:
-        needs_at_most: by action the highest role that `role` may give.
-    """
-
-    needs_at_most: Mapping[str, Role]
-
-    def member(self, options: dict[str, Any]) -> Member:
-        """What a message names; never raises, and runs nothing of the user's."""
-        ...
-
-    def unnamed(self, action: str, options: dict[str, Any]) -> Member:
-        """What a message is about that names nothing: that of its stream, or of the first call of its batch.
-
-        Raises:
-            RemoteProtocolError: for a batch that is none.
-        """
-        ...
-
-    def role(self, action: str, options: dict[str, Any]) -> Role:
-        """The role that it takes.
-
-        Raises:
-            RemoteProtocolError: for a batch that is none.
-        """
-        ...
-
-    def only_reads(self, action: str, options: dict[str, Any]) -> bool:
-        """True for what may be done while somebody else holds the lock, where the server says so."""
-        ...
-
-    def act(self, call: Call, action: str, options: dict[str, Any], member: Member) -> Any:
-        """Do it with what `member` said of it, in its turn; the message of the answer.
-
-        Raises:
-            BaseException: whatever the object raises.
-        """
-        ...
-
-    def drop(self, stream_id: object, caller: Asker) -> None:
-        """Close a stream early."""
-        ...
-
-    def cancelled(self, call: Call) -> None:
-        """A call was cancelled while it ran: do what its member's ``on_cancel`` says; in the same turn."""
-        ...
 
 
 class Calls:
@@ -153,6 +100,28 @@ def raised_in(call: Call, action: str, error: BaseException) -> tuple[str, str, 
             record.exc_text = "Traceback (most recent call last):\n" + "".join(answer[2][1]).rstrip()
         logger.handle(record)
     return answer
+
+
+def calls_of(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Action and options of each call of a batch.
+
+    Raises:
+        RemoteProtocolError: when it is no batch.
+    """
+    told = options.get("calls")
+    calls = as_list(told)
+    if not isinstance(told, list | tuple) or len(calls) > limits.current.batch_calls:
+        raise RemoteProtocolError(f"a batch has a list of at most {limits.current.batch_calls} calls")
+    found: list[tuple[str, dict[str, Any]]] = []
+    for call in calls:
+        pair = as_list(call)
+        if list(map(type, pair)) != [str, dict]:
+            raise RemoteProtocolError(f"a call of a batch is an action and its options, not {shown(call)}")
+        action, given = pair
+        if action == "batch":
+            raise RemoteProtocolError("a batch has no batches inside")
+        found.append((action, given))
+    return found
 
 
 def note_of(call: Call) -> tuple[str, str, object]:

@@ -44,8 +44,10 @@ from ..current import reset_current, set_current
 from ..here import NOT_NOW
 from .batch import run_batch
 from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Frames, Packed
-from .calls import Calls, Exposed, Member, raised_in
+from .calls import Calls, raised_in
+from .exposed import ExposedObject
 from .lane import Lane
+from .member import Member
 from .presence import Presence
 from .replies import Replies, authorize
 from .reply_cache import ReplyCache
@@ -102,14 +104,14 @@ class Dispatcher:
         self._role_needed = role_needed
         self._on_request = on_request
         self.control: Callable[[Call, Any], bool] = lambda request, content: False
-        self.exposed: Exposed | None = None
+        self.exposed: ExposedObject | None = None
         self._asks_always, self._asked_below = False, int(Role.ADMIN)
         self._free: Mapping[int, frozenset[str]] = _NOTHING_FREE
         self._act: Callable[[Call, str, dict[str, Any], Member], Any] | None = None
         self.audit: Callable[[Call, Any, float], object] | None = None
         self._urgent = Executor("pzc-urgent", bound=64, threads=URGENT_THREADS)
 
-    def serve(self, exposed: Exposed, passes_on: bool) -> None:
+    def serve(self, exposed: ExposedObject, passes_on: bool) -> None:
         """Do what messages of proxies ask for.
 
         Args:

@@ -33,14 +33,13 @@ from ...protocol.paths import Handle, Path
 from ...protocol.references import Reference, replaced
 from ...protocol.values import PLAIN, first_reference
 from . import members
-from .answers import Answers, Message
-from .batch import calls_of
+from .answers import Answers, Message, by_value
 from .call import NO_TABLE, Call
+from .calls import calls_of
 from .coroutines import Coroutines
 from .descriptions import about, description, table
 from .marks import marks_of
 from .member import NOTHING, Member, marked
-from .references import by_value
 from .streams import each_of, listed
 from .tree import Tree, path_of, put_item
 

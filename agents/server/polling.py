@@ -30,8 +30,8 @@ from ...protocol.paths import Path
 from ...protocol.shown import printable
 from ...protocol.values import PLAIN
 from ..interfaces import Publisher
+from .answers import by_value
 from .lane import Lane
-from .references import by_value
 from .tree import Tree
 
 logger = logging.getLogger("pzc.polling")

@@ -69,6 +69,16 @@ def test_a_batch_works_on_mappings_and_signals(bench: tuple[Server, Proxy]) -> N
         list(b.notes)
 
 
+@pytest.mark.parametrize(
+    "use", [lambda b: b.move.future(1), lambda b: b.move.oneway(1), lambda b: b.changed.connect(print)]
+)
+def test_a_batch_records_nothing_that_is_no_call(
+    bench: tuple[Server, Proxy], use: Callable[[Any], object]
+) -> None:
+    with pytest.raises(AttributeError, match="cannot record"), batch(bench[1]) as b:
+        use(b)
+
+
 def test_what_cannot_be_kept_for_a_batch_fails_in_its_place(bench: tuple[Server, Proxy]) -> None:
     with pytest.raises(Refused, match="by itself"), batch(bench[1]) as b:
         b.later()
