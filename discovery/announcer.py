@@ -90,7 +90,6 @@ class Announcer:
 
     Attributes:
         sent: bytes so far, with 28 of UDP and IPv4 for each datagram.
-        datagrams: so far.
 
     Raises:
         ConfigError: for what cannot be a partition.
@@ -108,7 +107,7 @@ class Announcer:
         self.process = process
         self.epoch = epoch
         self.partition = check_partition(partition)
-        self.sent = self.datagrams = 0
+        self.sent = 0
         self._key = key
         self._chance = chance
         self._ways: dict[int, Way] = {}
@@ -118,6 +117,7 @@ class Announcer:
         self._patterns: dict[str, None] = {}
         self._processes: dict[bytes, None] = {}
         self._tokens, self._paid_at = float(BUCKET), now
+        self._elsewhere: tuple[int, dict[Reach, Way]] = 0, {}
         self._ended = False
         self.hiding = Hiding()
 
@@ -130,10 +130,10 @@ class Announcer:
         for way in self._ways.values():
             way.spoken = way.reach.view in old and old[way.reach.view].spoken
             way.beat_at = now
+            way.say_all(now)
         # Others take over what an entry looks like on a way only with a new revision.
         for number in self._agents_first():
             self._show(number, None)
-        self.say_all(now)
 
     def add(self, entry: Entry, now: float) -> Entry:
         """Announce an entry.
@@ -193,16 +193,6 @@ class Announcer:
             for way in self._ways.values():
                 if way.set(gone, None):
                     way.say(gone, [now + pause for pause in REPEATS])
-
-    def entries(self) -> list[Entry]:
-        """All entries as they were given, those that no other process sees included."""
-        return list(self._entries.values())
-
-    def say_all(self, now: float, view: int | None = None) -> None:
-        """Say everything on one way, or on all, as to somebody who has asked."""
-        for way in self._ways.values():
-            if view in (None, way.reach.view):
-                way.say_all(now)
 
     def ask(self, patterns: Iterable[str]) -> None:
         """Ask all processes for names (from the root) or patterns.
@@ -281,16 +271,29 @@ class Announcer:
         self._ended = True
         return out
 
+    def beat(self, reach: Reach, wall: float) -> list[bytes]:
+        """A HEARTBEAT for a reach, also one not in use; what it takes does not depend on the entries."""
+        out: list[Outgoing] = []
+        self._send(out, self._seen(reach), Heartbeat, wall)
+        return [outgoing.data for outgoing in out]
+
     def whole(self, reach: Reach, wall: float) -> list[bytes]:
         """Everything that is said on a reach, also on one not in use: a HEARTBEAT, then all entries."""
-        way = Way(reach)
-        for number in self._agents_first():
-            way.set(number, self._record(self._entries[number], way))
-        out: list[Outgoing] = []
-        self._send(out, way, Heartbeat, wall)
+        way, beat, out = self._seen(reach), self.beat(reach, wall), list[Outgoing]()
         for records, first, last in self._spans(way):
             self._send(out, way, Advertise, wall, records, first, last)
-        return [outgoing.data for outgoing in out]
+        return [*beat, *(outgoing.data for outgoing in out)]
+
+    def _seen(self, reach: Reach) -> Way:
+        """All entries as they are seen on a reach; kept until one is different."""
+        if self._elsewhere[0] != self._revision:
+            self._elsewhere = self._revision, {}
+        ways = self._elsewhere[1]
+        if reach not in ways:
+            way = ways[reach] = Way(reach)
+            for number in self._agents_first():
+                way.set(number, self._record(self._entries[number], way))
+        return ways[reach]
 
     def _agents_first(self) -> list[int]:
         return sorted(self._entries, key=lambda number: (self._entries[number].kind == "topic", number))
@@ -393,6 +396,5 @@ class Announcer:
         data = write(said, self._key)
         size = len(data) + UDP
         self.sent += size
-        self.datagrams += 1
         self._tokens = max(0.0, self._tokens - size)
         out.append(Outgoing(way.reach.view, data))

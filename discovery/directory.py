@@ -122,12 +122,6 @@ class Directory:
         """
         return self._index.match(pattern, kind)
 
-    def is_stale(self, entry: Entry) -> bool:
-        """Whether it is only kept because the way on which it was heard is silent; see `hold`."""
-        peer = self._peers.get(entry.process)
-        views = [] if peer is None else [v for v in peer.views.values() if entry.number in v.records]
-        return bool(views) and all(view.stale for view in views)
-
     def processes(self) -> list[Process]:
         """All processes that are heard."""
         return [peer.describe(self._index) for peer in self._peers.values()]

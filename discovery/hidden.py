@@ -13,6 +13,12 @@ from collections.abc import Iterable, Sequence
 
 from .records import Entry
 
+BIND = "start it with --bind tcp://0.0.0.0:PORT (rep_endpoint= in Python)"
+"""What is to be done about an agent that others look for in vain."""
+
+LOOKED_FOR = f"%s was looked for from another machine, and is bound to loopback, for this one only: {BIND}"
+"""What its own log tells of it."""
+
 PAUSE = 0.1
 """Seconds within which an asker of this machine is heard inside it as well."""
 

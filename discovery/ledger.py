@@ -16,8 +16,8 @@ process before the rest, because the rest may have been sent long ago.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from ..protocol.errors import Refused
 
@@ -99,7 +99,7 @@ class Ledger:
         self._max_processes = max_processes
         self._max_bytes = max_bytes
         self._known: dict[bytes, _Known] = {}
-        self._gone: deque[tuple[int, bytes]] = deque(maxlen=MAX_GONE)
+        self._gone: dict[bytes, int] = {}  # and after which change
         self._size = 0
         self.cursor = 0
 
@@ -160,6 +160,7 @@ class Ledger:
             )
         self._size += said.size - before
         self.cursor += 1
+        self._gone.pop(process, None)
         # At the end of the dictionary, so that its order is that of the numbers.
         self._known.pop(process, None)
         self._known[process] = _Known(owner, host, now, self.cursor, beats, said)
@@ -184,7 +185,9 @@ class Ledger:
     def _forget(self, process: bytes) -> None:
         self._size -= self._known.pop(process).said.size
         self.cursor += 1
-        self._gone.append((self.cursor, process))
+        self._gone[process] = self.cursor
+        if len(self._gone) > MAX_GONE:
+            del self._gone[next(iter(self._gone))]
 
     @property
     def next_deadline(self) -> float | None:
@@ -205,7 +208,9 @@ class Ledger:
         datagrams: list[bytes] = []
         alive: list[bytes] = []
         size, reached, more = 0, self.cursor, False
-        for other, known in self._later(cursor):
+        changed = list(takewhile(lambda each: self._known[each].number > cursor, reversed(self._known)))
+        for other in reversed(changed):
+            known = self._known[other]
             if other == process:
                 continue
             local = bool(host) and known.host == host
@@ -217,16 +222,5 @@ class Ledger:
             size += length
             datagrams += told
             alive.append(other)
-        gone = [other for number, other in self._gone if number > cursor and other not in self._known]
-        return News(reached, datagrams, alive, gone, more)
-
-    def _later(self, cursor: int) -> list[tuple[bytes, _Known]]:
-        """Processes that changed after a cursor, in that order."""
-        found: list[tuple[bytes, _Known]] = []
-        for process in reversed(self._known):
-            known = self._known[process]
-            if known.number <= cursor:
-                break
-            found.append((process, known))
-        found.reverse()
-        return found
+        gone = list(takewhile(lambda each: self._gone[each] > cursor, reversed(self._gone)))
+        return News(reached, datagrams, alive, gone[::-1], more)

@@ -27,6 +27,7 @@ from ...discovery.announcer import Announcer
 from ...discovery.datagrams import Reader, Refusal, key_of, was_passed_on
 from ...discovery.directory import Directory
 from ...discovery.events import Conflict, Event, Process, Source, Vanished
+from ...discovery.hidden import LOOKED_FOR
 from ...discovery.multicast import Datagram
 from ...discovery.reach import Reach
 from ...discovery.records import Announcement, Entry, Hidden
@@ -38,7 +39,6 @@ from ...transport.loop import Timer
 from ...transport.tables import Table
 from ...transport.wire import Protocol
 from ..interfaces import NewClient
-from . import hidden
 from .multicast import MulticastSockets
 from .registering import Registering
 from .views import LOOPBACK, REGISTRY_VIEW, as_seen_here, view_of
@@ -92,6 +92,7 @@ class Participant:
     Attributes:
         process: 16 bytes by which others know this process here.
         conflicts: names that two agents hold, with both owners as people read them.
+        registering: the relation to the registry; None without one.
 
     Raises:
         ConfigError: when no interface has the site's address.
@@ -112,13 +113,13 @@ class Participant:
         )
         key = None if keyring is None else keyring.active
         self._observer = "" if key is None or key.role >= Role.OPERATOR else key.name
-        now = time.monotonic()
-        self._announcer = Announcer(self.process, int(time.time()), site.partition, key, now, random.random)
+        now, epoch = time.monotonic(), int(time.time())
+        self._announcer = Announcer(self.process, epoch, site.partition, key, now, random.random)
         self._listeners: list[Listener] = []
         self._look_at = self._ticked = 0.0
         self._timer: Timer | None = None
         self._closed = False
-        self._registering: Registering | None = None
+        self.registering: Registering | None = None
         self._loop = loop.acquire()
         try:
             self._multicast = MulticastSockets(
@@ -126,20 +127,14 @@ class Participant:
             )
             self._loop.run(self._work)
             if site.registry:
-                self._registering = Registering(self._loop, protocol, site.registry, self.process, new_client)
-                self._registering.start(self)
+                self.registering = Registering(self._loop, protocol, site.registry, self.process, new_client)
+                self.registering.start(self)
         except BaseException:
             loop.release(self._loop)
             raise
 
-    @property
-    def registering(self) -> Registering | None:
-        """The relation to the registry; None without one."""
-        return self._registering
-
     def __repr__(self) -> str:
-        partition = f" partition {self.site.partition}" if self.site.partition else ""
-        return f"<Participant {self.process.hex()[:8]} at {self.site.group}:{self.site.port}{partition}>"
+        return f"<Participant {self.process.hex()[:8]} of {self.site}>"
 
     # --- what agents say and ask -----------------------------------------------------------------------
 
@@ -182,8 +177,8 @@ class Participant:
     def _changed_here(self, events: Sequence[Event]) -> None:
         self._tell(events)
         self._loop.call(self._work)
-        if self._registering is not None:
-            self._registering.changed()
+        if self.registering is not None:
+            self.registering.changed()
 
     def ask(self, patterns: Iterable[str]) -> None:
         """Ask everybody for names or patterns; those who have one answer within 0.1 s."""
@@ -228,15 +223,12 @@ class Participant:
 
     def statistics(self) -> dict[str, Any]:
         """What was heard, refused and said."""
-        registering = self._registering
         with changed():
             return {
                 "partition": self.site.partition,
                 "process": self.process.hex(),
                 **self._multicast.statistics(),
-                "registry": None
-                if registering is None
-                else {"endpoint": self.site.registry, "state": registering.state, "error": registering.error},
+                "registry": self.registering and self.registering.statistics(),
                 "processes": len(self._directory.processes()),
                 "entries": len(self._directory),
                 "refused": dict(self._reader.refused),
@@ -248,10 +240,17 @@ class Participant:
 
     # --- what a registry asks, and tells; I/O thread ---------------------------------------------------
 
-    def whole(self, local: bool) -> list[bytes]:
-        """Everything that this process says, in datagrams, to this machine or to others."""
+    def beat(self, local: bool) -> list[bytes]:
+        """A heartbeat, for this machine or for others."""
         with changed():
-            return self._whole(LOOPBACK if local else self._multicast.everywhere)
+            return self._announcer.beat(self._reach(local), time.time())
+
+    def whole(self, local: bool) -> list[bytes]:
+        """Everything that this process says, in datagrams, likewise."""
+        return self._whole(self._reach(local))
+
+    def _reach(self, local: bool) -> Reach:
+        return LOOPBACK if local else self._multicast.everywhere
 
     def heard(self, datagrams: Iterable[bytes]) -> None:
         """The registry passed on what others said."""
@@ -279,9 +278,8 @@ class Participant:
     def _on_datagram(self, datagram: Datagram) -> Announcement | None:
         source = "multicast" if datagram.way == "group" else "relay"
         waited = time.time() - datagram.at if datagram.at else 0.0
-        waited = min(
-            max(waited, 0.0), limits.current.heartbeats_wait
-        )  # the clock may have been set meanwhile
+        # The clock may have been set meanwhile.
+        waited = min(max(waited, 0.0), limits.current.heartbeats_wait)
         return self.take(datagram.data, source, view_of(datagram.interface), waited)
 
     def _on_heard(self, all_of_it: bool) -> None:
@@ -305,8 +303,11 @@ class Participant:
             What it says; None when it cannot be accepted, which is counted.
         """
         said = self._reader.read(data)
-        if isinstance(said, Refusal | Hidden):
-            return hidden.take(self._announcer.hiding, said)
+        if isinstance(said, Refusal):
+            return None
+        if isinstance(said, Hidden):
+            self._announcer.hiding.learn(said.names, said.host)
+            return said
         now = time.monotonic() - waited
         with changed():
             by = "relay" if was_passed_on(data) else source
@@ -342,7 +343,8 @@ class Participant:
             deadlines = self._announcer.next_deadline, self._directory.next_deadline
             due = min([self._look_at, *(each for each in deadlines if each is not None)])
         self._multicast.say(sayings)
-        hidden.warn(self._announcer.hiding)
+        while noted := self._announcer.hiding.noted:
+            logger.warning(LOOKED_FOR, noted.pop())
         self._tell(events)
         timer = self._timer
         if timer is None or timer.cancelled or timer.due <= now or due < timer.due:
@@ -382,8 +384,8 @@ class Participant:
     def close(self) -> None:
         """Tell everybody that this process's entries are gone, and close the sockets; not the I/O thread."""
         try:
-            if self._registering is not None:
-                self._registering.close()
+            if self.registering is not None:
+                self.registering.close()
             self._loop.run(self._end)
         finally:
             loop.release(self._loop)
@@ -393,6 +395,5 @@ class Participant:
         if self._timer is not None:
             self._timer.cancel()
         with changed():
-            sayings = self._announcer.bye(time.time())
-        self._multicast.say(sayings)
+            self._multicast.say(self._announcer.bye(time.time()))
         self._multicast.close()

@@ -50,9 +50,6 @@ LATE = 1.0
 AGAIN = 0.25
 """Seconds from one attempt to meet to the next."""
 
-BEAT = 0.1
-"""Seconds in which one sign of life is enough."""
-
 MEET_TIMEOUT = 1.0
 """Seconds for the handshake."""
 
@@ -60,8 +57,12 @@ MEET_TIMEOUT = 1.0
 class Registrant(Protocol):
     """What is told to a registry, and learns from it. Called in the I/O thread; must not wait."""
 
+    def beat(self, local: bool) -> list[bytes]:
+        """A heartbeat of this process, for its own host or for all others."""
+        ...
+
     def whole(self, local: bool) -> list[bytes]:
-        """A heartbeat, and behind it every entry of this process, for its own host or for all others."""
+        """The same, and behind it every entry of this process."""
         ...
 
     def heard(self, datagrams: Collection[bytes]) -> None:
@@ -114,7 +115,6 @@ class Registering:
         self._cursor: list[Any] = ["", 0]
         self._tells = True
         self._news = True
-        self._beaten = 0.0
         self._round = 0
         self._meeting = threading.Lock()
         self._helpers = helpers.acquire()
@@ -129,6 +129,10 @@ class Registering:
     def changed(self) -> None:
         """The entries of this process have changed; any thread."""
         self._loop.call(self._on_changed)
+
+    def statistics(self) -> dict[str, str]:
+        """Where the registry is, and how things are with it."""
+        return {"endpoint": self.endpoint, "state": self.state, "error": self.error}
 
     def close(self) -> None:
         """Say goodbye and end; any thread but the I/O thread."""
@@ -229,14 +233,12 @@ class Registering:
         answer.add_done_callback(partial(self._later, done))
 
     def _told(self, registrant: Registrant) -> dict[str, Any]:
-        now = time.monotonic()
-        if not self._tells or (not self._news and now - self._beaten < BEAT):
+        if not self._tells:
             return {}
-        self._beaten = now
-        local, others = registrant.whole(True), registrant.whole(False)
+        news, self._news = self._news, False
+        local, others = map(registrant.whole if news else registrant.beat, (True, False))
         told = {"beats": {"local": encode(local[:1]), "others": encode(others[:1])}}
-        if self._news:
-            self._news = False
+        if news:
             told["whole"] = {"local": encode(local[1:]), "others": encode(others[1:])}
         return told
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
+from ...discovery.hidden import BIND
 from ...discovery.names import Target
 from ...discovery.site import Site
 from ...protocol.errors import UnknownName
 from .discovering import Participant
-from .hidden import told as told_hidden
 
 _SHOWN = 8
 _REASONS = {
@@ -52,9 +52,7 @@ def unknown_name(
     heard = " ".join(_heard(participant) for participant in participants)
     near = _near(places, participants) or _nearest([target], static)
     hidden = {name: host for each in participants for name, host in each.statistics()["hidden"].items()}
-    there = "".join(
-        f"{told_hidden(place.name, hidden[place.name])} " for place in places if place.name in hidden
-    )
+    there = "".join(f"{_hidden(place.name, hidden[place.name])} " for place in places if place.name in hidden)
     return UnknownName(
         f"no agent is named {target!r}; {there}{known}nobody answered to {looked} within {seconds:.1f} s. "
         f"{heard}{near} Is it running, with this name, and with the same PZC_PARTITION and PZC_KEY? "
@@ -103,6 +101,11 @@ def _heard(participant: Participant) -> str:
         if count:
             text += f" {_count(count, 'datagram')} {_REASONS.get(reason, reason)}."
     return text
+
+
+def _hidden(name: str, host: str) -> str:
+    where = f"on host {host}" if host else "on another host"
+    return f"{name} is there, {where}, but bound to loopback, which no other machine reaches: {BIND}."
 
 
 def _where(site: Site) -> str:

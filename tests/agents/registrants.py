@@ -54,6 +54,9 @@ class Registrant:
         self.registering.start(self)
         return self
 
+    def beat(self, local: bool) -> list[bytes]:
+        return self.whole(local)[:1]
+
     def whole(self, local: bool) -> list[bytes]:
         self._sequence += 1
         return said(self.process, self._sequence, self.name, self._key, local)

@@ -131,6 +131,27 @@ def test_much_news_come_in_parts() -> None:
     assert not second.more
 
 
+class Counting(int):
+    """A cursor that counts with how many changes it is compared."""
+
+    compared = 0
+
+    def __lt__(self, other: int) -> bool:
+        type(self).compared += 1
+        return int(self) < other
+
+
+def test_what_is_told_of_who_is_gone_costs_what_is_new() -> None:
+    ledger = Ledger()
+    for number in range(100):
+        process = number.to_bytes(16, "big")
+        ledger.whole(process, "owner", "rack", BEAT, SAID, 0.0)
+        ledger.bye(process, "owner")
+    news = ledger.news(Counting(ledger.cursor - 2), A, "rack")
+    assert news.gone == [(99).to_bytes(16, "big")]
+    assert Counting.compared <= 4
+
+
 class AnyOrder(RuleBasedStateMachine):
     """Three processes, two readers with cursors of their own: in the end each reader knows who is there."""
 
