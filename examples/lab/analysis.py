@@ -29,6 +29,7 @@ from pzc.pipeline.snapshot import Tables
 
 from .camera import Camera
 from .co2 import Co2Analyser
+from .pictures import instruments, linked
 
 LIMITS = Path(__file__).with_name("limits.toml")
 MEAN_TOLERANCE = 1e-9
@@ -232,13 +233,16 @@ def analyse(
             *co2_checks(readings, monthly),
             *camera_checks(tables),
         ],
-        co2=readings,
-        monthly=monthly,
-        host=host.set_index("sent_at"),
-        supply=supply.set_index("sent_at"),
-        camera=camera_frame(journal, Keyring.load(environment["PZC_KEYRING"])),
-        lab=True,
-        pictures=pictures(directory),
+        sections=[
+            ("While it runs", linked(pictures(directory))),
+            *instruments(
+                readings,
+                monthly,
+                host.set_index("sent_at"),
+                supply.set_index("sent_at"),
+                camera_frame(journal, Keyring.load(environment["PZC_KEYRING"])),
+            ),
+        ],
         facts={
             "machine": f"{platform.node()}, {platform.system()} {platform.machine()}",
             "Python": platform.python_version(),

@@ -275,6 +275,11 @@ def _storable(row: Judged) -> Judged:
     return row
 
 
+def refused(batch: pa.RecordBatch, error: str, reason: str) -> pa.RecordBatch:
+    """Rows of `schema.DECODED` that nobody looked at."""
+    return _assemble(batch, [_Failure(error, reason)] * len(batch))
+
+
 def _assemble(batch: pa.RecordBatch, rows: Sequence[Judged]) -> pa.RecordBatch:
     bad = [i for i, row in enumerate(rows) if isinstance(row, _Failure)]
     columns = {name: batch.column(name) for name in _KEPT}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import io
-import re
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,9 +17,8 @@ from .series import Panel, Shot
 from .texts import show
 
 try:
-    import pandas as pd
     from matplotlib import rc_context
-    from matplotlib.dates import ConciseDateFormatter, DateFormatter, YearLocator
+    from matplotlib.dates import ConciseDateFormatter
     from matplotlib.figure import Figure
     from matplotlib.ticker import Formatter, LogFormatter
 except ImportError as exc:
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES = ("-", "--", "-.", ":")
 _MISSING, _ALARM = "#5f6670", "#b00020"
-_WIDTH = 9.0
+WIDTH = 9.0
 _FEW = 50
 """Points of a line that are marked one by one at most."""
 
@@ -43,7 +41,7 @@ _TITLE, _KEY, _LABEL = 70, 12, 40
 _AROUND = np.timedelta64(30, "s")
 """Time that is shown on both sides of a single moment."""
 
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -68,63 +66,9 @@ def png(figure: Figure, dpi: int = 110) -> str:
     return _uri(figure, "png", "image/png", dpi=dpi)
 
 
-def dated_curve(dates: Any, values: Any, months: Any, means: Any, unit: str) -> Figure:
-    """Readings as dots and their monthly means as a line, with the last five years enlarged.
-
-    Args:
-        dates: of the readings.
-        values: of the readings; NaN leaves a hole.
-        months: first day of each month.
-        means: one per month.
-        unit: label of the vertical axis.
-    """
-    when, first = _times(dates), _times(months)
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 3.6), layout="constrained")
-        whole, detail = figure.subplots(1, 2, width_ratios=(2, 1))
-        for axes in (whole, detail):
-            axes.plot(when, values, ".", color=COLOURS[5], markersize=3, label="as received")
-            axes.plot(first, means, color=COLOURS[1], linewidth=1.2, label="monthly mean")
-        whole.set_ylabel(unit)
-        whole.set_title("whole record")
-        whole.legend()
-        _enlarge_end(detail, when, np.asarray(values, dtype=float))
-    return figure
-
-
-def panels(frame: pd.DataFrame) -> Figure:
-    """Lines over time, one panel per unit.
-
-    Args:
-        frame: indexed by time; a column is called ``name [unit]``, and columns of one unit share
-            a panel.
-    """
-    groups: dict[str, list[str]] = {}
-    for column in frame.columns:
-        groups.setdefault(_unit(column), []).append(column)
-    when = _times(frame.index)
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 0.6 + 1.7 * max(1, len(groups))), layout="constrained")
-        rows = figure.subplots(max(1, len(groups)), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, (unit, columns) in zip(rows, groups.items(), strict=False):
-            for i, column in enumerate(columns):
-                style = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
-                axes.plot(
-                    when,
-                    frame[column],
-                    label=column.removesuffix(f"[{unit}]").strip(),
-                    linewidth=1.2,
-                    **style,
-                )
-            axes.set_ylabel(unit)
-            axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-        rows[-1].set_xlabel("time (UTC)")
-    return figure
-
-
 def over_time(panel: Panel) -> Figure:
     """Numbers of a topic over time, a line for each key; gaps are shaded and alarms are crosses."""
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure, axes = _strip(panel.agent, panel.topic, "time (UTC)")
         for i, (key, line) in enumerate(panel.lines.items()):
             colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
@@ -154,7 +98,7 @@ def over_time(panel: Panel) -> Figure:
 
 def curve(shot: Shot) -> Figure:
     """The last array of one dimension, by index."""
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure, axes = _strip(shot.agent, shot.topic, "index")
         dots = "." if len(shot.values) <= _FEW else ""
         axes.plot(shot.values, color=COLOURS[0], linewidth=1.0, marker=dots)
@@ -163,7 +107,7 @@ def curve(shot: Shot) -> Figure:
 
 def _strip(agent: str, topic: str, below: str) -> tuple[Figure, Axes]:
     """A low figure of one topic; its margins are fixed, as finding them takes as long as all the rest."""
-    figure = Figure(figsize=(_WIDTH, 2.4))
+    figure = Figure(figsize=(WIDTH, 2.4))
     axes = figure.subplots(gridspec_kw={"left": 0.1, "right": 0.82, "bottom": 0.2, "top": 0.88})
     axes.set_title(shortened(show(f"{agent}  {topic}"), _TITLE))
     axes.set_xlabel(below)
@@ -199,7 +143,7 @@ def image(pixels: np.ndarray) -> Figure:
     Args:
         pixels: two dimensions.
     """
-    with rc_context({**_STYLE, "axes.grid": False}):
+    with rc_context({**STYLE, "axes.grid": False}):
         figure = Figure(
             figsize=(6.0, 0.4 + 5.0 * pixels.shape[0] / max(1, pixels.shape[1])), layout="constrained"
         )
@@ -222,9 +166,9 @@ def bars(labels: list[str], groups: dict[str, list[float]], unit: str) -> Figure
     """
     height = 0.8 / max(1, len(groups))
     rows = np.arange(len(labels))
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure(
-            figsize=(_WIDTH, 1.0 + 0.42 * len(labels) * max(1, len(groups) * 0.7)), layout="constrained"
+            figsize=(WIDTH, 1.0 + 0.42 * len(labels) * max(1, len(groups) * 0.7)), layout="constrained"
         )
         axes = figure.subplots()
         for i, (name, numbers) in enumerate(groups.items()):
@@ -249,31 +193,8 @@ def bars(labels: list[str], groups: dict[str, list[float]], unit: str) -> Figure
     return figure
 
 
-def _enlarge_end(axes: Axes, when: np.ndarray, values: np.ndarray) -> None:
-    axes.set_title("last five years")
-    if not len(when):
-        return
-    start = when.max() - np.timedelta64(5 * 365, "D")
-    near = values[(when >= start) & np.isfinite(values)]
-    axes.set_xlim(start, when.max())
-    if len(near):
-        margin = 0.05 * (near.max() - near.min()) or 1.0
-        axes.set_ylim(near.min() - margin, near.max() + margin)
-    axes.xaxis.set_major_locator(YearLocator())
-    axes.xaxis.set_major_formatter(DateFormatter("%Y"))
-
-
-def _unit(column: str) -> str:
-    found = re.search(r"\[([^\]]*)\]$", column)
-    return found[1] if found else ""
-
-
-def _times(values: Any) -> np.ndarray:
-    return pd.DatetimeIndex(pd.to_datetime(values, utc=True)).tz_localize(None).to_numpy()
-
-
 def _uri(figure: Figure, kind: str, mime: str, **options: Any) -> str:
     buffer = io.BytesIO()
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure.savefig(buffer, format=kind, **options)
     return f"data:{mime};base64,{base64.b64encode(buffer.getvalue()).decode()}"

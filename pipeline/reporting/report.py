@@ -14,8 +14,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import missing
 from . import plots
 from .series import Panel, Shot
@@ -93,34 +91,22 @@ class Results:
     Attributes:
         checks: shown first; the report is good when there are some and all are ok.
         statistics: rows of `schema.STATISTICS`.
-        co2: columns ``date`` and ``co2`` (ppm, NaN where missing).
-        monthly: columns ``month`` and ``mean`` (ppm).
-        host: indexed by time, columns called ``name [unit]``.
-        supply: as ``host``.
-        camera: one frame, two dimensions.
+        sections: further ones, headings and HTML.
         gaps: rows of `schema.GAPS`.
         alarms: rows of `schema.ALARMS`; None says nothing of limits.
         quarantine: columns ``name topic error reason`` at least.
         facts: label to text, shown under the title (machine, duration, versions).
-        lab: show what belongs to the instruments of the demo, or that it is absent.
-        pictures: files beside the page, and what each shows.
         series: numbers over time, by topic.
         shots: last arrays, by topic.
     """
 
     checks: Sequence[Check] = ()
     statistics: pd.DataFrame | None = None
-    co2: pd.DataFrame | None = None
-    monthly: pd.DataFrame | None = None
-    host: pd.DataFrame | None = None
-    supply: pd.DataFrame | None = None
-    camera: np.ndarray | None = None
+    sections: Sequence[tuple[str, str]] = ()
     gaps: pd.DataFrame | None = None
     alarms: pd.DataFrame | None = None
     quarantine: pd.DataFrame | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
-    lab: bool = True
-    pictures: Mapping[str, str] = field(default_factory=dict)
     series: Sequence[Panel] = ()
     shots: Sequence[Shot] = ()
 
@@ -162,20 +148,19 @@ def format_statistics(statistics: pd.DataFrame) -> str:
 
 
 def _page(results: Results, title: str) -> str:
-    verdict = "all checks passed" if results.ok else "no checks were made"
+    verdict = "all checks passed"
     if any(not check.ok for check in results.checks):
         verdict = f"{sum(not check.ok for check in results.checks)} of {len(results.checks)} checks failed"
     facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in results.facts.items())
-    judged = results.lab or bool(results.checks)  # stored tables alone are neither good nor bad
-    said = f'<p class="verdict {"good" if results.ok else "bad"}">{escape(verdict)}</p>' if judged else ""
+    badge = f'<p class="verdict {"good" if results.ok else "bad"}">{escape(verdict)}</p>'
+    said = badge if results.checks else ""  # stored tables alone are neither good nor bad
     sections = [
-        *([_section("Checks", _checks(results.checks))] if judged else []),
+        *([_section("Checks", _checks(results.checks))] if results.checks else []),
         _section("Topics", _topics(results.statistics)),
         *_plots(results),
         *([] if results.alarms is None else [_section("Alarms", _alarms(results.alarms))]),
         _section("Gaps", _frame(results.gaps, "Missing sequence numbers.", "Nothing is missing.")),
         _section("Quarantine", _quarantine(results.quarantine)),
-        *([_section("While it runs", _pictures(results.pictures))] if results.pictures else []),
     ]
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -186,41 +171,39 @@ def _page(results: Results, title: str) -> str:
 
 
 def _plots(results: Results) -> list[str]:
-    instruments = [
-        ("CO2 at Mauna Loa", _co2(results.co2, results.monthly)),
-        ("Host load", _panels(results.host, "Host readings")),
-        ("Supply ramp", _panels(results.supply, "Power supply readings")),
-        ("Camera frame", _camera(results.camera)),
-    ]
-    drawn = [
-        *(instruments if results.lab else [("Values over time", _series(results.series, results.shots))]),
+    panels = [
+        *results.sections,
+        ("Values over time", _series(results.series, results.shots)),
         ("Rate per topic", _topic_bars(results.statistics, {"rate": "rate_hz"}, "Hz")),
         (
             "Age per topic",
             _topic_bars(results.statistics, {"mean": "age_mean_ms", "p99": "age_p99_ms"}, "ms"),
         ),
     ]
-    return [_section(heading, body) for heading, body in drawn]
+    return [_section(heading, body) for heading, body in panels]
 
 
 def _section(heading: str, body: str) -> str:
     return f"<section><h2>{escape(heading)}</h2>{body}</section>"
 
 
-def _note(text: str) -> str:
+def note(text: str) -> str:
+    """A line as HTML, in place of a picture that there is not."""
     return f'<p class="note">{escape(text)}</p>'
 
 
-def _figure(uri: str, alt: str, caption: str = "", kind: str = "") -> str:
+def drawn(uri: str, alt: str, caption: str = "", kind: str = "") -> str:
+    """A picture as HTML.
+
+    Args:
+        uri: of `plots.svg` or `plots.png`.
+        alt: what it shows, in words.
+        caption: below it, default the same.
+        kind: class of the style sheet.
+    """
     legend = f"<figcaption>{escape(caption or alt)}</figcaption>"
     mark = f' class="{kind}"' if kind else ""
     return f'<figure{mark}><img src="{uri}" alt="{escape(alt)}">{legend}</figure>'
-
-
-def _pictures(pictures: Mapping[str, str]) -> str:
-    return "".join(
-        f'<a href="{escape(file)}">{_figure(escape(file), said)}</a>' for file, said in pictures.items()
-    )
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
@@ -245,8 +228,6 @@ def _cell(value: object) -> str:
 
 
 def _checks(checks: Sequence[Check]) -> str:
-    if not checks:
-        return _note("No checks were made.")
     rows = [(check.name, show(check.expected), show(check.got), check.ok) for check in checks]
     return _table(("check", "expected", "got", "result"), rows, "What had to hold, and what came out.")
 
@@ -258,7 +239,7 @@ def _topic_table(statistics: pd.DataFrame) -> pd.DataFrame:
 
 def _topics(statistics: pd.DataFrame | None) -> str:
     if statistics is None or statistics.empty:
-        return _note("No notifications.")
+        return note("No notifications.")
     shown = _topic_table(statistics)
     caption = "Verified notifications after deduplication; age is received minus sent."
     return _table(list(shown.columns), shown.itertuples(index=False), caption)
@@ -266,7 +247,7 @@ def _topics(statistics: pd.DataFrame | None) -> str:
 
 def _frame(frame: pd.DataFrame | None, caption: str, nothing: str) -> str:
     if frame is None or frame.empty:
-        return _note(nothing)
+        return note(nothing)
     return _table(
         [str(name) for name in frame.columns], frame.astype(object).itertuples(index=False), caption
     )
@@ -274,7 +255,7 @@ def _frame(frame: pd.DataFrame | None, caption: str, nothing: str) -> str:
 
 def _alarms(frame: pd.DataFrame) -> str:
     if frame.empty:
-        return _note("No limit was violated.")
+        return note("No limit was violated.")
     rows = [
         (*what, len(found), found["received_at"].min(), found["received_at"].max(), found["value"].min(),
          found["value"].max())
@@ -301,59 +282,26 @@ def _groups(frame: pd.DataFrame, columns: list[str]) -> Iterable[tuple[Any, pd.D
 
 def _quarantine(frame: pd.DataFrame | None) -> str:
     if frame is None or frame.empty:
-        return _note("Every recorded message verified and decoded.")
+        return note("Every recorded message verified and decoded.")
     columns = ("name", "topic", "error", "reason")
     counted = Counter(zip(*(frame[column] for column in columns), strict=True)).most_common()
     rows = [(*what, count) for what, count in counted]
     return _table((*columns, "count"), rows, "Recorded messages that did not verify or decode.")
 
 
-def _co2(readings: pd.DataFrame | None, monthly: pd.DataFrame | None) -> str:
-    if readings is None or readings.empty or monthly is None:
-        return _note("Not recorded.")
-    figure = plots.dated_curve(
-        readings["date"], readings["co2"], monthly["month"], monthly["mean"], "CO2 [ppm]"
-    )
-    values, dates = readings["co2"].astype(float), pd.to_datetime(readings["date"])
-    alt = (
-        f"CO2 from {dates.min():%Y-%m-%d} to {dates.max():%Y-%m-%d}: {len(readings)} readings, "
-        f"{int(values.isna().sum())} of them missing, from {values.min():.1f} to {values.max():.1f} ppm, "
-        f"with {int(monthly['mean'].notna().sum())} monthly means."
-    )
-    return _figure(plots.svg(figure), alt)
-
-
-def _panels(frame: pd.DataFrame | None, what: str) -> str:
-    if frame is None or frame.empty:
-        return _note("Not recorded.")
-    spans = ", ".join(
-        f"{name} from {show(float(frame[name].min()))} to {show(float(frame[name].max()))}" for name in frame
-    )
-    return _figure(plots.svg(plots.panels(frame)), f"{what} over time: {spans}.")
-
-
-def _camera(pixels: np.ndarray | None) -> str:
-    if pixels is None:
-        return _note("Not recorded.")
-    rows, columns = pixels.shape
-    span = f"from {pixels.min()} to {pixels.max()}" if pixels.size else "empty"
-    alt = f"One camera frame of {rows} rows and {columns} columns, {pixels.dtype}, {span}."
-    return _figure(plots.png(plots.image(pixels)), alt)
-
-
 def _series(series: Sequence[Panel], shots: Sequence[Shot]) -> str:
     if not series and not shots:
-        return _note("No numbers.")
-    drawn = [_figure(plots.svg(plots.over_time(panel)), _said(panel)) for panel in series]
+        return note("No numbers.")
+    pictures = [drawn(plots.svg(plots.over_time(panel)), _said(panel)) for panel in series]
     for shot in shots:
         size = " by ".join(map(str, shot.values.shape))
         when = str(shot.time.astype("datetime64[s]")).replace("T", " ")
         said = show(f"Last array of {shot.agent} {shot.topic}: {size}, {when} UTC.")
         if shot.values.ndim == 1:
-            drawn.append(_figure(plots.svg(plots.curve(shot)), said))
+            pictures.append(drawn(plots.svg(plots.curve(shot)), said))
         else:
-            drawn.append(_figure(plots.png(plots.image(shot.values)), said, kind="shot"))
-    return "".join(drawn)
+            pictures.append(drawn(plots.png(plots.image(shot.values)), said, kind="shot"))
+    return "".join(pictures)
 
 
 def _said(panel: Panel) -> str:
@@ -368,16 +316,16 @@ def _said(panel: Panel) -> str:
 
 def _topic_bars(statistics: pd.DataFrame | None, columns: Mapping[str, str], unit: str) -> str:
     if statistics is None or statistics.empty:
-        return _note("No notifications.")
+        return note("No notifications.")
     labels = [show(f"{name or publisher}  {topic}") for name, publisher, topic in _labels(statistics)]
     groups = {legend: statistics[column].astype(float).tolist() for legend, column in columns.items()}
     if not any(number > 0 for numbers in groups.values() for number in numbers):
-        return _note("No topic has one above 0.")
+        return note("No topic has one above 0.")
     said = "; ".join(
         f"{label}: " + ", ".join(f"{legend} {show(numbers[i])} {unit}" for legend, numbers in groups.items())
         for i, label in enumerate(labels)
     )
-    return _figure(plots.svg(plots.bars(labels, groups, unit)), said, f"Logarithmic scale, {unit}.")
+    return drawn(plots.svg(plots.bars(labels, groups, unit)), said, f"Logarithmic scale, {unit}.")
 
 
 def _labels(statistics: pd.DataFrame) -> Iterable[tuple[Any, Any, Any]]:

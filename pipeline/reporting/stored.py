@@ -48,7 +48,6 @@ def stored_results(directory: str | Path) -> Results:
         quarantine=quarantine,
         alarms=alarms,
         facts=facts,
-        lab=False,
         series=panels(tables),
         shots=shots(tables),
     )

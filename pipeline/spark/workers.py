@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...protocol import limits
 from ...protocol.errors import JournalError
 from .. import missing
 from ..schema import ddl, stored
 from ..snapshot import Tables
 from ..tables.summary import Report, decode, encode
-from ..tables.work import Inline, TaskT
+from ..tables.work import Inline, TaskT, WorkerDied
 
 try:
     import pyarrow as pa
@@ -25,6 +26,7 @@ ALONE = 20_000
 """Rows that this process works on by itself sooner than Spark has begun."""
 
 _REPORTED = "report BINARY"
+_DEATH = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|Python worker failed")
 _CAUSE = re.compile(r"pzc\.\S*?(\w+): (.+)")
 
 
@@ -40,19 +42,26 @@ class SparkWorkers:
         self._session, self._alone = session, alone
         self._spark: SparkSession | None = None
 
+    def is_here(self, rows: int) -> bool:
+        """Whether so many rows are done without Spark."""
+        return rows <= self._alone
+
     def count(self, rows: int) -> int:
         """One task per core of the workers."""
-        return 1 if rows <= self._alone else self.open().sparkContext.defaultParallelism
+        return 1 if self.is_here(rows) else self.open().sparkContext.defaultParallelism
 
     def run(self, function: Callable[[TaskT], Report], tasks: Sequence[TaskT]) -> list[Report]:
         """See `tables.work.Workers`."""
-        if sum(task.rows for task in tasks) <= self._alone:
+        if self.is_here(sum(task.rows for task in tasks)):
             return Inline().run(function, tasks)
         numbers: Any = self.open().range(0, len(tasks), 1, len(tasks))
         try:
             told = numbers.mapInArrow(_Each(function, tasks), _REPORTED).collect()
         except Exception as exc:  # of Spark, of the way to it, or of the function, as Spark words it
-            raise JournalError(f"the pipeline has ended: {_cause(str(exc))}") from None
+            text = str(exc)
+            if _DEATH.search(text) and not _CAUSE.search(text):
+                raise WorkerDied(f"a worker has died: {_cause(text)}") from None
+            raise JournalError(f"the pipeline has ended: {_cause(text)}") from None
         return [decode(row[0]) for row in told]
 
     def open(self) -> SparkSession:
@@ -66,9 +75,10 @@ class _Each:
     """Callable for ``mapInArrow``: rows with numbers of tasks to rows with their reports."""
 
     def __init__(self, function: Callable[[Any], Report], tasks: Sequence[Any]) -> None:
-        self._function, self._tasks = function, tuple(tasks)
+        self._function, self._tasks, self._limits = function, tuple(tasks), limits.current
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        limits.use(self._limits)
         for batch in batches:
             told = [encode(self._function(self._tasks[number])) for number in batch.column(0).to_pylist()]
             yield pa.RecordBatch.from_pydict({"report": pa.array(told, pa.binary())})

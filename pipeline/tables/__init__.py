@@ -14,6 +14,7 @@
     upkeep.py             merges and removes files; folders.py says which
     unread.py             which segments have rows that no batch has handled
     work.py               what a worker does with segments, from a task to a report
+    apart.py              tasks whose process dies
     refile.py             staged files written again without copies
     partition_writer.py   rows of one task: copies left out, judged, filed and counted; into files.py
     summary.py            reports: what a worker tells of the rows it wrote

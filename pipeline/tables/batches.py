@@ -11,6 +11,7 @@ with the rows comes to the driver: a report has a few numbers per publisher, top
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -22,13 +23,16 @@ import msgspec
 from ...protocol import limits
 from ..alarm_rules import AlarmRules
 from ..decoding.decode import Decoder
+from .apart import apart
 from .commit_log import Commit
 from .partition_writer import ANNOUNCED, in_order
 from .refile import AGAIN, Drop, Refile
 from .state import State
 from .summary import Copies, Damage, Report
 from .unread import Segment
-from .work import Task, Work, Workers, shared
+from .work import Task, Work, WorkerDied, Workers, shared
+
+log = logging.getLogger("pzc.pipeline")
 
 WINDOW = 60.0
 """Width of the windows in seconds."""
@@ -161,10 +165,14 @@ class Stage:
         workers: that do the work.
         settings: see `Settings`.
         label: how the names of the files begin.
+        careful: let every task have a process of its own.
     """
 
-    def __init__(self, folder: Path, workers: Workers, settings: Settings, label: str) -> None:
+    def __init__(
+        self, folder: Path, workers: Workers, settings: Settings, label: str, careful: bool = False
+    ) -> None:
         self._folder, self._workers, self._settings, self._label = folder, workers, settings, label
+        self._careful = careful
 
     def take(
         self,
@@ -193,7 +201,16 @@ class Stage:
         own = self._settings
         refused = limits.current.stored_refused // max(1, len(tasks))
         work = Work(own.decoder, self._folder, self._label, own.width, own.rules, refused)
-        return sorted(self._workers.run(work, tasks), key=lambda report: report.task)
+        return sorted(self._done(work, tasks), key=lambda report: report.task)
+
+    def _done(self, work: Work, tasks: Sequence[Task]) -> list[Report]:
+        if self._careful:
+            return apart(work, tasks)
+        try:
+            return self._workers.run(work, tasks)
+        except WorkerDied as exc:
+            log.warning("%s; its rows are looked at by processes of their own", exc)
+            return apart(work, tasks)
 
     def leave_out_copies(self, reports: list[Report], state: State) -> Staged:
         """Write again what holds rows that are stored, or that another task has filed as well."""

@@ -50,6 +50,7 @@ ROWS = ("notifications", "quarantine", "alarms", "windows")
 """Tables that have a file for each batch."""
 
 _LOCK = ".pipeline-lock"
+_ATTEMPT = "attempt"
 _FILE = re.compile(r"[0-9a-f]{8}-\d{9}(?:-\d{5})?\.parquet")
 
 
@@ -82,6 +83,7 @@ class Committer:
         storage: see above.
         stage: folder of files that are not in the tables yet.
         left: files that were taken out before it began and are there still; their times tell when.
+        was_killed: whether the process before has ended while it worked on rows itself.
         run: a name that no batch has had, so that files of one never stand in the place of others.
 
     Raises:
@@ -101,6 +103,7 @@ class Committer:
             self.state = _folded(root, content, commits)
         self.left = [root / place for place in self._log.left if (root / place).exists()]
         self.stage = root / STAGE
+        self.was_killed = (self.stage / _ATTEMPT).exists()
         try:
             ledger.remove(root, storage)
             self.clear()
@@ -128,6 +131,21 @@ class Committer:
         shutil.rmtree(self.stage, ignore_errors=True)
         make_private(self.stage)
         return self.stage
+
+    @contextmanager
+    def attempt(self, here: bool) -> Iterator[Path]:
+        """An empty stage for a batch; who comes later knows when this process ends within.
+
+        Args:
+            here: whether the work is done in this process.
+        """
+        mark = self.clear() / _ATTEMPT
+        if here:
+            mark.touch()
+        try:
+            yield self.stage
+        finally:
+            mark.unlink(missing_ok=True)
 
     def commit(self, commit: Commit, label: str) -> int:
         """Bring in the staged files of a batch, and count what it tells; how many windows are over by it.

@@ -180,7 +180,7 @@ class _Following:
         self._committer, self._settings, self._workers = committer, settings, workers
         self._unread = Unread(source.journal, settle)
         self._journal = str(source.journal) if source.stays else ""
-        self._number = 0
+        self._number, self._careful = 0, committer.was_killed
         self.unsettled = False
 
     def take(self, max_files: int, max_rows: int | None) -> Batch | None:
@@ -193,9 +193,12 @@ class _Following:
         if not found.segments and not found.damaged:
             return None
         label = committer.label(self._number)
-        stage = Stage(committer.clear(), self._workers, self._settings, label)
         handled = {recorder: runs.flat() for recorder, runs in state.offsets.items()}
-        staged = stage.leave_out_copies(stage.take(found.segments, handled), state)
+        careful, self._careful = self._careful, False
+        here = careful or self._workers.is_here(sum(each.rows for each in found.segments))
+        with committer.attempt(here) as folder:
+            stage = Stage(folder, self._workers, self._settings, label, careful)
+            staged = stage.leave_out_copies(stage.take(found.segments, handled), state)
         commit = staged.commit(self._settings, found.damaged, time.time_ns() // 1000)
         commit.journal = None if state.journal == self._journal else self._journal
         tell_damage(commit.damaged)

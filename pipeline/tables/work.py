@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from ...protocol.errors import JournalError
 from .. import missing
 from ..alarm_rules import AlarmRules
-from ..decoding.decode import Decoder
+from ..decoding.decode import Decoder, refused
 from ..recording.reading import SegmentDamaged, SegmentGone, batches
 from .files import Files
 from .interval_set import IntervalSet
@@ -43,12 +44,22 @@ class Sized(Protocol):
         ...
 
 
+_DIED = "WorkerDied", "a process that verified or decoded this row has died, or took too long"
+
 TaskT = TypeVar("TaskT", bound=Sized)
 ItemT = TypeVar("ItemT")
 
 
+class WorkerDied(JournalError):
+    """A process has ended in the middle of a task, again and again."""
+
+
 class Workers(Protocol):
     """Where tasks run."""
+
+    def is_here(self, rows: int) -> bool:
+        """Whether so many rows are worked on in this process."""
+        ...
 
     def count(self, rows: int) -> int:
         """Tasks that so many rows are worth, at least one."""
@@ -59,12 +70,17 @@ class Workers(Protocol):
 
         Raises:
             JournalError: when a task cannot be done.
+            WorkerDied: when a worker died of one.
         """
         ...
 
 
 class Inline:
     """Tasks run in this thread, one after the other."""
+
+    def is_here(self, rows: int) -> bool:
+        """Always."""
+        return True
 
     def count(self, rows: int) -> int:
         """One task."""
@@ -96,6 +112,8 @@ class Task(NamedTuple):
         paths: of the segments.
         handled: offsets that are in the tables, as ranges by recorder.
         times: first and last receipt of the rows that are wanted, µs since 1970; None for all.
+        first: row of the segment with which it begins, when it is one part of one segment.
+        refused: whether its rows are filed in quarantine without a look at them.
     """
 
     number: int
@@ -103,6 +121,22 @@ class Task(NamedTuple):
     paths: tuple[str, ...]
     handled: dict[str, list[int]]
     times: tuple[int, int] | None = None
+    first: int | None = None
+    refused: bool = False
+
+    def halves(self, number: int) -> list[Task]:
+        """Two tasks in place of this one, numbered from there on; of a single row one, which refuses it."""
+        if len(self.paths) > 1:
+            middle = len(self.paths) // 2
+            parts = self.paths[:middle], self.paths[middle:]
+            return [self._replace(number=number + n, paths=part) for n, part in enumerate(parts)]
+        if self.rows < 2:
+            return [self._replace(number=number, refused=True)]
+        middle, first = self.rows // 2, self.first or 0
+        return [
+            self._replace(number=number, rows=middle, first=first),
+            self._replace(number=number + 1, rows=self.rows - middle, first=first + middle),
+        ]
 
 
 class Work:
@@ -143,7 +177,7 @@ class Work:
             for path in map(Path, task.paths):
                 before = writer.report.rows
                 try:
-                    self._take(batches(path), task.times, handled, writer)
+                    self._take(_part(batches(path), task), task, handled, writer)
                 except SegmentGone:  # the one that stands for it has its offsets
                     continue
                 except SegmentDamaged as exc:
@@ -164,18 +198,31 @@ class Work:
     def _take(
         self,
         rows: Iterable[pa.RecordBatch],
-        times: tuple[int, int] | None,
+        task: Task,
         handled: dict[str, IntervalSet],
         writer: PartitionWriter,
     ) -> None:
         for batch in rows:
-            wanted = batch if times is None else _between(batch, *times)
+            wanted = batch if task.times is None else _between(batch, *task.times)
             fresh = unhandled(wanted, handled)
             writer.report.skipped += wanted.num_rows - fresh.num_rows
             if fresh.num_rows:
-                for decoded in self._decoder([fresh]):
+                for decoded in [refused(fresh, *_DIED)] if task.refused else self._decoder([fresh]):
                     writer.take(decoded)
                 note_offsets(handled, offsets_of(fresh))
+
+
+def _part(rows: Iterable[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
+    """The rows of a segment that a task is about."""
+    if task.first is None:
+        yield from rows
+        return
+    passed, end = 0, task.first + task.rows
+    for batch in rows:
+        begin, passed = passed, passed + len(batch)
+        if passed > task.first and begin < end:
+            skipped = max(0, task.first - begin)
+            yield batch.slice(skipped, end - begin - skipped)
 
 
 def _between(batch: pa.RecordBatch, first: int, last: int) -> pa.RecordBatch:

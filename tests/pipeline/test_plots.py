@@ -5,36 +5,12 @@ import io
 
 import matplotlib.image
 import numpy as np
-import pandas as pd
 import pytest
 
 from pzc.pipeline.reporting import plots
 from pzc.pipeline.reporting.series import Line, Panel
 
 pytestmark = pytest.mark.allow_leaks("matplotlib keeps its font files open")
-
-TIMES = pd.date_range("2024-01-01", periods=4, freq="s", tz="UTC")
-
-
-def test_columns_of_one_unit_share_a_panel() -> None:
-    frame = pd.DataFrame({"set [V]": [1.0] * 4, "current [A]": [2.0] * 4, "read [V]": [1.0] * 4}, index=TIMES)
-    figure = plots.panels(frame)
-    assert [axes.get_ylabel() for axes in figure.axes] == ["V", "A"]
-    assert [len(axes.lines) for axes in figure.axes] == [2, 1]
-
-
-def test_lines_of_one_panel_differ_in_more_than_colour() -> None:
-    frame = pd.DataFrame({"a [V]": [1.0] * 4, "b [V]": [2.0] * 4}, index=TIMES)
-    (axes,) = plots.panels(frame).axes
-    assert len({line.get_linestyle() for line in axes.lines}) == 2
-
-
-def test_a_curve_shows_the_whole_record_and_its_end() -> None:
-    dates = pd.date_range("1990-01-01", "2001-12-29", freq="7D")
-    figure = plots.dated_curve(dates, np.arange(len(dates)), dates[:2], [0.0, 1.0], "ppm")
-    whole, end = figure.axes
-    assert end.get_xlim()[1] - end.get_xlim()[0] == pytest.approx(5 * 365)
-    assert whole.get_xlim()[0] < end.get_xlim()[0]
 
 
 def test_bars_carry_their_numbers() -> None:
