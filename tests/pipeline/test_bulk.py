@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.protocol.bulk import Bulk, Opened
+from pzc.pipeline.decoding.bulk import Bulk, Opened
 from pzc.protocol.codec import Codec
 from pzc.protocol.errors import PzcError
 from pzc.protocol.frames import Kind
