@@ -44,8 +44,8 @@ from .naming.topology import Topology
 from .naming.watching import Watching
 from .notifications.listening import Listening
 from .notifications.publishing import Publishing
+from .notifications.statistics import STATISTICS, Telling
 from .notifications.subscribing import Subscribing
-from .notifications.telling import STATISTICS, Telling
 from .parts import method
 from .server.answering import Answering
 from .server.coroutines import Coroutines

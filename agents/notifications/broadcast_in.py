@@ -42,10 +42,10 @@ from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.receiving import PARTS, message_behind, receive_message
 from ...transport.wire import Protocol
-from .beats import BEAT_TOPIC, lasts_of
 from .callbacks import runners, start
 from .declared import withdrawn
 from .filters import ANY, MARK_TOPIC
+from .heartbeat import BEAT_TOPIC, lasts_of
 from .links.arrivals import LeftOut, Together, alone, arrival_of
 from .shares import Heard, hand_on, room
 from .subscription import Subscription

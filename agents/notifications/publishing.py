@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from typing import Protocol as Form
 
 from ...delivery.policies import Policy
-from ...protocol.errors import AgentClosed
 from ...protocol.frames import check_key
 from ...protocol.records import Records
 from ...shm.ring import BUFFERS
@@ -19,6 +18,7 @@ from ...transport.loop import Loop
 from ...transport.topic_settings import TopicSettings
 from ...transport.wire import Protocol
 from ..words import Replies, Word
+from .broadcast import Broadcast
 from .declared import withdrawn
 from .links import farewell, local
 from .links.linking import Linking
@@ -68,7 +68,9 @@ class Publishing:
         BindError: naming the endpoint and the reason.
 
     Attributes:
-        publisher: numbers and sends.
+        publisher: numbers and hands on.
+        broadcast: its PUB socket.
+        readers: who listens.
         outlets: its links.
         mailboxes: what it keeps for their readers.
         words: control words, with what answers them.
@@ -98,18 +100,19 @@ class Publishing:
         self.announcer: Announcer | None = None
         self.outlets = Outlets(loop, protocol, counters)
         records = Records(protocol.codec, agent_id, protocol.epoch, protocol.urn_at)
-        self._on_filters = on_filters
-        self.publisher = Publisher(
-            loop, endpoint, protocol, agent_id, records, counters, self.outlets, self._on_changed
-        )
-        self._readers = Readers(self.publisher.readers, callbacks.submit)
-        self.publisher.voices.begin(replies.rep_endpoint)
+        self.broadcast = Broadcast(
+            loop, endpoint, protocol, agent_id, records, counters, self.outlets.numbers,
+            self.outlets.routes.about, replies.rep_endpoint,
+        )  # fmt: skip
+        self.publisher = Publisher(loop, protocol, records, counters, self.outlets, self.broadcast)
+        self.readers = Readers(loop, self.outlets, self.broadcast, on_filters, callbacks.submit)
+        self.broadcast.on_change = self.readers.act
         self.linking = Linking(
-            self.outlets, loop, protocol, agent_id, name, replies, self.publisher.on_links,
+            self.outlets, loop, protocol, agent_id, name, replies, self.readers.changed,
             self.publisher.keeping, self.publisher.declared, partition,
         )  # fmt: skip
         self.mailboxes = self.outlets.mail = Posting(
-            self.outlets, loop, protocol, records, replies, counters, self.publisher.on_links,
+            self.outlets, loop, protocol, records, replies, counters, self.readers.changed,
             self.publisher.declared,
         )  # fmt: skip
         self.outlets.routes.mail_readers = self.mailboxes.readers
@@ -118,13 +121,13 @@ class Publishing:
 
     def start(self) -> None:
         """Take subscribers from now on."""
-        self._loop.run(self.publisher.start)
+        self._loop.run(self.broadcast.start)
         local.offer(self._agent_id, self.linking, self._fingerprint)
 
     @property
     def endpoint(self) -> str:
         """Where it publishes, with the real port; empty with a single port."""
-        return self.publisher.endpoint
+        return self.broadcast.endpoint
 
     def publish(
         self, topic: str, content: object, *, key: str | None = None, ack_wait: float | None = None
@@ -154,7 +157,7 @@ class Publishing:
         """
         self._check_usable()
         about = "" if key is None else check_key(key)
-        return self.publisher.publish(topic, content, about, None, ack_wait)
+        return self.publisher.publish_prepared(Published(topic, about, content), None, ack_wait)
 
     def loan(
         self,
@@ -235,7 +238,7 @@ class Publishing:
         about, keep = _usual({**self._topics.of(topic), **given}, policies)
         self.outlets.routes.advertise(topic, about)
         self.publisher.keeping.advertise(topic, keep)
-        self.publisher.forget_wanted()
+        self.publisher.forget_plans()
         if type is not None:
             self.publisher.declared.say(topic, type)
             self.outlets.declare(topic, self.publisher.declared)
@@ -271,7 +274,7 @@ class Publishing:
         An agent counts once, whether it listens by broadcast, by a link, or both. True once `on_subscribers`
         has run for them: a server is connected to its signal then, and what is emitted next reaches them.
         """
-        return self.publisher.wait_for_subscribers(topic, n, timeout)
+        return self.readers.wait(topic, n, timeout)
 
     def on_readers(self, topic: str, callback: OnReaders | None) -> None:
         """Call a function whenever agents begin or cease to read a topic.
@@ -287,12 +290,7 @@ class Publishing:
             AgentClosed: after `stop`.
         """
         self._check_usable()
-        self._readers.on_readers(topic, callback)
-
-    def _on_changed(self) -> None:
-        self._on_filters()
-        with suppress(AgentClosed):
-            self._readers.changed()
+        self.readers.on_readers(topic, callback)
 
     def _say_usual(self, topic: str) -> Advertised | None:
         """What the settings file says of a topic; None for nothing. Called once for each topic."""
@@ -306,7 +304,7 @@ class Publishing:
     def statistics(self) -> dict[str, Any]:
         """What was published of each topic, and how it is with links and mailboxes."""
         return {
-            "topics": topics_told(self.outlets, self.publisher.subscribers, self.publisher.readers),
+            "topics": topics_told(self.outlets, self.readers),
             "links": self.outlets.statistics(),
             "mailboxes": self.mailboxes.statistics(),
         }
@@ -320,7 +318,9 @@ class Publishing:
 
     def close(self) -> None:
         """Close the PUB socket; not the I/O thread."""
-        self._loop.run(self.publisher.close)
+        self.publisher.close()
+        self._loop.run(self.broadcast.close)
+        self.readers.close()
 
 
 def _usual(said: Mapping[str, Any], policies: Iterable[Policy | str] | None) -> tuple[Advertised, bool]:

@@ -1,7 +1,9 @@
-"""Readers: by what name whoever listens to a topic is known, and who wants to be told of them.
+"""Readers: who listens to the topics of an agent, whatever brings them, and who waits to be told of it.
 
 A reader says who it is with every subscription, on every carrier: 16 hex digits that nobody can guess, and
 behind a ``:`` its name, percent coded and cut, for people.
+
+The agent acts upon each change of who listens before `Readers.wait` tells of it.
 """
 
 from __future__ import annotations
@@ -9,11 +11,16 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from time import monotonic
 from urllib.parse import quote, unquote
 
-from ...protocol.errors import ConfigError
+from ...protocol.errors import AgentClosed, ConfigError
 from ...protocol.shown import printable
+from ...transport.loop import Loop
+from .broadcast import Broadcast
+from .links.outlets import Outlets
 
 _DIGITS = 16
 _LONGEST = 64
@@ -38,21 +45,82 @@ class Readers:
     """Who listens to the topics of one agent; safe from any thread.
 
     Args:
-        listening: what those who listen to a topic are known by.
+        loop: whose thread acts upon changes.
+        outlets: the links, and the mailboxes with them.
+        broadcast: the filters.
+        act: called in the I/O thread after each change.
         run: runs a callback soon.
     """
 
     def __init__(
-        self, listening: Callable[[str], set[str]], run: Callable[[Callable[[], object]], object]
-    ) -> None:
-        self._listening = listening
+        self, loop: Loop, outlets: Outlets, broadcast: Broadcast, act: Callable[[], object],
+        run: Callable[[Callable[[], object]], object],
+    ) -> None:  # fmt: skip
+        self._loop = loop
+        self._outlets = outlets
+        self._broadcast = broadcast
+        self._act = act
         self._run = run
+        self._acted = 0
+        self._acted_upon = threading.Condition()
+        self._closed = False
         self._lock = threading.Lock()
         self._told: dict[str, tuple[OnReaders, tuple[str, ...]]] = {}
 
+    def of(self, topic: str) -> set[str]:
+        """What the agents are known by that listen to a topic; an original peer is not known."""
+        return self._outlets.routes.readers(topic) | self._broadcast.readers(topic)
+
+    def count(self, topic: str) -> int:
+        """Number of agents that listen to a topic; equal filters of original peers count as one."""
+        return self._broadcast.listeners(topic, self._outlets.routes.readers(topic))
+
     def names(self, topic: str) -> tuple[str, ...]:
         """Those who listen, sorted."""
-        return tuple(sorted(map(name_of, self._listening(topic))))
+        return tuple(sorted(map(name_of, self.of(topic))))
+
+    # --- acting upon changes -------------------------------------------------------------------------
+
+    def _changes(self) -> int:
+        return self._broadcast.version + self._outlets.routes.changes
+
+    def changed(self, *, before_confirming: bool = False) -> None:
+        """What links want has changed; any thread. It was acted upon before a reader is told so."""
+        (self._loop.run if before_confirming else self._loop.call)(self.act)
+
+    def act(self) -> None:
+        """Act upon whatever has changed until here; I/O thread."""
+        changes = self._changes()
+        try:
+            self._act()
+            with suppress(AgentClosed):
+                self._look()
+        finally:
+            with self._acted_upon:
+                self._acted = changes
+                self._acted_upon.notify_all()
+
+    def wait(self, topic: str, count: int, timeout: float) -> bool:
+        """Wait until it was acted upon so many agents that listen; False when that took too long."""
+        until, due = monotonic() + timeout, None
+        with self._acted_upon:
+            while not self._closed:
+                with self._outlets.lock:
+                    listen, changes = self.count(topic) >= count, self._changes()
+                due = (changes if due is None else due) if listen else None
+                if due is not None and self._acted >= due:
+                    return True
+                if not self._acted_upon.wait(max(0.0, until - monotonic())):
+                    break
+        return False
+
+    def close(self) -> None:
+        """End every wait."""
+        with self._acted_upon:
+            self._closed = True
+            self._acted_upon.notify_all()
+
+    # --- telling of names ----------------------------------------------------------------------------
 
     def on_readers(self, topic: str, callback: OnReaders | None) -> None:
         """See `Publishing.on_readers`."""
@@ -62,15 +130,15 @@ class Readers:
             self._told.pop(topic, None)
             if callback is not None:
                 self._told[topic] = callback, ()
-                self._look(topic)
+                self._look_at(topic)
 
-    def changed(self) -> None:
-        """Tell of those who have come or gone; any thread."""
+    def _look(self) -> None:
+        """Tell of those who have come or gone."""
         with self._lock:
             for topic in list(self._told):
-                self._look(topic)
+                self._look_at(topic)
 
-    def _look(self, topic: str) -> None:
+    def _look_at(self, topic: str) -> None:
         callback, before = self._told[topic]
         names = self.names(topic)
         if names != before:

@@ -37,10 +37,10 @@ from ...transport.counters import Counters
 from ...transport.endpoints import connect, disconnect, new_socket
 from ...transport.wire import Protocol
 from . import presence
-from .beats import BEAT_TOPIC, beat_filter
 from .broadcast_in import BroadcastIn, Source
 from .declared import mismatch
 from .filters import ANY, MARK_TOPIC, mark_filter
+from .heartbeat import BEAT_TOPIC, beat_filter
 from .receiver import Receiver, release
 from .shares import Heard
 from .subscription import Subscription

@@ -29,19 +29,18 @@ class Voices:
 
     Args:
         agent_id: of its agent.
+        rep_endpoint: under which that is known.
         filters: that are held at its PUB endpoint.
         speaks: tells of a dialect and a topic whether it may be spoken.
     """
 
-    def __init__(self, agent_id: str, filters: Filters, speaks: Callable[[str, str], bool]) -> None:
+    def __init__(
+        self, agent_id: str, rep_endpoint: str, filters: Filters, speaks: Callable[[str, str], bool]
+    ) -> None:
         self.own: Voice = (PZC01, agent_id)
-        self._original: Voice = (PZC00, "")
+        self._original: Voice = (PZC00, as_original(rep_endpoint))
         self._filters = filters
         self._speaks = speaks
-
-    def begin(self, rep_endpoint: str) -> None:
-        """Say under which REP endpoint the agent is known."""
-        self._original = PZC00, as_original(rep_endpoint)
 
     def all(self, topic: str) -> tuple[Voice, ...]:
         """In which somebody listens to a topic."""

@@ -11,8 +11,8 @@ import pytest
 import zmq
 
 from pzc import Agent, DecodeError, Gap, Keyring, Protocol, drop
-from pzc.agents.notifications.beats import BEAT_TOPIC, Beats, beat_filter, lasts_of
 from pzc.agents.notifications.filters import mark_filter
+from pzc.agents.notifications.heartbeat import BEAT_TOPIC, Heartbeat, beat_filter, lasts_of
 from pzc.delivery.tails import BEATS
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
@@ -36,7 +36,7 @@ def number_of(frames: Frames) -> int:
 
 
 def beat(agent: Agent) -> None:
-    agent.loop.run(agent._publishing.publisher._beats._beat)
+    agent.loop.run(agent._publishing.broadcast._heartbeat._beat)
 
 
 def test_a_message_that_was_told_as_lost_is_refused_when_it_comes(
@@ -122,7 +122,7 @@ class Beating:
         self.clock, self.wanted, self.told = Clock(), wanted, list[dict[str, int]]()
         self._codec = Codec(Keyring.from_key(KEY))
         loop: Any = self.clock
-        self.beats = Beats(loop, Protocol(KEY), "0" * 32, lambda: self.wanted, self._take)
+        self.beats = Heartbeat(loop, Protocol(KEY), "0" * 32, lambda: self.wanted, self._take)
 
     def _take(self, frames: Any) -> None:
         envelope = self._codec.open(frames, kind=Kind.NOTIFICATION)
@@ -207,7 +207,7 @@ with Timings(high_water_mark=5, topic_beat=0.05), Agent(protocol=Protocol(key)) 
     for _ in range(count):
         agent.publish("t", bytes(32 << 10))
         agent.loop.run(bool)  # slower than libzmq, so that what is lost is lost behind what stands still
-    agent.loop.run(agent._publishing.publisher._beats._beat)
+    agent.loop.run(agent._publishing.broadcast._heartbeat._beat)
     print("told", flush=True)
     sys.stdin.readline()
 """

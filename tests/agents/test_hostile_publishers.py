@@ -45,7 +45,7 @@ class Forger:
             if self.wire.socket.poll(20):
                 message = self.wire.socket.recv()
                 with self.agent._publishing.publisher._state:
-                    self.agent._publishing.publisher._filters.take(message, dict)
+                    self.agent._publishing.broadcast._filters.take(message, dict)
                 self.agent.loop.call(self.agent._on_filters)
 
     def subscribe(self, reader: Agent, topic: str, *args: Any, **options: Any) -> Any:

@@ -34,9 +34,9 @@ def test_a_replayed_notification_of_the_original_dialect_is_refused_too() -> Non
 
 def _subscribe_behind(reader: Agent, publisher: Agent, forwarder: Forwarder) -> Subscription:
     """An original publisher tells its endpoints by 'info'; this one tells the forwarder's."""
-    known = publisher._publishing.publisher.endpoint
-    publisher._publishing.publisher.endpoint = forwarder.endpoint
+    known = publisher._publishing.broadcast.endpoint
+    publisher._publishing.broadcast.endpoint = forwarder.endpoint
     try:
         return reader.subscribe(publisher.rep_endpoint, "t")
     finally:
-        publisher._publishing.publisher.endpoint = known
+        publisher._publishing.broadcast.endpoint = known

@@ -77,7 +77,7 @@ def test_garbage_filters_are_survived_and_counted(publisher: Watched, reader: Ag
     subscription = reader.subscribe(publisher.rep_endpoint, "t")
     with BareSubscriber(publisher.pub_endpoint, b"XSUB") as peer:
         peer.send(b"\2what", b"\xff\xfe", b"\1" + bytes(range(256)), b"\0never set", b"\1end")
-        publisher.wait_until(lambda: publisher._publishing.publisher._filters.matches(b"end"))
+        publisher.wait_until(lambda: publisher._publishing.broadcast._filters.matches(b"end"))
         assert publisher.counters["pub_malformed"] == 3
         publisher.publish("t", "alive")
         assert subscription.recv(TIMEOUT).content == "alive"
@@ -89,7 +89,7 @@ def test_a_filter_cancelled_by_somebody_else_silences_nobody(publisher: Watched,
     me = f"PZC01+{publisher.agent_id}+"
     with BareSubscriber(publisher.pub_endpoint) as peer:
         peer.send(b"\0" + f"{me}t+".encode(), b"\0" + me.encode(), b"\1end")
-        publisher.wait_until(lambda: publisher._publishing.publisher._filters.matches(b"end"))
+        publisher.wait_until(lambda: publisher._publishing.broadcast._filters.matches(b"end"))
         publisher.publish("t", "heard")
         assert subscription.recv(TIMEOUT).content == "heard"
         assert everything.recv(TIMEOUT).content == "heard"
@@ -103,10 +103,10 @@ def test_a_filter_hidden_in_a_message_of_several_frames_is_no_filter(
     with BareSubscriber(publisher.pub_endpoint, b"XSUB") as peer:
         peer.send_in_parts(b"user", b"\1" + wanted)
         peer.send(b"\1end")
-        publisher.wait_until(lambda: publisher._publishing.publisher._filters.matches(b"end"))
+        publisher.wait_until(lambda: publisher._publishing.broadcast._filters.matches(b"end"))
         assert publisher.counters["pub_malformed"] == 1
         subscription = reader.subscribe(publisher.rep_endpoint, "t")
-    publisher.wait_until(lambda: not publisher._publishing.publisher._filters.matches(b"end"))
+    publisher.wait_until(lambda: not publisher._publishing.broadcast._filters.matches(b"end"))
     publisher.publish("t", "heard")
     assert subscription.recv(TIMEOUT).content == "heard"
 
@@ -115,6 +115,6 @@ def test_ten_thousand_foreign_filters_do_not_hide_a_subscriber(publisher: Watche
     with BareSubscriber(publisher.pub_endpoint) as peer:
         peer.send(*(b"\1PZC01+%d" % number for number in range(10_000)), b"\1end")
         subscription = reader.subscribe(publisher.rep_endpoint, "t", timeout=TIMEOUT)
-        publisher.wait_until(lambda: publisher._publishing.publisher._filters.matches(b"end"))
+        publisher.wait_until(lambda: publisher._publishing.broadcast._filters.matches(b"end"))
         publisher.publish("t", "heard")
         assert subscription.recv(TIMEOUT).content == "heard"

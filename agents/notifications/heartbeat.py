@@ -1,4 +1,4 @@
-"""Beats: a publisher tells on the broadcast plane how far each topic is, so that no loss stays unseen.
+"""Heartbeat: a publisher tells on the broadcast plane how far each topic is, so that no loss stays unseen.
 
 A PZC01 notification with number 0 on the reserved topic `BEAT_TOPIC`, whose content is a
 `protocol.bundle.Bundle` of nothing but ``lasts``. `topic_beat` seconds after a message it tells the topic's
@@ -40,7 +40,7 @@ def lasts_of(content: object) -> list[Last]:
     return content.lasts
 
 
-class Beats:
+class Heartbeat:
     """The beats of one publisher; I/O thread, but for `sent`. Without a message there is no timer.
 
     Args:

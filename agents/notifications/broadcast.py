@@ -1,0 +1,239 @@
+"""Broadcast: the PUB endpoint of an agent, an XPUB socket, so that it knows who listens.
+
+Whatever is published is sealed and sent in the caller's thread, which never waits for a reader: what one does
+not take is dropped for it at the high-water mark, and counted by it. Each dialect is emitted only while a
+filter asks for it. Behind what was sent the `Heartbeat` tells how far each topic is.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from time import monotonic
+
+import zmq
+
+from ...protocol import serializers
+from ...protocol.bundle import Body
+from ...protocol.codec import too_large
+from ...protocol.errors import AgentClosed
+from ...protocol.frames import Buffer
+from ...protocol.records import Records
+from ...protocol.signing import Suite
+from ...transport.counters import Counters
+from ...transport.endpoints import bind, new_socket
+from ...transport.loop import Loop
+from ...transport.sending import Sending
+from ...transport.watch import Watch
+from ...transport.wire import Protocol
+from .filters import Filters
+from .heartbeat import Heartbeat, beat_filter
+from .links.topics import Advertised
+from .links.turns import Turn
+from .voices import Voice, Voices
+
+logger = logging.getLogger("pzc.publisher")
+
+_BATCH = 256
+
+
+Outgoing = tuple[str, int, list[Buffer]]
+"""Frames behind the topic and number that a beat is to tell; an empty topic for none."""
+
+
+class Broadcast:
+    """One XPUB socket, and its filters.
+
+    Args:
+        loop: owner of the socket.
+        endpoint: where to bind; empty for nowhere.
+        protocol: encodes and signs.
+        agent_id: sender in PZC01 headers.
+        records: makes frames of what is broadcast the prepared way.
+        counters: where everything is counted.
+        numbers: the last number of each topic.
+        about: what is said of a topic.
+        rep_endpoint: under which the agent is known.
+
+    Attributes:
+        endpoint: where it is bound.
+        version: another, greater one after each change of the filters.
+        on_change: called in the I/O thread then.
+    """
+
+    def __init__(
+        self, loop: Loop, endpoint: str, protocol: Protocol, agent_id: str, records: Records,
+        counters: Counters, numbers: Mapping[str, int], about: Callable[[str], Advertised], rep_endpoint: str,
+    ) -> None:  # fmt: skip
+        self._loop = loop
+        self._protocol = protocol
+        self._records = records
+        self._counters = counters
+        self._numbers = numbers
+        self._about = about
+        self._sealed = protocol.codec.keyring is not None and protocol.codec.suite is Suite.AES256_GCM
+        self._socket = new_socket(loop.context, zmq.XPUB)
+        self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        # Else a filter hidden behind the first part of a message would be set without being told.
+        self._socket.setsockopt(zmq.ONLY_FIRST_SUBSCRIBE, 1)
+        try:
+            self.endpoint = bind(self._socket, endpoint) if endpoint else ""
+        except BaseException:
+            self._socket.close(0)
+            raise
+        self.version = 0
+        self.on_change: Callable[[], object] = bool
+        self._sending = Sending(loop, self._socket, self._on_readable, self._on_refused)
+        self._watch: Watch | None = None
+        self._state = threading.Lock()  # of the filters
+        self._filters = Filters(agent_id)
+        self._voices = Voices(agent_id, rep_endpoint, self._filters, protocol.speaks)
+        beats = beat_filter(agent_id)
+        self._heartbeat = Heartbeat(
+            loop, protocol, agent_id, lambda: self._filters.matches(beats), self._tell
+        )
+        self._known: dict[str, tuple[int, tuple[Voice, ...]]] = {}
+
+    def start(self) -> None:
+        """Watch the socket; I/O thread."""
+        self._watch = Watch(self._loop, self._socket, self.endpoint, self._counters, "pub_strangers")
+        self._sending.start()
+
+    def close(self) -> None:
+        """Tell how far each topic is, and close the socket; I/O thread."""
+        self._heartbeat.close()
+        self._sending.close()
+        if self._watch is None:
+            self._socket.close(0)
+        else:
+            self._watch.close()
+
+    # --- publishing ----------------------------------------------------------------------------------
+
+    def seal(self, voice: Voice, turn: Turn, number: int) -> Outgoing:
+        """Frames of a publication.
+
+        Raises:
+            SerializeError: when the content cannot be expressed.
+            LocalProtocolError: when it is too large.
+        """
+        published, (dialect, sender) = turn.published, voice
+        topic, key = published.topic, published.key
+        if voice is self._voices.own:
+            name, body = turn.aired = turn.aired or self._encode(turn)
+            frames = self._records.seal(topic, number, key, published.sent_ms, name, body)
+            return topic, number, [*frames]
+        encode = self._protocol.encode
+        return "", 0, encode(sender, topic, published.content, sequence=number, key=key, dialect=dialect)
+
+    def _encode(self, turn: Turn) -> tuple[str, Body]:
+        """The content, as it was encoded for others where that is the same."""
+        published, codec = turn.published, self._protocol.codec
+        name = codec.serializer
+        if published.serializer == name and published.slot is None:
+            body = published.body
+        elif turn.mail is not None and turn.mail[0] == name:
+            body = turn.mail[1]
+        else:
+            body = serializers.encode(name, published.content)
+        if len(body) > codec.max_content:
+            raise too_large(len(body), codec.max_content)
+        return name, body
+
+    def send(self, outgoing: Iterable[Outgoing], now: float) -> None:
+        """Send in the order of numbers; the caller sees to that.
+
+        Raises:
+            AgentClosed: after `close`.
+        """
+        for topic, number, frames in outgoing:
+            if not self._sending.send(frames, now):
+                raise AgentClosed("the agent was stopped; it publishes no more")
+            if topic:
+                self._heartbeat.sent(topic, number)
+
+    def _tell(self, frames: list[Buffer]) -> None:
+        self.send((("", 0, frames),), monotonic())
+
+    def _on_refused(self, error: zmq.ZMQError) -> None:
+        self._counters.add("publish_dropped")
+        logger.warning("a notification could not be sent: %s", error)
+
+    def withdraw(self, topic: str) -> None:
+        """Tell that a topic is offered no more; any thread."""
+        self._loop.call(partial(self._heartbeat.withdraw, topic, self._numbers[topic]))
+
+    # --- who listens ---------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        version = self.version
+        with self._state:
+            for _ in range(_BATCH):
+                parts = self._sending.receive()
+                if parts is None:
+                    break
+                if len(parts) != 1 or not self._filters.take(parts[0], self._turn):
+                    self._counters.add("pub_malformed")
+                else:
+                    self._heartbeat.again(self._filters.marked(parts[0]), self._numbers)
+            else:
+                self._loop.call(self._on_readable)  # the descriptor does not tell of the others again
+        if version != self.version:
+            self.on_change()
+
+    def _turn(self) -> Mapping[str, int]:
+        """The filters are others now; the numbers that were taken until here."""
+        self.version += 1
+        return self._numbers
+
+    def forget(self) -> None:
+        """What is said of topics has changed; any thread."""
+        self._known = {}
+
+    def goes(self, topic: str) -> bool:
+        """Whether a topic may be broadcast."""
+        return self._about(topic).is_broadcast(self._sealed)
+
+    def check(self, topic: str) -> None:
+        """Judge a subscription.
+
+        Raises:
+            PolicyRefused: when the topic does not go so far, or is secret.
+        """
+        self._about(topic).check_broadcast(topic, self._sealed)
+
+    def voices(self, topic: str, dialects: tuple[str, ...] | None = None) -> tuple[Voice, ...]:
+        """In which somebody listens to a topic; or of some dialects, whoever listens."""
+        if dialects is not None:
+            return self._voices.of(dialects, topic)
+        version = self.version
+        known, voices = self._known.get(topic, (None, ()))
+        if known != version:
+            voices = self._voices.all(topic) if self.goes(topic) else ()
+            self._known[topic] = version, voices
+        return voices
+
+    def readers(self, topic: str) -> set[str]:
+        """What those are known by who marked a subscription to a topic."""
+        with self._state:
+            return self._filters.who(topic)
+
+    def listeners(self, topic: str, others: set[str]) -> int:
+        """Number of agents that listen to a topic, with others; equal filters of originals count as one."""
+        with self._state:
+            return self._filters.listeners(topic, *self._voices.headers(topic), others)
+
+    def has_mark(self, mark: str) -> bool:
+        """True once the subscriber's mark, and so every filter it set before, has arrived."""
+        with self._state:
+            return self._filters.has_mark(mark)
+
+    def last_at(self, mark: str) -> int | dict[str, int]:
+        """The last number before a mark came that is held; for ``*`` that of each topic.
+
+        Whatever is numbered later was encoded for the mark's filter.
+        """
+        with self._state:
+            return self._filters.last_at(mark)
