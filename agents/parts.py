@@ -34,7 +34,18 @@ class _Method:
         self._function = function
         self.__doc__ = function.__doc__
 
+    def __set_name__(self, cls: type, name: str) -> None:
+        self._name = name
+
     def __get__(self, owner: object, cls: type) -> Callable[..., Any]:
-        """The bound method of the part, without a call in between; of the class, the plain function."""
+        """The bound method of the part, without a call in between; of the class, the plain function.
+
+        The owner keeps it, unless a subclass overrides it, so that it is looked up once.
+        """
         function: Any = self._function
-        return function if owner is None else function.__get__(getattr(owner, self._part))
+        if owner is None:
+            return function
+        bound = function.__get__(getattr(owner, self._part))
+        if next(vars(each)[self._name] for each in cls.__mro__ if self._name in vars(each)) is self:
+            vars(owner)[self._name] = bound
+        return bound

@@ -44,7 +44,7 @@ class Forger:
         while not self._stop.is_set():
             if self.wire.socket.poll(20):
                 message = self.wire.socket.recv()
-                with self.agent._publishing.publisher._state:
+                with self.agent._publishing.broadcast._state:
                     self.agent._publishing.broadcast._filters.take(message, dict)
                 self.agent.loop.call(self.agent._on_filters)
 
