@@ -110,7 +110,6 @@ class Agent:
         self._callbacks = Executor(f"pzc-callbacks {self.name}".strip())
         self._stopping = threading.Lock()
         self._stopped = threading.Event()
-        self._over = False
         self.loop = loop.acquire()
         try:
             single = self.settings["PZC_SINGLE_PORT"] if single_port is None else single_port
@@ -215,7 +214,7 @@ class Agent:
         """AgentClosed when it was stopped, or is the parent's of this forked process."""
         if self._pid != os.getpid():
             raise AgentClosed(f"{self!r} belongs to the parent of this forked process: make a new one here")
-        if self._over:
+        if self._stopped.is_set():
             raise AgentClosed(f"{self!r} was stopped")
 
     def on_request(self, sender: str, topic: str, content: Any, msgid: str) -> Any:
@@ -369,7 +368,6 @@ class Agent:
             except Exception:
                 logger.exception("%r could not let go of everything", self)
         _running.agents.discard(self)
-        self._over = True
         self._stopped.set()
 
     def _let_go(self) -> None:

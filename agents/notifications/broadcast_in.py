@@ -25,7 +25,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import zmq
 
@@ -80,11 +80,20 @@ class _Series(NamedTuple):
         source: the publisher.
         known_as: by the replay window; None when nothing is signed.
         wanted: who gets it.
+        topic: of its notifications.
+        key_id: of the key that signs them.
+        serializer: of their contents, which are trusted or not.
+        epoch: of the publisher.
     """
 
     source: Source
     known_as: SenderKey | None
     wanted: list[Heard]
+    topic: str
+    key_id: str
+    serializer: str
+    trusted: bool
+    epoch: int
 
 
 class BroadcastIn:
@@ -207,28 +216,28 @@ class BroadcastIn:
         if opened is None:
             return False
         series, number, key, _, stamp, body = opened
-        (source, known_as, wanted), now = cast(_Series, series.about), time.time()
+        about: Any = series.about
+        source, known_as, wanted, topic, key_id, serializer, trusted, epoch = about
         if not number:
             return False
+        peer, now = source.peer, time.time()
         if known_as is not None:
-            if not -FRESH_MS <= int(now * 1000) + source.peer.offset_ms - stamp.ms <= FRESH_MS:
+            if not -FRESH_MS <= int(now * 1000) + peer.offset_ms - stamp.ms <= FRESH_MS:
                 return False
             try:
                 self._window.admit_of(known_as, stamp.ms, stamp.counter)
             except ReplayedMessage:
                 return False
-        envelope, peer = series.envelope, source.peer
-        topic = envelope.topic
         self._heard += 1
         try:
-            content = serializers.decode(envelope.serializer, body, trusted=envelope.trusted)
+            content = serializers.decode(serializer, body, trusted=trusted)
         except ProtocolError as exc:
             self._refused(exc)
             self._leave_out(source, wanted, topic, number, exc)
             return True
         notification = Notification(
-            envelope.sender, peer.name, topic, key, number, envelope.epoch, stamp.ms / 1000, now, content,
-            peer.publishing, (), False, len(body), None, peer.types.get(topic, ""), peer.partition,
+            peer.agent_id, peer.name, topic, key, number, epoch, stamp.ms / 1000, now, content,
+            key_id, (), False, len(body), None, peer.types.get(topic, ""), peer.partition,
         )  # fmt: skip
         self._add(wanted, notification)
         return True
@@ -237,7 +246,11 @@ class BroadcastIn:
         if envelope.dialect == PZC01 and envelope.sequence:
             signer = envelope.signer
             known_as = None if signer is None else (signer.key_id, envelope.sender, envelope.epoch)
-            self._known.learn(frames, envelope, _Series(source, known_as, wanted))
+            about = _Series(
+                source, known_as, wanted, envelope.topic, envelope.key_id, envelope.serializer,
+                envelope.trusted, envelope.epoch,
+            )  # fmt: skip
+            self._known.learn(frames, envelope, about)
 
     # --- the general way -----------------------------------------------------------------------------
 

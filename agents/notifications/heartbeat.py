@@ -83,7 +83,8 @@ class Heartbeat:
         self._numbers[topic] = number
         if self._withdrawn:
             self._withdrawn.discard(topic)
-        self._arm()
+        if not self._armed.locked():
+            self._arm()
 
     def _arm(self) -> None:
         if self._armed.acquire(blocking=False) and not self._closed:
