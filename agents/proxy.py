@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copyreg
+import threading
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,15 +15,21 @@ from ..protocol.shown import shown
 from ..transport.wire import Protocol
 from .client.arguments import remote_of
 from .client.described import About
-from .client.member import Member
+from .client.member import Member, refer
 from .client.reference import Later, RemoteReference, explained
-from .client.shared import opened
+from .client.remote import RemoteObject
 from .leasing import lease
 
 if TYPE_CHECKING:
     from .stubs.typing_helpers import Remote
 
 _LONGEST = 1024  # characters of a target
+
+
+class Anchor:
+    """Keeps one remote object open: the proxy, its members, streams and unanswered calls refer to it."""
+
+    __slots__ = ("__weakref__",)
 
 
 @explained
@@ -62,7 +70,7 @@ class Proxy(RemoteReference):
         transport: str | None = None,
         protocol: Protocol | None = None,
     ) -> None:
-        vars(self).update(opened(lease, target, timeout, transport, protocol))
+        vars(self).update(_opened(target, protocol, timeout, transport))
 
     def __repr__(self) -> str:
         if "_proxy_later" in vars(self):
@@ -112,15 +120,35 @@ class Proxy(RemoteReference):
         self._proxy_remote.close()
 
 
-def _opened_later(target: str, protocol: Protocol | None) -> dict[str, Any]:
-    return opened(lease, target, protocol=protocol)
+def _opened(
+    target: str, protocol: Protocol | None, timeout: float | None = None, transport: str | None = None
+) -> dict[str, Any]:
+    """What a connected proxy has; further arguments and errors as `Proxy`."""
+    remote = RemoteObject(lease, target, timeout, protocol, transport, refer)
+    anchor = Anchor()
+    remote.anchor = weakref.ref(anchor)
+    # The finaliser may run in any thread, the I/O thread included, which cannot wait for itself.
+    finalizer = weakref.finalize(anchor, _close_later, remote)
+    finalizer.atexit = False
+    return {
+        "_proxy_remote": remote,
+        "_proxy_anchor": anchor,
+        "_proxy_finalizer": finalizer,
+        "_proxy_path": remote.root,
+    }
+
+
+def _close_later(remote: RemoteObject) -> None:
+    thread = threading.Thread(target=remote.close, name="pzc-close", daemon=True)
+    # Started by the I/O thread: the collector may run this while its thread starts another one.
+    remote.agent.loop.call(thread.start)
 
 
 def _unconnected(cls: type[RemoteReference], target: str) -> RemoteReference:
     if not target or len(target) > _LONGEST or not target.isprintable():
         raise DecodeError("a proxy came without a usable target")
     made = cls.__new__(cls)
-    vars(made)["_proxy_later"] = Later(target, _opened_later)
+    vars(made)["_proxy_later"] = Later(target, _opened)
     return made
 
 

@@ -100,12 +100,7 @@ class Exchange:
             frames = session.seal(content, now, count, serializer=serializer, packed=packed)
             transport.send(frames, deadline)
         self.asked, self.sent = str(frames[3], "ascii"), True
-        frames = transport.receive(deadline, closed)
-        try:
-            return session.open(frames, proved=transport.referred)
-        except ProtocolError as error:
-            message = self.otherwise(frames, error)
-        return self.receive(deadline, closed) if message is None else message
+        return self.receive(deadline, closed)
 
     def send(
         self,
@@ -158,13 +153,16 @@ class Exchange:
         """
         transport = self.transport
         while True:
-            frames = transport.receive(deadline, closed)
-            try:
-                return self.session.open(frames, proved=transport.referred)
-            except ProtocolError as error:
-                message = self.otherwise(frames, error)
+            message = self.opened(transport.receive(deadline, closed), proved=transport.referred)
             if message is not None:
                 return message
+
+    def opened(self, frames: list[Buffer], *, proved: bool = False) -> Message | None:
+        """A message that came, verified; None for one of which `otherwise` has taken care."""
+        try:
+            return self.session.open(frames, proved=proved)
+        except ProtocolError as error:
+            return self.otherwise(frames, error)
 
     def close(self) -> None:
         """End the connection; any thread."""
@@ -272,12 +270,7 @@ class UnixExchange(Exchange):
         """The next message and those that came whole with it, verified; errors as `receive`."""
         found = [self.receive(deadline, closed)]
         while (frames := self.stream.received()) is not None:
-            message: Message | None
-            try:
-                message = self.session.open(frames)
-            except ProtocolError as error:
-                message = self.otherwise(frames, error)
-            if message is not None:
+            if (message := self.opened(frames)) is not None:
                 found.append(message)
         return found
 

@@ -24,7 +24,6 @@ from ..protocol.errors import (
     AgentClosed,
     CallTimeout,
     PeerLost,
-    ProtocolError,
     RemoteProtocolError,
 )
 from ..protocol.frames import Buffer
@@ -239,11 +238,7 @@ class Laned(UnixExchange):
         """Take one message from the stream, and go back to the lane with what was read too far."""
         session, stream = self.session, self.stream
         frames = stream.receive(deadline, closed)
-        message: Message | None
-        try:
-            message = session.open(frames, proved=stream.referred)
-        except ProtocolError as error:
-            message = self.otherwise(frames, error)
+        message = self.opened(frames, proved=stream.referred)
         self._lane.last = session.last
         self._turn_to_lane()
         if message is not None:

@@ -26,6 +26,7 @@ from ...transport.tables import Table
 from ...transport.wire import Protocol as Wire
 from ..interfaces import Found
 from .abort import AbortSignal, AbortSignals
+from .connection import Answer
 from .exchanges import Exchanges
 from .heartbeat import Heartbeat
 from .interfaces import Served
@@ -116,11 +117,7 @@ class Client(Exchanges):
             options["detached"] = True
         started = time.monotonic()
         if idempotent:
-            once = partial(
-                self.exchange, ref.endpoint, content, seconds, started, way, ref.abort, recover=False
-            )
-            forget = partial(self.forget, ref.endpoint)
-            answer, message, word = repeated(once, seconds, self.closed, forget)
+            answer, message, word = self._repeat(ref.endpoint, content, seconds, started, way, ref.abort)
         else:
             if self.known(ref.endpoint) is None:
                 self._find_again(ref, seconds)
@@ -240,12 +237,8 @@ class Client(Exchanges):
             PzcError: whatever the peer refused with.
         """
         started = time.monotonic()
-        once = partial(self.exchange, endpoint, content, timeout, started, transport, abort or self.closed)
-        if idempotent:
-            once = partial(once, recover=False)
-            answer, message, _ = repeated(once, timeout, self.closed, partial(self.forget, endpoint))
-        else:
-            answer, message, _ = once()
+        ask = self._repeat if idempotent else self.exchange
+        answer, message, _ = ask(endpoint, content, timeout, started, transport, abort or self.closed)
         return reply_of(message, answer)
 
     def submit_to(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
@@ -319,6 +312,13 @@ class Client(Exchanges):
                 function()
             except BaseException:  # of a user's
                 logger.exception("a callback of a future failed")
+
+    def _repeat(
+        self, endpoint: str, content: object, seconds: float, started: float, way: str, abort: AbortSignal
+    ) -> Answer:
+        """As `exchange`, again and again when the peer is lost."""
+        once = partial(self.exchange, endpoint, content, seconds, started, way, abort, recover=False)
+        return repeated(once, seconds, self.closed, partial(self.forget, endpoint))
 
     def _find_again(self, ref: Served, seconds: float) -> None:
         """Shake hands with a server that may have moved with its name."""

@@ -25,7 +25,7 @@ from ...protocol.contents import PS, control, is_word, ps_message, read_ps_messa
 from ...protocol.errors import ProtocolError, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01, Buffer, Kind
 from ...protocol.link_messages import LinkMessage
-from ...protocol.message import Message
+from ...protocol.message import Facts, Identity, Message
 from ...protocol.peer import Peer
 from ...protocol.session import ARRAYS, REFERENCES, Party, Session
 from ...protocol.signing import Suite
@@ -35,6 +35,7 @@ from ...transport.laned import exchange_of
 from ...transport.stream import Stream
 from ...transport.transport import Transport
 from ...transport.wire import Protocol as Wire
+from ..here import LocalCalls
 
 GMAC = "aes256-gmac"
 
@@ -347,6 +348,33 @@ class Connection(Sealed):
         """End it, from the thread that uses it, or from any when nobody does."""
         self._exchange.close()
         self._exchange.otherwise = refuse  # else the two hold each other
+
+
+class LocalConnection:
+    """The way to a server of this process; any number of threads use it at once.
+
+    Args:
+        local: runs what can run now.
+        peer: the server.
+    """
+
+    kind = "inproc"
+    msgid = ""
+    sent = True
+    note: dict[str, Any] | None = None
+
+    def __init__(self, local: LocalCalls, peer: Peer) -> None:
+        self.peer = peer
+        self.endpoint = peer.endpoint
+        identity = Identity(peer.key_id, peer.agent_id)
+        facts = Facts(PZC01, Kind.REPLY, peer.agent_id, "", None, local.trusted, identity)
+        self._message = Message(facts, "", None, local.serializer, b"")
+        self._call = local.call
+
+    def exchange(self, content: Any, deadline: float, abort: threading.Event) -> Answer:
+        """As `Connection.exchange`; with `NOT_NOW` as content when it has to take another way."""
+        answer = self._call(content)
+        return answer, self._message, answer[1] if answer.__class__ is tuple and len(answer) == 3 else ""
 
 
 def _serializer(content: object) -> str | None:

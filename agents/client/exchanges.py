@@ -35,10 +35,10 @@ from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
+from ..here import NOT_NOW
 from .abort import AbortSignal
-from .connection import Answer, Connection
+from .connection import Answer, Connection, LocalConnection
 from .handshake import Handshake
-from .inside import NOT_NOW, LocalConnection
 from .pool import Pool, Pools
 
 _SOON = 20.0
@@ -187,16 +187,9 @@ class Exchanges:
         """The reply of a call whose connection broke: its peer may live, and keep the result."""
         ask = {"pzc": "future", "id": call_id}
         until, pause = min(deadline, time.monotonic() + limits.current.call_recovery), _FIRST
-        pool = self._pools.of(peer.endpoint)
         while time.monotonic() < until and not abort.is_set():
             try:
-                connection = pool.take(peer, "tcp", until)
-                try:
-                    answer, message, word = connection.exchange(ask, until, abort)
-                except BaseException:
-                    pool.discard(connection)
-                    raise
-                pool.give(connection)
+                answer, message, word = self._once(peer, ask, until, abort)
             except (PeerLost, CallTimeout):
                 abort.wait(min(pause, max(0.0, until - time.monotonic())))
                 pause = min(2 * pause, _LONGEST)
@@ -215,18 +208,22 @@ class Exchanges:
         finally:
             del lost  # its traceback holds this frame
 
-    def _ask_stranger(self, peer: Peer, content: object, deadline: float) -> Reply:
-        """One request of a handshake."""
+    def _once(self, peer: Peer, content: object, deadline: float, abort: AbortSignal) -> Answer:
+        """One request over tcp, whatever comes of it."""
         pool = self._pools.of(peer.endpoint)
         connection = pool.take(peer, "tcp", deadline)
         try:
-            answer, message, _ = connection.exchange(content, deadline, self.closed)
-            reply = reply_of(message, answer)
+            answer = connection.exchange(content, deadline, abort)
         except BaseException:
             pool.discard(connection)
             raise
         pool.give(connection)
-        return reply
+        return answer
+
+    def _ask_stranger(self, peer: Peer, content: object, deadline: float) -> Reply:
+        """One request of a handshake."""
+        answer, message, _ = self._once(peer, content, deadline, self.closed)
+        return reply_of(message, answer)
 
     def send(self, endpoint: str, content: object, timeout: float, transport: str = "auto") -> None:
         """Send a request that says of itself that it wants no answer; errors as `exchange`.

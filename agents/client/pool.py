@@ -33,9 +33,8 @@ from ...transport.loop import Loop
 from ...transport.wire import Protocol
 from ..here import find, is_here
 from .abort import AbortSignal
-from .connection import Connection, Sealed
+from .connection import Connection, LocalConnection, Sealed
 from .dialling import settle
-from .inside import LocalConnection
 
 MAX_IDLE = 8
 """Idle connections kept per endpoint and kind."""

@@ -29,7 +29,7 @@ from .described import About, Entry
 from .operations import CALLED, OPERATIONS, Operation, made_of, special
 from .originals import instead
 from .remote import RemoteObject
-from .sent import filled, is_plain, place_of
+from .sent import call_of, filled, is_plain, place_of
 from .terms import USUAL
 
 Cls = TypeVar("Cls", bound=type)
@@ -186,12 +186,7 @@ class RemoteReference:
     # What the table of operations stands on
 
     def _proxy_options(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        options = place_of(self._proxy_path)
-        options["method"] = method
-        if args:
-            options["args"] = args
-        if kwargs:
-            options["kwargs"] = kwargs
+        options = call_of(self._proxy_path, method, args, kwargs)
         if is_plain(args) and (not kwargs or is_plain(kwargs.values())):
             return options
         return filled(options, self._proxy_sent)

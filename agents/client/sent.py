@@ -25,6 +25,17 @@ def place_of(path: Path) -> dict[str, Any]:
     return {"on": to_wire(path[:-1]), "name": last} if len(path) > 1 else {"name": last}
 
 
+def call_of(path: Path, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Options of a request that calls a method of what a path leads to."""
+    options = place_of(path)
+    options["method"] = method
+    if args:
+        options["args"] = args
+    if kwargs:
+        options["kwargs"] = kwargs
+    return options
+
+
 def told_of(options: dict[str, Any]) -> str:
     """Where a request acts, in words: the path of a member, or what is served."""
     name = options.get("name")

@@ -356,19 +356,10 @@ class UnixConnection(threading.Thread):
 
     def send(self, request: Call, packed: Packed) -> bool:
         """Send an answer; False when the client has gone. Any thread."""
-        return self._answer(request.message, packed)
-
-    def _answer(self, message: Message, packed: Packed) -> bool:
-        exchange, counters = self._exchange, self._listener.counters
-        try:
-            if exchange is not None:
-                exchange.send(None, monotonic() + _SEND_TIMEOUT, answers=message, packed=packed)
-        except PzcError as exc:
-            counters.add("replies_lost")
-            logger.info("a reply could not be sent: %s", exc)
+        exchange = self._exchange
+        if exchange is None:
             return False
-        counters.add("replies")
-        return True
+        return self._guarded(partial(exchange.send, None, answers=request.message, packed=packed), 1)
 
     def transmit(self, frames: Frames, route: Frames) -> bool:
         """Send frames that somebody else has made; False when the client has gone. Any thread."""

@@ -26,7 +26,7 @@ from ..operations import AWAITED, Operation, Slot, made_of, offered, special
 from ..originals import instead
 from ..pending import PendingCall
 from ..remote import RemoteObject
-from ..sent import filled, place_of
+from ..sent import call_of, filled, place_of
 from ..streams import RemoteStream
 from ..terms import USUAL, changed
 from .iteration import Call, Items, Notifications
@@ -133,7 +133,7 @@ class RemoteReference:
         remote = self._link.remote or await self._link.connect()
         path = self._place(remote)
         if path and isinstance(path[-1], tuple):
-            options = {**place_of(path[:-1]), "method": "__getitem__", "args": (key_of(path[-1]),)}
+            options = call_of(path[:-1], "__getitem__", (key_of(path[-1]),), {})
             return await self._ask(remote, "exec", options)
         return await self._ask(remote, "get", place_of(path))
 
@@ -195,12 +195,7 @@ class RemoteReference:
     async def _exec(
         self, remote: RemoteObject, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        options = {**place_of(self._place(remote)), "method": method}
-        if args:
-            options["args"] = args
-        if kwargs:
-            options["kwargs"] = kwargs
-        return await self._ask(remote, "exec", options)
+        return await self._ask(remote, "exec", call_of(self._place(remote), method, args, kwargs))
 
     async def _way_exec(self, row: Operation, args: tuple[Any, ...]) -> Any:
         remote = self._link.remote or await self._link.connect()
@@ -225,7 +220,7 @@ class RemoteReference:
 
     async def _way_oneway(self, *args: Any, **kwargs: Any) -> None:
         remote = await self._link.connect()
-        options = {**place_of(self._place(remote)), "method": "__call__", "args": args, "kwargs": kwargs}
+        options = call_of(self._place(remote), "__call__", args, kwargs)
         filled(options, partial(_named, remote.server))
         remote.need("take a one-way call")
         await outcome(remote.request_later("exec", options, self._terms._replace(oneway=True)))
