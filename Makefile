@@ -4,8 +4,8 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := pipeline,demo,instruments,qt,monitor,docs,dev
-DEMO_EXTRAS := pipeline,demo,monitor
+EXTRAS := pipeline,report,qt,monitor
+DEMO_EXTRAS := pipeline,report,monitor
 # Named after the directory, so that a moved or copied checkout builds an environment of its own.
 PLACE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
 STAMP := $(VENV)/ready-$(PLACE)
@@ -22,7 +22,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes are started, and each would compile everything
 
-.PHONY: coverage docs help demo bench test test-all test-rest check findings format wheels wheel-test clean headers java python
+.PHONY: coverage docs help demo bench test test-all test-rest matrix check findings format wheels wheel-test clean headers java python
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -31,6 +31,7 @@ help:
 	@echo "make bench        how fast calls and notifications are beside other libraries (half an hour)"
 	@echo "make test         the tests, about six minutes (those of the pipeline need Java 17)"
 	@echo "make test-all     those, and what takes long: kills, clusters, networks, demos, long properties"
+	@echo "make matrix       calls and notifications with every Python from 3.11 on that is here"
 	@echo "make check        format, lint, types, layer contracts"
 	@echo "make findings     which known faults are open, which are closed"
 	@echo "make coverage     how much of the pure layers their tests reach"
@@ -75,24 +76,25 @@ headers:
 java:
 	@$(java_works) || { $(say_java); exit 1; } >&2
 
-# Installs the package with its extras $(1) into the environment, which is made when there is none of this directory.
+# Installs the package with its extras $(1), and the dependency group $(2), into the environment, which is made when
+# there is none of this directory.
 define install
 	@$(find_python); if $(BIN)/python -c '' 2>/dev/null && ls $(VENV)/*-$(PLACE) >/dev/null 2>&1; \
 	then echo "==> bringing $(VENV) up to date"; else \
 	echo "==> creating $(VENV) with $$python ($$("$$python" --version))"; \
 	rm -rf $(VENV) && "$$python" -m venv $(VENV); fi
-	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@echo "==> installing pzc and what it needs into $(VENV); the first time takes minutes"
-	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --editable '.[$(1)]'
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --editable '.[$(1)]' --group $(2)
 	@mkdir -p $(VENV)/types && ln -sfn ../.. $(VENV)/types/pzc
 	@touch $@
 endef
 
 $(STAMP): pyproject.toml transport/lane.c | python
-	$(call install,$(EXTRAS))
+	$(call install,$(EXTRAS),dev)
 
 $(VENV)/demo-$(PLACE): pyproject.toml transport/lane.c | python
-	$(call install,$(DEMO_EXTRAS))
+	$(call install,$(DEMO_EXTRAS),demo)
 
 demo: java $(DEMO)
 	@echo "==> the lab demo; Ctrl-C ends it at any time"
@@ -100,7 +102,7 @@ demo: java $(DEMO)
 
 bench: $(STAMP)
 	@echo "==> installing what pzc is compared with"
-	@$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@$(BIN)/python -m pip install --quiet --group bench
 	@for each in $(RIVALS); do $(BIN)/python -m pip install --quiet "$$each" \
 	|| echo "==> $$each cannot be installed here and is left out"; done
 	@status=0; for each in $(BENCHMARKS); do \
@@ -117,6 +119,10 @@ test-all: test test-rest
 test-rest: $(STAMP)
 	@echo "==> kills, clusters, networks, demos, long properties"
 	@$(BIN)/python -P tests/gate.py rest $(ARGS)
+
+# pyenv keeps its interpreters beside the path.
+matrix: $(STAMP)
+	@PATH="$$PATH$$(printf ':%s' $(HOME)/.pyenv/versions/*/bin)" $(BIN)/nox --noxfile tests/noxfile.py --session matrix $(if $(ARGS),-- $(ARGS))
 
 check: $(STAMP)
 	@echo "==> format"
@@ -172,11 +178,11 @@ wheel-test: $(STAMP)
 	@$(BIN)/python -m build --outdir dist
 	@echo "==> installing the wheel into an environment of its own"
 	@$(BIN)/python -m venv $(VENV)/wheel
-	@$(VENV)/wheel/bin/python -m pip install --quiet --upgrade pip
-	@$(VENV)/wheel/bin/python -m pip install "$$(echo dist/pzc-*.whl)[$(EXTRAS)]"
+	@$(VENV)/wheel/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(VENV)/wheel/bin/python -m pip install "$$(echo dist/pzc-*.whl)[$(EXTRAS)]" --group dev
 	@echo "==> tests against the wheel"
 	@cd $(VENV)/wheel && bin/python -P ../../tests/gate.py wheel
 
 clean:
-	rm -rf transport/*.so $(VENV) build dist pzc.egg-info demo-report .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	rm -rf transport/*.so $(VENV) .nox build dist pzc.egg-info demo-report .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -22,7 +22,7 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.ticker import Formatter, LogFormatter
 except ImportError as exc:
-    raise missing(exc.name or "matplotlib", "demo") from exc
+    raise missing(exc.name or "matplotlib", "report") from exc
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.mark.timeout(240)
 @pytest.mark.skipif(
     not all(map(importlib.util.find_spec, LIBRARIES)),
-    reason="drivers are missing: pip install '.[instruments]'",
+    reason="drivers are missing: pip install --group test-more",
 )
 def test_drivers_of_others_work_as_their_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONWARNINGS", "ignore")
