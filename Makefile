@@ -122,6 +122,7 @@ test-rest: $(STAMP)
 
 # pyenv keeps its interpreters beside the path.
 matrix: $(STAMP)
+	@rm -rf build/lib* build/bdist*
 	@PATH="$$PATH$$(printf ':%s' $(HOME)/.pyenv/versions/*/bin)" $(BIN)/nox --noxfile tests/noxfile.py --session matrix $(if $(ARGS),-- $(ARGS))
 
 check: $(STAMP)

@@ -49,6 +49,7 @@ from .notifications.subscribing import Subscribing
 from .parts import method
 from .server.answering import Answering
 from .server.coroutines import Coroutines
+from .shown import agent_page
 
 logger = logging.getLogger("pzc.agent")
 
@@ -244,12 +245,10 @@ class Agent:
     def statistics(self) -> dict[str, Any]:
         """What this agent saw: counts by name, topics, subscriptions."""
         return {
-            "counts": self.counters.as_dict(),
-            "calls": self._answering.statistics(),
-            **self._publishing.statistics(),
-            "subscriptions": self._subscribing.statistics(),
+            "counts": self.counters.as_dict(), "calls": self._answering.statistics(),
+            **self._publishing.statistics(), "subscriptions": self._subscribing.statistics(),
             "discovery": self._naming.statistics(),
-        }
+        }  # fmt: skip
 
     def publish_statistics(self, every: float = 1.0, topic: str = STATISTICS) -> None:
         """Publish `statistics` from now on, for whoever subscribes to that; again: at another pace.
@@ -276,6 +275,7 @@ class Agent:
             "pipelined": True, "lane": self._answering.unix.name, "lock": self._answering.presence.describe(),
         }  # fmt: skip
 
+    _repr_html_ = agent_page
     resolve = method("_named", NamedClient.resolve)
     place = method("_named", NamedClient.place)
     find = method("_named", NamedClient.find)

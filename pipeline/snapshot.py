@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..agents.shown import shown, table
 from ..protocol.errors import ConfigError, JournalError
 from . import missing, sql
 from .arrays import array_of
@@ -61,6 +62,10 @@ class Tables(Mapping[str, ds.Dataset]):
                 f"no tables in {directory}: make them with pzc pipeline run JOURNAL {directory} --once"
             )
         self._files = self._listed()
+
+    def _repr_html_(self) -> str:
+        rows = ((name, len(files), ", ".join(stored(name).names)) for name, files in self._files.items())
+        return shown(f"tables in {self.directory}", table(("table", "files", "columns"), rows))
 
     def __getitem__(self, name: str) -> ds.Dataset:
         """One table.

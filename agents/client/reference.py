@@ -17,13 +17,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
-from ...protocol.errors import AgentClosed, MemberRefused
+from ...protocol.errors import AgentClosed, MemberRefused, PzcError
 from ...protocol.frames import PZC00
 from ...protocol.paths import Path, text
 from ...protocol.references import Reference
 from ...protocol.values import PLAIN, is_class_of_values
 from ...transport.wire import Protocol
 from ..current import current
+from ..shown import first_line, shown, table
 from .answers import REMOTE, Items
 from .described import About, Entry
 from .operations import CALLED, OPERATIONS, Operation, made_of, special
@@ -233,6 +234,18 @@ class RemoteReference:
         type_, remote = self._proxy_type(), self._proxy_remote
         name = " of ".join(filter(None, (text(self._proxy_path), remote.name)))
         return f"<{': '.join(filter(None, (name, type_)))} at {remote.endpoint}>"
+
+    def _repr_html_(self) -> str | None:
+        """The members, for a notebook; None, which shows the text, when nothing is told of them."""
+        try:
+            members = self._proxy_about().members
+        except PzcError:
+            return None
+        rows = (
+            (name + str(told.get("signature") or ""), told.get("kind", ""), first_line(told.get("doc")))
+            for name, told in sorted(members.items())
+        )
+        return shown(repr(self), table(("member", "kind", ""), rows)) if members else None
 
     def __bool__(self) -> bool:
         return True

@@ -84,7 +84,7 @@ def test_a_member_that_is_not_there_is_an_attribute_error(both: tuple[Server, Pr
     assert not hasattr(psu, "nope")
 
 
-@pytest.mark.parametrize("name", ["_voltage", "__wrapped__", "_repr_html_"])
+@pytest.mark.parametrize("name", ["_voltage", "__wrapped__", "_repr_png_"])
 def test_private_names_are_refused_without_asking_the_server(both: tuple[Server, Proxy], name: str) -> None:
     _, psu = both
     with pytest.raises(MemberRefused):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,13 @@ def test_a_table_without_files_has_its_columns_and_no_rows(tmp_path: Path) -> No
         assert {str(field.type) for field in times} <= {"timestamp[us, tz=UTC]"}, name
         assert tables.sql(f"select * from {name}").schema.names == table.schema.names
     assert {"date", "agent", "value_double"} <= set(tables["notifications"].schema.names)
+
+
+def test_a_notebook_shows_the_tables_with_their_columns(tmp_path: Path) -> None:
+    store(tmp_path, "a.parquet", 1, 2)
+    page = pytest.importorskip("IPython.core.formatters").HTMLFormatter()(pzc.tables(tmp_path))
+    assert str(tmp_path) in page
+    assert re.search("<td>notifications</td><td>1</td><td>[^<]*value_double", page)
 
 
 def test_a_snapshot_stays_as_it_was_while_files_are_added(tmp_path: Path) -> None:

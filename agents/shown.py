@@ -1,0 +1,46 @@
+"""What a notebook shows of an object: a heading and tables, as HTML in which every text is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from itertools import islice
+from typing import Any
+
+MOST = 200
+"""Rows of a table; more are only counted."""
+
+
+def shown(title: object, *tables: str) -> str:
+    """A heading, and the tables below it."""
+    return f"<div><code>{escape(str(title))}</code>{''.join(tables)}</div>"
+
+
+def first_line(text: object) -> str:
+    """Of a documentation; empty without one."""
+    return str(text or "").strip().partition("\n")[0]
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table; nothing when it has no rows."""
+    left = iter(rows)
+    cells = [_row("td", each) for each in islice(left, MOST)]
+    more = sum(1 for _ in left)
+    tail = f"<caption>and {more} more</caption>" if more else ""
+    return f"<table>{tail}{_row('th', columns)}{''.join(cells)}</table>" if cells else ""
+
+
+def _row(kind: str, cells: Sequence[object]) -> str:
+    return f"<tr>{''.join(f'<{kind}>{escape(str(cell))}</{kind}>' for cell in cells)}</tr>"
+
+
+def agent_page(self: Any) -> str:
+    """``_repr_html_`` of an agent: what it publishes and what it reads, from its statistics."""
+    told = self.statistics()
+    topics: Mapping[str, Mapping[str, Any]] = told["topics"]
+    published, read = ("published", "subscribers", "dropped"), ("publisher", "topic", "received", "dropped")
+    return shown(
+        repr(self),
+        table(("topic", *published), ([name, *map(row.get, published)] for name, row in topics.items())),
+        table(("reads", *read[1:]), (list(map(row.get, read)) for row in told["subscriptions"])),
+    )
