@@ -7,6 +7,7 @@ import builtins
 import concurrent.futures
 import decimal
 import json
+import operator
 import queue
 import struct
 import sys
@@ -68,9 +69,19 @@ def set_state(error: Exception, state: object) -> None:
     for name, value in cast("dict[object, object]", state).items():
         if type(name) is not str:
             raise DecodeError("the name of an attribute must be a string")
+        if name == "args" and _are_args(error, value):
+            continue  # from Python 3.12 on, an AttributeError tells them twice
         if not _settable(error, name, value):
             raise DecodeError(f"attribute {name[:40]!r} of {type(error).__name__} cannot be set")
         setattr(error, name, value)
+
+
+def _are_args(error: BaseException, value: object) -> bool:
+    """True for the very arguments that it was made of."""
+    if type(value) is not tuple:
+        return False
+    told = cast("tuple[object, ...]", value)
+    return len(told) == len(error.args) and all(map(operator.is_, told, error.args))
 
 
 def _settable(error: BaseException, name: str, value: object) -> bool:

@@ -122,6 +122,18 @@ def test_an_allowed_exception_comes_back(error: Exception, protocol: int) -> Non
     assert type(back) is type(error) or (protocol < 3 and isinstance(error, type(back)))
 
 
+NEWER = (
+    b"\x80\x04\x8c\x08builtins\x8c\x0eAttributeError\x93\x8c\nno voltage\x94\x85\x94R}(\x8c\x04name\x8c\x07voltage"
+    b"\x8c\x04argsh\x01ub."
+)
+"""As Python 3.12 and later pickle it: its arguments come again in its state."""
+
+
+def test_an_attribute_error_of_a_newer_python_comes_back() -> None:
+    back = restricted_loads(NEWER)
+    assert (type(back), back.args, back.name) == (AttributeError, ("no voltage",), "voltage")
+
+
 def test_the_notes_of_an_exception_come_back() -> None:
     error = ValueError("x")
     error.add_note("remote traceback")

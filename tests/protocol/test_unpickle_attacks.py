@@ -249,6 +249,7 @@ def test_the_state_of_an_enum_member_cannot_be_set() -> None:
     [
         {"__class__": KeyError},
         {"args": range(10**10)},
+        {"args": ("y",)},
         {"__notes__": range(10**10)},
         {"__traceback__": None},
         {"__cause__": 1},
