@@ -62,6 +62,7 @@ class SendQueue(Generic[M]):
         matching: tells of a topic and a key which of them get a message.
         gone: entries that nothing waits for any more, without having gone; for the owner to empty.
         lent: bytes of ready contents in blocks.
+        parts: of messages that became several entries, by their ids: how many more there are.
         suspended: nothing is kept, and everything is counted.
     """
 
@@ -80,7 +81,7 @@ class SendQueue(Generic[M]):
         self._ready: deque[Entry[M]] = deque()
         self._again: deque[Entry[M]] = deque()
         self._under_way: UnderWay[M] = UnderWay()
-        self._parts: dict[int, int] = {}  # of entries that became several: how many more
+        self.parts: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._ready) + len(self._again)
@@ -94,8 +95,6 @@ class SendQueue(Generic[M]):
     def unacknowledged(self) -> int:
         """Entries that were sent and that the reader is not done with."""
         return len(self._under_way)
-
-    # --- what the reader wants -----------------------------------------------------------------------
 
     def want(
         self,
@@ -120,8 +119,6 @@ class SendQueue(Generic[M]):
             self._index.discard(interest.topic, key, interest)
         self.give_up(interest)
         self._untold.pop(interest, None)
-
-    # --- what is published ---------------------------------------------------------------------------
 
     def put(self, message: M, number: int, size: int, leased: bool, claims: tuple[Interest, ...]) -> bool:
         """A message for these, of which none has a full window; False when it is lost for all of them.
@@ -185,7 +182,7 @@ class SendQueue(Generic[M]):
     def _part(self, entry: Entry[M], claims: list[Interest]) -> Entry[M]:
         """What is an entry of its own from now on, for these."""
         message = entry.message
-        self._parts[id(message)] = self._parts.get(id(message), 0) + 1
+        self.parts[id(message)] = self.parts.get(id(message), 0) + 1
         return Entry(message, entry.number, entry.size, entry.leased, tuple(claims))
 
     def _may_go(self, interest: Interest, leased: bool) -> bool:
@@ -213,8 +210,6 @@ class SendQueue(Generic[M]):
         if entry.leased:
             self.lent += entry.size
         self._ready.append(entry)
-
-    # --- what waits ----------------------------------------------------------------------------------
 
     def refill(self) -> None:
         """What waits becomes ready as far as it can go now."""
@@ -264,11 +259,11 @@ class SendQueue(Generic[M]):
 
     def _is_last(self, entry: Entry[M]) -> bool:
         """Whether nothing else of its message is left."""
-        if not self._parts:
+        if not self.parts:
             return True
-        parts = self._parts.pop(id(entry.message), 0)
+        parts = self.parts.pop(id(entry.message), 0)
         if parts > 1:
-            self._parts[id(entry.message)] = parts - 1
+            self.parts[id(entry.message)] = parts - 1
         return not parts
 
     def give_up(self, interest: Interest) -> None:
@@ -313,17 +308,22 @@ class SendQueue(Generic[M]):
             blocks: the carrier takes contents in blocks.
         """
         taken: list[Entry[M]] = []
+        before: M | None = None  # whose content goes anyway
         for entries in (self._again, self._ready):
             while entries and len(taken) < messages:
                 entry = entries[0]
-                size -= OVERHEAD if entry.leased and blocks else OVERHEAD + entry.size
-                if size < 0 and taken:
-                    return taken
+                if entry.message is not before:
+                    size -= OVERHEAD if entry.leased and blocks else OVERHEAD + entry.size
+                if size < 0 and taken and entry.message is not before:
+                    break
                 taken.append(entries.popleft())
-                if not entry.position:
-                    self._under_way.sent(entry)
-                    if entry.leased:
-                        self.lent -= entry.size
+                before = entry.message
+        fresh = [entry for entry in taken if not entry.position]
+        if self.parts and len(fresh) > 1:  # in this order, contents of several entries go once
+            taken[-len(fresh) :] = fresh = sorted(fresh, key=lambda each: each.ahead >= 0)
+        for entry in fresh:
+            self._under_way.sent(entry)
+            self.lent -= entry.size if entry.leased else 0
         return taken
 
     def later(self, entries: Iterable[Entry[M]]) -> None:
@@ -367,7 +367,7 @@ class SendQueue(Generic[M]):
                 interest.delivered += 1
             if entry.ahead >= 0:
                 self._ahead.remove(entry)
-        return [entry for entry in done if self._is_last(entry)] if self._parts else done
+        return [entry for entry in done if self._is_last(entry)] if self.parts else done
 
     def resume(self, received: int) -> None:
         """Another carrier, or another connection: what the reader has not got goes again, and every sum.
@@ -391,7 +391,7 @@ class SendQueue(Generic[M]):
         for interest in self.interests:
             interest.held = 0  # nobody waits for it
         left = self._under_way.suspend()
-        self._again, self._parts = deque(), {}
+        self._again, self.parts = deque(), {}
         self._ahead, self.suspended = Ahead(self._most), True
         return left
 

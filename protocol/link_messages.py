@@ -11,7 +11,7 @@ its kind::
        Confirmed  interest, lasts, window, code, text
     5  Report     link, received, upto, others, polls
     6  Notify     first, runs, losses, ended, lent, dropped, hurry, about
-       Run        topic, interests, rows
+       Run        topic, interests, rows, like
        Row        number, sent_ms, key, serializer, body, block, size
        Loss       interest, topic, at, total
        Ended      interest, reason, stays, code
@@ -178,12 +178,14 @@ class Run(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     Attributes:
         topic: at most 2048 characters, not empty.
         interests: of the reader, by the numbers that it gave them.
-        rows: at most 10 000.
+        rows: at most 10 000; none when they are like those of another run.
+        like: which run of the message has the same rows, in no blocks, from 1; 0: it has its own.
     """
 
     topic: Name
     interests: Annotated[list[Number], Most]
     rows: Annotated[list[Row], Most]
+    like: Number = 0
 
 
 class Loss(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -344,7 +346,22 @@ def decode(data: bytes | bytearray | memoryview) -> LinkMessage:
         for row in run.rows:
             if (row.block or row.size) and (not row.block or len(row.body)):
                 raise DecodeError(f"row {row.number} of {run.topic[:80]!r} has no content, or two")
-    return message
+    return _completed(message) if isinstance(message, Notify) else message
+
+
+def _completed(notify: Notify) -> Notify:
+    """With the rows of runs that are like others."""
+    runs = notify.runs
+    for index, run in enumerate(runs):
+        if not run.like:
+            continue
+        if run.rows or run.like > index or runs[run.like - 1].like or runs[run.like - 1].topic != run.topic:
+            raise DecodeError(f"run {index + 1} of {run.topic[:80]!r} is like none before")
+        rows = runs[run.like - 1].rows
+        if any(row.block for row in rows):
+            raise DecodeError(f"run {index + 1} of {run.topic[:80]!r} is like one in blocks")
+        runs[index] = Run(run.topic, run.interests, rows, run.like)
+    return notify
 
 
 def _settled(message: LinkMessage) -> LinkMessage:
@@ -356,7 +373,7 @@ def _settled(message: LinkMessage) -> LinkMessage:
 
 
 def _runs(viewed: Sequence[Run]) -> list[Run]:
-    return [Run(run.topic, run.interests, [_row(row) for row in run.rows]) for run in viewed]
+    return [Run(run.topic, run.interests, [_row(row) for row in run.rows], run.like) for run in viewed]
 
 
 def _row(viewed: Row) -> Row:

@@ -122,3 +122,26 @@ def test_no_content_is_sent_as_a_link_message() -> None:
     with pytest.raises(LocalProtocolError):
         Codec(serializer="link")
     assert "link" not in serializers.default_accept("pickle")
+
+
+def test_a_run_that_is_like_another_one_has_its_rows() -> None:
+    rows = [Row(1, 2, "", "pickle", b"body"), Row(2, 2, "", "pickle", b"more")]
+    found = decode(encode(Notify(1, [Run("t", [1], rows), Run("t", [2], [], 1)])))
+    assert isinstance(found, Notify)
+    assert found.runs[1] == Run("t", [2], rows, 1)
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [["t", [1], [], 1]],
+        [["t", [1], [ROW]], ["t", [2], [], 2]],
+        [["t", [1], [ROW]], ["t", [2], [ROW], 1]],
+        [["t", [1], [ROW]], ["u", [2], [], 1]],
+        [["t", [1], [ROW]], ["t", [2], [], 1], ["t", [3], [], 2]],
+        [["t", [1], [[*ROW[:4], b"", 1, 5]]], ["t", [2], [], 1]],
+    ],
+)
+def test_a_run_that_is_like_none_before_is_refused(runs: list[object]) -> None:
+    with pytest.raises(DecodeError, match="is like"):
+        decode(msgspec.msgpack.encode([6, 1, runs]))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import errno
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -31,7 +32,7 @@ from ....transport.wire import Protocol
 from ..callbacks import runners
 from ..shares import hand_on, room
 from ..subscription import Subscription
-from .arrivals import Arrival, Flow, Ledger, LeftOut, Together, Urgency, alone
+from .arrivals import Arrival, Flow, Ledger, LeftOut, Make, Together, Urgency, alone
 from .inward import Received
 from .places import Place
 from .reception import Call, Errand
@@ -40,6 +41,8 @@ from .roster import Roster, Wanting
 logger = logging.getLogger("pzc.links")
 
 OnNews = Callable[["Intake", Urgency], object]
+
+_Decoded = dict[int, tuple[Notification | None, Make | None]]
 
 _Come = tuple[tuple[Place, ...], Together | LeftOut | Loss]
 
@@ -103,8 +106,10 @@ class Intake:
             self.peer.learn(notify.about)
         entered = _told(notify.losses, roster)
         first = notify.first
-        for run in notify.runs:
-            self._enter(first, run, received.key_id, roster.wanting(run.interests), entered)
+        same: dict[int, _Decoded] = {run.like: {} for run in notify.runs if run.like}
+        for index, run in enumerate(notify.runs, 1):
+            decoded = same.get(run.like or index)
+            self._enter(first, run, received.key_id, roster.wanting(run.interests), entered, decoded)
             first += len(run.rows)
         if any(isinstance(come, Together) and len(come.arrivals) > room(wanted) for wanted, come in entered):
             errands.extend(partial(_hand_on, *part) for each in entered for part in _parts(*each))
@@ -138,8 +143,19 @@ class Intake:
                 raise Starved(text) from exc  # a way without blocks will do
             logger.warning("%s", text)  # its contents are lost here, and counted when they come
 
-    def _enter(self, first: int, run: Run, key_id: str, wanting: Wanting, entered: list[_Come]) -> None:
-        """Enter notifications: those in succession together, losses apart, and who wants them."""
+    def _enter(
+        self,
+        first: int,
+        run: Run,
+        key_id: str,
+        wanting: Wanting,
+        entered: list[_Come],
+        decoded: _Decoded | None,
+    ) -> None:
+        """Enter notifications: those in succession together, losses apart, and who wants them.
+
+        ``decoded``: what was decoded of another run with the same rows, or will be wanted by one.
+        """
         ledger, now = self.ledger, time.time()
         (wanted, flow), topic, rows = wanting, run.topic, run.rows
         repeated = ledger.entered(first, rows, flow)
@@ -149,14 +165,19 @@ class Intake:
             self._counters.add("notifications", len(rows) - repeated)
         together, epoch = None, self.peer.epoch
         for number, row in enumerate(rows[repeated:] if repeated else rows, first + repeated):
-            block, made, make = row.block > 0, None, None
+            block = row.block > 0
+            made, make = (decoded or {}).get(row.number, (None, None))
             try:
-                body = self._body(number, topic, row) if block else row.body
-                if len(body) <= DECODE_LATER:
-                    made = self._make(topic, row, body, key_id, now)
-                else:
-                    lent = (number, flow) if block else None
-                    make = partial(self._make, topic, row, body, key_id, now, lent)
+                if made is make:
+                    body = self._body(number, topic, row) if block else row.body
+                    if len(body) <= DECODE_LATER:
+                        made = self._make(topic, row, body, key_id, now)
+                    else:
+                        lent = (number, flow) if block else None
+                        make = partial(self._make, topic, row, body, key_id, now, lent)
+                    if decoded is not None and not block:
+                        make = None if make is None else _once(make)
+                        decoded[row.number] = made, make
             except ProtocolError:  # counted there, and a loss here
                 pass
             arrival = Arrival(
@@ -294,6 +315,17 @@ class Intake:
             self._complained.add(topic)
             logger.warning("%s of %s is lost here: %s", printable(topic), self.peer.endpoint, error)
         return error
+
+
+def _once(make: Make) -> Make:
+    """Makes one thing for several."""
+    lock, known = threading.Lock(), cache(make)
+
+    def made() -> Notification:
+        with lock:
+            return known()
+
+    return made
 
 
 def _told(losses: list[Loss], roster: Roster) -> list[_Come]:

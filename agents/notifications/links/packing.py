@@ -91,7 +91,7 @@ class Packing:
                     lent = block = block if fd >= 0 else 0
                 if block:
                     body, size = b"", entry.size
-            if entry.claims is not claims or published.topic != topic:
+            if (entry.claims is not claims and entry.claims != claims) or published.topic != topic:
                 topic, claims, rows = published.topic, entry.claims, []
                 runs.append(Run(topic, [interest.number for interest in claims], rows))
             rows.append(Row(
@@ -100,6 +100,8 @@ class Packing:
             contents.append(published)
             if published.waited is not None:
                 hurry = True
+        if self._queue.parts and way.kind != "inproc":
+            _say_once(runs, contents)
         return Batch(self._notify(way, entries[0].position, runs, lent, hurry), fd, contents)
 
     def sign(self, way: Way) -> Batch:
@@ -137,3 +139,20 @@ class Packing:
         dropped = self._ring.take_dropped(self._reader)
         self._introduced -= len(dropped)
         return dropped
+
+
+def _say_once(runs: list[Run], contents: list[Published]) -> None:
+    """Leave out the rows of runs that are those of others."""
+    known: dict[int, tuple[int, int]] = {}  # by the first notification: which run, and where its rows begin
+    first = 0
+    for index, run in enumerate(runs):
+        size = len(run.rows)
+        like, start = known.setdefault(id(contents[first]), (index, first))
+        if (
+            like < index
+            and len(runs[like].rows) == size
+            and not any(row.block for row in run.rows)
+            and all(contents[start + at] is contents[first + at] for at in range(size))
+        ):
+            runs[index] = Run(run.topic, run.interests, [], like + 1)
+        first += size
