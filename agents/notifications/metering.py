@@ -17,53 +17,50 @@ SAMPLED = 8
 """Of so many arrivals one is measured for its age."""
 
 
-class Meters(dict[str, Meter]):
-    """A meter for each topic."""
-
-    def __missing__(self, topic: str) -> Meter:
-        meter = self[topic] = Meter()
-        return meter
-
-
 class Sampled:
-    """Ages of every `SAMPLED` th acknowledgement."""
+    """Ages of every `SAMPLED` th message, or arrival of several; the first one included.
+
+    Attributes:
+        ages: None before the first.
+    """
 
     __slots__ = ("_turn", "ages")
 
     def __init__(self) -> None:
-        self.ages = Histogram()
+        self.ages: Histogram | None = None
         self._turn = 0
 
     def add_ms(self, sent_ms: float) -> None:
-        """What was published at this Unix time in milliseconds, by this machine's clock, is done with."""
+        """What was published at this Unix time in ms, by this machine's clock, came or is done with."""
         turn = self._turn = (self._turn + 1) % SAMPLED
         if turn == 1:
-            self.ages.add(time() - sent_ms / 1000)
+            ages = self.ages = self.ages or Histogram()
+            ages.add(time() - sent_ms / 1000)
+
+    def told(self, meter: Meter, now: float) -> dict[str, Any]:
+        """As `told`, with these ages."""
+        return told(meter, self.ages or Histogram(), now)
 
 
-class Arrivals:
+class Arrivals(Sampled):
     """What reaches one subscription; the subscription's lock protects it.
 
     Attributes:
         offset_ms: the publisher's clock minus this one's.
-        meter: of all; made when the first one comes.
         throttled: notifications that a throttle left out.
         ignored: notifications of this process, left out for a subscription that ignores those.
     """
 
-    __slots__ = ("_ages", "_meter", "_turn", "ignored", "offset_ms", "throttled")
+    __slots__ = ("_meter", "ignored", "offset_ms", "throttled")
 
     def __init__(self) -> None:
+        super().__init__()
         self._meter: Meter | None = None
-        self.offset_ms = 0
-        self.throttled = 0
-        self.ignored = 0
-        self._ages: Histogram | None = None
-        self._turn = 0
+        self.offset_ms = self.throttled = self.ignored = 0
 
     @property
     def meter(self) -> Meter:
-        """See the attributes."""
+        """Of all; made when the first one comes."""
         meter = self._meter
         if meter is None:
             meter = self._meter = Meter()
@@ -74,20 +71,12 @@ class Arrivals:
         if size is None:
             size = sum([entry.size for entry in entries])
         (self._meter or self.meter).add(monotonic(), len(entries), size)
-        turn = self._turn = (self._turn + 1) % SAMPLED
-        if turn == 1:
-            self._measure(entries[-1])
-
-    def _measure(self, last: Arrival) -> None:
-        ages = self._ages
-        if ages is None:
-            ages = self._ages = Histogram()
-        if last.sent_ms:  # else it was published before
-            ages.add(time() - (last.sent_ms - self.offset_ms) / 1000)
+        if sent_ms := entries[-1].sent_ms:  # else it was published before
+            self.add_ms(sent_ms - self.offset_ms)
 
     def statistics(self, now: float) -> dict[str, Any]:
         """See `told`."""
-        return told(self._meter or Meter(), self._ages or Histogram(), now)
+        return self.told(self._meter or Meter(), now)
 
 
 def told(meter: Meter, ages: Histogram | None, now: float) -> dict[str, Any]:

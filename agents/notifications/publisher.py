@@ -46,6 +46,7 @@ class Plan(NamedTuple):
         readers: the mailboxes that it goes to.
         voices: in which it is broadcast.
         encodes: a content is encoded for others than those that listen to the broadcast.
+        plain: that is for links only.
         waits: somebody may have to be waited for.
         windows: while each of these has room, nobody; None: that has to be looked at each time.
         throttled: it may be one too many.
@@ -59,6 +60,7 @@ class Plan(NamedTuple):
     readers: tuple[Any, ...]
     voices: tuple[Voice, ...]
     encodes: bool
+    plain: bool
     waits: bool
     windows: tuple[Interest, ...] | None
     throttled: bool
@@ -87,6 +89,7 @@ class Publisher:
     Attributes:
         declared: what is said of the types of topics.
         keeping: what is kept for readers to come.
+        closed: nothing more is published.
     """
 
     def __init__(
@@ -104,14 +107,14 @@ class Publisher:
         self.keeping = Keeping(protocol, outlets, counters)
         # Its holder may take it again: encoding can run a finalizer that publishes.
         self._publishing = threading.RLock()
-        self._closed = False
+        self.closed = False
         self.has_mark, self.last_at, self.check_broadcast = (
             broadcast.has_mark, broadcast.last_at, broadcast.check,
         )  # fmt: skip
 
     def close(self) -> None:
         """Publish no more."""
-        self._closed = True
+        self.closed = True
 
     def publish(
         self,
@@ -142,7 +145,7 @@ class Publisher:
 
     def _publish(self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None) -> int:
         outlets, broadcast, topic, admitted = self._outlets, self._broadcast, turn.published.topic, False
-        if self._closed:
+        if self.closed:
             raise _over()
         if self.declared.classes:
             self.declared.check(topic, turn.published.content)
@@ -159,7 +162,9 @@ class Publisher:
             if plan.waits and not (plan.has_room() or outlets.admit(turn)):
                 outlets.wait(turn)
                 continue
-            if plan.encodes:
+            if plan.plain and not turn.published.serializer:
+                outlets.encoding.encode(turn.published, blocks=plan.route.blocks, arrays=plan.route.arrays)
+            elif plan.encodes:
                 self._encode(turn, plan)
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
             late = version if dialects is None else None
@@ -188,6 +193,7 @@ class Publisher:
             ]
             plan = Plan(
                 version, heard, route, readers, voices, route.remote or bool(readers) or kept,
+                route.remote and not (readers or kept),
                 route.waits or blocks, None if blocks or len(windows) > _MOST_WINDOWS else tuple(windows),
                 about.throttle is not None, kept, about.ack_wait,
             )  # fmt: skip

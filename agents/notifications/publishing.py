@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
@@ -97,6 +98,7 @@ class Publishing:
         self._fingerprint = protocol.fingerprint
         self._topics = topics
         self._check_usable = check_usable
+        self._pid = os.getpid()
         self.announcer: Announcer | None = None
         self.outlets = Outlets(loop, protocol, counters)
         records = Records(protocol.codec, agent_id, protocol.epoch, protocol.urn_at)
@@ -155,7 +157,8 @@ class Publishing:
             CallTimeout: a reader did not make room in time; nothing was published.
             AgentClosed: after `stop`, also while it waits.
         """
-        self._check_usable()
+        if self.publisher.closed or os.getpid() != self._pid:
+            self._check_usable()
         about = "" if key is None else check_key(key)
         return self.publisher.publish_prepared(Published(topic, about, content), None, ack_wait)
 

@@ -36,7 +36,7 @@ from ....protocol.link_messages import Applied, Ended
 from ....shm.ring import Ring
 from ..declared import Declared
 from ..filters import ANY
-from ..metering import Sampled, told
+from ..metering import Sampled
 from .packing import Batch, Packing
 from .published import Published
 from .topics import Wanted
@@ -328,7 +328,7 @@ class Outlet:
         To be asked after each message of a burst.
         """
         waiting = len(self.queue)
-        if waiting >= self._gathers or self.queue.lent >= LENT or self.kind != "unix":
+        if waiting >= self._gathers or self.queue.lent >= LENT or not self.queue.runs_ahead:
             return True
         if waiting <= 1:
             self._waits_since = now
@@ -386,7 +386,7 @@ class Outlet:
             "state": "suspended" if self.queue.suspended else self.liveness.state(now),
             "waiting": self.waiting,
             "unacknowledged": self.queue.unacknowledged, "sent": self._meter.messages,
-            **told(self._meter, self._done_after.ages, now),
+            **self._done_after.told(self._meter, now),
             "topics": {
                 topic: {"last": lasts.get(topic, 0), **summary(interests.values())}
                 for topic, interests in self.interests.items()

@@ -19,11 +19,13 @@ import logging
 import math
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from ....delivery.claims import Interest
 from ....delivery.liveness import Liveness
+from ....delivery.meters import Meter
 from ....delivery.patience import Patience
 from ....protocol import limits
 from ....protocol.errors import AgentClosed, CallTimeout
@@ -32,7 +34,6 @@ from ....transport.counters import Counters
 from ....transport.loop import Loop
 from ....transport.wire import Protocol
 from ..declared import Declared
-from ..metering import Meters
 from .bursts import Bursts
 from .encoding import Encoding
 from .outlet import Outlet
@@ -69,7 +70,7 @@ class Outlets:
     def __init__(self, loop: Loop, protocol: Protocol, counters: Counters) -> None:
         self.lock = threading.RLock()
         self.numbers: dict[str, int] = {}
-        self.meters = Meters()
+        self.meters: defaultdict[str, Meter] = defaultdict(Meter)
         self.ring = Ring(BUFFERS + SPARE)
         self.links: dict[str, Outlet] = {}
         self.encoding = Encoding(protocol.codec, self.ring, counters, self._make_room)
@@ -236,7 +237,7 @@ class Outlets:
                 self._gathered = True
                 if not self._armed:
                     self._arm()
-        self.bursts.end()
+        self.bursts.returned = time.monotonic()
 
     def _arm(self) -> None:
         self._armed = True
