@@ -32,7 +32,7 @@ REMEMBERED = 16
 """Processes from which a durable mailbox was taken over that are turned away by their id."""
 
 Key = tuple[bool, str, str]
-"""Whether it is a durable name, that and the key whose it is; or the id of the process."""
+"""Whether it has a durable name; that, or the id of the process; and the key whose it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,4 +224,4 @@ class Box(Generic[P, W]):
 
 def key_of(caller: Caller) -> Key:
     """What finds the mailbox of a caller."""
-    return (False, caller.process, "") if caller.name is None else (True, caller.name, caller.identity)
+    return caller.name is not None, caller.process if caller.name is None else caller.name, caller.identity

@@ -36,7 +36,7 @@ BATCH_BYTES = 512 << 20
 MAX_WHO = 1000
 """Agents of one process that are told for one command; further ones are not counted."""
 
-Reason = Literal["unknown subscriber", "taken over", "not yours", "beyond", "no room"]
+Reason = Literal["unknown subscriber", "taken over", "beyond", "no room"]
 
 
 class Message(Struct, Generic[P], frozen=True, gc=False):
@@ -248,9 +248,9 @@ class Refusal:
 
     Attributes:
         reason: ``unknown subscriber``: no mailbox of that position, it was removed or the publisher
-            restarted; ``taken over``: another process has the durable mailbox now; ``not yours``: it
-            belongs to another key; ``beyond``: acknowledged or received is what was never sent;
-            ``no room``: for one more mailbox.
+            restarted; ``taken over``: another process has the durable mailbox now; ``beyond``:
+            acknowledged or received is what was never sent; ``no room``: for one more mailbox, of all or of
+            the holders of one key.
         epoch: of the publisher.
     """
 

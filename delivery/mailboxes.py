@@ -11,8 +11,7 @@ A mailbox is found by its durable name, or by the process whose own it is. Reque
     durable, of A       B, never here           None        B takes over: a new tenure, A is told
                         B, taken over from      None        Refusal: taken over
                         B                       any         Refusal: taken over
-    of process A        A, with another key     any         Refusal: not yours
-    durable, of A       B, with another key     None        its own one of that name is opened
+    of anybody          with another key        None        its own one is opened
 
 Openings count in the order in which they are served: one of a process that has ended meanwhile counts, too.
 
@@ -76,7 +75,6 @@ from .policies import KEEP, Policy, mailbox
 P = TypeVar("P")
 W = TypeVar("W")
 
-MAX_MAILBOXES = 1000
 LARGEST = mailbox(max_messages=1_000_000, max_bytes=4 << 30, keep=7 * 86_400.0)
 SPARE_ALARMS = 64
 """Alarms of removed mailboxes and of polls that were answered in time, before they are swept out."""
@@ -90,7 +88,6 @@ class Mailboxes(Generic[P, W]):
 
     Args:
         epoch: of the publisher, another one after each start.
-        max_mailboxes: most mailboxes; others are refused.
         max_subscriptions: most subscriptions of one mailbox; each command for one more is refused;
             default `Limits.mail_subscriptions`.
         largest: a mailbox with the largest bounds that a subscriber may ask for.
@@ -104,13 +101,11 @@ class Mailboxes(Generic[P, W]):
         self,
         epoch: int,
         *,
-        max_mailboxes: int = MAX_MAILBOXES,
         max_subscriptions: int | None = None,
         largest: Policy = LARGEST,
     ) -> None:
         self.epoch = epoch
         self.interests: Interests[Box[P, W]] = Interests()
-        self._max_mailboxes = max_mailboxes
         self._max_subscriptions = (
             limits.current.mail_subscriptions if max_subscriptions is None else max_subscriptions
         )
@@ -313,8 +308,6 @@ class Mailboxes(Generic[P, W]):
             return self._open(caller, now) if position is None else self._refusal("unknown subscriber")
         if box.owned_by(caller, position or box.position):
             return box
-        if box.identity != caller.identity:
-            return self._refusal("not yours")
         if box.process == caller.process or (position is not None and position.epoch != self.epoch):
             return self._refusal("unknown subscriber")
         if position is not None or caller.process in box.former:
@@ -323,7 +316,8 @@ class Mailboxes(Generic[P, W]):
         return box
 
     def _open(self, caller: Caller, now: float) -> Box[P, W] | Refusal:
-        if len(self._boxes) >= self._max_mailboxes:
+        of_key = sum(each.identity == caller.identity for each in self._boxes.values())
+        if len(self._boxes) >= limits.current.mailboxes or of_key >= limits.current.mailboxes_per_key:
             return self._refusal("no room")
         box: Box[P, W] = Box(caller, self._new_position(), now)
         self._boxes[key_of(caller)] = box

@@ -101,7 +101,7 @@ class Limits:
     """Requests that may wait for one lane."""
 
     streams: int = 1000
-    """Open streams of one server."""
+    """Open streams of one server that the holders of one key have."""
 
     poll_shortest: float = 0.001
     """Seconds of the shortest period in which a member is polled."""
@@ -200,6 +200,9 @@ class Limits:
     links: int = 1000
     """Links of one publisher."""
 
+    links_per_key: int = 500
+    """Links of one publisher that the holders of one key have."""
+
     link_keep: float = 300.0
     """Seconds after which the link of a reader that was silent ends; until then what it loses is counted."""
 
@@ -231,6 +234,12 @@ class Limits:
 
     mail_grace: float = 30.0
     """Seconds that a mailbox is left behind the time for which it is kept."""
+
+    mailboxes: int = 1000
+    """Mailboxes of one publisher."""
+
+    mailboxes_per_key: int = 500
+    """Mailboxes of one publisher that the holders of one key have."""
 
     mail_commands: int = 10_000
     """Commands of one batch to a mailbox."""

@@ -92,12 +92,13 @@ class Streams:
         """The id of a new stream, for whoever made the call.
 
         Raises:
-            Refused: when `streams` are open.
+            Refused: when the holders of its key have `streams`.
         """
         stream_id, identity = secrets.token_hex(8), call.caller.identity
         with self._lock:
-            if len(self._streams) >= limits.current.streams:
-                raise Refused(f"{limits.current.streams} streams of this server are open: close some")
+            of_key = sum(each.identity.key_id == identity.key_id for each in self._streams.values())
+            if of_key >= limits.current.streams:
+                raise Refused(f"this key has {of_key} streams of this server open: close some")
             stream = self._streams[stream_id] = _Stream(identity, generator, member)
         try:
             stream.ticket = self._presence.hold(identity, "stream", partial(self._close, stream_id))

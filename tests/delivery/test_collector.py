@@ -185,7 +185,7 @@ def test_answers_from_before_a_restart_change_nothing() -> None:
     assert collector.position == NEXT
 
 
-@pytest.mark.parametrize("reason", ["taken over", "not yours", "no room", "beyond"])
+@pytest.mark.parametrize("reason", ["taken over", "no room", "beyond"])
 def test_a_mailbox_that_is_not_its_own_ends_it_once(reason: Any) -> None:
     reader = reading()
     assert reader.get(Refusal(reason, 7)) == [Ended(reason)]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from pzc.delivery.mail import (
@@ -189,10 +191,14 @@ def test_a_mailbox_larger_than_the_publisher_allows_is_refused(policy: Policy) -
     assert len(book) == 0
 
 
-def test_mailboxes_and_subscriptions_are_bounded() -> None:
-    book: Book = Mailboxes(7, max_mailboxes=1, max_subscriptions=2)
+@pytest.mark.parametrize("bound", ["mailboxes", "mailboxes_per_key"])
+def test_mailboxes_are_bounded(bound: str, timings: Callable[..., None]) -> None:
+    timings(**{bound: 1})
+    book: Book = Mailboxes(7)
     assert command(book, Command("t"), Command("u")) == Applied(FIRST, 1)
     assert poll(book, position=None, caller=Caller("other")) == Refusal("no room", 7)
+    other = poll(book, position=None, caller=Caller("other", None, "another key"))
+    assert other == (Refusal("no room", 7) if bound == "mailboxes" else None)
 
 
 def test_a_command_without_room_is_refused_by_itself_and_the_same_when_it_comes_again() -> None:

@@ -185,10 +185,11 @@ def test_a_name_belongs_to_the_key_that_opened_it() -> None:
     assert book.events() == []  # nobody is told that it was taken over
 
 
-def test_a_process_has_one_mailbox_of_its_own_with_one_key() -> None:
+def test_nobody_with_another_key_takes_or_sees_the_mailbox_of_a_process() -> None:
     book = archive()
     assert poll(book, caller=Caller("reader", None, "a key"), position=None) is None
-    assert poll(book, caller=Caller("reader", None, "another key"), position=None) == Refusal("not yours", 7)
+    assert poll(book, caller=Caller("reader", None, "another key"), position=None) is None
+    assert len(book) == 3
 
 
 def test_a_name_and_a_process_of_that_name_are_different_mailboxes() -> None:

@@ -192,10 +192,12 @@ class Linking:
         outlets = self._outlets
         if received:
             raise _over(link, "it was silent for too long")
-        if len(outlets.links) >= limits.current.links:
-            self._looking.make_room()
-        if len(outlets.links) >= limits.current.links:
-            raise Refused(f"this agent has {limits.current.links} links already")
+        links = outlets.all()
+        of_key = [each for each in links if each.owner.key_id == owner.key_id]
+        by_key = len(of_key) >= limits.current.links_per_key
+        crowd = of_key if by_key else links
+        if (by_key or len(links) >= limits.current.links) and not self._looking.make_room(crowd):
+            raise Refused(f"this {'key' if by_key else 'agent'} has {len(crowd)} links already")
         outlet = Outlet(link, owner, arrays, outlets.lock, outlets.ring, time.monotonic())
         outlets.add(outlet)
         return outlet

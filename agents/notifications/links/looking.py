@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
 
 from ....protocol import limits
 from ....transport.loop import Loop
@@ -58,8 +59,9 @@ class Looking:
         else:
             outlet.beat(now)
 
-    def make_room(self) -> None:
-        """End a link that is suspended, if there is one, in favour of another."""
-        found = next((each for each in self._outlets.all() if each.queue.suspended), None)
+    def make_room(self, links: Iterable[Outlet]) -> bool:
+        """End one of these that is suspended in favour of another link; False when none is."""
+        found = next((each for each in links if each.queue.suspended), None)
         if found is not None:
             self._outlets.end(found, "it was silent when another link needed its place")
+        return found is not None

@@ -230,8 +230,7 @@ def refusal_text(reason: str, name: str | None, endpoint: str) -> str:
     """What a refusal means, for people."""
     known = {
         "taken over": "is read by another process now, which subscribed with the same name",
-        "not yours": "belongs to another key than this process signs with",
-        "no room": "was refused: its publisher has no room for one more",
+        "no room": "was refused: its publisher has no room for one more, or for one more of this key",
         "beyond": "was refused: its publisher has never sent what was acknowledged",
     }
     return f"{_which(name, endpoint)} {known.get(reason, f'was refused: {reason}')}"

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zmq
 
-from pzc import Agent, ConfigError, Protocol, ProtocolError, Proxy, Server, UnknownName, attach
+from pzc import (
+    Agent,
+    ConfigError,
+    Protocol,
+    ProtocolError,
+    Proxy,
+    Refused,
+    Server,
+    UnknownName,
+    attach,
+    block,
+    mailbox,
+)
 from pzc.testing import Timings
 
 from tests.contract.findings.marks import finding
@@ -35,6 +47,9 @@ class Supply:
     def switch(self) -> int:
         self.calls += 1
         return self.calls
+
+    def readings(self) -> Iterator[int]:
+        yield from range(10)
 
 
 @contextmanager
@@ -292,3 +307,50 @@ def test_the_calls_of_one_key_make_no_result_of_another_forgotten(
                 bob.switch.future().result(TIMEOUT)
             again = attach(future.call_id, protocol=signed_by("alice"), timeout=TIMEOUT)
             assert again.result(TIMEOUT) == 1
+
+
+@finding("4.8")
+def test_the_mailboxes_of_one_key_leave_room_for_another(signed_by: Callable[[str], Protocol]) -> None:
+    with (
+        Timings(mailboxes_per_key=1),
+        Agent(protocol=signed_by("admin"), discovery=False) as publisher,
+        Agent(protocol=signed_by("guest"), discovery=False) as guest,
+        Agent(protocol=signed_by("alice"), discovery=False) as alice,
+    ):
+        guest.subscribe(publisher.rep_endpoint, "t", policy=mailbox(name="one"))
+        with pytest.raises(Refused, match="no room"):
+            guest.subscribe(publisher.rep_endpoint, "t", policy=mailbox(name="two"))
+        inbox = alice.subscribe(publisher.rep_endpoint, "t", policy=mailbox(name="one"))
+        publisher.publish("t", 7)
+        assert inbox.recv(TIMEOUT).content == 7
+
+
+@finding("4.8")
+def test_the_links_of_one_key_leave_room_for_another(signed_by: Callable[[str], Protocol]) -> None:
+    with (
+        Timings(links_per_key=1),
+        Agent(protocol=signed_by("admin"), discovery=False) as publisher,
+        Agent(protocol=signed_by("guest"), discovery=False) as guest,
+        Agent(protocol=signed_by("alice"), discovery=False) as alice,
+    ):
+        guest.subscribe(publisher.rep_endpoint, "t", policy=block(), transport="unix")
+        with pytest.raises(Refused, match="this key has 1 links"):
+            guest.subscribe(publisher.rep_endpoint, "t", policy=block(), transport="tcp")
+        inbox = alice.subscribe(publisher.rep_endpoint, "t", policy=block(), transport="tcp")
+        publisher.publish("t", 7)
+        assert inbox.recv(TIMEOUT).content == 7
+
+
+@finding("4.8")
+def test_the_streams_of_one_key_leave_room_for_another(signed_by: Callable[[str], Protocol]) -> None:
+    with (
+        Timings(streams=1),
+        Server(Supply(), protocol=signed_by("admin"), discovery=False) as server,
+        Proxy(server.rep_endpoint, protocol=signed_by("alice"), timeout=TIMEOUT) as alice,
+        Proxy(server.rep_endpoint, protocol=signed_by("bob"), timeout=TIMEOUT) as bob,
+    ):
+        with closing(alice.readings()) as open:
+            assert next(open) == 0
+            with pytest.raises(Refused, match="this key has 1 streams"):
+                next(alice.readings())
+            assert list(bob.readings()) == list(range(10))
