@@ -38,7 +38,7 @@ from ...transport.wire import Protocol
 from ..here import NOT_NOW
 from .abort import AbortSignal
 from .connection import Answer, Connection, LocalConnection
-from .handshake import Handshake
+from .peers import Handshake
 from .pool import Pool, Pools
 
 _SOON = 20.0

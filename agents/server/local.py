@@ -7,7 +7,8 @@ could be changed by either side is copied through the serializer, as the wire wo
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 from ...protocol import serializers
 from ...protocol.contents import portable, raised
@@ -24,6 +25,7 @@ from .dispatcher import Dispatcher
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _SIZED = frozenset({str, bytes})
+_type: Callable[[object], type[Any]] = type
 
 
 class _Carrier:
@@ -91,23 +93,27 @@ class Local:
         """
         if forked_since(self._forks):
             return NOT_NOW
-        value: object
+        most = self._max_content
+        value: Any
         for value in content[2].values():
-            kind = type(value)
-            if kind is tuple:
-                for each in cast("tuple[object, ...]", value):
-                    kind = type(each)
-                    if kind not in _PLAIN or (kind in _SIZED and len(cast("str", each)) > self._max_content):
+            kind = _type(value)
+            if kind is str or kind is bytes:
+                if len(value) > most:
+                    return NOT_NOW  # the other way refuses what is too large
+            elif kind is tuple:
+                for each in value:
+                    kind = _type(each)
+                    if kind not in _PLAIN or (kind in _SIZED and len(each) > most):
                         return NOT_NOW
-            elif kind not in _PLAIN or (kind in _SIZED and len(cast("str", value)) > self._max_content):
-                return NOT_NOW  # the other way refuses what is too large
+            elif kind not in _PLAIN:
+                return NOT_NOW
         answer = self._run(self._caller, self._message, content)
         if answer is NOT_NOW:
             return answer
         if answer.__class__ is tuple and len(answer) == 3:
             value = answer[2]
-            kind = type(value)
-            if kind in _PLAIN and not (kind in _SIZED and len(cast("str", value)) > self._max_content):
+            kind = _type(value)
+            if kind in _PLAIN and not (kind in _SIZED and len(value) > most):
                 return answer
         return self._copied(answer)
 
