@@ -94,6 +94,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 1
     thread_affine: bool = False
     reads_while_locked: bool = False
+    single_port: bool = False
     audit: str | None = None
     restart: Restart = "on-failure"
 

@@ -107,6 +107,7 @@ def _server(name: str, table: ServerTable) -> tuple[str, ...]:
         arguments += ["--concurrency", str(table.concurrency)]
     for option, wanted in (
         ("--thread-affine", table.thread_affine), ("--reads-while-locked", table.reads_while_locked),
+        ("--single-port", table.single_port),
     ):  # fmt: skip
         if wanted:
             arguments.append(option)

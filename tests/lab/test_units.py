@@ -42,6 +42,7 @@ on_cancel = { ramp = "off" }
 concurrency = 3
 thread_affine = true
 reads_while_locked = true
+single_port = true
 audit = "audit.log"
 """
 
@@ -80,7 +81,8 @@ def test_every_option_of_a_server_reaches_pzc_serve(folder: Path) -> None:
     assert (served.name, served.bind, served.concurrency) == ("psu", "tcp://0.0.0.0:5555", 3)
     assert (served.urgent, served.reading, served.expose) == ("off,abort", "trace", "off,abort,trace")
     assert (served.poll, served.on_cancel) == (["voltage=0.1s", "ch1.current=2s"], ["ramp=off"])
-    assert (served.thread_affine, served.reads_while_locked, str(served.audit)) == (True, True, "audit.log")
+    assert (served.thread_affine, served.reads_while_locked, served.single_port) == (True, True, True)
+    assert str(served.audit) == "audit.log"
 
 
 def test_recorder_and_pipeline_share_a_journal(folder: Path) -> None:

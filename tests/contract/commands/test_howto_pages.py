@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,12 @@ def test_the_programs_of_a_page_run_as_they_stand(page: str, machine: Machine) -
     (machine.folder / "page.py").write_text("\n".join(blocks), encoding="utf-8")
     machine.type("pzc demo lab")
     assert machine.type("python page.py && echo all of it").splitlines()[-1:] == ["all of it"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_a_lab_becomes_a_service_as_the_page_says(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(machine.folder / "config"))
+    follow("boot.md", {"": machine})
 
 
 @pytest.mark.java
