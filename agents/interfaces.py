@@ -124,10 +124,6 @@ class Finder(Protocol):
         """Who is there; errors as `find`."""
         ...
 
-    def exchange_later(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
-        """Ask without waiting."""
-        ...
-
 
 LOOK_FOR = 3.0
 """Seconds that a name is waited for which nobody answers to."""
@@ -158,10 +154,6 @@ class Resolver(Protocol):
 
     def hears(self) -> bool:
         """Whether a name that was looked for is heard of once somebody has it."""
-        ...
-
-    def help(self, task: Callable[[], object]) -> None:
-        """Run something that may wait, in a thread of the process."""
         ...
 
 

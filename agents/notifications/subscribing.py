@@ -41,7 +41,7 @@ from . import receiver
 from .bare import Bare
 from .callbacks import Runs
 from .keys import Keys
-from .links import inlets, local
+from .links import local, open_links
 from .mail import readers
 from .mail.bursts import Sink
 from .merged import Make, Member
@@ -205,7 +205,7 @@ class Subscribing:
         try:
             if way:
                 self._linked[subscription] = None
-                join = readers.subscribe if subscription.policy.name == "mailbox" else inlets.subscribe
+                join = readers.subscribe if subscription.policy.name == "mailbox" else open_links.subscribe
                 join(self._new_client, self._protocol, peer, subscription, way, deadline - reserve)
             else:
                 self._broadcast(peer, subscription, deadline - reserve)
@@ -260,7 +260,7 @@ class Subscribing:
         if subscription in self._linked:
             self._linked.pop(subscription, None)
             readers.remove(subscription)
-            inlets.remove(subscription)
+            open_links.remove(subscription)
         elif self._sub_socket is not None:
             self._sub_socket.remove(subscription)
 
@@ -272,7 +272,7 @@ class Subscribing:
         """
         if subscription in self._linked:
             if not readers.move(subscription, endpoint):
-                inlets.move(subscription, endpoint)
+                open_links.move(subscription, endpoint)
         elif not subscription.closed:
             self._meet_again(endpoint, before)
 
@@ -346,7 +346,7 @@ class Subscribing:
             return
         try:
             way = "tcp" if subscription in self._forced else "auto"
-            inlets.subscribe(self._new_client, self._protocol, peer, subscription, way, deadline)
+            open_links.subscribe(self._new_client, self._protocol, peer, subscription, way, deadline)
         except Refused as exc:
             subscription.refuse(exc)
             return
@@ -362,7 +362,7 @@ class Subscribing:
             {"topic": s.topic, "publisher": s.publisher, "transport": s.transport, "policy": s.policy.name,
              "received": s.received, "dropped": s.dropped, "throttled": s.throttled, "ignored": s.ignored,
              "pending": s.pending,
-             "gaps": len(s.gaps), **s.arrivals.statistics(now), "link": inlets.statistics(s)}
+             "gaps": len(s.gaps), **s.arrivals.statistics(now), "link": open_links.statistics(s)}
             for s in self.subscriptions()
         ]  # fmt: skip
 
@@ -371,7 +371,7 @@ class Subscribing:
         readers.park(self.subscriptions())
         for subscription in [*self.merged, *self.subscriptions()]:
             subscription.close()
-        inlets.settle()
+        open_links.settle()
         readers.settle()
 
     def close_socket(self) -> None:

@@ -204,7 +204,7 @@ class LocalReader(Reader):
 
 
 class _Door:
-    """A `LocalInlet`: a reader's `take` is another thing."""
+    """A `LocalReader`: a reader's `take` is another thing."""
 
     def __init__(self, reader: LocalReader) -> None:
         self.take, self.ended = reader.take_in, reader.over

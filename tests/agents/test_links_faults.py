@@ -15,7 +15,7 @@ from pzc import (
     Agent,
     Protocol,
 )
-from pzc.agents.notifications.links import inlets, ways
+from pzc.agents.notifications.links import open_links, ways
 from pzc.protocol.link_messages import Notify
 
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
@@ -24,8 +24,8 @@ from tests.contract.rigs.peers import KEY, TIMEOUT
 
 def break_connections() -> None:
     """Shut down the Unix connections of all links, as if the kernel had."""
-    for inlet in list(inlets._table.inlets):
-        exchange: Any = getattr(inlet._way, "_exchange", None)
+    for link in list(open_links._table.links):
+        exchange: Any = getattr(link._way, "_exchange", None)
         if exchange is not None:
             exchange.stream._socket.shutdown(socket.SHUT_RDWR)
 
@@ -139,7 +139,7 @@ def test_a_forked_child_has_no_links() -> None:
         process = os.fork()
         if process == 0:
             subscription.close()
-            os._exit(0 if inlets.statistics(subscription) is None else 1)
+            os._exit(0 if open_links.statistics(subscription) is None else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
         publisher.publish("t", 1)
         assert subscription.recv(TIMEOUT).content == 1

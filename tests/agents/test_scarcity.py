@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pzc import Refused
-from pzc.agents.notifications.links import inlets, outlet
+from pzc.agents.notifications.links import open_links, outlet
 from pzc.transport import pipe
 
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
@@ -66,7 +66,7 @@ def test_a_broken_link_that_cannot_be_had_over_unix_any_more_goes_on_over_tcp_wi
         Scarce(monkeypatch)
         publishing = Publishing(publisher, "t", range(300))
         found = read(subscription, 100)
-        for each in list(inlets._table.inlets):
+        for each in list(open_links._table.links):
             exchange: Any = getattr(each._way, "_exchange", None)
             exchange.stream._socket.shutdown(socket.SHUT_RDWR)
         found += read(subscription, 200)

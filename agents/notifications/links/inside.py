@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Protocol
 
 from ....protocol.errors import PeerLost, PzcError
 from ....protocol.link_messages import LinkMessage, Notify, Open
@@ -15,13 +14,8 @@ from .inward import News, Received, opened
 from .local import LocalLinks
 from .reception import Reception
 
-
-class Taker(Protocol):
-    """Gets what the publisher sends, in whatever thread that publishes."""
-
-    def take_local(self, way: Inside, notify: Notify, notifications: Sequence[Notification]) -> None:
-        """Take it; arguments as `LocalInlet.take`."""
-        ...
+Take = Callable[["Inside", Notify, Sequence[Notification]], object]
+"""Gets what the publisher sends over a way, in whatever thread that publishes."""
 
 
 class Inside:
@@ -31,16 +25,16 @@ class Inside:
         linking: of the publisher.
         peer: the publisher.
         reader: agent id.
-        taker: gets the notifications.
+        take: gets the notifications.
     """
 
     kind = "inproc"
 
-    def __init__(self, linking: LocalLinks, peer: Peer, reader: str, taker: Taker) -> None:
+    def __init__(self, linking: LocalLinks, peer: Peer, reader: str, take: Take) -> None:
         self._linking = linking
         self._peer = peer
         self._reader = reader
-        self._door = _Door(self, taker)
+        self._take = take
         self._over = threading.Event()
         self._reception: Reception | None = None
         self._reason = "it was closed here"
@@ -53,7 +47,7 @@ class Inside:
         """See `Inward.ask`."""
         answer: Future[LinkMessage] = Future()
         try:
-            answer.set_result(self._linking.hear(message, self._reader, self._door))
+            answer.set_result(self._linking.hear(message, self._reader, self))
         except PzcError as exc:
             answer.set_exception(exc.with_traceback(None))  # which holds this frame, and with it the answer
         return answer
@@ -62,7 +56,7 @@ class Inside:
         """See `Inward.tell`."""
         report = news()
         if report is not None:
-            self._linking.hear(report, self._reader, self._door)
+            self._linking.hear(report, self._reader, self)
         return True
 
     def listen(self, reception: Reception) -> None:
@@ -83,21 +77,13 @@ class Inside:
         if self._reception is not None:
             self._reception.look()
 
-    def end(self, reason: str) -> None:
-        """The publisher closed the link."""
-        self._reason = reason
-        self.close()
-
-
-class _Door:
-    """A `LocalInlet`."""
-
-    def __init__(self, way: Inside, taker: Taker) -> None:
-        self._way = way
-        self._taker = taker
+    # --- as the publisher sees it: `LocalReader` ------------------------------------------------------
 
     def take(self, notify: Notify, notifications: Sequence[Notification]) -> None:
-        self._taker.take_local(self._way, notify, notifications)
+        """See `LocalReader.take`."""
+        self._take(self, notify, notifications)
 
     def ended(self, reason: str) -> None:
-        self._way.end(reason)
+        """See `LocalReader.ended`."""
+        self._reason = reason
+        self.close()

@@ -34,7 +34,7 @@ from ...words import Connection, Replies, Request
 from ..declared import Declared
 from ..keeping import Keeping
 from .confirming import Answering
-from .local import LocalInlet
+from .local import LocalReader
 from .looking import Looking
 from .outlet import Outlet, Owner
 from .outlets import Outlets
@@ -117,18 +117,18 @@ class Linking:
     def _tell(self, request: Request, message: LinkMessage) -> None:
         self._replies.send(request, request.seal(message, "link"))
 
-    def hear(self, message: LinkMessage, reader: str, inlet: LocalInlet) -> LinkMessage:
+    def hear(self, message: LinkMessage, reader: str, link: LocalReader) -> LinkMessage:
         """What a reader in this process says; returns the answer, errors as `answer`.
 
         Args:
             message: of a link.
             reader: agent id.
-            inlet: gets the notifications.
+            link: gets the notifications.
         """
         keyring = self._protocol.codec.keyring
         owner = Owner(reader, "" if keyring is None else keyring.calling.key_id)
         if isinstance(message, Open):
-            return self._open_here(message, owner, inlet)
+            return self._open_here(message, owner, link)
         if isinstance(message, Interests):
             return self._want(owner, message, "inproc")
         outlet = self._outlets.links.get(getattr(message, "link", ""))
@@ -140,12 +140,12 @@ class Linking:
 
     # --- opening -------------------------------------------------------------------------------------
 
-    def _open_here(self, message: Open, owner: Owner, inlet: LocalInlet) -> Opened:
+    def _open_here(self, message: Open, owner: Owner, link: LocalReader) -> Opened:
         outlet = self._open(message.link, owner, True, 0)
         epoch = self._protocol.epoch
         if outlet.way is None:
             way = LocalWay(
-                inlet, self._agent_id, self._name, epoch, owner.key_id, self._partition, self._declared.names
+                link, self._agent_id, self._name, epoch, owner.key_id, self._partition, self._declared.names
             )
             self._outlets.attach(outlet, way, 0, _nothing)
         return Opened(epoch)
@@ -303,7 +303,7 @@ class Linking:
                 del self._over[next(iter(self._over))]
         self._release(outlet)
         if isinstance(way, LocalWay):
-            way.inlet.ended(outlet.ended)
+            way.link.ended(outlet.ended)
         self._on_change()
 
     def _release(self, outlet: Outlet) -> None:

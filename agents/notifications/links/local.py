@@ -1,7 +1,7 @@
 """Local: the publishers of this process, found by readers of the same process.
 
 A reader that finds a publisher here says everything by calling `Linking.hear`, and gets notifications by
-`LocalInlet.take` in the thread that publishes.
+`LocalReader.take` in the thread that publishes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ....protocol.notification import Notification
 from ....transport.tables import Table
 
 
-class LocalInlet(Protocol):
+class LocalReader(Protocol):
     """The reader's end of a link inside one process."""
 
     def take(self, notify: Notify, notifications: Sequence[Notification]) -> None:
@@ -34,7 +34,7 @@ class LocalInlet(Protocol):
 class LocalLinks(Protocol):
     """The publisher's end of links inside one process: `Linking`."""
 
-    def hear(self, message: LinkMessage, reader: str, inlet: LocalInlet) -> LinkMessage:
+    def hear(self, message: LinkMessage, reader: str, link: LocalReader) -> LinkMessage:
         """What a reader says; returns the answer. Arguments and errors as `Linking.hear`."""
         ...
 

@@ -21,7 +21,7 @@ from ....protocol.notification import Notification
 from ....transport.exchange import UnixExchange
 from ....transport.loop import Loop
 from ...words import Request
-from .local import LocalInlet
+from .local import LocalReader
 from .published import Published
 
 UNIX_LIMIT = 1 << 16
@@ -180,7 +180,7 @@ class LocalWay:
     """Calls a reader of the same process.
 
     Args:
-        inlet: the reader.
+        link: the reader.
         publisher: agent id.
         name: of the publisher.
         epoch: of the publisher.
@@ -195,10 +195,10 @@ class LocalWay:
     ready = True
 
     def __init__(
-        self, inlet: LocalInlet, publisher: str, name: str, epoch: int, key_id: str, partition: str,
+        self, link: LocalReader, publisher: str, name: str, epoch: int, key_id: str, partition: str,
         types: Mapping[str, str],
     ) -> None:  # fmt: skip
-        self.inlet = inlet
+        self.link = link
         self._publisher = publisher
         self._name = name
         self._epoch = epoch
@@ -209,7 +209,7 @@ class LocalWay:
     def send(self, notify: Notify, fd: int, contents: Sequence[Published]) -> bool:
         """See `Way.send`."""
         now = time.time()
-        self.inlet.take(notify, [self._notification(each, now) for each in contents])
+        self.link.take(notify, [self._notification(each, now) for each in contents])
         return True
 
     def _notification(self, published: Published, now: float) -> Notification:

@@ -1,4 +1,4 @@
-"""Inlets: the links of this process at their readers, shared by all its agents.
+"""Open links: the links of this process at their readers, shared by all its agents.
 
 A subscription takes the first link to its publisher that fits, and opens one when there is none::
 
@@ -31,7 +31,7 @@ from ....transport.tables import Table
 from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from ..subscription import Subscription
-from .inlet import Inlet
+from .link import Link
 
 logger = logging.getLogger("pzc.links")
 
@@ -47,21 +47,21 @@ class _Table(Table):
     def begin(self) -> None:
         super().begin()
         self._opening: weakref.WeakValueDictionary[Key, threading.Lock] = weakref.WeakValueDictionary()
-        self.inlets: dict[Inlet, Hashable] = {}
-        self.of: dict[Subscription, Inlet] = {}
+        self.links: dict[Link, Hashable] = {}
+        self.of: dict[Subscription, Link] = {}
 
-    def fitting(self, key: Key, transport: str) -> Inlet | None:
+    def fitting(self, key: Key, transport: str) -> Link | None:
         """A link to that publisher that a subscription may take."""
         agent_id, kind = key
         with self.lock:
-            for inlet, its in self.inlets.items():
+            for link, its in self.links.items():
                 if (
                     its == kind
-                    and inlet.peer.agent_id == agent_id
-                    and transport in ("auto", inlet.wanted)
-                    and not inlet.ended
+                    and link.peer.agent_id == agent_id
+                    and transport in ("auto", link.wanted)
+                    and not link.ended
                 ):
-                    return inlet
+                    return link
         return None
 
     def opening(self, key: Key) -> threading.Lock:
@@ -69,13 +69,13 @@ class _Table(Table):
         with self.lock:
             return self._opening.setdefault(key, threading.Lock())
 
-    def enter(self, inlet: Inlet, kind: Hashable) -> None:
+    def enter(self, link: Link, kind: Hashable) -> None:
         with self.lock:
-            self.inlets[inlet] = kind
+            self.links[link] = kind
 
-    def leave(self, inlet: Inlet) -> None:
+    def leave(self, link: Link) -> None:
         with self.lock:
-            self.inlets.pop(inlet, None)
+            self.links.pop(link, None)
 
 
 _table = _Table()
@@ -125,20 +125,20 @@ def subscribe(
     if not opening.acquire(timeout=max(0.0, deadline - time.monotonic())):
         raise CallTimeout(f"the link to {peer.endpoint} is being opened by another thread, which takes long")
     try:
-        inlet = _table.fitting(key, transport)
-        if inlet is None:
+        link = _table.fitting(key, transport)
+        if link is None:
             try:
-                inlet = _open(new_client, protocol, peer, transport, deadline)
+                link = _open(new_client, protocol, peer, transport, deadline)
             except (Refused, Starved) as exc:
                 if transport != "auto" or type(exc) not in (Refused, Starved):
                     raise
                 logger.info("the link to %s goes over tcp: %s", peer.endpoint, exc)
-                inlet = _open(new_client, protocol, peer, "tcp", deadline)
+                link = _open(new_client, protocol, peer, "tcp", deadline)
     finally:
         opening.release()
-    _table.of[subscription] = inlet
+    _table.of[subscription] = link
     try:
-        inlet.add(subscription, deadline)
+        link.add(subscription, deadline)
     except SubscriptionClosed:  # it ended at this moment
         subscribe(new_client, protocol, peer, subscription, transport, deadline)
     except BaseException:
@@ -146,48 +146,48 @@ def subscribe(
         raise
 
 
-def _open(new_client: NewClient, protocol: Protocol, peer: Peer, transport: str, deadline: float) -> Inlet:
-    inlet = Inlet(new_client, protocol, peer, _table.leave)
-    inlet.start(transport, deadline)
-    _table.enter(inlet, protocol.fingerprint)
-    return inlet
+def _open(new_client: NewClient, protocol: Protocol, peer: Peer, transport: str, deadline: float) -> Link:
+    link = Link(new_client, protocol, peer, _table.leave)
+    link.start(transport, deadline)
+    _table.enter(link, protocol.fingerprint)
+    return link
 
 
 def remove(subscription: Subscription) -> None:
     """A subscription was closed; any thread, its own callback included."""
-    inlet = _table.of.pop(subscription, None)
-    if inlet is not None:
-        inlet.remove(subscription)
+    link = _table.of.pop(subscription, None)
+    if link is not None:
+        link.remove(subscription)
 
 
 def move(subscription: Subscription, endpoint: str) -> None:
     """The publisher of a subscription is at another endpoint now; its link, and all that share it, follow."""
-    inlet = _table.of.get(subscription)
-    if inlet is not None:
-        inlet.move(endpoint)
+    link = _table.of.get(subscription)
+    if link is not None:
+        link.move(endpoint)
 
 
 def settle(timeout: float = JOIN_TIMEOUT) -> None:
     """Wait until the links that have ended gave back everything, but for the one of this very thread."""
     deadline = time.monotonic() + timeout
     with _table.lock:
-        ended = [inlet for inlet in _table.inlets if inlet.ended]
-    for inlet in ended:
-        inlet.join(max(0.0, deadline - time.monotonic()))
+        ended = [link for link in _table.links if link.ended]
+    for link in ended:
+        link.join(max(0.0, deadline - time.monotonic()))
 
 
 def statistics(subscription: Subscription) -> dict[str, Any] | None:
     """What the link of a subscription is and saw; None without one."""
-    inlet = _table.of.get(subscription)
-    return None if inlet is None else inlet.statistics()
+    link = _table.of.get(subscription)
+    return None if link is None else link.statistics()
 
 
 @atexit.register
 def _close_all() -> None:
     with _table.lock:
-        inlets = list(_table.inlets)
-    for inlet in inlets:
-        for subscription in inlet.subscriptions():
+        open_links = list(_table.links)
+    for link in open_links:
+        for subscription in link.subscriptions():
             with contextlib.suppress(Exception):
                 subscription.close()
     settle()

@@ -1,4 +1,4 @@
-"""Station: what a link needs to speak with its publisher, under an agent id of its own.
+"""Carriers: what a link needs to speak with its publisher, under an agent id of its own.
 
 Links outlive the agents whose subscriptions they serve, so they borrow nothing of them but the protocol.
 """
@@ -23,7 +23,7 @@ from ....transport.loop import Loop
 from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from . import local
-from .inside import Inside, Taker
+from .inside import Inside, Take
 from .inward import Inward, OverTcp, OverUnix
 
 logger = logging.getLogger("pzc.links")
@@ -41,14 +41,14 @@ UNLINK_TIMEOUT = 0.5
 """Seconds that the last word to a publisher over tcp may take."""
 
 
-class Station:
+class Carriers:
     """Sockets of one link; safe from any thread.
 
     Args:
         new_client: makes its client.
         protocol: formats, checks and decodes.
         peer: the publisher.
-        taker: gets what a publisher of this process sends.
+        take: gets what a publisher of this process sends.
         poll: the next long poll.
         receiver: its loop.
 
@@ -62,7 +62,7 @@ class Station:
         new_client: NewClient,
         protocol: Protocol,
         peer: Peer,
-        taker: Taker,
+        take: Take,
         poll: Callable[[], Report],
         receiver: Loop,
     ) -> None:
@@ -73,7 +73,7 @@ class Station:
         self._client = new_client(self.loop, protocol, self._agent_id, self.counters)
         self._client.learn(peer)
         self._elsewhere = ""
-        self._taker = taker
+        self._take = take
         self._poll = poll
         self._receiver = receiver
         self._unix: OverUnix | None = None
@@ -120,7 +120,7 @@ class Station:
         if transport in ("auto", "inproc"):
             linking = local.find(peer.agent_id, self._protocol.fingerprint)
             if linking is not None and is_direct(peer):
-                return Inside(linking, peer, self._agent_id, self._taker)
+                return Inside(linking, peer, self._agent_id, self._take)
             if transport == "inproc":
                 raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
         if transport == "unix" or (transport == "auto" and peer.details.get("lane") and is_direct(peer)):

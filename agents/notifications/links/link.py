@@ -1,4 +1,4 @@
-"""Inlet: the reader's end of a link, for all subscriptions of this process to one publisher.
+"""Link: the reader's end of a link, for all subscriptions of this process to one publisher.
 
 ::
 
@@ -36,34 +36,34 @@ from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from .. import receiver
 from ..subscription import Subscription
+from .acknowledging import AcknowledgementScheduler
 from .arrivals import Urgency
 from .asking import RETRY, Asked, Asking
-from .granting import Granting
+from .carriers import ATTEMPT, TICK, UNLINK_TIMEOUT, Carriers
 from .inside import Inside
 from .intake import Intake
 from .inward import Inward, LinkOver, Received, expected
 from .reception import Reception
 from .roster import Roster
-from .station import ATTEMPT, TICK, UNLINK_TIMEOUT, Station
 
 logger = logging.getLogger("pzc.links")
 
 
-class Inlet:
+class Link:
     """One link at its reader; safe from any thread. BindError: no thread is left to receive with.
 
     Args:
         new_client: makes its client.
         protocol: formats, checks and decodes.
         peer: the publisher.
-        on_end: called once with the inlet when it has ended.
+        on_end: called once with the link when it has ended.
 
     Attributes:
         wanted: way by which it was opened first: ``inproc``, ``unix`` or ``tcp``.
     """
 
     def __init__(
-        self, new_client: NewClient, protocol: Protocol, peer: Peer, on_end: Callable[[Inlet], object]
+        self, new_client: NewClient, protocol: Protocol, peer: Peer, on_end: Callable[[Link], object]
     ) -> None:
         self.wanted = ""
         self._on_end = on_end
@@ -71,7 +71,7 @@ class Inlet:
         self._receiver = receiver.acquire()
         self._loop = self._receiver.loop
         try:
-            self._station = Station(new_client, protocol, peer, self, self._poll, self._loop)
+            self._carriers = Carriers(new_client, protocol, peer, self._take_local, self._poll, self._loop)
         except BaseException:
             receiver.release(self._receiver)
             raise
@@ -82,13 +82,13 @@ class Inlet:
         self._last_word: Future[LinkMessage] | None = None
         self._way: Inward | None = None
         self._lost, self._liveness = False, Liveness(monotonic())
-        self._granting = Granting(self._loop, self._tell)
+        self._acknowledgements = AcknowledgementScheduler(self._loop, self._tell)
         self._came: deque[Received | None] = deque()
         self._reception = Reception(self._loop, self._receive)
         self._begin_anew(peer)
 
     def __repr__(self) -> str:
-        return f"<Inlet of {self.peer.endpoint}: {self.kind}>"
+        return f"<Link of {self.peer.endpoint}: {self.kind}>"
 
     @property
     def ended(self) -> bool:
@@ -108,15 +108,15 @@ class Inlet:
     def _begin_anew(self, peer: Peer) -> None:
         self._link = secrets.token_hex(16)
         self._asking.anew()
-        call, counters = self._loop.call, self._station.counters
+        call, counters = self._loop.call, self._carriers.counters
         self._intake = Intake(
             self._protocol, peer, counters, self._on_news, lambda each: call(each.ledger.settle)
         )
 
     def start(self, transport: str, deadline: float) -> None:
-        """Open the link; errors as `inlets.subscribe`."""
+        """Open the link; errors as `open_links.subscribe`."""
         try:
-            self._attach(self._station.way(self.peer, transport, deadline), deadline)
+            self._attach(self._carriers.way(self.peer, transport, deadline), deadline)
         except BaseException:
             self._over.set()
             self._finish()
@@ -163,7 +163,7 @@ class Inlet:
 
     def move(self, endpoint: str) -> None:
         """Its publisher is at another endpoint from now on; any thread."""
-        if self._station.move(self.peer.endpoint, endpoint):
+        if self._carriers.move(self.peer.endpoint, endpoint):
             if (way := self._way) is not None:
                 way.close()
             else:
@@ -193,7 +193,7 @@ class Inlet:
         self._way, self._lost = way, False
         read = partial(intake.retained, trusts=way.kind == "inproc")
         self._asking.attach(Asked(way, self.peer, self._link, epoch, read))
-        self._granting.say()
+        self._acknowledgements.say()
         way.listen(self._reception)
         self._asking.say()
 
@@ -205,7 +205,7 @@ class Inlet:
         if current is not way or self._over.is_set():
             return
         logger.info("%r was lost: %s", self, reason)
-        self._station.lost(reason)
+        self._carriers.lost(reason)
         pause = 0.0
         if way.kind == "inproc":  # where nobody has to be heard, and an end is that of the agent
             self._liveness, pause = Liveness(monotonic()), RETRY
@@ -227,14 +227,14 @@ class Inlet:
                 again(after=RETRY)
 
     def _meet_again(self, deadline: float) -> None:
-        peer = self._station.meet(self.peer.endpoint, deadline)
+        peer = self._carriers.meet(self.peer.endpoint, deadline)
         if peer.agent_id == self.peer.agent_id:
             self._intake.peer = peer
         else:
             self._intake.close()
             self._begin_anew(peer)
             self._places.restart(peer.agent_id)
-        self._attach(self._station.way_again(peer, self.wanted, deadline), deadline)
+        self._attach(self._carriers.way_again(peer, self.wanted, deadline), deadline)
 
     def _on_closed_there(self) -> None:
         """The publisher, which lives, has closed the link."""
@@ -251,7 +251,7 @@ class Inlet:
             return  # its next poll tells it
         if urgency is Urgency.SOON and way.kind == "inproc":
             urgency = Urgency.NOW  # it costs no message
-        self._granting.news(urgency)
+        self._acknowledgements.news(urgency)
 
     def _tell(self, always: bool) -> bool:
         way, intake = self._way, self._intake
@@ -270,7 +270,7 @@ class Inlet:
         self._liveness.spoke(monotonic())
         return Report(self._link, *news)
 
-    def take_local(self, way: Inside, notify: Notify, notifications: Sequence[Notification]) -> None:
+    def _take_local(self, way: Inside, notify: Notify, notifications: Sequence[Notification]) -> None:
         """Notifications of a publisher in this process, in whose thread nobody is called."""
         if way is self._way or self._way is None:
             for call in self._intake.take_local(notify, notifications, self._places):
@@ -309,7 +309,7 @@ class Inlet:
             if self._liveness.state(now) == "lost":
                 way.close()
             elif self._liveness.beat_due(now):
-                self._granting.say(always=True)
+                self._acknowledgements.say(always=True)
         if self._liveness.state(now) == "lost" and not self._lost and self.kind != "inproc":
             self._lost = True
             reason = f"{self.peer.endpoint} has been unreachable for {self._liveness.silence(now):.0f} s"
@@ -322,7 +322,7 @@ class Inlet:
             "publisher": self.peer.agent_id, "endpoint": self.peer.endpoint, "transport": self.kind,
             "link": self._link, "state": self._liveness.state(monotonic()),
             "undone": len(self._intake.ledger), "subscriptions": len(self._places),
-            "counts": self._station.counters.as_dict(),
+            "counts": self._carriers.counters.as_dict(),
         }  # fmt: skip
 
     def _hang_up(self) -> None:
@@ -334,7 +334,7 @@ class Inlet:
             except PzcError as exc:
                 logger.debug("%r: %s", self, exc)
             way.close()
-        self._station.hang_up()
+        self._carriers.hang_up()
         self._receiver.helpers.submit(self._finish)
 
     def _finish(self) -> None:
@@ -348,7 +348,7 @@ class Inlet:
             if self._way is not None:  # it may have been opened again while the last subscription left
                 self._way.close()
             self._intake.close()
-            self._station.close()
+            self._carriers.close()
             receiver.release(self._receiver)
         self._on_end(self)
         self._finished.set()

@@ -1,4 +1,4 @@
-"""Granting: when a publisher is told what its reader is done with.
+"""AcknowledgementScheduler: when a publisher is told what its reader is done with.
 
 ::
 
@@ -29,7 +29,7 @@ SPACING = 0.02
 window, is told at once."""
 
 
-class Granting:
+class AcknowledgementScheduler:
     """Tells a publisher in time and not too often; safe from any thread.
 
     Args:
