@@ -157,7 +157,7 @@ class Agent:
             partial(Watching, self._naming), self._new_coroutines, self.check_usable,
         )  # fmt: skip
         self._flows = Flows(
-            self._naming, self._callbacks, self._subscribing.merged, self.exchange, self._listening.join
+            self._naming, self._callbacks, self._subscribing.follow, self.exchange, self._listening.join
         )
         outlets = self._publishing.outlets
         self._announcing = self._publishing.announcer = Announcing(

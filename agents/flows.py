@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any
 
 from ..delivery.policies import Policy, drop
@@ -12,9 +12,11 @@ from ..protocol.notification import Callback
 from ..protocol.reply import Reply
 from ..transport.executor import Executor
 from .client import answers
+from .interfaces import Watching
 from .naming.naming import Naming
 from .naming.topology import Flowing, Topology
 from .notifications.merged import Make, Merged
+from .notifications.subscribing import OnClose
 from .notifications.subscription import Subscription
 
 
@@ -24,7 +26,7 @@ class Flows:
     Args:
         naming: of the agent.
         callbacks: runs callbacks.
-        merged: open subscriptions that are made of others.
+        follow: makes a subscription of others, as `Subscribing.follow`.
         ask: sends content to an endpoint, and waits for a time in seconds for the answer.
         join: subscribes to one publisher within a time in seconds, as `Listening.join`.
     """
@@ -33,14 +35,14 @@ class Flows:
         self,
         naming: Naming,
         callbacks: Executor,
-        merged: MutableMapping[Subscription, None],
+        follow: Callable[[Watching, Callable[[OnClose], Merged], float], Merged],
         ask: Callable[[str, object, float], Reply],
         join: Callable[[str, float, dict[str, Any]], Subscription],
     ) -> None:
         self._naming = naming
         self._ask = ask
         self._callbacks = callbacks
-        self._merged = merged
+        self._follow = follow
         self._join = join
 
     @property
@@ -134,17 +136,9 @@ class Flows:
             publisher, _, topic = source.rpartition(" ")
             return self._join(publisher, timeout, {**way, "topic": topic, "make": make})
 
-        def on_close(flow: Subscription) -> None:
-            self._merged.pop(flow, None)
-            flowing.close()
+        def made(on_close: OnClose) -> Merged:
+            return Merged(
+                node, node, callback, way["policy"], None, executor, on_close, join=join, takes_along=True
+            )
 
-        flow = Merged(
-            node, node, callback, way["policy"], None, executor, on_close, join=join, takes_along=True
-        )
-        self._merged[flow] = None
-        try:
-            flowing.begin(flow, timeout)
-        except BaseException:
-            flow.close()
-            raise
-        return flow
+        return self._follow(flowing, made, timeout)

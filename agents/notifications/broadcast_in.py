@@ -80,6 +80,7 @@ class _Series(NamedTuple):
         source: the publisher.
         known_as: by the replay window; None when nothing is signed.
         wanted: who gets it.
+        most: how many their inboxes take at once.
         topic: of its notifications.
         key_id: of the key that signs them.
         serializer: of their contents, which are trusted or not.
@@ -89,6 +90,7 @@ class _Series(NamedTuple):
     source: Source
     known_as: SenderKey | None
     wanted: list[Heard]
+    most: int
     topic: str
     key_id: str
     serializer: str
@@ -121,7 +123,7 @@ class BroadcastIn:
         self._known = Batch()
         self._doubts = limits.current.hearing_doubts
         self._entered: list[tuple[list[Heard], Together | LeftOut]] = []
-        self._run: tuple[list[Heard], Together, int] | None = None  # and how long it may become
+        self._run: tuple[list[Heard], Together] | None = None  # the last of them, when it may go on
         self._next: int = 0  # number that goes on with it
         self._heard = 0
         self._full = False
@@ -183,15 +185,15 @@ class BroadcastIn:
 
     # --- what is to be handed on ---------------------------------------------------------------------
 
-    def _add(self, wanted: list[Heard], notification: Notification) -> None:
+    def _add(self, wanted: list[Heard], notification: Notification, most: int) -> None:
         arrival, run = arrival_of(notification), self._run
         if run is None or run[0] is not wanted or arrival.sequence != self._next:
-            run = self._run = wanted, alone(arrival), room(wanted)
-            self._entered.append(run[:2])
+            run = self._run = wanted, alone(arrival)
+            self._entered.append(run)
         else:
             run[1].add(arrival)
         self._next = arrival.sequence + 1
-        self._full = len(run[1].arrivals) >= run[2]
+        self._full = len(run[1].arrivals) >= most
 
     def _hand_on(self) -> None:
         entered, self._entered, self._run, self._full = self._entered, [], None, False
@@ -217,7 +219,7 @@ class BroadcastIn:
             return False
         series, number, key, _, stamp, body = opened
         about: Any = series.about
-        source, known_as, wanted, topic, key_id, serializer, trusted, epoch = about
+        source, known_as, wanted, most, topic, key_id, serializer, trusted, epoch = about
         if not number:
             return False
         peer, now = source.peer, time.time()
@@ -239,7 +241,7 @@ class BroadcastIn:
             peer.agent_id, peer.name, topic, key, number, epoch, stamp.ms / 1000, now, content,
             key_id, (), False, len(body), None, peer.types.get(topic, ""), peer.partition,
         )  # fmt: skip
-        self._add(wanted, notification)
+        self._add(wanted, notification, most)
         return True
 
     def _learn(self, source: Source, envelope: Message, frames: list[bytes], wanted: list[Heard]) -> None:
@@ -247,8 +249,8 @@ class BroadcastIn:
             signer = envelope.signer
             known_as = None if signer is None else (signer.key_id, envelope.sender, envelope.epoch)
             about = _Series(
-                source, known_as, wanted, envelope.topic, envelope.key_id, envelope.serializer,
-                envelope.trusted, envelope.epoch,
+                source, known_as, wanted, room(wanted), envelope.topic, envelope.key_id,
+                envelope.serializer, envelope.trusted, envelope.epoch,
             )  # fmt: skip
             self._known.learn(frames, envelope, about)
 
@@ -318,7 +320,8 @@ class BroadcastIn:
         plain = [share for share in wanted if not share.subscription.raw]
         raw = [share for share in wanted if share.subscription.raw]
         if raw:
-            self._add(raw, _notification(source.peer, envelope, None, received_at, tuple(frames)))
+            notification = _notification(source.peer, envelope, None, received_at, tuple(frames))
+            self._add(raw, notification, room(raw))
         if not plain:
             return
         try:
@@ -326,7 +329,7 @@ class BroadcastIn:
         except ProtocolError as exc:
             self._leave_out(source, plain, envelope.topic, envelope.sequence, exc)
             raise
-        self._add(plain, _notification(source.peer, envelope, content, received_at))
+        self._add(plain, _notification(source.peer, envelope, content, received_at), room(plain))
         if not raw:
             self._learn(source, envelope, frames, wanted)
 

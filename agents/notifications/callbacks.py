@@ -30,13 +30,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ...delivery.policies import Inbox
 from ...protocol import limits
 from ...protocol.errors import AgentClosed, PeerLost
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Callback, Notification
+from ...transport.executor import Executor
 from ..interfaces import Coroutines
 from .links.arrivals import Arrival
 
@@ -46,22 +47,6 @@ else:
     asyncio = Lazily("asyncio")
 
 logger = logging.getLogger("pzc.subscription")
-
-
-class Runs(Protocol):
-    """Where callbacks are called: an `Executor`, or `Awaiting`."""
-
-    def submit(self, function: Callable[[], object]) -> bool:
-        """Queue a function; False when the queue is full, AgentClosed after the end."""
-        ...
-
-    def run_here(self, function: Callable[[], object]) -> bool:
-        """Run a function in the calling thread, in its turn; False when that is not now."""
-        ...
-
-    def in_thread(self) -> bool:
-        """True where its functions run."""
-        ...
 
 
 class Called(ABC):
@@ -308,3 +293,7 @@ class Awaiting:
     def close(self) -> None:
         """Cancel what runs; nothing more begins."""
         self._coroutines.close()
+
+
+Runs = Executor | Awaiting
+"""Where callbacks are called."""

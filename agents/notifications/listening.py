@@ -18,7 +18,7 @@ from .callbacks import Awaiting, Runs, is_awaited
 from .keys import checked
 from .mail.bursts import Sink
 from .merged import Make, Merged
-from .subscribing import Subscribing
+from .subscribing import OnClose, Subscribing
 from .subscription import Callback, Subscription
 
 logger = logging.getLogger("pzc.subscriber")
@@ -214,26 +214,18 @@ class Listening:
         own: dict[str, Any],
         way: dict[str, Any],
     ) -> Merged:
-        watching, single = self._watching(pattern), not is_pattern(pattern)
+        single = not is_pattern(pattern)
 
         def join(source: str, make: Make) -> Subscription:
             return self.join(source, timeout, {**way, "callback": None, "key": own["key"], "make": make})
 
-        def on_close(merged: Subscription) -> None:
-            self._subscribing.merged.pop(merged, None)
-            watching.close()
+        def make(on_close: OnClose) -> Merged:
+            return Merged(
+                pattern, way["topic"], own["callback"], way["policy"], own["key"], way["executor"], on_close,
+                way["raw"], own["throttle"], join=join, single=single,
+            )  # fmt: skip
 
-        merged = Merged(
-            pattern, way["topic"], own["callback"], way["policy"], own["key"], way["executor"], on_close,
-            way["raw"], own["throttle"], join=join, single=single,
-        )  # fmt: skip
-        self._subscribing.merged[merged] = None
-        try:
-            watching.begin(merged, 0.0 if single else timeout)
-        except BaseException:
-            merged.close()
-            raise
-        return merged
+        return self._subscribing.follow(self._watching(pattern), make, 0.0 if single else timeout)
 
     def unsubscribe(self, publisher: str, topic: str) -> int:
         """Close this agent's subscriptions to a topic; returns how many there were.

@@ -36,7 +36,7 @@ from ...transport.counters import Counters
 from ...transport.endpoints import is_direct
 from ...transport.settings import TRANSPORTS, Settings
 from ...transport.wire import Protocol
-from ..interfaces import Client, Follower, NewClient
+from ..interfaces import Client, Follower, NewClient, Watching
 from . import receiver
 from .bare import Bare
 from .callbacks import Runs
@@ -44,7 +44,7 @@ from .keys import Keys
 from .links import local, open_links
 from .mail import readers
 from .mail.bursts import Sink
-from .merged import Make, Member
+from .merged import Make, Member, Merged
 from .readers import who_of
 from .sub_socket import SubSocket, check_topic
 from .subscription import Callback, Subscription
@@ -98,7 +98,7 @@ class Subscribing:
         self._broadcasts = threading.Lock()
         self._sub_socket: SubSocket | None = None
         self._closed = False
-        self._on_close = self._remove  # one for all subscriptions
+        self._on_close = self._remove  # one for all
 
     def subscribe(
         self,
@@ -121,9 +121,8 @@ class Subscribing:
     ) -> Subscription:
         """See `Agent.subscribe`; ``make`` makes the subscription."""
         if transport not in (None, *TRANSPORTS):
-            raise ConfigError(
-                f"transport={transport!r} cannot be used: expected one of {', '.join(TRANSPORTS)}"
-            )
+            known = ", ".join(TRANSPORTS)
+            raise ConfigError(f"transport={transport!r} cannot be used: expected one of {known}")
         deadline = time.monotonic() + timeout
         peer = self._client.peer(endpoint, deadline)
         check_topic(peer, topic)
@@ -191,12 +190,7 @@ class Subscribing:
         return "unix" if peer.details.get("lane") else ""
 
     def _begin(
-        self,
-        peer: Peer,
-        make: _Made,
-        way: str,
-        deadline: float,
-        reserve: float = 0.0,
+        self, peer: Peer, make: _Made, way: str, deadline: float, reserve: float = 0.0
     ) -> Subscription:
         """A confirmed subscription by a way of links, or with none by broadcast, in time for a reserve."""
         subscription = make(peer, self._on_close)
@@ -213,6 +207,22 @@ class Subscribing:
             subscription.close()
             raise
         return subscription
+
+    def follow(self, watching: Watching, make: Callable[[OnClose], Merged], timeout: float) -> Merged:
+        """A subscription made of others, whose sources are kept; errors as `Watching.begin`."""
+
+        def on_close(merged: Subscription) -> None:
+            self.merged.pop(merged, None)
+            watching.close()
+
+        merged = make(on_close)
+        self.merged[merged] = None
+        try:
+            watching.begin(merged, timeout)
+        except BaseException:
+            merged.close()
+            raise
+        return merged
 
     def usual_policy(self, topic: str) -> Policy:
         """The policy of a topic when no argument says one."""
@@ -293,9 +303,8 @@ class Subscribing:
                     "An agent with single_port=True needs no other port than its REP endpoint's"
                 ) from exc
             if not isinstance(answer, dict):
-                raise RemoteProtocolError(
-                    f"{peer.endpoint} did not confirm a subscription: {shown(answer, 100)}"
-                )
+                text = f"{peer.endpoint} did not confirm a subscription: {shown(answer, 100)}"
+                raise RemoteProtocolError(text)
             told = cast("dict[str, Any]", answer)
             if told.get("placed"):
                 self.sub_socket.confirmed(peer, topic, mark, told)
