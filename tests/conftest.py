@@ -136,8 +136,9 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs a JVM where there is no Java; mark what is tested once."""
+    wheel = {ROOT / "tests" / each for each in WHEEL}
     for item in items:
-        if not any(item.path == ROOT / "tests" / each for each in WHEEL):
+        if item.path not in wheel:
             item.add_marker(pytest.mark.once)
     if not any(item.get_closest_marker("java") for item in items):
         return

@@ -126,6 +126,14 @@ class Run:
         return flaky
 
 
+def with_mark(mark: str, arguments: list[str]) -> list[str]:
+    """Files that use a mark: to collect all others costs more than what few of them hold; none when told where."""
+    if arguments:
+        return []
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [str(path) for path in files if f"pytest.mark.{mark}" in path.read_text(encoding="utf-8")]
+
+
 def other_lanes(run: Run) -> list[str]:
     """Add to a run the calls of the contract with other lanes; returns what was flaky."""
     flaky: list[str] = []
@@ -174,7 +182,9 @@ def main() -> int:
     run = Run(tier, arguments)
     kind = TIERS[tier]
     # What a JVM and its library leave in a process is nothing to other tests.
-    java = run.begin("java", "-n", "0", "-m", f"{kind} and java and not serial", quiet=True)
+    java = run.begin(
+        "java", "-n", "0", "-m", f"{kind} and java and not serial", *with_mark("java", arguments), quiet=True
+    )
     try:
         run.tests.update(
             run.finish(run.begin("together", *SIDE_BY_SIDE, "-m", f"{kind} and not java and not serial"))
@@ -183,7 +193,8 @@ def main() -> int:
     finally:
         java.process.terminate()
     if not run.broken:
-        run.tests.update(run.finish(run.begin("alone", "-n", "0", "-m", f"{kind} and serial")))
+        alone = run.begin("alone", "-n", "0", "-m", f"{kind} and serial", *with_mark("serial", arguments))
+        run.tests.update(run.finish(alone))
     flaky = run.once_more()
     if tier == "rest" and not arguments:
         flaky += other_lanes(run)

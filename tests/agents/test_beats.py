@@ -213,6 +213,7 @@ with Timings(high_water_mark=5, topic_beat=0.05), Agent(protocol=Protocol(key)) 
 """
 
 
+@pytest.mark.slow
 def test_a_reader_that_stood_still_counts_what_its_queues_could_not_hold(
     reader: Agent, timings: Callable[..., None]
 ) -> None:

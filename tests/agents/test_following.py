@@ -61,6 +61,7 @@ def test_a_broadcast_subscription_goes_on_over_a_link_when_its_publisher_comes_b
     assert reader.ask("plane", "r") == way
 
 
+@pytest.mark.slow
 def test_it_goes_on_when_that_one_is_restarted_again_with_and_without_a_single_port(start: Start) -> None:
     publisher, reader = start(), start()
     reader.ask("follow", "r", publisher.ask("endpoints")[0], drop(), "tcp")
@@ -98,7 +99,9 @@ def test_a_subscription_ends_when_its_publisher_comes_back_with_another_type(
 
 
 @PLANES
-@pytest.mark.parametrize("type", ["Picture", ""], ids=["the same", "none"])
+@pytest.mark.parametrize(
+    "type", ["Picture", pytest.param("", marks=pytest.mark.slow)], ids=["the same", "none"]
+)
 def test_it_goes_on_with_one_of_the_same_type_or_of_none(
     start: Start, policy: Policy, transport: str, type: str
 ) -> None:

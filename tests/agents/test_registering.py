@@ -114,6 +114,7 @@ def test_it_waits_for_a_registry_that_is_not_there_yet(join: Join) -> None:
         one.wait_for(lambda: one.registering.state == "connected" and len(registry.ledger))
 
 
+@pytest.mark.slow
 def test_a_registry_killed_and_started_again_knows_everybody_again(
     start: Callable[..., RegistryProcess], join: Join
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_registry_killed_and_started_again_knows_everybody_again(
     two.wait_for(lambda: two.knows(one))
 
 
+@pytest.mark.slow
 def test_a_frozen_registry_costs_nobody_time_and_is_used_again(
     start: Callable[..., RegistryProcess], join: Join
 ) -> None:
@@ -145,6 +147,7 @@ def test_a_frozen_registry_costs_nobody_time_and_is_used_again(
     one.wait_for(lambda: one.knows(two))
 
 
+@pytest.mark.slow
 def test_connections_of_topics_come_at_once_and_after_a_restart(
     start: Callable[..., RegistryProcess], join: Join, tmp_path: Path
 ) -> None:

@@ -89,7 +89,9 @@ def test_a_server_killed_in_a_call_is_an_error_in_time_and_the_proxy_works_after
 
 
 @pytest.mark.serial
-@pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
+@pytest.mark.parametrize(
+    "transport", ["auto", *(pytest.param(each, marks=pytest.mark.slow) for each in ("unix", "tcp"))]
+)
 def test_a_server_killed_in_a_call_of_a_long_timeout_is_an_error_after_three_seconds(
     started: str, transport: str
 ) -> None:

@@ -133,7 +133,14 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("way", ["leave", "raise", "kill", "terminate", "fork"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "kill",
+        "fork",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("leave", "raise", "terminate")),
+    ],
+)
 def test_the_child_dies_with_its_parent_however_that_ends(tmp_path: str, way: str) -> None:
     script = os.path.join(tmp_path, "parent.py")
     with open(script, "w", encoding="utf-8") as file:

@@ -234,6 +234,7 @@ def test_basedpyright_accepts_what_is_right_and_finds_every_misuse(folder: Path)
     assert found == expected, done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.skipif(not importlib.util.find_spec("mypy"), reason="mypy is not installed: pip install mypy")
 def test_mypy_accepts_what_is_right(folder: Path) -> None:
