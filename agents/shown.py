@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from itertools import islice
 from typing import Any
 
@@ -13,7 +12,7 @@ MOST = 200
 
 def shown(title: object, *tables: str) -> str:
     """A heading, and the tables below it."""
-    return f"<div><code>{escape(str(title))}</code>{''.join(tables)}</div>"
+    return f"<div><code>{_escaped(title)}</code>{''.join(tables)}</div>"
 
 
 def first_line(text: object) -> str:
@@ -31,7 +30,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _row(kind: str, cells: Sequence[object]) -> str:
-    return f"<tr>{''.join(f'<{kind}>{escape(str(cell))}</{kind}>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<{kind}>{_escaped(cell)}</{kind}>' for cell in cells)}</tr>"
+
+
+def _escaped(value: object) -> str:
+    from html import escape  # a module of a thousand names, which only notebooks need
+
+    return escape(str(value))
 
 
 def agent_page(self: Any) -> str:

@@ -20,45 +20,29 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 
 from .. import __version__
-from . import (
-    bench,
-    completion,
-    demo,
-    doctor,
-    holding,
-    journal,
-    keys,
-    lab,
-    ls,
-    members,
-    monitoring,
-    pipeline,
-    publishing,
-    rates,
-    recording,
-    registry,
-    serve,
-    stopping,
-    stubs,
-    top,
-    version,
-    watch,
-)
 from .options import Commands, Parser
 from .output import OutputClosed, describe, say
 from .targets import UsageError, is_negative_literal, shield
 
 GROUPS = {
-    "Instruments": (serve, members, stopping, holding, stubs),
-    "Notifications": (watch, publishing, rates, top),
-    "Recording": (recording, journal, pipeline),
-    "Lab": (ls, lab, monitoring),
-    "Keys and networks": (keys, registry, doctor),
-    "Tools": (demo, bench, completion, version),
+    "Instruments": {
+        "serve": "serve", "members": "info get set call ping", "stopping": "running cancel stop",
+        "holding": "lock unlock", "stubs": "stubs",
+    },
+    "Notifications": {"watch": "watch", "publishing": "pub", "rates": "hz bw", "top": "top"},
+    "Recording": {"recording": "record replay", "journal": "journal", "pipeline": "pipeline sql report"},
+    "Lab": {"ls": "ls", "lab": "up down status restart logs check", "monitoring": "monitor metrics"},
+    "Keys and networks": {"keys": "keygen", "registry": "registry", "doctor": "doctor"},
+    "Tools": {"demo": "demo", "bench": "bench", "completion": "completion", "version": "version"},
+}  # fmt: skip
+"""Modules and the commands that their `add_commands` adds, by the headings of the help."""
+
+MODULES = {
+    name: module for part in GROUPS.values() for module, names in part.items() for name in names.split()
 }
-"""What `add_commands` adds, by the headings of the help."""
 
 FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 
@@ -76,8 +60,8 @@ example:
 pzc COMMAND --help tells more."""
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def build_parser(command: str = "") -> argparse.ArgumentParser:
+    """The parser of all commands, or of one and those beside it: nothing else is imported for that."""
     parser = Parser(
         prog="pzc",
         usage="pzc [-h] [--version] [--debug] COMMAND ...",
@@ -88,15 +72,21 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pzc {__version__}")
     parser.add_argument("--debug", action="store_true", help="show tracebacks, and log what happens")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command", help=argparse.SUPPRESS)
+    if command in MODULES and command != "completion":  # which tells of all
+        _add(MODULES[command], commands)
+        return parser
     told: list[str] = []
     for heading, modules in GROUPS.items():
-        before = set(commands.choices)
         for module in modules:
-            module.add_commands(commands)
-        told += [f"{heading}:", *(_line(name, commands) for name in commands.choices if name not in before)]
-        told.append("")
+            _add(module, commands)
+        names = " ".join(modules.values()).split()
+        told += [f"{heading}:", *(_line(name, commands) for name in names), ""]
     parser.epilog = "\n".join([*told, EXAMPLE])
     return parser
+
+
+def _add(module: str, commands: Commands) -> None:
+    import_module(f".{module}", __package__).add_commands(commands)
 
 
 def _line(name: str, commands: Commands) -> str:
@@ -114,7 +104,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     Raises:
         SystemExit: for ``--help``, ``--version`` and, with status 2, what cannot be parsed.
     """
-    parser = build_parser()
+    parser = build_parser(next((text for text in argv if not text.startswith("-")), ""))
     args, extra = parser.parse_known_args([shield(text) for text in argv])
     end = extra.index("--") if "--" in extra else len(extra)
     unknown = [text for text in extra[:end] if text.startswith("-") and not is_negative_literal(text)]

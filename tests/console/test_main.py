@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import subprocess
 import sys
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from pzc.console import main as console
+from pzc.console.options import Parser
 from pzc.console.output import OutputClosed
 from pzc.protocol.errors import CallTimeout
 
@@ -82,3 +84,22 @@ def test_no_command_pays_for_what_another_one_needs() -> None:
     code = "import sys, pzc.console.main; print(sorted({'numpy', 'rich', 'pyarrow', 'pandas'} & sys.modules.keys()))"
     ran = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("module", sorted(set(console.MODULES.values())))
+def test_a_module_adds_the_commands_that_are_listed(module: str) -> None:
+    commands = Parser().add_subparsers()
+    importlib.import_module(f"pzc.console.{module}").add_commands(commands)
+    assert list(commands.choices) == [name for name, each in console.MODULES.items() if each == module]
+
+
+def test_a_command_imports_nothing_of_the_others() -> None:
+    program = "import sys; from pzc.console.main import parse; parse(sys.argv[1:]); print('pzc.agents.agent' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, "keygen"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "False\n"
