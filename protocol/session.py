@@ -307,15 +307,13 @@ class Session:
         secret, key_id = (key.hmac_key, key.key_id.encode()) if key else (b"", b"")
         return secret, key_id, self.serializer.encode(), own, peer
 
-    def taken(self, plain: Sequence[Plain]) -> list[Message]:
-        """What `open` would have made of plain messages that somebody else has verified by `terms`."""
-        facts, name, suite, epoch = self.facts, self.serializer, self.suite, self.peer.epoch
+    def take(self, plain: Plain) -> Message:
+        """What `open` would have made of a plain message that somebody else has verified by `terms`."""
+        body, msgid, ms, counter = plain
+        self.last = counter
+        stamp = new_stamp(Stamp, (ms, counter, self.peer.epoch))
         sequence = 0 if self.asks else self._sequence
-        self.last = plain[-1][3]
-        return [
-            Message(facts, msgid, new_stamp(Stamp, (ms, counter, epoch)), name, body, suite, sequence)
-            for body, msgid, ms, counter in plain
-        ]
+        return Message(self.facts, msgid, stamp, self.serializer, body, self.suite, sequence)
 
     def _judge(self, stamp: Stamp, now_ms: int | None, offset_ms: int, window: ReplayWindow | None) -> None:
         if now_ms is not None and not -FRESH_MS <= now_ms + offset_ms - stamp.ms <= FRESH_MS:

@@ -113,7 +113,7 @@ class Laned(UnixExchange):
             self._note_sent()
             self._turn_to_stream()
             return self.receive(deadline, closed)
-        (message,) = self.session.taken((found,))
+        message = self.session.take(found)
         self.asked, self.sent = message.msgid, True
         return message
 
@@ -165,7 +165,7 @@ class Laned(UnixExchange):
                 self._fail(exc, sending=True)
 
     def _push(self, pipe: Pipe, packed: tuple[str, Buffer], answers: Message | None, fd: int) -> bool:
-        body = self._body(packed, answers) if fd < 0 and pipe.ready else None
+        body = self._plain(packed, answers, pushed=True) if fd < 0 and pipe.ready else None
         if body is None:
             return super()._push(pipe, packed, answers, fd)
         try:
@@ -177,12 +177,13 @@ class Laned(UnixExchange):
             pipe.keep(rest)
         return True
 
-    def _plain(self, packed: tuple[str, Buffer], answers: Message | None) -> bytes | None:
+    def _plain(
+        self, packed: tuple[str, Buffer], answers: Message | None, *, pushed: bool = False
+    ) -> bytes | None:
         """What the lane would send for a content that was expressed; None when it is none for it, or now."""
         stream = self.stream
-        return None if stream.notes or stream.diverted else self._body(packed, answers)
-
-    def _body(self, packed: tuple[str, Buffer], answers: Message | None) -> bytes | None:
+        if not pushed and (stream.notes or stream.diverted):
+            return None
         name, body = packed
         if name != self._name or type(body) is not bytes or len(body) > LIMIT:
             return None
@@ -211,7 +212,7 @@ class Laned(UnixExchange):
             if found is None:
                 self._turn_to_stream()
             else:
-                taken.extend(self.session.taken(found))
+                taken.extend(map(self.session.take, found))
         return taken.popleft()
 
     def ready(self, deadline: float) -> list[Message]:
@@ -224,7 +225,7 @@ class Laned(UnixExchange):
             except (OSError, ValueError) as exc:
                 self._fail(exc)
             if found is not None:
-                return self.session.taken(found)
+                return [*map(self.session.take, found)]
             self._turn_to_stream()
         return self.receive_many(deadline) if self._taken or self.stream.comes(0.0) else []
 

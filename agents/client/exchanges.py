@@ -114,7 +114,7 @@ class Exchanges:
                 pool = self._find(endpoint) or self._pools.of(endpoint)
                 connection = pool.take(peer, transport, deadline, here)
                 try:
-                    answer, message, word = connection.exchange(content, deadline, abort)
+                    found = connection.exchange(content, deadline, abort)
                 except BaseException as error:
                     lost = self._failed(pool, connection, content, error, transport, abort)
                     if lost is None:
@@ -122,17 +122,18 @@ class Exchanges:
                         continue
                     if not recover:
                         raise
-                    answer, message, word = self._recover(peer, lost, connection.msgid, deadline, abort)
+                    found = self._recover(peer, lost, connection.msgid, deadline, abort)
                 else:
                     pool.give(connection)
-                if word:  # no refusal
-                    return answer, message, word
+                if found[2]:  # no refusal
+                    return found
+                answer, message, _ = found
                 if answer is NOT_NOW:
                     here = False
                     continue
                 reply = reply_of(message, answer)
                 if reply.refusal is None:
-                    return answer, message, word
+                    return found
                 if again and reply.sender == peer.agent_id:
                     accepted(reply)
                 peer, again = self.after_refusal(peer, reply, started, deadline), True

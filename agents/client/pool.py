@@ -135,7 +135,7 @@ class Pool:
         """Return a connection on which nothing is outstanding."""
         if isinstance(connection, LocalConnection):
             return
-        idle = self._unix if connection.kind == "unix" else self._tcp
+        idle = self._idle[connection.kind]
         if len(idle) >= self._room:
             self.discard(connection)
             return

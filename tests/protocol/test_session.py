@@ -310,7 +310,7 @@ def test_a_message_that_somebody_else_has_verified_is_the_very_same() -> None:
     frames = ends.ask()
     stamp = Stamp(NOW, ends.count() - 1, EPOCHS[0])
     opened = ends.answering.open(frames)
-    assert ends.answering.taken([(bytes(frames[2]), opened.msgid, stamp.ms, stamp.counter)]) == [opened]
+    assert ends.answering.take((bytes(frames[2]), opened.msgid, stamp.ms, stamp.counter)) == opened
     assert ends.answering.last == stamp.counter
 
 
