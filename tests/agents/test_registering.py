@@ -18,6 +18,7 @@ from pzc.discovery.datagrams import Reader
 from pzc.discovery.records import Advertise
 
 from tests.agents.registrants import KEY, PATIENCE, Registrant
+from tests.contract.rigs.endpoints import free_endpoint
 
 Join = Callable[..., Registrant]
 
@@ -106,8 +107,7 @@ def test_whoever_leaves_is_gone_at_once(registry: Registry, join: Join) -> None:
 
 
 def test_it_waits_for_a_registry_that_is_not_there_yet(join: Join) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        endpoint = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+    endpoint = free_endpoint()
     one = join(endpoint)
     one.wait_for(lambda: one.registering.error)
     with Registry(endpoint, protocol=Protocol(KEY)) as registry:
