@@ -3,8 +3,7 @@
 ::
 
     schema.py    names of a journal's files, columns of the journal and of every table
-    locking.py   a lock that ends with its process
-    private.py   files and folders that their owner alone can read
+    storage.py   files and folders: private, locked, durable
     snapshot.py  the tables as they are now, and SQL over them
     arrays.py    the array of a row
     sql.py       DuckDB, without files and network

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..protocol.errors import JournalError
@@ -47,191 +48,78 @@ LIST_NUMBERS = 8192
 _SEGMENT = re.compile(r"segment-(?P<recorder>.+?)-(?P<offset>\d+)(?:\.to-(?P<last>\d+))?\.parquet")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
-_ORIGIN = [
-    pa.field("recorder", pa.string()),
-    pa.field("offset", pa.int64()),
-    pa.field("received_at", TIMESTAMP),
-]
-_FRAME_FIELDS = [pa.field(name, pa.binary()) for name in FRAMES]
+_TEXT, _LONG, _REAL, _BYTES = pa.string(), pa.int64(), pa.float64(), pa.binary()
+_ORIGIN = {"recorder": _TEXT, "offset": _LONG, "received_at": TIMESTAMP}
+_FRAMES = dict.fromkeys(FRAMES, _BYTES)
+_TOPIC = {"publisher": _TEXT, "name": _TEXT, "topic": _TEXT}
+_NUMBER = {"epoch": _LONG, "sequence": _LONG}
+_AGES = dict.fromkeys(("age_min_ms", "age_mean_ms", "age_max_ms", "age_p99_ms"), _REAL)
+_SUMMARY = dict.fromkeys(("min", "max", "mean", "std"), _REAL)
+_FIGURES = {"rate_hz": _REAL, **_AGES, "values": _LONG, **_SUMMARY}
+_REFUSED = {"error": _TEXT, "reason": _TEXT}
 
-JOURNAL = pa.schema(
-    [
-        *_FRAME_FIELDS,
-        *_ORIGIN,
-        pa.field("publisher", pa.string()),
-        pa.field("name", pa.string()),
-        pa.field("epoch", pa.int64()),
-        pa.field("topic", pa.string()),
-        pa.field("sequence", pa.int64()),
-        pa.field("sent_at", TIMESTAMP),
-        pa.field("key_id", pa.string()),
-        pa.field("content_ref", pa.string()),
-    ],
-    metadata={FORM_KEY: str(JOURNAL_FORM)},
-)
+
+def _schema(columns: Mapping[str, pa.DataType], metadata: dict[bytes, str] | None = None) -> pa.Schema:
+    return pa.schema(list(columns.items()), metadata=metadata)
+
+
+JOURNAL = _schema(
+    {
+        **_FRAMES, **_ORIGIN, "publisher": _TEXT, "name": _TEXT, "epoch": _LONG, "topic": _TEXT,
+        "sequence": _LONG, "sent_at": TIMESTAMP, "key_id": _TEXT, "content_ref": _TEXT,
+    },
+    {FORM_KEY: str(JOURNAL_FORM)},
+)  # fmt: skip
 """One row per notification as recorded. ``content_ref`` is the SHA-256 (hex) of a content that is
 kept under ``blobs/`` and whose ``content`` column is empty; else null."""
 
-NOTIFICATIONS = pa.schema(
-    [
-        *_ORIGIN,
-        pa.field("publisher", pa.string()),
-        pa.field("name", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("key", pa.string()),
-        pa.field("epoch", pa.int64()),
-        pa.field("sequence", pa.int64()),
-        pa.field("message_id", pa.string()),
-        pa.field("sent_at", TIMESTAMP),
-        pa.field("dialect", pa.string()),
-        pa.field("key_id", pa.string()),
-        pa.field("user", pa.string()),
-        pa.field("value_double", pa.float64()),
-        pa.field("value_long", pa.int64()),
-        pa.field("value_bool", pa.bool_()),
-        pa.field("value_string", pa.string()),
-        pa.field("value_json", pa.string()),
-        pa.field("value_list", pa.list_(pa.float64())),
-        pa.field("dtype", pa.string()),
-        pa.field("shape", pa.list_(pa.int64())),
-        pa.field("min", pa.float64()),
-        pa.field("max", pa.float64()),
-        pa.field("mean", pa.float64()),
-        pa.field("std", pa.float64()),
-        pa.field("digest", pa.string()),
-        pa.field("content_ref", pa.string()),
-    ]
-)
+NOTIFICATIONS = _schema({
+    **_ORIGIN, **_TOPIC, "key": _TEXT, **_NUMBER, "message_id": _TEXT, "sent_at": TIMESTAMP, "dialect": _TEXT,
+    "key_id": _TEXT, "user": _TEXT, "value_double": _REAL, "value_long": _LONG, "value_bool": pa.bool_(),
+    "value_string": _TEXT, "value_json": _TEXT, "value_list": pa.list_(_REAL), "dtype": _TEXT,
+    "shape": pa.list_(_LONG), **_SUMMARY, "digest": _TEXT, "content_ref": _TEXT,
+})  # fmt: skip
 """One row per verified notification. ``sequence`` and ``sent_at`` are null for PZC00, which has
 neither; ``key`` is what the notification is about within its topic, null when it has none;
 ``key_id`` and ``user`` (name of that key) are null when unsigned. ``digest`` is the SHA-256 (hex) of the
 array's bytes in C order; ``std`` is the population's."""
 
-QUARANTINE = pa.schema(
-    [
-        *_ORIGIN,
-        pa.field("publisher", pa.string()),
-        pa.field("name", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("epoch", pa.int64()),
-        pa.field("sequence", pa.int64()),
-        pa.field("error", pa.string()),
-        pa.field("reason", pa.string()),
-        pa.field("content_ref", pa.string()),
-        *_FRAME_FIELDS,
-    ]
-)
+QUARANTINE = _schema({**_ORIGIN, **_TOPIC, **_NUMBER, **_REFUSED, "content_ref": _TEXT, **_FRAMES})
 """One row per journal row that failed: what the journal claims about it, the error's class, the
 reason, and the frames as recorded, so that it can be judged again."""
 
-GAPS = pa.schema(
-    [
-        pa.field("publisher", pa.string()),
-        pa.field("name", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("epoch", pa.int64()),
-        pa.field("first_missing", pa.int64()),
-        pa.field("last_missing", pa.int64()),
-        pa.field("count", pa.int64()),
-    ]
-)
+GAPS = _schema({**_TOPIC, "epoch": _LONG, "first_missing": _LONG, "last_missing": _LONG, "count": _LONG})
 """One row per range of sequence numbers that is absent from the notifications table."""
 
-STATISTICS = pa.schema(
-    [
-        pa.field("publisher", pa.string()),
-        pa.field("name", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("epochs", pa.int64()),
-        pa.field("count", pa.int64()),
-        pa.field("missing", pa.int64()),
-        pa.field("late", pa.int64()),
-        pa.field("duplicates", pa.int64()),
-        pa.field("first_sent", TIMESTAMP),
-        pa.field("last_sent", TIMESTAMP),
-        pa.field("rate_hz", pa.float64()),
-        pa.field("age_min_ms", pa.float64()),
-        pa.field("age_mean_ms", pa.float64()),
-        pa.field("age_max_ms", pa.float64()),
-        pa.field("age_p99_ms", pa.float64()),
-        pa.field("values", pa.int64()),
-        pa.field("min", pa.float64()),
-        pa.field("max", pa.float64()),
-        pa.field("mean", pa.float64()),
-        pa.field("std", pa.float64()),
-    ]
-)
+STATISTICS = _schema({
+    **_TOPIC, "epochs": _LONG, "count": _LONG, "missing": _LONG, "late": _LONG, "duplicates": _LONG,
+    "first_sent": TIMESTAMP, "last_sent": TIMESTAMP, **_FIGURES,
+})  # fmt: skip
 """One row per publisher and topic. ``values`` counts the numbers behind min, max, mean and
 (population) std; NaN is not one. Age is received minus sent, in milliseconds. ``late`` counts what came
 behind a greater sequence number, ``duplicates`` the copies that were left out.
 ``age_p99_ms`` is within 1 %."""
 
-RESTARTS = pa.schema(
-    [
-        pa.field("publisher", pa.string()),
-        pa.field("name", pa.string()),
-        pa.field("epoch", pa.int64()),
-        pa.field("epoch_before", pa.int64()),
-        pa.field("received_at", TIMESTAMP),
-    ]
+RESTARTS = _schema(
+    {"publisher": _TEXT, "name": _TEXT, "epoch": _LONG, "epoch_before": _LONG, "received_at": TIMESTAMP}
 )
 """One row per epoch of a publisher behind its first one, with the time by which it was received."""
 
-WINDOWS = pa.schema(
-    [
-        pa.field("publisher", pa.string()),
-        pa.field("name", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("window_start", TIMESTAMP),
-        pa.field("window_end", TIMESTAMP),
-        pa.field("count", pa.int64()),
-        pa.field("rate_hz", pa.float64()),
-        pa.field("age_min_ms", pa.float64()),
-        pa.field("age_mean_ms", pa.float64()),
-        pa.field("age_max_ms", pa.float64()),
-        pa.field("age_p99_ms", pa.float64()),
-        pa.field("values", pa.int64()),
-        pa.field("min", pa.float64()),
-        pa.field("max", pa.float64()),
-        pa.field("mean", pa.float64()),
-        pa.field("std", pa.float64()),
-        pa.field("p50", pa.float64()),
-        pa.field("p90", pa.float64()),
-        pa.field("p99", pa.float64()),
-    ]
-)
+WINDOWS = _schema({
+    **_TOPIC, "window_start": TIMESTAMP, "window_end": TIMESTAMP, "count": _LONG, **_FIGURES,
+    "p50": _REAL, "p90": _REAL, "p99": _REAL,
+})  # fmt: skip
 """One row per publisher, topic and window of the time of sending. ``rate_hz`` is the count by the window's
 width; percentiles are within 1 %; the rest as in `STATISTICS`."""
 
-DAMAGED = pa.schema(
-    [
-        pa.field("file", pa.string()),
-        pa.field("rows", pa.int64()),
-        pa.field("read", pa.int64()),
-        pa.field("reason", pa.string()),
-        pa.field("found_at", TIMESTAMP),
-    ]
-)
+DAMAGED = _schema({"file": _TEXT, "rows": _LONG, "read": _LONG, "reason": _TEXT, "found_at": TIMESTAMP})
 """One row per segment that could not be read as a whole: the rows that its end tells (null without one),
 those that were read all the same, and why."""
 
-ALARMS = pa.schema(
-    [
-        pa.field("rule", pa.string()),
-        pa.field("severity", pa.string()),
-        pa.field("message", pa.string()),
-        pa.field("received_at", TIMESTAMP),
-        pa.field("publisher", pa.string()),
-        pa.field("name", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("key", pa.string()),
-        pa.field("epoch", pa.int64()),
-        pa.field("sequence", pa.int64()),
-        pa.field("message_id", pa.string()),
-        pa.field("sent_at", TIMESTAMP),
-        pa.field("value", pa.float64()),
-    ]
-)
+ALARMS = _schema({
+    "rule": _TEXT, "severity": _TEXT, "message": _TEXT, "received_at": TIMESTAMP, **_TOPIC, "key": _TEXT,
+    **_NUMBER, "message_id": _TEXT, "sent_at": TIMESTAMP, "value": _REAL,
+})  # fmt: skip
 """One row per notification and limit that it violates; ``value`` is what the limit shows of it."""
 
 TABLES = {
@@ -246,21 +134,11 @@ TABLES = {
 }
 """All tables by name, as their files have them; `folders` has the columns that stand in folder names."""
 
-_DAY = (pa.field("date", pa.date32()),)
-_DAY_AND_AGENT = (*_DAY, pa.field("agent", pa.string()))
-_FOLDERS = {
-    **dict.fromkeys(("notifications", "quarantine", "alarms"), _DAY_AND_AGENT),
-    "windows": _DAY,
-}
+_DAY = pa.schema([("date", pa.date32())])
+_DAY_AND_AGENT = _DAY.append(pa.field("agent", _TEXT))
+_FOLDERS = {"windows": _DAY} | dict.fromkeys(("notifications", "quarantine", "alarms"), _DAY_AND_AGENT)
 
-DECODED = pa.schema(
-    [
-        *NOTIFICATIONS,
-        pa.field("error", pa.string()),
-        pa.field("reason", pa.string()),
-        *_FRAME_FIELDS,
-    ]
-)
+DECODED = pa.schema([*NOTIFICATIONS, *_schema({**_REFUSED, **_FRAMES})])
 """What the decoder yields: notifications (``error`` null) and quarantined rows in one stream."""
 
 _SQL = {
@@ -278,7 +156,7 @@ _SQL = {
 
 def folders(table: str) -> pa.Schema:
     """Columns of a table that its folders are called after, from the outermost."""
-    return pa.schema(_FOLDERS.get(table, ()))
+    return _FOLDERS.get(table, pa.schema([]))
 
 
 def stored(table: str) -> pa.Schema:

@@ -19,8 +19,7 @@ from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..durable import sync_folder
-from ..private import open_private
+from ..storage import Storage, open_private
 
 MAX_WAITING = 10_000
 """Gaps that wait to be written; of more than that only the number of messages is kept."""
@@ -105,11 +104,9 @@ class GapLog:
         with open_private(self._path, "ab") as file:
             if file.tell() and not self._ends_whole():
                 file.write(b"\n")
-            file.write(lines.encode(errors="replace"))
-            file.flush()
-            os.fsync(file.fileno())
+            Storage().append(file, lines.encode(errors="replace"))
         if not known:
-            sync_folder(self._path.parent)
+            Storage().sync(self._path.parent)
         with self._lock:
             self._unwritten -= unwritten
             for _ in range(count):

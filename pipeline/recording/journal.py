@@ -35,8 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ConfigError, JournalError
-from ..durable import make_folder
-from ..locking import lock_file
+from ..storage import Storage, lock_file
 from .rows import JournalRow, Rows
 from .segments import BLOB_BYTES, last_offset, prepare, remove_leftovers, write_segment
 
@@ -69,6 +68,7 @@ class Journal:
         blob_bytes: a content of more bytes stands beside the segments, in a blob [1 MiB].
         on_durable: called with the durable offset each time it advances, in the thread that wrote.
         clock: monotonic seconds.
+        storage: writes.
 
     Raises:
         ConfigError: for a recorder name that cannot stand in a file name.
@@ -89,6 +89,7 @@ class Journal:
         blob_bytes: int = BLOB_BYTES,
         on_durable: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        storage: Storage | None = None,
     ) -> None:
         if not _RECORDER.fullmatch(recorder) or recorder.endswith(".to"):
             raise ConfigError(f"recorder name {recorder!r} may hold letters, digits and _ @ . - only")
@@ -98,14 +99,14 @@ class Journal:
         self._max_bytes, self._max_rows = max_bytes, max_rows
         self._max_age, self._max_pending = max_age, max_pending
         self._retry, self._on_durable, self._clock = retry, on_durable, clock
-        self._blob_bytes = blob_bytes
+        self._blob_bytes, self._storage = blob_bytes, storage or Storage()
         self._mutex = threading.RLock()  # taken by whoever takes rows
         self._writing = threading.RLock()  # taken before it by whoever writes
         self._rows = Rows()
         self._flying = Rows()  # being written
         self._oldest = self._not_before = 0.0
         try:
-            make_folder(self.directory)
+            self._storage.make_folder(self.directory)
             self._lock: int | None = lock_file(
                 self.directory / f".lock-{recorder}", "another process records under this name"
             )
@@ -241,7 +242,8 @@ class Journal:
                 rows, self._rows, oldest = self._rows, Rows(), self._oldest
                 self._flying = rows
             try:
-                write_segment(self.directory, self.recorder, self._durable + 1, rows, self._blob_bytes)
+                first = self._durable + 1
+                write_segment(self.directory, self.recorder, first, rows, self._blob_bytes, self._storage)
             except Exception as exc:  # of the disk, or for want of memory or threads: every row is kept
                 raise self._failed(exc, oldest) from exc
             self._succeeded()

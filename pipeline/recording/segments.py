@@ -6,7 +6,6 @@ folder.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import os
@@ -18,10 +17,9 @@ from typing import Any, BinaryIO
 
 from ...protocol.errors import JournalError
 from .. import missing
-from ..durable import sync_folder
 from ..forms import check_segment
-from ..private import make_private, open_private
 from ..schema import blob_path, segment_name, segments
+from ..storage import Storage, make_private
 from .rows import Rows
 
 try:
@@ -54,23 +52,29 @@ def prepare() -> None:
 
 
 def write_segment(
-    directory: Path, recorder: str, first: int, rows: Rows, blob_bytes: int = BLOB_BYTES
+    directory: Path,
+    recorder: str,
+    first: int,
+    rows: Rows,
+    blob_bytes: int = BLOB_BYTES,
+    storage: Storage | None = None,
 ) -> None:
     """Write rows, of which the first one has the offset ``first``; contents of more bytes as blobs.
 
     Raises:
         OSError, pa.ArrowException: when that cannot be; a file that is whole may be left all the same.
     """
-    contents, refs = _store_blobs(directory, recorder, rows.contents, blob_bytes)
+    storage = storage or Storage()
+    contents, refs = _store_blobs(directory, recorder, rows.contents, blob_bytes, storage)
     table = rows.table(recorder, first, contents, refs)
-    write_table(directory, segment_name(recorder, first), table)
+    write_table(directory, segment_name(recorder, first), table, storage)
 
 
-def write_table(directory: Path, name: str, table: pa.Table) -> None:
+def write_table(directory: Path, name: str, table: pa.Table, storage: Storage) -> None:
     """Write a table as a segment of that file name; errors as `write_segment`."""
     temporary = directory / f".{name}.tmp"
-    _durably(temporary, directory / name, lambda file: pq.write_table(table, file, **PARQUET))
-    sync_folder(directory)
+    storage.put(temporary, directory / name, lambda file: pq.write_table(table, file, **PARQUET))
+    storage.sync(directory)
 
 
 def merge_segments(
@@ -98,8 +102,9 @@ def merge_segments(
         file.flush()
         os.utime(file.fileno(), (written, written))
 
-    _durably(directory / f".{name}.tmp", directory / name, write)
-    sync_folder(directory)
+    storage = Storage()
+    storage.put(directory / f".{name}.tmp", directory / name, write)
+    storage.sync(directory)
 
 
 def _groups(parts: Sequence[Path], first: int, last: int) -> Iterator[pa.Table]:
@@ -124,7 +129,7 @@ def _groups(parts: Sequence[Path], first: int, last: int) -> Iterator[pa.Table]:
 
 
 def _store_blobs(
-    directory: Path, recorder: str, contents: list[Any], above: int
+    directory: Path, recorder: str, contents: list[Any], above: int, storage: Storage
 ) -> tuple[list[Any], list[str | None]]:
     refs: list[str | None] = [None] * len(contents)
     large = [number for number, content in enumerate(contents) if len(content) > above]
@@ -144,11 +149,11 @@ def _store_blobs(
 
     def store(digest: str) -> None:
         temporary = directory / f".blob-{recorder}-{digest}.tmp"
-        _durably(temporary, blob_path(directory, digest), lambda file: file.write(fresh[digest]))
+        storage.put(temporary, blob_path(directory, digest), lambda file: file.write(fresh[digest]))
 
     _each(store, fresh)
     # Also for blobs that exist already: an earlier attempt may have failed before this point.
-    _each(sync_folder, folders)
+    _each(storage.sync, folders)
     return inline, refs
 
 
@@ -181,19 +186,6 @@ def _each(function: Callable[[Any], object], values: Iterable[Any]) -> None:
     with ThreadPoolExecutor(WRITERS, "pzc-blob") as pool:
         for _ in pool.map(function, some):
             pass
-
-
-def _durably(temporary: Path, target: Path, write: Callable[[BinaryIO], object]) -> None:
-    try:
-        with open_private(temporary, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 def remove_leftovers(directory: Path, recorder: str) -> None:

@@ -29,8 +29,8 @@ from pathlib import Path
 from ...protocol import limits
 from ...protocol.errors import JournalError
 from .. import missing
-from ..durable import sync_folder
 from ..schema import all_segments, compacted_name, segments
+from ..storage import Storage
 from .compaction import Piece, next_run
 from .segments import merge_segments
 
@@ -160,7 +160,7 @@ class Upkeep:
             first = found[0][0]
             for path in self._with_covered(found[1][0]):
                 path.unlink()
-            sync_folder(self._directory)
+            Storage().sync(self._directory)
             self.removed += 1
             log.info("journal %s: the segment from %d on was removed, as it is to be", self._directory, first)
             return True

@@ -27,9 +27,8 @@ from typing import BinaryIO, NamedTuple, TypeVar
 import msgspec
 
 from ...protocol.errors import JournalError
-from ..durable import Storage
 from ..forms import check_form
-from ..private import open_private
+from ..storage import Storage, open_private
 from .summary import Copies, Damage, File, Report
 
 FOLDER = "_commits"

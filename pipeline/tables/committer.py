@@ -23,9 +23,7 @@ from pathlib import Path
 import msgspec
 
 from .. import missing
-from ..durable import Storage, make_folder
-from ..locking import lock_file
-from ..private import make_private
+from ..storage import Storage, lock_file, make_private
 from . import ledger
 from .commit_log import Commit, CommitLog, unreadable
 from .files import NEVER, described
@@ -62,7 +60,7 @@ def claimed(directory: str | Path) -> Iterator[Path]:
         JournalError: when another process works on it.
     """
     root = Path(directory).absolute()
-    make_folder(root)
+    Storage().make_folder(root)
     held = lock_file(root / _LOCK, f"another process works on the tables in {directory}")
     try:
         yield root
@@ -205,7 +203,7 @@ class Committer:
                 folders.add(target.parent)
             self.storage.rename(self.stage / file.place, target)
         for folder in folders:
-            self.storage.sync_folder(folder)
+            self.storage.sync(folder)
 
     def _remove_unnamed(self) -> None:
         stored = [(place, path) for place, path in stored_files(self.root) if _FILE.fullmatch(path.name)]

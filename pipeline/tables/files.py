@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from .. import missing
-from ..durable import sync_file
-from ..private import make_private, open_private
 from ..schema import ALARMS, NOTIFICATIONS, QUARANTINE
+from ..storage import Storage, make_private, open_private
 from .summary import File, codes, joined, micros
 
 try:
@@ -65,9 +64,11 @@ class Files:
         stage: folder that the task writes to.
         label: of the batch, with which every file's name begins.
         task: number of the task.
+        storage: writes.
     """
 
-    def __init__(self, stage: Path, label: str, task: int) -> None:
+    def __init__(self, stage: Path, label: str, task: int, storage: Storage | None = None) -> None:
+        self._storage = storage or Storage()
         self._stage, self._name = stage, f"{label}-{task:05d}.parquet"
         self._open: dict[str, tuple[Path, pq.ParquetWriter]] = {}
         self._footers: dict[str, list[pq.FileMetaData]] = {}
@@ -96,8 +97,8 @@ class Files:
         found: list[File] = []
         for place, (temporary, writer) in self._open.items():
             writer.close()
-            sync_file(temporary)
-            os.replace(temporary, self._stage / place)
+            self._storage.sync(temporary)
+            self._storage.rename(temporary, self._stage / place)
             found.append(described(place, (self._stage / place).stat().st_size, self._footers[place][0]))
         return found
 

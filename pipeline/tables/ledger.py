@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from ...protocol.errors import JournalError
-from ..durable import Storage
 from ..forms import check_form
+from ..storage import Storage
 from .state import State
 
 NAME = "pipeline.ledger"

@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ..durable import Storage
 from ..forms import check_journal
 from ..recording.reading import SegmentDamaged, SegmentGone, opened
 from ..schema import segments
+from ..storage import Storage
 from .batches import Batch, Settings, Stage
 from .committer import Committer, claimed
 from .interval_set import IntervalSet

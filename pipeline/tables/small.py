@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import missing
-from ..durable import Storage
-from ..private import make_private
 from ..schema import DAMAGED, GAPS, RESTARTS, STATISTICS, WINDOWS
+from ..storage import Storage, make_private
 from .quantile_sketch import Figures
 from .state import State, Window
 from .summary import File

@@ -25,10 +25,10 @@ from pathlib import Path
 from ...agents.notifications.merged import Merged
 from ...protocol.errors import ConfigError, PzcError, SubscriptionClosed
 from ...transport.wire import Protocol
-from ..durable import Storage
 from ..recording.recorder import Recorder
 from ..schema import segment_recorder, segment_span, segments
 from ..source.options import Options, read_options
+from ..storage import Storage
 from .batches import Batch, Settings
 from .committer import claimed
 from .interval_set import IntervalSet

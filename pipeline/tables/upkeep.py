@@ -18,9 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import missing
-from ..durable import sync_file
-from ..private import make_private, open_private
 from ..schema import TABLES
+from ..storage import make_private, open_private
 from .committer import Committer
 from .files import written_as
 from .folders import Folders
@@ -122,7 +121,7 @@ class Upkeep:
                     waiting = []
             if waiting:
                 writer.write_table(pa.concat_tables(waiting))
-        sync_file(path)
+        committer.storage.sync(path)
         ends = min(file.first for file in files), max(file.last for file in files)
         return File(place, sum(file.rows for file in files), path.stat().st_size, *ends)
 

@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 
 import pzc
 from pzc.pipeline.decoding.decode import make_decoder
-from pzc.pipeline.durable import Storage
 from pzc.pipeline.recording.journal import Journal, JournalRow
+from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.batches import Batch, Settings
 from pzc.pipeline.tables.run import run
 from pzc.pipeline.tables.work import Inline, Workers

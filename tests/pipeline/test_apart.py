@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pzc.pipeline.decoding.decode import make_decoder
-from pzc.pipeline.durable import Storage
+from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.apart import alone, apart
 from pzc.pipeline.tables.batches import Settings
 from pzc.pipeline.tables.committer import Committer, claimed

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pzc
-from pzc.pipeline.durable import Storage
+from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.commit_log import FOLDER, ROLL_RECORDS, Commit, CommitLog, listed
 from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.summary import File

@@ -9,9 +9,9 @@ from typing import BinaryIO
 import pyarrow as pa
 import pytest
 
-from pzc.pipeline.durable import Storage, make_folder
 from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.schema import NOTIFICATIONS
+from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.commit_log import FOLDER, Commit
 from pzc.pipeline.tables.committer import Committer
 from pzc.pipeline.tables.files import Files
@@ -22,17 +22,21 @@ from pzc.pipeline.tables.work import Inline
 MINUTE = 60_000_000
 
 
-class Disk:
-    """What a disk would hold after a loss of power: contents and names that were fsynced."""
+class Disk(Storage):
+    """What a disk would hold after a loss of power: contents and names that were synchronised."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.contents: set[int] = set()
         self.names: dict[Path, set[str]] = {}
         self.order: list[str] = []
+        self.missing: list[Path] | None = None
 
-    def sync(self, descriptor: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+    def settle(self, file: BinaryIO) -> None:
+        file.flush()
+        self.sync(Path(file.name))
+
+    def sync(self, path: Path) -> None:
         self.order.append(path.name)
         if path.is_dir():
             self.names[path] = set(os.listdir(path))
@@ -40,7 +44,15 @@ class Disk:
             self.contents.add(path.stat().st_ino)
 
     def rename(self, source: Path, target: Path) -> None:
-        self.order.append(f"{Path(target).name} is there")
+        super().rename(source, target)
+        self.order.append(f"{target.name} is there")
+
+    def append(self, file: BinaryIO, content: bytes) -> None:
+        """A record is about to be added to the commit log: what it names has to be there."""
+        rows = [path for path in tables_of(self.root) if path.name != "all.parquet"]
+        assert {path.relative_to(self.root).parts[2] for path in rows} == {"notifications", "windows"}
+        self.missing = [path for path in rows if not self.holds(path)]
+        super().append(file, content)
 
     def holds(self, path: Path) -> bool:
         """Whether a file's content and every name on the way to it are on the disk."""
@@ -50,40 +62,18 @@ class Disk:
 
 
 @pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
-    made, replace = Disk(tmp_path), os.replace
-
-    def replaced(source: Path, target: Path) -> None:
-        replace(source, target)
-        made.rename(source, target)
-
-    monkeypatch.setattr(os, "fsync", made.sync)
-    monkeypatch.setattr(os, "replace", replaced)
-    return made
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path)
 
 
 def tables_of(root: Path) -> list[Path]:
     return [path for path in root.rglob("*.parquet") if ".staging" not in path.parts]
 
 
-class Watched(Storage):
-    """Looks at the disk when a record is about to be added to the commit log."""
-
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
-        self.missing: list[Path] | None = None
-
-    def append(self, file: BinaryIO, content: bytes) -> None:
-        rows = [path for path in tables_of(self._disk.root) if path.name != "all.parquet"]
-        assert {path.relative_to(self._disk.root).parts[2] for path in rows} == {"notifications", "windows"}
-        self.missing = [path for path in rows if not self._disk.holds(path)]
-        super().append(file, content)
-
-
 def a_batch(committer: Committer) -> None:
     """One row, whose window is over at once."""
     row = {"publisher": "p", "name": "psu", "topic": "v", "received_at": 1, "sequence": 1}
-    files = Files(committer.clear(), committer.label(0), 0)
+    files = Files(committer.clear(), committer.label(0), 0, committer.storage)
     files.write("notifications", pa.Table.from_pylist([row], NOTIFICATIONS))
     cell = Cell(0, 1, 1, 1, 1, Figures(), Figures())
     report = Report(0, 1, newest=10 * MINUTE, parts=[Part("p", 1, "v", "psu", [1, 1], 1, 1, [cell])])
@@ -92,13 +82,12 @@ def a_batch(committer: Committer) -> None:
 
 def test_everything_of_a_batch_is_on_disk_before_the_commit_log_names_it(tmp_path: Path, disk: Disk) -> None:
     root = tmp_path / "lab" / "tables"
-    make_folder(root)
-    storage = Watched(disk)
-    committer = Committer(root, Inline(), storage)
+    disk.make_folder(root)
+    committer = Committer(root, Inline(), disk)
     (log,) = (root / FOLDER).iterdir()
     assert disk.holds(log)
     a_batch(committer)
-    assert storage.missing == []
+    assert disk.missing == []
     disk.order.clear()
     committer.replace(committer.state, committer.files)
     committer.close()
@@ -108,11 +97,11 @@ def test_everything_of_a_batch_is_on_disk_before_the_commit_log_names_it(tmp_pat
 
 
 def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, disk: Disk) -> None:
-    Storage().replace(tmp_path / "one", b"content")
+    disk.replace(tmp_path / "one", b"content")
     assert disk.order == [".one.tmp", "one is there", tmp_path.name]
 
 
 def test_the_folder_of_a_new_journal_is_on_disk_with_its_first_segment(tmp_path: Path, disk: Disk) -> None:
-    with Journal(tmp_path / "lab" / "journal", recorder="r"):
+    with Journal(tmp_path / "lab" / "journal", recorder="r", storage=disk):
         assert "journal" in disk.names[tmp_path / "lab"]
         assert "lab" in disk.names[tmp_path]

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pzc.pipeline.alarm_rules import AlarmRules, Limit
-from pzc.pipeline.durable import Storage
 from pzc.pipeline.recording.journal import JournalRow
+from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.commit_log import FOLDER, Commit
 from pzc.pipeline.tables.committer import Committer, claimed
 from pzc.pipeline.tables.work import Inline

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pzc
-from pzc.pipeline.durable import Storage
+from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.commit_log import ROLL_RECORDS, CommitLog, listed
 from pzc.pipeline.tables.committer import Committer, claimed
 from pzc.pipeline.tables.folders import SETTLED, Folders
