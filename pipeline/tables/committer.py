@@ -234,12 +234,9 @@ def _folded(root: Path, content: bytes, commits: Iterable[Commit]) -> State:
 
 
 def _begun(root: Path, workers: Workers) -> tuple[State, list[File]]:
-    """State and files of tables without a commit log: new ones, those of version 0.1, or it was lost."""
-    known = ledger.read(root)
-    if known is not None:
-        state, runs = known
-        return state, [_file(root, place) for place, path in stored_files(root) if ledger.is_done(path, runs)]
-    files = [_file(root, place) for place, _ in stored_files(root)]
+    """State and files of tables without a commit log: new ones, of version 0.1, or it was lost."""
+    runs = ledger.done_runs(root)
+    files = [_file(root, place) for place, path in stored_files(root) if ledger.is_done(path, runs)]
     if not files:
         return State(), []
     log.warning("the tables in %s have no commit log, it is counted anew", root)

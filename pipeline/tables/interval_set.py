@@ -46,6 +46,10 @@ class IntervalSet:
         """How many numbers there are."""
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
+    def stored(self) -> list[int]:
+        """What makes the same set again."""
+        return self.flat()
+
     def flat(self) -> list[int]:
         """First and last numbers in turn."""
         return [number for span in self for number in span]

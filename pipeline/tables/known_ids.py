@@ -39,12 +39,12 @@ class KnownIds:
         return digest in self._digests
 
     def add(self, joined: bytes) -> None:
-        """Remember digests, given as `joined` gives them."""
+        """Remember digests, one behind the other."""
         for digest in each_of(joined):
             self._digests[digest] = None
         for digest in list(self._digests)[: max(0, len(self._digests) - REMEMBERED)]:
             del self._digests[digest]
 
-    def joined(self) -> bytes:
-        """All of them, oldest first."""
+    def stored(self) -> bytes:
+        """All of them, one behind the other, oldest first."""
         return b"".join(self._digests)

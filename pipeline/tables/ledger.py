@@ -1,4 +1,4 @@
-"""The ledger of version 0.1, which later versions read once: one file in place of a commit log."""
+"""The ledger of version 0.1, in place of a commit log: which files count; what they hold is counted anew."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import msgspec
 from ...protocol.errors import JournalError
 from ..forms import check_form
 from ..storage import Storage
-from .state import State
 
 NAME = "pipeline.ledger"
 """File among the tables."""
@@ -33,30 +32,24 @@ class _Runs(msgspec.Struct):
     runs: dict[str, int] = {}
 
 
-def read(root: Path) -> tuple[State, dict[str, int]] | None:
-    """What the tables held, and the last batch of each run that is done; None where that is not known.
+def done_runs(root: Path) -> dict[str, int] | None:
+    """The last batch of each run that is done; None where that is not known.
 
     Raises:
         JournalError: when it cannot be read, or is of a newer form; says what to do.
     """
+    path = root / NAME
     if (root / REMAKING).exists():
         return None
-    found = _content(root)
-    if found is None:
+    try:
+        content = path.read_bytes()
+        check_form(path, msgspec.msgpack.decode(content, type=_Form).form, _FORM)
+        return msgspec.msgpack.decode(content, type=_Runs).runs
+    except FileNotFoundError:
         return None
-    try:
-        return State.decode(found), msgspec.msgpack.decode(found, type=_Runs).runs
-    except msgspec.MsgspecError as exc:
-        raise _unreadable(root, exc) from exc
-
-
-def done_runs(root: Path) -> dict[str, int] | None:
-    """The last batch of each run that is done, for readers; errors as `read`."""
-    found = _content(root)
-    try:
-        return None if found is None else msgspec.msgpack.decode(found, type=_Runs).runs
-    except msgspec.MsgspecError as exc:
-        raise _unreadable(root, exc) from exc
+    except (OSError, msgspec.MsgspecError) as exc:
+        reason = f"{exc}; remove it, and the next run counts what is stored"
+        raise JournalError(f"{path} cannot be read: {reason}") from exc
 
 
 def is_done(path: Path, runs: Mapping[str, int] | None) -> bool:
@@ -71,22 +64,3 @@ def remove(root: Path, storage: Storage) -> None:
         storage.remove(root / name)
     for name in _CHECKPOINTS:
         shutil.rmtree(root / name, ignore_errors=True)
-
-
-def _content(root: Path) -> bytes | None:
-    path = root / NAME
-    try:
-        content = path.read_bytes()
-        form = msgspec.msgpack.decode(content, type=_Form).form
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError) as exc:
-        raise _unreadable(root, exc) from exc
-    check_form(path, form, _FORM)
-    return content
-
-
-def _unreadable(root: Path, error: Exception) -> JournalError:
-    return JournalError(
-        f"{root / NAME} cannot be read: {error}; remove it, and the next run counts what is stored"
-    )

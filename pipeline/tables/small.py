@@ -82,10 +82,9 @@ def window_row(publisher: str, topic: str, place: int, window: Window, width: in
 def _statistics(state: State) -> Iterator[dict[str, Any]]:
     missing: dict[tuple[str, str], int] = {}
     epochs: dict[tuple[str, str], set[int | None]] = {}
-    for publisher, epoch, topic in state.seen:
+    for (publisher, epoch, topic), one in state.series.items():
         key = (publisher, topic)
-        holes = state.holes((publisher, epoch, topic))
-        missing[key] = missing.get(key, 0) + sum(last - first + 1 for first, last in holes)
+        missing[key] = missing.get(key, 0) + sum(last - first + 1 for first, last in one.seen.holes())
         epochs.setdefault(key, set()).add(epoch)
     for (publisher, topic), one in sorted(state.topics.items()):
         if not one.count:

@@ -18,7 +18,7 @@ import msgspec
 
 from ...protocol.errors import JournalError
 from .commit_log import Commit
-from .interval_set import IntervalSet, Span
+from .interval_set import IntervalSet
 from .known_ids import KnownIds, each_of
 from .quantile_sketch import Figures
 from .summary import Cell, Copies, Damage, Part, Report
@@ -31,12 +31,12 @@ class Series(msgspec.Struct, array_like=True):
 
     Attributes:
         name: of the publisher.
-        runs: sequence numbers as ranges.
+        seen: sequence numbers.
         since: first receipt, µs since 1970.
     """
 
     name: str | None
-    runs: list[int]
+    seen: IntervalSet
     since: int
 
 
@@ -62,27 +62,11 @@ class Window(msgspec.Struct, array_like=True):
     newest: int
 
 
-class Content(msgspec.Struct):
-    """A state as a checkpoint of the commit log has it; see `State`."""
-
-    offsets: dict[str, list[int]] = {}
-    series: list[tuple[str, int | None, str, Series]] = []
-    topics: list[tuple[str, str, Topic]] = []
-    windows: list[tuple[str, str, int, Window]] = []
-    heard: dict[str, int] = {}
-    closed: dict[str, int] = {}
-    damaged: list[Damage] = []
-    width: int = 0
-    too_late: int = 0
-    upto: list[tuple[str, int | None, str, int]] = []
-    ids: bytes = b""
-    journal: str = ""
-
-
-class State:
+class State(msgspec.Struct):
     """See the module's docstring.
 
     Attributes:
+        width: of the windows, µs.
         offsets: handled, by recorder.
         series: by publisher, epoch and topic.
         topics: by publisher and topic.
@@ -90,64 +74,31 @@ class State:
         heard: the newest time of sending of each publisher, µs since 1970.
         closed: number of the last window of each publisher that is over.
         damaged: segments that could not be read as a whole.
-        width: of the windows, µs.
         too_late: notifications whose window was over when they came.
-        upto: the greatest number that is known to have been published, by publisher, epoch and topic, as
-            version 0.1 noted it of mailboxes.
         ids: of notifications without a number.
         journal: that the rows are from; empty when it was none that stays.
     """
 
-    def __init__(self, width: int = 0) -> None:
-        self.width = width
-        self.offsets: dict[str, IntervalSet] = {}
-        self.series: dict[Key, Series] = {}
-        self.seen: dict[Key, IntervalSet] = {}
-        self.topics: dict[tuple[str, str], Topic] = {}
-        self.windows: dict[tuple[str, str, int], Window] = {}
-        self.heard: dict[str, int] = {}
-        self.closed: dict[str, int] = {}
-        self.damaged: list[Damage] = []
-        self.too_late = 0
-        self.upto: dict[Key, int] = {}
-        self.ids = KnownIds()
-        self.journal = ""
+    width: int = 0
+    offsets: dict[str, IntervalSet] = {}
+    series: dict[Key, Series] = {}
+    topics: dict[tuple[str, str], Topic] = {}
+    windows: dict[tuple[str, str, int], Window] = {}
+    heard: dict[str, int] = {}
+    closed: dict[str, int] = {}
+    damaged: list[Damage] = []
+    too_late: int = 0
+    ids: KnownIds = msgspec.field(default_factory=KnownIds)
+    journal: str = ""
 
     @classmethod
     def decode(cls, content: bytes) -> State:
         """The state that `encode` gave; `msgspec.MsgspecError` for other bytes."""
-        found = msgspec.msgpack.decode(content, type=Content)
-        made = cls(found.width)
-        made.heard, made.closed, made.damaged = found.heard, found.closed, found.damaged
-        made.offsets = {recorder: IntervalSet(runs) for recorder, runs in found.offsets.items()}
-        made.series = {(publisher, epoch, topic): one for publisher, epoch, topic, one in found.series}
-        made.seen = {key: IntervalSet(one.runs) for key, one in made.series.items()}
-        made.topics = {(publisher, topic): one for publisher, topic, one in found.topics}
-        made.windows = {(publisher, topic, place): one for publisher, topic, place, one in found.windows}
-        made.too_late = found.too_late
-        made.upto = {(publisher, epoch, topic): upto for publisher, epoch, topic, upto in found.upto}
-        made.ids, made.journal = KnownIds(found.ids), found.journal
-        return made
+        return msgspec.msgpack.decode(content, type=cls, dec_hook=lambda kind, stored: kind(stored))
 
     def encode(self) -> bytes:
         """The state for a checkpoint."""
-        for key, one in self.series.items():
-            one.runs = self.seen[key].flat()
-        content = Content(
-            offsets={recorder: runs.flat() for recorder, runs in self.offsets.items()},
-            series=[(*key, one) for key, one in self.series.items()],
-            topics=[(*key, one) for key, one in self.topics.items()],
-            windows=[(*key, one) for key, one in self.windows.items()],
-            heard=self.heard,
-            closed=self.closed,
-            damaged=self.damaged,
-            width=self.width,
-            too_late=self.too_late,
-            upto=[(*key, upto) for key, upto in self.upto.items()],
-            ids=self.ids.joined(),
-            journal=self.journal,
-        )
-        return msgspec.msgpack.encode(content)
+        return msgspec.msgpack.encode(self, enc_hook=lambda held: held.stored())
 
     def check_width(self, root: Path, width: int) -> None:
         """Refuse windows of another width while some are open.
@@ -195,12 +146,12 @@ class State:
         drops: dict[int, list[Copies]] = {}
         for report in reports:
             for key, runs in _runs_by_key(report).items():
-                seen, new = self.seen.get(key), fresh.setdefault(key, IntervalSet())
+                one, new = self.series.get(key), fresh.setdefault(key, IntervalSet())
                 both = IntervalSet()
                 for first, last in runs:
                     for low, high in [
                         *new.overlap(first, last),
-                        *(seen.overlap(first, last) if seen else ()),
+                        *(one.seen.overlap(first, last) if one else ()),
                     ]:
                         both.add(low, high)
                 for first, last in runs:
@@ -272,9 +223,8 @@ class State:
         key = (part.publisher, part.epoch, part.topic)
         one = self.series.get(key)
         if one is None:
-            one = self.series[key] = Series(part.name, [], part.oldest)
-            self.seen[key] = IntervalSet()
-        seen, late = self.seen[key], 0
+            one = self.series[key] = Series(part.name, IntervalSet(), part.oldest)
+        seen, late = one.seen, 0
         greatest = seen.last
         for first, last in IntervalSet(part.runs):
             if greatest is not None and first < greatest:
@@ -321,18 +271,10 @@ class State:
                 self.closed[publisher] = max(place, self.closed.get(publisher, -1))
                 yield key, self.windows.pop(key)
 
-    def holes(self, key: Key) -> Iterator[Span]:
-        """The ranges that are absent behind the first number that was seen."""
-        seen = self.seen[key]
-        yield from seen.holes()
-        last, upto = seen.last, self.upto.get(key, 0)
-        if last is not None and last < upto:
-            yield last + 1, upto
-
     def gaps(self) -> Iterator[dict[str, Any]]:
         """Rows of `schema.GAPS`."""
         for (publisher, epoch, topic), one in self.series.items():
-            for first, last in self.holes((publisher, epoch, topic)):
+            for first, last in one.seen.holes():
                 yield {
                     "publisher": publisher, "name": one.name, "topic": topic, "epoch": epoch,
                     "first_missing": first, "last_missing": last, "count": last - first + 1,
@@ -340,7 +282,7 @@ class State:
 
     def missing(self) -> int:
         """How many sequence numbers are absent."""
-        return sum(last - first + 1 for key in self.seen for first, last in self.holes(key))
+        return sum(last - first + 1 for one in self.series.values() for first, last in one.seen.holes())
 
     def epochs(self) -> dict[tuple[str, int | None], tuple[str | None, int]]:
         """Name and first receipt of every publisher and epoch."""

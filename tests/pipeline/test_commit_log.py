@@ -145,4 +145,4 @@ def test_a_log_of_a_newer_form_is_refused(tmp_path: Path) -> None:
 def test_without_a_log_nothing_is_listed(tmp_path: Path) -> None:
     assert listed(tmp_path) is None
     assert CommitLog.open(tmp_path, STORAGE) is None
-    assert msgspec.msgpack.decode(State().encode())["series"] == []
+    assert msgspec.msgpack.decode(State().encode())["series"] == {}

@@ -164,19 +164,6 @@ def test_windows_of_another_width_are_refused_while_some_are_open(tmp_path: Path
     state.check_width(tmp_path, WIDTH // 6)
 
 
-@given(NUMBERS, st.integers(0, 20))
-def test_what_is_known_to_have_been_published_and_is_absent_is_missing_once(
-    numbers: set[int], upto: int
-) -> None:
-    state = State()
-    state.upto["a", 1, "v"] = upto
-    assert state.missing() == 0  # where it was recorded from is not known
-    state.absorb(report(0, part(numbers)))
-    wanted = set(range(min(numbers), max(*numbers, upto) + 1)) - numbers
-    assert {n for low, high in state.holes(("a", 1, "v")) for n in range(low, high + 1)} == wanted
-    assert state.missing() == sum(gap["count"] for gap in state.gaps()) == len(wanted)
-
-
 @given(st.lists(st.lists(st.lists(st.integers(0, 15), unique=True), min_size=1, max_size=3), max_size=4))
 def test_every_message_id_is_kept_once_whoever_files_it_and_when(batches: list[list[list[int]]]) -> None:
     state, seen = State(), set[int]()
@@ -204,6 +191,6 @@ def test_the_oldest_message_ids_are_forgotten() -> None:
     digests = [number.to_bytes(SIZE, "big") for number in range(REMEMBERED + 2)]
     known = KnownIds(b"".join(digests[:-1]))
     known.add(digests[-1])
-    assert list(each_of(known.joined())) == digests[2:]
+    assert list(each_of(known.stored())) == digests[2:]
     assert digests[1] not in known
     assert digests[2] in known
