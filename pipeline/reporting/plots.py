@@ -132,6 +132,14 @@ class _Whole(Formatter):
         return int(np.clip(np.ceil(apart) + 1, 3, 15))
 
 
+class _Few(LogFormatter):
+    """Numbers between the decades of a logarithmic axis, where they have room."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """See `LogFormatter`."""
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
 def shortened(text: str, most: int) -> str:
     """The text, with an ellipsis in place of what is beyond ``most`` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
@@ -178,14 +186,16 @@ def bars(labels: list[str], groups: dict[str, list[float]], unit: str) -> Figure
             )
             texts = ["" if np.isnan(n) else f"{n:.3g}" if n < 1000 else f"{n:.6g}" for n in shown]
             axes.bar_label(drawn, texts, padding=3, fontsize=8)
-        if any(n and n > 0 for numbers in groups.values() for n in numbers):
+        if least := min((n for numbers in groups.values() for n in numbers if n and n > 0), default=None):
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter("{x:g}")
-            axes.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.4)))
+            axes.xaxis.set_minor_formatter(_Few(minor_thresholds=(2, 0.4)))
         axes.margins(x=0.15)
+        if least:
+            axes.set_xlim(left=least / 3)  # the shortest bar is one
         names = [shortened(label, _LABEL) for label in labels]
         axes.set_yticks(rows + height * (len(groups) - 1) / 2, names)
-        axes.invert_yaxis()
+        axes.set_ylim(len(labels) - height / 2, -height)  # also where nothing is drawn
         axes.grid(visible=False, axis="y")
         axes.set_xlabel(unit)
         if len(groups) > 1:

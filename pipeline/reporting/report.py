@@ -41,6 +41,15 @@ TOPIC_COLUMNS = {
 }
 """Columns of the statistics table that a report shows, and their headings."""
 
+GAP_COLUMNS = {
+    "name": "agent",
+    "topic": "topic",
+    "first_missing": "first",
+    "last_missing": "last",
+    "count": "count",
+}
+"""The same of the table of gaps."""
+
 _STYLE = """
 :root{color-scheme:light dark;--page:#f5f6f8;--card:#fff;--text:#1c2430;--quiet:#566070;--edge:#dfe3e8;
 --good:#0b5d38;--well:#e2f3ea;--bad:#8f1d0c;--ill:#fde5e1}
@@ -61,9 +70,11 @@ td:not(.n){min-width:8em}
 thead th{border-bottom:2px solid var(--edge);white-space:nowrap}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 figure{margin:0 0 14px}
+@media(prefers-color-scheme:dark){img[src^="data:image/svg"]{filter:invert(.9) hue-rotate(180deg)}}
 img{width:100%;max-width:940px;height:auto;display:block;background:#fff;border-radius:6px}
 figure.shot img{max-width:520px}figcaption,.note,dt{color:var(--quiet);font-size:.9rem}.note{margin:0}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:8px 0 0}dd{margin:0}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:8px 0 0;align-items:baseline}
+dd{margin:0}
 """
 
 
@@ -159,7 +170,7 @@ def _page(results: Results, title: str) -> str:
         _section("Topics", _topics(results.statistics)),
         *_plots(results),
         *([] if results.alarms is None else [_section("Alarms", _alarms(results.alarms))]),
-        _section("Gaps", _frame(results.gaps, "Missing sequence numbers.", "Nothing is missing.")),
+        _section("Gaps", _gaps(results.gaps)),
         _section("Quarantine", _quarantine(results.quarantine)),
     ]
     return (
@@ -245,12 +256,11 @@ def _topics(statistics: pd.DataFrame | None) -> str:
     return _table(list(shown.columns), shown.itertuples(index=False), caption)
 
 
-def _frame(frame: pd.DataFrame | None, caption: str, nothing: str) -> str:
+def _gaps(frame: pd.DataFrame | None) -> str:
     if frame is None or frame.empty:
-        return note(nothing)
-    return _table(
-        [str(name) for name in frame.columns], frame.astype(object).itertuples(index=False), caption
-    )
+        return note("Nothing is missing.")
+    headings = [*GAP_COLUMNS.values()]
+    return _table(headings, frame[[*GAP_COLUMNS]].astype(object).itertuples(index=False), "Missing numbers.")
 
 
 def _alarms(frame: pd.DataFrame) -> str:

@@ -43,13 +43,15 @@ def done_runs(root: Path) -> dict[str, int] | None:
         return None
     try:
         content = path.read_bytes()
-        check_form(path, msgspec.msgpack.decode(content, type=_Form).form, _FORM)
-        return msgspec.msgpack.decode(content, type=_Runs).runs
+        form = msgspec.msgpack.decode(content, type=_Form).form
+        runs = msgspec.msgpack.decode(content, type=_Runs).runs if form == _FORM else {}
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as exc:
         reason = f"{exc}; remove it, and the next run counts what is stored"
         raise JournalError(f"{path} cannot be read: {reason}") from exc
+    check_form(path, form, _FORM)
+    return runs
 
 
 def is_done(path: Path, runs: Mapping[str, int] | None) -> bool:

@@ -90,7 +90,7 @@ def recount(root: Path, workers: Workers, files: Iterable[File], before: State) 
     for report in count(root, workers, files, 0):
         made.absorb(report)
     made.width, made.windows, made.closed = before.width, before.windows, before.closed
-    made.too_late, made.upto = before.too_late, before.upto
+    made.too_late = before.too_late
     keep_counts(before, made)
     return made
 

@@ -24,6 +24,14 @@ def test_bars_stand_in_the_order_of_their_labels() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["first", "second"]
 
 
+def test_a_row_without_a_bar_and_the_shortest_bar_are_in_sight() -> None:
+    (axes,) = plots.bars(["none", "short", "long"], {"rate": [float("nan"), 1.2, 3.0]}, "Hz").axes
+    low, high = sorted(axes.get_ylim())
+    assert low < 0
+    assert high > 2
+    assert axes.get_xlim()[0] < 0.5
+
+
 def test_a_png_can_be_read_again() -> None:
     uri = plots.png(plots.image(np.zeros((4, 8), np.uint16)), dpi=50)
     pixels = matplotlib.image.imread(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
