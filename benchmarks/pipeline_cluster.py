@@ -55,7 +55,7 @@ def run_pipeline(
     """Run ``pzc pipeline run --once``, or another of its jobs, as a process; seconds that it took.
 
     Args:
-        journal: directory; of agents, when the options say so, their names.
+        journal: directory; of the job ``follow``, agents.
         tables: directory.
         master: of Spark.
         options: of the command.
@@ -74,7 +74,7 @@ def run_pipeline(
         environment["PYSPARK_PYTHON"] = str(python)
     command = [
         sys.executable, "-m", "pzc", "pipeline", job, str(journal), str(tables), "--master", master,
-        *(["--once"] if job == "run" else []), *options,
+        *(["--once"] if job in ("run", "follow") else []), *options,
     ]  # fmt: skip
     began = time.perf_counter()
     done = subprocess.run(

@@ -4,7 +4,7 @@ A process publishes signed readings at a steady rate; a query reads them out of 
 For each row the time is told from its publication until the batch that has it is in the table's log, so that
 whoever reads the table finds it: for the time in which Spark and its Python processes start and what was
 published meanwhile is made good, and for the steady stream after that. Then a full mailbox is read as fast as
-it goes, without and with verifying and decoding. At last the same two for ``pzc pipeline run --source pzc``,
+it goes, without and with verifying and decoding. At last the same two for ``pzc pipeline follow``,
 which makes all tables; there a row can be queried when its batch is in the commit log.
 """
 
@@ -31,9 +31,10 @@ from pzc import Agent, Protocol
 from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.reporting.texts import format_table
 from pzc.pipeline.source import SourceListener, read_stream
+from pzc.pipeline.source.options import read_options
 from pzc.pipeline.spark.session import spark_session
 from pzc.pipeline.tables.batches import Batch, Settings
-from pzc.pipeline.tables.spool import follow, mailbox_options
+from pzc.pipeline.tables.spool import follow
 from pzc.pipeline.tables.work import Inline
 
 from benchmarks.machine import Load
@@ -247,9 +248,8 @@ def following(publisher: Publisher, folder: str, **given: object) -> Iterator[To
     """Tables of a publisher, by a run that is to be started; it is waited for when it was started once."""
     tables, stop = Path(folder), threading.Event()
     told = Told(tables)
-    options = mailbox_options(
-        publisher.endpoint, "tables", "", {name: str(one) for name, one in given.items()}
-    )
+    named = {"agents": publisher.endpoint, "name": "tables", **given}
+    options = read_options({name: str(one) for name, one in named.items()}, streaming=True)
     settings = Settings(make_decoder(Protocol().codec.keyring))
     how: dict[str, Any] = {"every": EVERY, "once": bool(given), "stop": stop}
     thread = threading.Thread(target=follow, args=(options, tables, settings, Inline(), told), kwargs=how)

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..delivery.policies import WHEN_FULL
 from ..protocol.errors import ConfigError
 from ..transport.settings import load
 from .options import Commands, add_command, add_every, add_json, positive, seconds
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 MASTER = "local[*]"
 MAX_FILES = 64
-JOURNAL, MAILBOXES = "journal", "pzc"
-SOURCES = (JOURNAL, MAILBOXES)
 DUCKDB, SPARK = "duckdb", "spark"
 ENGINES = (DUCKDB, SPARK)
 ROWS = 1000
@@ -43,17 +42,10 @@ def add_commands(commands: Commands) -> None:
         commands, "sql", run_sql, "ask the tables of a pipeline in SQL",
         "pzc sql \"select name, topic, count, rate_hz from statistics\" --tables /data/tables",
     )  # fmt: skip
-    sql.add_argument(
-        "query",
-        help="SQL over notifications, quarantine, alarms, gaps, statistics, windows, restarts, damaged",
-    )
-    sql.add_argument(
-        "--tables",
-        type=Path,
-        default=Path(),
-        metavar="DIR",
-        help="of the tables; default the working directory",
-    )
+    names = "notifications, quarantine, alarms, gaps, statistics, windows, restarts, damaged"
+    sql.add_argument("query", help=f"SQL over {names}")
+    of_tables = "of the tables; default the working directory"
+    sql.add_argument("--tables", type=Path, default=Path(), metavar="DIR", help=of_tables)
     sql.add_argument(
         "--limit", type=positive, default=ROWS, metavar="N", help=f"print at most N rows; default {ROWS}"
     )
@@ -77,36 +69,30 @@ def _add_pipeline(commands: Commands) -> None:
     group = add_command(
         commands, "pipeline", _no_job, "make tables of a journal or of mailboxes: verified, decoded, counted",
         "pzc pipeline run /data/journal /data/tables\n"
-        "  pzc pipeline run --source pzc 'psu,cam*/image' /data/tables\n"
+        "  pzc pipeline follow 'psu,cam*/image' /data/tables\n"
         "  pzc pipeline backfill /data/journal /data/tables --from 2026-01-01 --to 2026-01-31",
     )  # fmt: skip
     jobs = group.add_subparsers(metavar="JOB", required=True, dest="job")
     run = add_command(
-        jobs, "run", run_pipeline, "keep tables up to date with a journal or with agents, until Ctrl-C",
+        jobs, "run", run_pipeline, "keep tables up to date with a journal, until Ctrl-C",
         "pzc pipeline run /data/journal /data/tables --limits limits.toml\n"
-        "  pzc pipeline run /data/journal /data/tables --once\n"
-        "  pzc pipeline run --source pzc 'psu,cam*/image' /data/tables --name archive",
+        "  pzc pipeline run /data/journal /data/tables --once",
     )  # fmt: skip
-    run.add_argument("--once", action="store_true", help="end when all that is there now is in the tables")
-    add_every(run, "looks for something new")
     run.add_argument(
-        "--max-files", type=positive, metavar="N",
+        "--max-files", type=positive, default=MAX_FILES, metavar="N",
         help=f"segments of one batch at most, default {MAX_FILES}",
     )  # fmt: skip
-    run.add_argument("--name", help="of the mailboxes; default one that belongs to TABLES")
-    run.add_argument("--topics", metavar="T,T", help="of the agents that name none; default all")
-    run.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE",
-        help="of the source pzc, such as whenFull=block; may be repeated",
+    follow = add_command(
+        jobs, "follow", run_follow, "keep tables up to date with the mailboxes of agents, until Ctrl-C",
+        "pzc pipeline follow 'psu,cam*/image' /data/tables --name archive",
     )  # fmt: skip
-    run.add_argument(
-        "--keep-days", type=positive, metavar="D",
-        help="take days out of the tables that are older, by receipt; default never",
+    follow.add_argument(
+        "origin", metavar="AGENTS",
+        help="names, patterns or endpoints, as 'psu,cam*/image', each with /TOPIC if only that is wanted",
     )  # fmt: skip
-    run.add_argument(
-        "--publish-alarms", action="store_true",
-        help="publish the alarms of all limits, not only of those with publish = true",
-    )  # fmt: skip
+    _add_mailbox(follow)
+    for parser in (run, follow):
+        _add_going_on(parser)
     backfill = add_command(
         jobs, "backfill", run_backfill, "make days of the tables anew",
         "pzc pipeline backfill /data/journal /data/tables --from 2026-01-01 --to 2026-01-31",
@@ -115,17 +101,9 @@ def _add_pipeline(commands: Commands) -> None:
         "--from", dest="first", type=_day, required=True, metavar="DAY", help="first day (UTC), as 2026-01-31"
     )
     backfill.add_argument("--to", dest="last", type=_day, required=True, metavar="DAY", help="last day")
-    run.add_argument(
-        "origin", metavar="JOURNAL",
-        help="directory of the journal; with --source pzc agents, as 'psu,cam*/image': names, patterns or "
-        "endpoints, each with /TOPIC if only that is wanted",
-    )  # fmt: skip
-    backfill.add_argument("origin", metavar="JOURNAL", help="directory of the journal")
     for parser in (run, backfill):
-        parser.add_argument(
-            "--source", choices=SOURCES, default=JOURNAL,
-            help=f"what is read: a journal, or with {MAILBOXES} the mailboxes of agents; default {JOURNAL}",
-        )  # fmt: skip
+        parser.add_argument("origin", metavar="JOURNAL", help="directory of the journal")
+    for parser in (run, follow, backfill):
         parser.add_argument("tables", type=Path, metavar="TABLES", help="directory; created when absent")
         parser.add_argument("--limits", type=Path, metavar="FILE", help="TOML file of limits; default none")
         parser.add_argument(
@@ -146,6 +124,35 @@ def _add_pipeline(commands: Commands) -> None:
             help="of this package, sent to a cluster's workers; default: it is installed on every node",
         )  # fmt: skip
         add_json(parser)
+
+
+def _add_going_on(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--once", action="store_true", help="end when all that is there now is in the tables")
+    add_every(parser, "looks for something new")
+    parser.add_argument(
+        "--keep-days", type=positive, metavar="D",
+        help="take days out of the tables that are older, by receipt; default never",
+    )  # fmt: skip
+    parser.add_argument(
+        "--publish-alarms", action="store_true",
+        help="publish the alarms of all limits, not only of those with publish = true",
+    )  # fmt: skip
+
+
+def _add_mailbox(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", help="of the mailboxes; default one that belongs to TABLES")
+    parser.add_argument("--topics", metavar="T,T", help="of the agents that name none; default all")
+    for option, kind, unit, what in (
+        ("--max-rows", positive, "N", "rows of one batch at most, default 100000"),
+        ("--mailbox-messages", positive, "N", "that each agent keeps at most, default 200000"),
+        ("--mailbox-bytes", positive, "N", "likewise, default 512 MiB"),
+        ("--keep", seconds, "S", "seconds that a mailbox stays which nobody reads, default 3600"),
+        ("--timeout", seconds, "S", "seconds for what the mailboxes hold to come, with --once; default 30"),
+    ):
+        parser.add_argument(option, type=kind, metavar=unit, help=what)
+    parser.add_argument(
+        "--when-full", choices=WHEN_FULL, help=f"what an agent does then, default {WHEN_FULL[0]}"
+    )
 
 
 def _add_master(parser: argparse.ArgumentParser, default: str | None = MASTER) -> None:
@@ -176,49 +183,54 @@ def _window(text: str) -> float:
 
 def run_pipeline(args: argparse.Namespace) -> int:
     """``pzc pipeline run``."""
-    options = _mailboxes(args) if args.source == MAILBOXES else _journal(args)
-    with _work(args) as (workers, settings), _announcer(settings) as announcer:
+    with _going_on(args, Path(args.origin)) as how:
         from ..pipeline.tables.run import run
-        from ..pipeline.tables.spool import follow
-        from .following import Progress
 
-        progress = Progress(args.json, announcer)
-        how: dict[str, Any] = {"every": args.every, "once": args.once, "keep_days": args.keep_days}
-        if options is None:
-            how["max_files"] = args.max_files or MAX_FILES
-            run(args.origin, args.tables, settings, workers, progress.show, **how)
-        else:
-            follow(options, args.tables, settings, workers, progress.show, **how)
-        progress.end()
+        run(args.origin, args.tables, max_files=args.max_files, **how)
     return 0
 
 
-def _journal(args: argparse.Namespace) -> None:
-    given = {"--name": args.name, "--topics": args.topics, "--option": args.option}
-    if foreign := [option for option, value in given.items() if value]:
-        raise UsageError(f"{foreign[0]} belongs to --source {MAILBOXES}")
+def run_follow(args: argparse.Namespace) -> int:
+    """``pzc pipeline follow``."""
+    options = _mailboxes(args)
+    with _going_on(args, None) as how:
+        from ..pipeline.tables.spool import follow
+
+        follow(options, args.tables, **how)
+    return 0
+
+
+@contextmanager
+def _going_on(args: argparse.Namespace, journal: Path | None) -> Generator[dict[str, Any]]:
+    """What runs that follow something have in common."""
+    with _work(args, journal) as (workers, settings), _announcer(settings) as announcer:
+        from .following import Progress
+
+        progress = Progress(args.json, announcer)
+        yield {
+            "settings": settings, "workers": workers, "on_batch": progress.show, "every": args.every,
+            "once": args.once, "keep_days": args.keep_days,
+        }  # fmt: skip
+        progress.end()
 
 
 def _mailboxes(args: argparse.Namespace) -> Options:
-    if args.max_files is not None:
-        raise UsageError(
-            f"--max-files belongs to a journal; --source {MAILBOXES} has --option maxRowsPerBatch=N"
-        )
     if Path(args.origin).is_dir() or args.origin.startswith(("/", ".")):
         raise UsageError(
-            f"--source {MAILBOXES} reads no directory: name agents in place of {args.origin}, as "
-            "'psu,cam*/image' (an agent that is called like a directory is NAME/*)"
+            f"follow reads no directory: name agents in place of {args.origin}, as 'psu,cam*/image' (an "
+            "agent that is called like a directory is NAME/*)"
         )
-    given: dict[str, str] = {}
-    for text in args.option:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise UsageError(f"--option {text!r} is not NAME=VALUE")
-        given[name] = value
-    from ..pipeline.tables.spool import mailbox_name, mailbox_options
+    from ..pipeline.source.options import read_options
+    from ..pipeline.tables.spool import mailbox_name
 
     name = args.name or mailbox_name(args.tables)
-    options = mailbox_options(args.origin, name, args.topics or "", given)
+    given = {
+        "agents": args.origin, "name": name, "topics": args.topics, "maxRowsPerBatch": args.max_rows,
+        "mailboxMessages": args.mailbox_messages, "mailboxBytes": args.mailbox_bytes, "keep": args.keep,
+        "timeout": args.timeout, "whenFull": args.when_full,
+    }  # fmt: skip
+    said = {key: str(value) for key, value in given.items() if value is not None}
+    options = read_options(said, streaming=True)
     if not args.json:
         say(f"reads {args.origin} as mailbox {name}")
     return options
@@ -237,11 +249,9 @@ def _announcer(settings: Settings) -> Generator[Any]:
 
 def run_backfill(args: argparse.Namespace) -> int:
     """``pzc pipeline backfill``."""
-    if args.source == MAILBOXES:
-        raise UsageError("backfill needs a journal: mailboxes keep nothing that could be gone back to")
     if args.first > args.last:
         raise UsageError(f"--from {args.first} is after --to {args.last}")
-    with _work(args) as (workers, settings):
+    with _work(args, Path(args.origin)) as (workers, settings):
         from ..pipeline.tables.run import backfill
         from .following import facts
 
@@ -260,13 +270,12 @@ def run_backfill(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _work(args: argparse.Namespace) -> Generator[tuple[SparkWorkers, Settings]]:
+def _work(args: argparse.Namespace, journal: Path | None) -> Generator[tuple[SparkWorkers, Settings]]:
     from ..pipeline.alarm_rules import AlarmRules, read_limits
     from ..pipeline.decoding.decode import make_decoder
     from ..pipeline.forms import check_journal
     from ..pipeline.tables.batches import Settings
 
-    journal = Path(args.origin) if args.source == JOURNAL else None
     if journal is not None:
         check_journal(journal)  # what is wrong is said before Spark takes its seconds
     limits = () if args.limits is None else tuple(read_limits(args.limits))

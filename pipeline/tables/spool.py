@@ -23,25 +23,17 @@ from itertools import pairwise
 from pathlib import Path
 
 from ...agents.notifications.merged import Merged
-from ...protocol.errors import ConfigError, PzcError, SubscriptionClosed
+from ...protocol.errors import PzcError, SubscriptionClosed
 from ...transport.wire import Protocol
 from ..recording.recorder import Recorder
 from ..schema import segment_recorder, segment_span, segments
-from ..source.options import Options, read_options
+from ..source.options import Options
 from ..storage import Storage
 from .batches import Batch, Settings
 from .committer import claimed
 from .interval_set import IntervalSet
 from .run import Source, keep_up
 from .work import Workers
-
-OWN = frozenset(
-    {
-        "agents", "topics", "name", "checkpointlocation", "decode", "keyfile", "keyring", "wait",
-        "rowsperpartition", "onmissing", "endpoint",
-    }
-)  # fmt: skip
-"""Options of the source that a pipeline decides itself; its keys are those of its environment."""
 
 FOLDER = ".spool"
 """Folder among the tables."""
@@ -213,24 +205,6 @@ def mailbox_name(tables: str | Path) -> str:
     """Name of the mailboxes that belong to a folder of tables, unless somebody says another one."""
     digest = hashlib.sha256(os.fsencode(Path(tables).absolute())).hexdigest()
     return f"pipeline-{digest[:16]}"
-
-
-def mailbox_options(agents: str, name: str, topics: str, given: Mapping[str, str]) -> Options:
-    """What `follow` needs, of options of the source pzc.
-
-    Args:
-        agents: names, patterns or endpoints, each with a topic if only that is wanted.
-        name: of the mailboxes; one run at a time reads them.
-        topics: of the agents that name none; empty for all.
-        given: further options of docs/source.md, by name, except `OWN`.
-
-    Raises:
-        ConfigError: for what the source does not take, or the pipeline decides.
-    """
-    if taken := [option for option in given if option.lower() in OWN]:
-        raise ConfigError(f"option {taken[0]} of the source is decided by the pipeline itself")
-    named = {"agents": agents, "name": name, **({"topics": topics} if topics else {})}
-    return read_options({**named, **given}, streaming=True)
 
 
 def _recorder_of(spool: Path) -> str:

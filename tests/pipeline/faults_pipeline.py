@@ -78,13 +78,13 @@ class Feed:
 
 
 class Running:
-    """One process of ``pzc pipeline run`` that goes on until somebody ends it."""
+    """One process of ``pzc pipeline run``, or ``follow``, that goes on until somebody ends it."""
 
-    def __init__(self, log: Path, *arguments: str, **environ: str) -> None:
+    def __init__(self, log: Path, *arguments: str, job: str = "run", **environ: str) -> None:
         self._log = log
         with open(log, "ab") as file:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "pzc", "pipeline", "run", *arguments],
+                [sys.executable, "-m", "pzc", "pipeline", job, *arguments],
                 stdin=subprocess.DEVNULL, stdout=file, stderr=file, env={**os.environ, **environ},
                 start_new_session=True,
             )  # fmt: skip

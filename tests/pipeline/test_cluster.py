@@ -81,8 +81,8 @@ def test_workers_of_a_cluster_get_the_rows_of_mailboxes_from_the_spool(
     post.open()
     for hand in hands:
         hand.ask("publish", "v", ROWS)
-    options = "--source", "pzc", "--name", NAME
-    run_pipeline(post.agents, tables, cluster.master, *options, "--wheel", wheel, secret=KEY, python=python)
+    options = "--name", NAME, "--wheel", wheel
+    run_pipeline(post.agents, tables, cluster.master, *options, job="follow", secret=KEY, python=python)
     await_(lambda: not any(map(waiting, hands)))
     assert post.numbers() == sorted([*range(1, ROWS + 1)] * 2)
     assert post.rows("gaps", "count") == []

@@ -1,4 +1,4 @@
-"""``pzc pipeline run --source pzc``: from the command line, and killed in the middle."""
+"""``pzc pipeline follow``: from the command line, and killed in the middle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [
 
 BATCH = 500
 ROWS = 10 * BATCH
-RUN = "pipeline", "run", "--source", "pzc"
+RUN = "pipeline", "follow"
 
 
 @pytest.mark.slow
@@ -36,11 +36,11 @@ def test_a_run_that_is_killed_in_a_batch_and_run_again_has_everything_once(
 ) -> None:
     hand = publishers.start()
     tables = tmp_path / "tables"
-    given = "--option", f"maxRowsPerBatch={BATCH}"
+    given = "--max-rows", str(BATCH)
     agents = hand.ask("endpoint")
     running = Running(
-        tmp_path / "log", "--source", "pzc", agents, str(tables), *given, "--every", "0.05", "--master", "local[1]",
-        PZC_KEY=KEY,
+        tmp_path / "log", agents, str(tables), *given, "--every", "0.05", "--master", "local[1]",
+        job="follow", PZC_KEY=KEY,
     )  # fmt: skip
     try:
         wait_until(lambda: is_read(hand) or running.status is not None, "the mailbox")

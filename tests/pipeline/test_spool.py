@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,9 +15,9 @@ from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.tables.batches import Settings
 from pzc.pipeline.tables.commit_log import FOLDER as LOG
 from pzc.pipeline.tables.run import run
-from pzc.pipeline.tables.spool import FOLDER, mailbox_name, mailbox_options
+from pzc.pipeline.tables.spool import FOLDER, mailbox_name
 from pzc.pipeline.tables.work import Inline
-from pzc.protocol.errors import ConfigError, PzcError, SignatureError
+from pzc.protocol.errors import PzcError, SignatureError
 
 from tests.contract.rigs.mailing import ReaderProcess
 from tests.contract.rigs.peers import KEY
@@ -220,24 +219,6 @@ def test_another_process_that_reads_the_mailboxes_ends_the_run(
     with ReaderProcess(hand.ask("endpoint"), NAME, "v"):
         thread.join(60)
     assert "one process at a time" in str(ended[0])
-
-
-@pytest.mark.parametrize(
-    ("agents", "given", "reason"),
-    [
-        ("", {}, "agents is missing"),
-        ("psu/", {}, "is not N/TOPIC"),
-        ("psu", {"whenFul": "block"}, "did you mean whenFull"),
-        ("psu", {"decode": "true"}, "decided by the pipeline"),
-        ("psu", {"keyFile": "key"}, "decided by the pipeline"),
-        ("psu", {"key": "a key of the lab"}, "secret"),
-    ],
-)
-def test_what_the_source_does_not_take_is_refused_before_anything_runs(
-    agents: str, given: dict[str, Any], reason: str
-) -> None:
-    with pytest.raises(ConfigError, match=reason):
-        mailbox_options(agents, "tables", "", given)
 
 
 def test_mailboxes_belong_to_a_folder_of_tables_however_it_is_written(

@@ -1,4 +1,4 @@
-"""``pzc pipeline run --source pzc``: tables straight from the mailboxes of agents, once each."""
+"""``pzc pipeline follow``: tables straight from the mailboxes of agents, once each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.allow_leaks("Spark keeps its JVM, and connections to it, for the whole run"),
 ]
 
-RUN = "pipeline", "run", "--source", "pzc"
+RUN = "pipeline", "follow"
 
 
 @pytest.fixture
