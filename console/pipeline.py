@@ -151,7 +151,7 @@ def _add_mailbox(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(option, type=kind, metavar=unit, help=what)
     parser.add_argument(
-        "--when-full", choices=WHEN_FULL, help=f"what an agent does then, default {WHEN_FULL[0]}"
+        "--when-full", choices=WHEN_FULL, help=f"what an agent does with a full one, default {WHEN_FULL[0]}"
     )
 
 
