@@ -239,6 +239,7 @@ class Ledger:
         self._on_news = on_news
         self._wake = wake
         self._settling: set[int] = set()
+        self._later = False  # since the last report it was said that there is something to be told
 
     def __len__(self) -> int:
         return len(self._held)
@@ -287,8 +288,13 @@ class Ledger:
                 )  # it goes without the lock: user code may run
                 arrival.make = arrival.notification = arrival.error = None
                 urgency = self._end(arrival.number)
-                if urgency is _LATER and not self._held:
-                    urgency = at_once
+                if urgency is _LATER:
+                    if not self._held:
+                        urgency = at_once
+                    elif self._later:
+                        urgency = None
+                    else:
+                        self._later = True
         del content
         if slow:
             self.unwanted(arrival)
@@ -372,6 +378,7 @@ class Ledger:
         """
         with self.lock:
             self._since_report.clear()
+            self._later = False
             self._freed = 0
             return self._receipts.report(always=always)
 

@@ -194,7 +194,8 @@ class Intake:
                 together = alone(arrival)
                 entered.append((wanted, together))
             else:
-                together.add(arrival)
+                together.arrivals.append(arrival)
+                together.size += arrival.size
 
     def take_local(self, notify: Notify, notifications: Sequence[Notification], roster: Roster) -> list[Call]:
         """Enter what was published in this process; how it is handed on.
@@ -257,7 +258,7 @@ class Intake:
     def _content(self, topic: str, row: Row, body: Body, trusted: bool) -> Any:
         name = row.serializer
         try:
-            if not self._accepts(name):
+            if name not in self._accepted and not self._accepts(name):
                 raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
             if len(body) <= DECODE_LATER:
                 return serializers.decode_part(name, bytes(body), trusted=trusted)
