@@ -117,6 +117,8 @@ def add_commands(commands: Commands) -> None:
 def run_demo(args: argparse.Namespace) -> int:
     """``pzc demo``; files that are there stay as they are."""
     folder: Path = args.folder
+    if folder.is_file():
+        raise ConfigError(f"{folder} is a file: pzc demo DIR takes a folder")
     folder.mkdir(parents=True, exist_ok=True)
     shows = all(find_spec(package) is not None for package in ("starlette", "uvicorn", "websockets"))
     records = find_spec("pyarrow") is not None

@@ -71,7 +71,9 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pzc {__version__}")
     parser.add_argument("--debug", action="store_true", help="show tracebacks, and log what happens")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command", help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(
+        prog="pzc", metavar="COMMAND", required=True, dest="command", help=argparse.SUPPRESS
+    )
     if command in MODULES and command != "completion":  # which tells of all
         _add(MODULES[command], commands)
         return parser

@@ -20,7 +20,7 @@ from .monitor.metrics import registry_of
 from .monitor.processes import Processes
 from .monitor.web.access import TOKEN, VIEWER, Access, User
 from .monitor.web.serving import Place, listen, operator, serve
-from .options import Commands, add_command
+from .options import Commands, add_command, add_listening
 from .output import say, write, write_json
 from .running import SIGNAL_LATENCY, Signals
 from .targets import UsageError
@@ -39,8 +39,7 @@ def add_commands(commands: Commands) -> None:
         "pzc monitor\n  pzc monitor --operator alice=alice.keyring   (alice may set, call and lock)",
     )  # fmt: skip
     add_watched(monitor)
-    monitor.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen at; loopback")
-    monitor.add_argument("--port", type=int, default=PAGE, metavar="P", help=f"default {PAGE}; 0: any")
+    add_listening(monitor, PAGE)
     monitor.add_argument(
         "--operator", action="append", default=[], metavar="NAME=KEYRING",
         help="who may set, call and lock, signing with the keyring's key; several times",
@@ -62,8 +61,7 @@ def add_commands(commands: Commands) -> None:
         "pzc metrics\n  pzc metrics psu dmm --port 9464\n  pzc metrics --once   (print them)",
     )  # fmt: skip
     add_watched(metrics)
-    metrics.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen at; loopback")
-    metrics.add_argument("--port", type=int, default=PORT, metavar="P", help=f"default {PORT}; 0: any")
+    add_listening(metrics, PORT)
     metrics.add_argument("--once", action="store_true", help="print the metrics and end")
     for option, meaning in (
         ("--certificate", "PEM file; off loopback needed, as the next two are"),

@@ -6,6 +6,7 @@ import argparse
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
@@ -48,18 +49,27 @@ class Parser(argparse.ArgumentParser):
 
 def seconds(text: str) -> float:
     """A positive number of seconds."""
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
-    return value
+    with suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
 
 
 def positive(text: str) -> int:
     """A positive whole number."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return value
+    return _whole(text, 1, math.inf, "a positive whole number")
+
+
+def port(text: str) -> int:
+    """A TCP port; 0 is any free one."""
+    return _whole(text, 0, 65535, "a port, 0 to 65535")
+
+
+def _whole(text: str, least: int, most: float, what: str) -> int:
+    with suppress(ValueError):
+        if least <= int(text) <= most:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"{text} is not {what}")
 
 
 def add_command(commands: Commands, name: str, run: Run, summary: str, example: str) -> Parser:
@@ -115,3 +125,11 @@ def add_every(parser: argparse.ArgumentParser, meaning: str) -> None:
 def add_agent(parser: argparse.ArgumentParser) -> None:
     """The agent that a command talks to."""
     parser.add_argument("agent", metavar="N", help="REP endpoint, or the name of an agent")
+
+
+def add_listening(parser: argparse.ArgumentParser, default: int) -> None:
+    """Where a page is."""
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="H", help="address to listen at; default 127.0.0.1"
+    )
+    parser.add_argument("--port", type=port, default=default, metavar="P", help=f"default {default}; 0: any")

@@ -345,8 +345,9 @@ class Loop:
     def _end_context(self) -> None:
         """End the context behind its sockets; each is closed by who uses it, as libzmq demands."""
         ending = threading.Thread(target=self.context.term, name="pzc-context", daemon=True)
-        ending.start()
-        ending.join(STOP_TIMEOUT)
+        with contextlib.suppress(RuntimeError):  # since 3.12 none starts as Python ends, nor is one needed
+            ending.start()
+            ending.join(STOP_TIMEOUT)
         if ending.is_alive():
             logger.warning("a socket of the I/O thread was left open; its context ends when that is closed")
 

@@ -103,3 +103,22 @@ def test_a_command_imports_nothing_of_the_others() -> None:
         check=True,
     )
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("get", "usage: pzc get [-h]"),
+        ("get psu.voltage x", "pzc get: error: unrecognized arguments: x"),
+        ("pipeline run a", "pzc pipeline run: error:"),
+        ("top --count x", "argument -n/--count: x is not a positive whole number"),
+        ("lock psu --for soon", "soon is not a positive number of seconds"),
+        ("metrics --port 99999", "argument --port: 99999 is not a port, 0 to 65535"),
+    ],
+)
+def test_a_wrong_word_is_told_with_the_command_and_what_was_expected(
+    arguments: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        console.main(arguments.split())
+    assert said in capsys.readouterr().err

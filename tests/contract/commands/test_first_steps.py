@@ -52,6 +52,12 @@ def test_the_demo_keeps_files_that_were_changed(run: Run, tmp_path: Path) -> Non
     assert [row["name"] for row in run("status", "--json").rows] == ["only"]
 
 
+def test_the_demo_takes_no_file_for_a_folder(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "lab.toml").touch()
+    refused = run("demo", "lab.toml")
+    assert (refused.status, "is a file: pzc demo DIR takes a folder" in refused.err) == (1, True)
+
+
 def test_a_bench_measures_calls_and_notifications_by_both_transports() -> None:
     rows = command("bench", "--seconds", "0.02", "--json").rows
     assert [row["transport"] for row in rows] == ["unix"] * LINES + ["tcp"] * LINES
