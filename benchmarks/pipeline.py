@@ -33,8 +33,8 @@ from pzc.pipeline.spark.workers import SparkWorkers
 from pzc.pipeline.tables.batches import Batch, Settings
 from pzc.pipeline.tables.run import run
 from pzc.pipeline.tables.work import Inline, Workers
-from pzc.protocol.batch import Tags
 from pzc.protocol.keyring import Keyring
+from pzc.protocol.records import Tags
 from pzc.testing.journals import Recording, Truth, write_journal
 
 SECRET = "a key of the lab"

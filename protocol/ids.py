@@ -44,7 +44,6 @@ _is_hex = re.compile(r"[0-9a-f]{32}").fullmatch
 _is_urn = re.compile(r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 _layout = struct.Struct(">QII")
 _pack, _unpack = _layout.pack, _layout.unpack
-_PAIRS = {b"%02x" % value: value for value in range(256)}
 _groups = struct.Struct("8s4s4s4s12s").unpack
 
 
@@ -165,29 +164,3 @@ def parse_urn(msgid: str) -> Stamp:
         raise FrameError(f"{msgid} is not a message id of this protocol (UUIDv8)")
     time, low, epoch = _unpack(bytes.fromhex(msgid[9:].replace("-", "")))
     return new_stamp(Stamp, (time >> 16, (time & 0xFFF) << 30 | low & _LOW, epoch))
-
-
-class Urns:
-    """Reads message ids that mostly begin as the one before: those of one sender within a millisecond."""
-
-    __slots__ = ("_begun",)
-
-    def __init__(self) -> None:
-        # Beginning and end of the last id, which differs from most others in four digits of its counter.
-        self._begun = b"", b"", 0, 0, 0
-
-    def read(self, frame: bytes) -> Stamp:
-        """As `parse_urn`, of frame 3.
-
-        Raises:
-            FrameError: as `parse_urn`.
-            UnicodeDecodeError: when it is not ASCII.
-        """
-        begun, ended, ms, counter, epoch = self._begun
-        if frame[:33] == begun and frame[37:] == ended:
-            high, low = _PAIRS.get(frame[33:35]), _PAIRS.get(frame[35:37])
-            if high is not None and low is not None:
-                return new_stamp(Stamp, (ms, counter | high << 8 | low, epoch))
-        stamp = parse_urn(str(frame, "ascii"))
-        self._begun = frame[:33], frame[37:], stamp.ms, stamp.counter & ~0xFFFF, stamp.epoch
-        return stamp

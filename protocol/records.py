@@ -10,25 +10,25 @@ are; a mailbox sends `bundle.Record`, which leaves out what both ends can make a
     3 message id ``msgid``, of the time of sending and the sender's epoch
     4 signature  ``signature``
 
-Whoever reads records trusts the line that they came over: `Opener` verifies no signature. What comes by
-broadcast is verified, and recognised in series, by `batch.Batch`.
+Whoever reads records trusts the line that they came over: `Opener` verifies no signature.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, cast
 
 from . import ids, signing
-from .batch import Tags
 from .bundle import Body, Item, Record
 from .codec import Codec
 from .correspondence import Kept
 from .errors import ProtocolError, RemoteProtocolError
-from .frames import MAX_HEADER, PZC01, Kind, close_header, open_header
+from .frames import MAX_HEADER, PZC01, Buffer, Kind, close_header, open_header
 from .ids import Stamp
-from .signing import BLOCK, KEY_ID_SIZE, LARGE, TAG_SIZE, Sealer, Suite
+from .keyring import Key
+from .signing import BLOCK, KEY_ID_SIZE, LARGE, TAG_SIZE, Sealer, Suite, hmac_pads
 
 _HMAC, _GMAC = Suite.HMAC_SHA256, Suite.AES256_GMAC
 _MSGID_SIZE = 45
@@ -40,6 +40,34 @@ _ANY_STAMP = Stamp(0, 0, 0)
 
 Frames = tuple[bytes, bytes, Body, bytes, bytes]
 """Header, serializer, content, message id, signature."""
+
+
+class Tags:
+    """HMAC-SHA256 tags of notifications under one key, whose two blocks are hashed once.
+
+    What says the lengths of a notification is kept for the next one. Safe from any thread.
+
+    Args:
+        key: whose HMAC key has at most `BLOCK` bytes.
+    """
+
+    def __init__(self, key: Key) -> None:
+        self._inner, self._outer = map(hashlib.sha256, hmac_pads(key.hmac_key))
+        self._parties = signing.parties(Kind.NOTIFICATION, Suite.HMAC_SHA256, key.key_id, "")
+        self._known: tuple[tuple[int, ...], bytes] = (), b""
+
+    def of(self, header: bytes, serializer: bytes, msgid: bytes, content: Buffer) -> bytes:
+        """The tag of a notification."""
+        lengths = len(header), len(serializer), len(msgid), len(content)
+        known, opening = self._known
+        if known != lengths:
+            whole = signing.covered(self._parties, header, serializer, msgid, lengths[3])
+            opening = whole[: len(whole) - sum(lengths[:3])]
+            self._known = lengths, opening
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(b"".join((opening, header, serializer, msgid, content)))
+        outer.update(inner.digest())
+        return outer.digest()
 
 
 class _Shared(NamedTuple):

@@ -27,10 +27,10 @@ import numpy.typing as npt
 from ..pipeline import missing
 from ..pipeline.schema import JOURNAL, segment_name
 from ..protocol import serializers
-from ..protocol.batch import Tags
 from ..protocol.frames import PZC01, close_header, open_header
 from ..protocol.ids import Stamp
 from ..protocol.keyring import Key
+from ..protocol.records import Tags
 from ..protocol.signing import Suite
 
 try:

@@ -29,11 +29,11 @@ from typing import Any, NamedTuple
 
 import zmq
 
-from ...protocol import limits, serializers
-from ...protocol.batch import Batch
+from ...protocol import limits
 from ...protocol.codec import FRESH_MS, Message
 from ...protocol.errors import ProtocolError, ReplayedMessage, SignatureError, StaleMessage
 from ...protocol.frames import PZC01, Kind
+from ...protocol.message import Facts
 from ...protocol.notification import Notification
 from ...protocol.peer import Peer
 from ...protocol.shown import printable
@@ -77,24 +77,21 @@ class _Series(NamedTuple):
     """One topic of one publisher, in one serializer.
 
     Attributes:
+        facts: that the codec has of it, always the same ones while they are kept here.
         source: the publisher.
         known_as: by the replay window; None when nothing is signed.
-        wanted: who gets it.
+        plain: who gets its contents decoded.
+        raw: who gets its frames.
         most: how many their inboxes take at once.
-        topic: of its notifications.
-        key_id: of the key that signs them.
-        serializer: of their contents, which are trusted or not.
         epoch: of the publisher.
     """
 
+    facts: Facts
     source: Source
     known_as: SenderKey | None
-    wanted: list[Heard]
+    plain: list[Heard]
+    raw: list[Heard]
     most: int
-    topic: str
-    key_id: str
-    serializer: str
-    trusted: bool
     epoch: int
 
 
@@ -115,12 +112,13 @@ class BroadcastIn:
     ) -> None:  # fmt: skip
         self._loop = loop
         self._protocol = protocol
+        self._codec = protocol.codec
         self._counters = counters
         self._sources = sources
         self._ask = ask
         self._window = ReplayWindow()
         self._seen = SeenSignatures()
-        self._known = Batch()
+        self._known: dict[int, _Series] = {}  # by the id of their facts
         self._doubts = limits.current.hearing_doubts
         self._entered: list[tuple[list[Heard], Together | LeftOut]] = []
         self._run: tuple[list[Heard], Together] | None = None  # the last of them, when it may go on
@@ -131,7 +129,7 @@ class BroadcastIn:
 
     def forget(self) -> None:
         """Publishers, or what is wanted of them, have changed."""
-        self._known = Batch()
+        self._known = {}
 
     def on_readable(self, socket: zmq.Socket[bytes]) -> bool:
         """Take what has come; True when the socket was seen to have nothing more."""
@@ -214,45 +212,55 @@ class BroadcastIn:
 
     def _hear(self, frames: list[bytes]) -> bool:
         """Take a notification of a known series; False when it is to be judged, and nothing was done."""
-        opened = self._known.open(*frames) if len(frames) == PARTS else None
-        if opened is None:
+        if len(frames) != PARTS or not self._known or not frames[0].startswith(b"PZC01"):
             return False
-        series, number, key, _, stamp, body = opened
-        about: Any = series.about
-        source, known_as, wanted, most, topic, key_id, serializer, trusted, epoch = about
-        if not number:
+        try:
+            message = self._codec.open(frames, kind=Kind.NOTIFICATION)
+        except ProtocolError:
             return False
-        peer, now = source.peer, time.time()
-        if known_as is not None:
-            if not -FRESH_MS <= int(now * 1000) + peer.offset_ms - stamp.ms <= FRESH_MS:
+        series, stamp, now = self._known.get(id(message.facts)), message.stamp, time.time()
+        if series is None or stamp is None or stamp.epoch != series.epoch or not message.sequence:
+            return False
+        if series.known_as is not None:
+            if not -FRESH_MS <= int(now * 1000) + series.source.peer.offset_ms - stamp.ms <= FRESH_MS:
                 return False
             try:
-                self._window.admit_of(known_as, stamp.ms, stamp.counter)
+                self._window.admit_of(series.known_as, stamp.ms, stamp.counter)
             except ReplayedMessage:
                 return False
-        self._heard += 1
         try:
-            content = serializers.decode(serializer, body, trusted=trusted)
+            self._take(series, message, frames, now)
         except ProtocolError as exc:
             self._refused(exc)
-            self._leave_out(source, wanted, topic, number, exc)
-            return True
-        notification = Notification(
-            peer.agent_id, peer.name, topic, key, number, epoch, stamp.ms / 1000, now, content,
-            key_id, (), False, len(body), None, peer.types.get(topic, ""), peer.partition,
-        )  # fmt: skip
-        self._add(wanted, notification, most)
         return True
 
-    def _learn(self, source: Source, envelope: Message, frames: list[bytes], wanted: list[Heard]) -> None:
+    def _series_of(self, source: Source, envelope: Message) -> _Series:
+        """Who gets a notification; known from now on, if it can be one of many."""
+        wanted = source.wanting(envelope.topic)
+        plain = [share for share in wanted if not share.subscription.raw]
+        raw = [share for share in wanted if share.subscription.raw]
+        facts, signer = envelope.facts, envelope.signer
+        known_as = None if signer is None else (signer.key_id, envelope.sender, envelope.epoch)
+        series = _Series(facts, source, known_as, plain, raw, room(wanted), envelope.epoch)
         if envelope.dialect == PZC01 and envelope.sequence:
-            signer = envelope.signer
-            known_as = None if signer is None else (signer.key_id, envelope.sender, envelope.epoch)
-            about = _Series(
-                source, known_as, wanted, room(wanted), envelope.topic, envelope.key_id,
-                envelope.serializer, envelope.trusted, envelope.epoch,
-            )  # fmt: skip
-            self._known.learn(frames, envelope, about)
+            if len(self._known) >= limits.current.known_series:
+                self._known.clear()
+            self._known[id(facts)] = series
+        return series
+
+    def _take(self, series: _Series, message: Message, frames: list[bytes], received_at: float) -> None:
+        source, plain, raw = series.source, series.plain, series.raw
+        self._heard += 1
+        if raw:
+            notification = _notification(source.peer, message, None, received_at, tuple(frames))
+            self._add(raw, notification, series.most)
+        if plain:
+            try:
+                content = message.decode()
+            except ProtocolError as exc:
+                self._leave_out(source, plain, message.topic, message.sequence, exc)
+                raise
+            self._add(plain, _notification(source.peer, message, content, received_at), series.most)
 
     # --- the general way -----------------------------------------------------------------------------
 
@@ -300,7 +308,7 @@ class BroadcastIn:
         elif envelope.topic == BEAT_TOPIC:
             self._beat(source, envelope)
         else:
-            self._enter(source, envelope, frames, received_at)
+            self._take(self._series_of(source, envelope), envelope, frames, received_at)
 
     def _beat(self, source: Source, envelope: Message) -> None:
         """The publisher tells how far its topics are: behind all that came before."""
@@ -313,25 +321,6 @@ class BroadcastIn:
             self._count_lost(wanted)
             for share in source.shares.get(last.topic, ()) if last.withdrawn else ():
                 share.subscription.report_lost(withdrawn(last.topic))
-
-    def _enter(self, source: Source, envelope: Message, frames: list[bytes], received_at: float) -> None:
-        wanted = source.wanting(envelope.topic)
-        self._heard += 1
-        plain = [share for share in wanted if not share.subscription.raw]
-        raw = [share for share in wanted if share.subscription.raw]
-        if raw:
-            notification = _notification(source.peer, envelope, None, received_at, tuple(frames))
-            self._add(raw, notification, room(raw))
-        if not plain:
-            return
-        try:
-            content = self._protocol.content(envelope)
-        except ProtocolError as exc:
-            self._leave_out(source, plain, envelope.topic, envelope.sequence, exc)
-            raise
-        self._add(plain, _notification(source.peer, envelope, content, received_at), room(plain))
-        if not raw:
-            self._learn(source, envelope, frames, wanted)
 
     def _leave_out(
         self, source: Source, wanted: list[Heard], topic: str, number: int, error: ProtocolError

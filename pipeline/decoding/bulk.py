@@ -1,6 +1,6 @@
 """Thousands of notifications at once: what is regular about them is checked for all of them together.
 
-`protocol.batch.Batch` opens one notification after the other. Here message ids and proofs of many rows are
+The codec opens one notification after the other. Here message ids and proofs of many rows are
 looked at as matrices, and per row only the tag is worked out. Rows that are unusual in anything, or do not
 verify, are given back as such, for the codec to judge; nothing is accepted here that it would refuse.
 """

@@ -2,9 +2,8 @@
 
 For every row, in this order: content fetched (a blob must match its digest) → signature → safe
 decode → the caller's check → typed columns. Rows that resemble one that was verified before take a
-shorter way, with the same outcome: all together by `bulk` and `columns`, else by
-`protocol.batch`. A row that fails anywhere becomes a quarantine row with the error's class and text.
-Nothing raises, so no row can stop a query.
+shorter way, with the same outcome: all together by `bulk` and `columns`. A row that fails anywhere
+becomes a quarantine row with the error's class and text. Nothing raises, so no row can stop a query.
 
 Content is decoded with the restricted decoder even when it is signed: a recording outlives the
 trust in its key, and a pipeline needs plain data only.
@@ -19,7 +18,6 @@ from typing import Any, NamedTuple, ParamSpec, cast
 
 import numpy as np
 
-from ...protocol.batch import Batch, Opened
 from ...protocol.codec import Codec, Message
 from ...protocol.errors import DecodeError
 from ...protocol.frames import PZC00, Kind
@@ -86,10 +84,6 @@ class Decoder:
         return Codec(self.keyring)
 
     @cached_property
-    def _batch(self) -> Batch:
-        return Batch()
-
-    @cached_property
     def _bulk(self) -> Bulk:
         return Bulk()
 
@@ -106,7 +100,7 @@ class Decoder:
         whole = not any(batch.column(name).null_count for name in FRAMES)
         if whole and self.check is None and batch.column("content_ref").null_count == len(batch):
             return _bounded(batch, self._together(batch))
-        return _bounded(batch, self._one_by_one(batch, whole))
+        return _bounded(batch, self._one_by_one(batch))
 
     def _together(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows without anything unusual by columns, the others one by one."""
@@ -114,7 +108,7 @@ class Decoder:
         judged: dict[int, Judged] = {}
 
         def judge(row: int) -> None:
-            judged[row] = self._timed(self._quickly, tuple(column[row] for column in frames), None)
+            judged[row] = self._timed(self._judged, tuple(column[row] for column in frames), None)
 
         self._bulk.forget()
         headers, names, contents, msgids, proofs = frames
@@ -136,12 +130,11 @@ class Decoder:
         places = [row for row in opened.rows if row not in failed] + rest
         return pa.concat_batches([good, others]).take(pa.array(np.argsort(places)))
 
-    def _one_by_one(self, batch: pa.RecordBatch, whole: bool) -> pa.RecordBatch:
+    def _one_by_one(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         frames = zip(*(batch.column(name).to_pylist() for name in FRAMES), strict=True)
         refs = batch.column("content_ref").to_pylist()
-        judged = self._quickly if whole else self._judged
         pairs = zip(frames, refs, strict=True)
-        return self._assembled(batch, [self._timed(judged, row, ref) for row, ref in pairs])
+        return self._assembled(batch, [self._timed(self._judged, row, ref) for row, ref in pairs])
 
     def _timed(self, judge: Callable[P, Judged], *args: P.args, **options: P.kwargs) -> Judged:
         try:
@@ -155,22 +148,6 @@ class Decoder:
             return _assemble(batch, rows)
         except Exception:  # one value that Arrow cannot hold must not take the others with it
             return _assemble(batch, [_storable(row) for row in rows])
-
-    def _quickly(self, frames: tuple[bytes, ...], ref: str | None) -> Judged:
-        """As `_judged`; what is unusual about a row is left to that."""
-        opened = self._batch.open(*frames) if ref is None else None
-        if opened is None:
-            return self._judged(frames, ref)
-        try:
-            return self._told(opened)
-        except Exception as exc:  # whatever is wrong with a row is its reason
-            return _failure(exc)
-
-    def _told(self, opened: Opened) -> Judged:
-        series, sequence, key, msgid, stamp, body = opened
-        envelope = series.envelope
-        content = decoded(envelope.serializer, body)
-        return self._columns(envelope, (key or None, stamp.epoch, sequence, msgid, stamp.ms * 1000), content)
 
     def _judged(self, frames: Sequence[bytes | None], ref: str | None) -> Judged:
         try:
@@ -207,7 +184,6 @@ class Decoder:
             None if sent is None else sent * 1000,
         )
         self._bulk.learn(frames, envelope)
-        self._batch.learn(frames, envelope)
         return self._columns(envelope, own, content)
 
     def _columns(self, envelope: Message, own: tuple[object, ...], content: Any) -> Judged:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc.protocol.errors import FrameError, LocalProtocolError
-from pzc.protocol.ids import MessageIds, Stamp, Urns, is_urn, parse_hex, parse_urn
+from pzc.protocol.ids import MessageIds, Stamp, is_urn, parse_hex, parse_urn
 
 NOW = 1_700_000_000_000
 times = st.integers(0, 2**48 - 1)
@@ -169,35 +169,3 @@ def test_an_id_of_the_original_is_a_urn_without_stamp() -> None:
     assert is_urn(urn)
     with pytest.raises(FrameError, match="UUIDv8"):
         parse_urn(urn)
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 3),
-            st.one_of(st.integers(0, 300), st.integers(65_500, 65_600), st.integers(0, (1 << 42) - 1)),
-            st.sampled_from([7, 8]),
-            st.sampled_from(["", "upper", "cut", "long", "g", " "]),
-        ),
-        max_size=12,
-    )
-)
-def test_ids_in_succession_are_read_as_each_by_itself(ids: list[tuple[int, int, int, str]]) -> None:
-    urns = Urns()
-    for ms, counter, epoch, spoilt in ids:
-        urn = Stamp(1_700_000_000_000 + ms, counter, epoch).urn()
-        if spoilt == "upper":
-            urn = urn[:33] + urn[33:].upper()
-        elif spoilt == "cut":
-            urn = urn[:-1]
-        elif spoilt:
-            urn = urn + "0" if spoilt == "long" else urn[:35] + spoilt + urn[36:]
-        try:
-            expected: Stamp | None = parse_urn(urn)
-        except FrameError:
-            expected = None
-        if expected is None:
-            with pytest.raises(FrameError):
-                urns.read(urn.encode())
-        else:
-            assert urns.read(urn.encode()) == expected

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.protocol import serializers
+from pzc.protocol import serializers, signing
 from pzc.protocol.bundle import Item, Record, Signed, decode, encode, size_beside
 from pzc.protocol.codec import Codec
 from pzc.protocol.errors import LocalProtocolError, RemoteProtocolError
 from pzc.protocol.frames import MAX_HEADER, Kind
-from pzc.protocol.ids import MessageIds
+from pzc.protocol.ids import MessageIds, Stamp
 from pzc.protocol.keyring import Keyring
-from pzc.protocol.records import Opener, Records
-from pzc.protocol.signing import LARGE
+from pzc.protocol.records import Opener, Records, Tags
+from pzc.protocol.signing import LARGE, Suite
 
 SENDER = "ab" * 16
 EPOCH = 0xBEEF
@@ -208,3 +208,12 @@ def test_the_bounds_of_a_mailbox_count_at_least_the_frames(suite: str | None) ->
     codec = codec_of(suite)
     frames = opener_of(codec).frames(records_of(codec).record(an_item(10**15, "käse", topic="t" * 50)))
     assert sum(map(len, frames)) - len(frames[2]) <= size_beside("t" * 50, "käse")
+
+
+@given(st.lists(st.tuples(*[st.binary(max_size=70)] * 4), min_size=1, max_size=4))
+def test_tags_are_those_of_the_sealer_whatever_the_lengths(frames: list[tuple[bytes, ...]]) -> None:
+    key = Keyring.from_key("a long secret of lab").active
+    tags, sealer = Tags(key), signing.sealer(key, Suite.HMAC_SHA256, Kind.NOTIFICATION, "ab", "", 7)
+    for header, name, msgid, content in frames:
+        sealed, _ = sealer.seal(Stamp(0, 0, 7), header, name, msgid, content)
+        assert tags.of(header, name, msgid, content) == sealed
