@@ -1,10 +1,8 @@
-"""Bundle: notifications that a publisher kept, as plain structs and never as a pickle.
+"""Bundle: what comes out of a mailbox, as plain structs and never as a pickle.
 
 MessagePack arrays in the order of the fields, nothing more and nothing less in them::
 
-    Bundle  items, lasts
     Item    topic, number, key, sent_ms, serializer, body
-    Last    topic, number, withdrawn
     Mail    first, items, epoch, tenure, after, ranges, withdrawn
     Range   first_number, last_number, topic, first, last, evicted, key
     Record  the fields of an Item, then msgid, signature
@@ -39,7 +37,7 @@ BESIDE = 224
 _SEALED = bytes((Suite.AES256_GCM,))
 _NUMBERS = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
 
-B = TypeVar("B", bound="Bundle | Mail")
+B = TypeVar("B", bound="Mail")
 
 
 class Item(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -60,26 +58,6 @@ class Item(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields
     sent_ms: Number
     serializer: SerializerName
     body: Annotated[Body, Content]
-
-
-class Last(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    """The last number of a topic; ``withdrawn``: its publisher does not offer it any more."""
-
-    topic: Name
-    number: Number
-    withdrawn: bool = False
-
-
-class Bundle(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """What is kept for readers to come, and how far topics are.
-
-    Attributes:
-        items: in the order of numbers; at most 10 000.
-        lasts: as many.
-    """
-
-    items: Annotated[list[Item], Most] = []
-    lasts: Annotated[list[Last], Most] = []
 
 
 class Range(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -145,10 +123,6 @@ class _ViewedItem(Item, array_like=True, frozen=True, gc=False, forbid_unknown_f
     body: Annotated[memoryview, Content]
 
 
-class _ViewedBundle(Bundle, array_like=True, frozen=True, forbid_unknown_fields=True):
-    items: Annotated[list[_ViewedItem], Most] = []  # pyright: ignore[reportIncompatibleVariableOverride]
-
-
 class _ViewedMail(Mail, array_like=True, frozen=True, forbid_unknown_fields=True):
     items: Annotated[list[_ViewedItem], Most] = []  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -164,21 +138,20 @@ class _ViewedSigned(Signed, array_like=True, frozen=True, forbid_unknown_fields=
 _BODY = Item.__struct_fields__.index("body")
 _ENCODER = msgspec.msgpack.Encoder()
 _Decoder = msgspec.msgpack.Decoder
-_DECODERS: dict[type[Bundle | Mail], tuple[_Decoder[Any], _Decoder[Any], type[Item]]] = {
-    Bundle: (_Decoder(Bundle), _Decoder(_ViewedBundle), Item),
+_DECODERS: dict[type[Mail], tuple[_Decoder[Any], _Decoder[Any], type[Item]]] = {
     Mail: (_Decoder(Mail), _Decoder(_ViewedMail), Item),
     Signed: (_Decoder(Signed), _Decoder(_ViewedSigned), Record),
 }
 
 
 def encode(bundle: object) -> bytes:
-    """The bytes of a bundle, of mail, or of signed mail; every body is copied once.
+    """The bytes of mail, or of signed mail; every body is copied once.
 
     Raises:
         SerializeError: for what is none of them, or a text or body that has no bytes.
     """
     if type(bundle) not in _DECODERS:
-        raise SerializeError(f"only a Bundle can be encoded as one, not a {type(bundle).__name__}")
+        raise SerializeError(f"only Mail can be encoded as one, not a {type(bundle).__name__}")
     try:
         return _ENCODER.encode(bundle)
     except Exception as error:  # of whatever stands in the fields
@@ -186,10 +159,10 @@ def encode(bundle: object) -> bytes:
 
 
 def decode(data: bytes | bytearray | memoryview, kind: type[B]) -> B:
-    """The bundle of that kind in ``data``; of large ones, bodies over `COPIED` bytes are views of it.
+    """The mail of that kind in ``data``; of large ones, bodies over `COPIED` bytes are views of it.
 
     Raises:
-        DecodeError: for anything but a bundle of sane types, numbers and lengths.
+        DecodeError: for anything but mail of sane types, numbers and lengths.
     """
     small, large, item = _DECODERS[kind]
     try:

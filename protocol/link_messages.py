@@ -17,6 +17,8 @@ its kind::
        Ended      interest, reason, stays, code
     7  Close      link
     8  Closed     (nothing)
+    9  Lasts      lasts
+       Last       topic, number, withdrawn
 
 Fields at the end may be missing where they have a default. The body of a row is encoded by itself and stays
 bytes here: whoever receives it looks at the row's serializer first.
@@ -288,6 +290,20 @@ class Closed(LinkMessage, tag=8, frozen=True):
     """The link is over."""
 
 
+class Last(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    """The last number of a topic; ``withdrawn``: its publisher does not offer it any more."""
+
+    topic: Name
+    number: Number
+    withdrawn: bool = False
+
+
+class Lasts(LinkMessage, tag=9, frozen=True):
+    """How far topics are that are broadcast."""
+
+    lasts: Annotated[list[Last], Most] = []
+
+
 class _ViewedRow(Row, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
     body: Annotated[memoryview, Content]
 
@@ -306,10 +322,10 @@ class _ViewedNotify(Notify, tag=6, frozen=True):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _COPYING: msgspec.msgpack.Decoder[LinkMessage] = msgspec.msgpack.Decoder(
-    Open | Opened | Interests | Applied | Report | Notify | Close | Closed
+    Open | Opened | Interests | Applied | Report | Notify | Close | Closed | Lasts
 )
 _VIEWING: msgspec.msgpack.Decoder[LinkMessage] = msgspec.msgpack.Decoder(
-    Interests | _ViewedApplied | _ViewedNotify
+    Interests | _ViewedApplied | _ViewedNotify | Lasts
 )
 
 

@@ -11,8 +11,7 @@ pickle   the object                            restricted unpickler
 buffers  the object; arrays in place            restricted unpickler
 json     tuples as lists, keys as str          safe as it is
 msgpack  tuples as lists                       safe as it is
-link     a `.link_messages.Notify`, else none   safe as it is; what links are made of
-bundle   a :class:`.bundle.Bundle`, else none  safe as it is; beats, and what publishers keep
+link     a `.link_messages.LinkMessage`         safe as it is; what links and beats are made of
 mail     a :class:`.bundle.Mail`, else none    safe as it is; what comes out of mailboxes
 letters  a :class:`.bundle.Signed`, else none  safe as it is; the same with everybody's own frames
 ======== ===================================== ============================================
@@ -40,7 +39,7 @@ from .lazily import is_array
 from .pickles import Data
 from .unpickle import restricted_loads
 
-STRUCTURAL: frozenset[str] = frozenset({"link", "bundle", "mail", "letters"})
+STRUCTURAL: frozenset[str] = frozenset({"link", "mail", "letters"})
 """Families of the wire's own structs: accepted everywhere, and not to be chosen for contents."""
 
 Encoder = Callable[[object, Allocate | None], Data]
@@ -357,7 +356,7 @@ def _encode_bundle(content: object, _allocate: Allocate | None) -> bytes:
     return bundle.encode(content)
 
 
-def _bundle(name: str, kind: type[bundle.Bundle | bundle.Mail]) -> _Serializer:
+def _bundle(name: str, kind: type[bundle.Mail]) -> _Serializer:
     def decode(data: Data, _trusted: bool, _writable: bool) -> object:
         return bundle.decode(data, kind)
 
@@ -379,7 +378,6 @@ _SERIALIZERS: dict[str, _Serializer] = {
     "msgpack": _Serializer("msgpack", _encode_msgpack, _decode_msgpack, safe=True),
     "buffers": _Serializer("buffers", buffers.encode, _decode_buffers, safe=False),
     "link": _Serializer("link", _encode_link, _decode_link, safe=True),
-    "bundle": _bundle("bundle", bundle.Bundle),
     "mail": _bundle("mail", bundle.Mail),
     "letters": _bundle("letters", bundle.Signed),
 }

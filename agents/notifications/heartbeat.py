@@ -1,7 +1,7 @@
 """Heartbeat: a publisher tells on the broadcast plane how far each topic is, so that no loss stays unseen.
 
 A PZC01 notification with number 0 on the reserved topic `BEAT_TOPIC`, whose content is a
-`protocol.bundle.Bundle` of nothing but ``lasts``. `topic_beat` seconds after a message it tells the topic's
+`protocol.link_messages.Lasts`. `topic_beat` seconds after a message it tells the topic's
 last number, and again after growing pauses (`delivery.tails`), in case the beat is lost as well. It goes the
 way of the messages, behind them: what a subscriber has not got when it comes is lost.
 """
@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 
 from ...delivery.tails import Tails
 from ...protocol import limits
-from ...protocol.bundle import Bundle, Last
 from ...protocol.errors import DecodeError
 from ...protocol.frames import PZC01, Buffer, topic_filter
+from ...protocol.link_messages import Last, Lasts
 from ...transport.loop import Loop, Timer
 from ...transport.wire import Protocol
 from .filters import ANY
@@ -35,8 +35,8 @@ def lasts_of(content: object) -> list[Last]:
     Raises:
         DecodeError: when that is no beat.
     """
-    if not isinstance(content, Bundle):
-        raise DecodeError(f"a bundle was expected on {BEAT_TOPIC}, not {type(content).__name__}")
+    if not isinstance(content, Lasts):
+        raise DecodeError(f"last numbers were expected on {BEAT_TOPIC}, not {type(content).__name__}")
     return content.lasts
 
 
@@ -136,7 +136,7 @@ class Heartbeat:
             return
         lasts = [Last(topic, number, topic in self._withdrawn) for topic, number in told.items()]
         for first in range(0, len(lasts), limits.current.topic_beat_topics):
-            bundle = Bundle(lasts=lasts[first : first + limits.current.topic_beat_topics])
+            some = Lasts(lasts[first : first + limits.current.topic_beat_topics])
             self._send(
-                self._protocol.encode(self._agent_id, BEAT_TOPIC, bundle, dialect=PZC01, serializer="bundle")
+                self._protocol.encode(self._agent_id, BEAT_TOPIC, some, dialect=PZC01, serializer="link")
             )

@@ -95,8 +95,8 @@ def test_a_beat_reaches_no_subscription(publisher: Elsewhere, reader: Agent) -> 
     assert [everything.recv(TIMEOUT).topic for _ in range(2)] == ["t", "t"]
 
 
-def test_what_is_no_bundle_is_no_beat() -> None:
-    with pytest.raises(DecodeError, match="a bundle was expected"):
+def test_what_tells_no_numbers_is_no_beat() -> None:
+    with pytest.raises(DecodeError, match="last numbers were expected"):
         lasts_of({"t": 1})
 
 

@@ -109,7 +109,7 @@ KINDS = {
         "", "pickle", pickle.dumps(dict.fromkeys(n * ((1 << 61) - 1) for n in range(1000)))
     ),
     "unknown serializer": refused("yaml", "yaml", b"1", "SerializerRefused"),
-    "serializer of links": refused("", "bundle", b"\xc1"),
+    "serializer of links": refused("", "link", b"\xc1"),
     "long topic": odd("FrameError", "2048", header=header("t" * 5000), topic="t" * 5000),
     "topic of odd characters": odd(None, "", header=header("a\x00b\n\x1b[31m"), topic="a\x00b\n\x1b[31m"),
     "long key": odd("FrameError", "2048", header=header(key="k" * 5000)),
