@@ -16,12 +16,11 @@ its kind::
        Loss       interest, topic, at, total
        Ended      interest, reason, stays, code
     7  Close      link
-    8  Closed     (nothing)
-    9  Lasts      lasts
-       Last       topic, number, withdrawn
+    8  Closed
+    9  Lasts      lasts, each a Last of topic, number, withdrawn
 
-Fields at the end may be missing where they have a default. The body of a row is encoded by itself and stays
-bytes here: whoever receives it looks at the row's serializer first.
+Fields at the end may be missing where they have a default. The body of a row stays bytes here: whoever
+receives it looks at the row's serializer first.
 """
 
 from __future__ import annotations
@@ -355,8 +354,8 @@ def decode(data: bytes | bytearray | memoryview) -> LinkMessage:
         else:
             message = _settled(_VIEWING.decode(memoryview(data).cast("B").toreadonly()))
     except Exception as error:  # msgspec lets those of Unicode and of recursion through
-        reason = f"{type(error).__name__}: {str(error)[:200]}"
-        raise DecodeError(f"a link message of {len(data)} bytes cannot be decoded: {reason}") from None
+        reason = f"{len(data)} bytes cannot be decoded: {type(error).__name__}: {str(error)[:200]}"
+        raise DecodeError(f"a link message of {reason}") from None
     runs = message.runs if isinstance(message, Notify) else ()
     for run in message.retained if isinstance(message, Applied) else runs:
         for row in run.rows:
@@ -395,8 +394,5 @@ def _runs(viewed: Sequence[Run]) -> list[Run]:
 def _row(viewed: Row) -> Row:
     fields: list[Any] = list(astuple(viewed))
     if len(viewed.body) <= COPIED:  # a small view would keep the whole message
-        fields[_BODY] = bytes(viewed.body)
+        fields[Row.__struct_fields__.index("body")] = bytes(viewed.body)
     return Row(*fields)
-
-
-_BODY = Row.__struct_fields__.index("body")

@@ -146,6 +146,20 @@ def test_the_same_batch_is_applied_once_and_an_older_one_never(agent: Agent) -> 
             reader.request(Interests(reader.link, 1, batch.commands))
 
 
+def test_a_repeated_answer_brings_what_is_still_retained_and_nothing_that_follows(agent: Agent) -> None:
+    agent.advertise("a", keep_last=True)
+    for key in ("x", "y"):
+        agent.publish("a", key, key=key)
+    with PollReader(agent) as reader:
+        batch = Interests(reader.link, 2, [Command(1, "a", initial=True)])
+        first = reader.request(batch)
+        agent.publish("a", "newer", key="x")
+        again = reader.request(batch)
+    assert [row.number for row in first.retained[0].rows] == [1, 2]
+    assert [row.number for row in again.retained[0].rows] == [2]
+    assert again.confirmed == first.confirmed == [Confirmed(1, {"a": 2})]
+
+
 def test_of_two_commands_on_one_interest_the_later_one_holds(agent: Agent) -> None:
     with PollReader(agent, wish("a")) as reader:
         again = [Command(1, *wish("b")), Command(1, *wish("c"))]

@@ -44,13 +44,29 @@ class Answering:
                 confirmed.append(self._confirm(command, wanted))
             elif self._outlet is not None:
                 self._outlet.cease(command.interest)
-        retained = [
+        about = self._declared.of(command.topic for command, _ in said)
+        return Applied(number, confirmed, self._runs(), about)
+
+    def repeat(self, applied: Applied, said: list[tuple[Command, Wanted | None]]) -> Applied:
+        """The same answer once more; what has been replaced since is not retained, and comes by itself."""
+        lasts = {told.interest: told.lasts for told in applied.confirmed if not told.code}
+        for command, wanted in said:
+            if wanted is not None and command.initial and wanted.interest in lasts:
+                self._retain(wanted)
+        runs = [
+            Run(run.topic, [interest], [row for row in run.rows if row.number <= lasts[interest][run.topic]])
+            for run in self._runs()
+            for interest in run.interests
+            if run.topic in lasts[interest]
+        ]
+        return Applied(applied.number, applied.confirmed, runs, applied.about)
+
+    def _runs(self) -> list[Run]:
+        return [
             Run(topic, interests, rows)
             for interests, found in self._retained.values()
             for topic, rows in found
         ]
-        about = self._declared.of(command.topic for command, _ in said)
-        return Applied(number, confirmed, retained, about)
 
     def _confirm(self, command: Command, wanted: Wanted) -> Confirmed:
         outlet, routes = self._outlet, self._outlets.routes

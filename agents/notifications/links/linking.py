@@ -228,12 +228,12 @@ class Linking:
                 raise RemoteProtocolError(
                     f"batch {message.number} of interests came behind batch {before.number}"
                 )
-            if message.number == before.number:
-                return before
             answering = Answering(self._outlets, self.keeping, self._declared, outlet, way)
+            if message.number == before.number:
+                return answering.repeat(before, said)
             applied = answering.obey(message.number, said)
-            if outlet is not None:
-                outlet.applied = applied
+            if outlet is not None:  # what is retained would outlive its place there
+                outlet.applied = Applied(applied.number, applied.confirmed, about=applied.about)
                 self._outlets.routes.renew()
         self._on_change(before_confirming=True)
         return applied
