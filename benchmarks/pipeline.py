@@ -24,9 +24,10 @@ import pyarrow.parquet as pq
 
 import pzc
 from pzc import Agent, Protocol
+from pzc.console.tables import write_table
 from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.recording.recorder import Recorder
-from pzc.pipeline.reporting.texts import format_table
+from pzc.pipeline.reporting.texts import show
 from pzc.pipeline.schema import DECODED, JOURNAL, ddl, segments
 from pzc.pipeline.spark.session import spark_session
 from pzc.pipeline.spark.workers import SparkWorkers
@@ -285,7 +286,7 @@ def main() -> None:
         found = measure(args.rows, args.large, args.seconds, Path(folder))
     words = {None: "", True: "yes", False: "no"}
     table = [(row.case, row.found, row.bar, words[row.met]) for row in found]
-    print(format_table(("case", "found", "bar", "met"), table))
+    write_table(("case", "found", "bar", "met"), [list(map(show, row)) for row in table])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from pzc.pipeline.reporting.texts import format_table
+from pzc.console.tables import write_table
+from pzc.pipeline.reporting.texts import show
 from pzc.pipeline.spark.session import cores, spark_session
 from pzc.testing.journals import Recording, Truth, write_journal
 
@@ -201,7 +202,10 @@ def main() -> int:
         folder = Path(name)
         result = compare(folder, rows, build_wheel(folder / "wheel"))
     title = f"{result.truth.rows} rows, {WORKERS} workers of one core, a machine of {cores('local[*]')}"
-    print(format_table(("step", "s", "rows/s", "bytes/row"), table(result), title=title))
+    print(title)
+    write_table(
+        ("step", "s", "rows/s", "bytes/row"), [list(map(show, row)) for row in table(result)], (1, 2, 3)
+    )
     if result.wrong:
         print(f"WRONG: {result.wrong}")
     return 1 if result.wrong else 0

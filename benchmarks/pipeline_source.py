@@ -28,8 +28,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pzc import Agent, Protocol
+from pzc.console.tables import write_table
 from pzc.pipeline.decoding.decode import make_decoder
-from pzc.pipeline.reporting.texts import format_table
+from pzc.pipeline.reporting.texts import show
 from pzc.pipeline.source import SourceListener, read_stream
 from pzc.pipeline.source.options import read_options
 from pzc.pipeline.spark.session import spark_session
@@ -316,7 +317,7 @@ def main() -> int:
         ("the same, verified and decoded", f"{verified:,.0f} rows/s"),
         *made,
     ]
-    print(format_table(["what", "result"], table))
+    write_table(["what", "result"], [list(map(show, row)) for row in table])
     print(load.text())
     return 0
 

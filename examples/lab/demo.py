@@ -19,7 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pzc.pipeline.reporting.report import format_checks, format_statistics
+from pzc.console.tables import write_table
+from pzc.pipeline.reporting.report import Results, topic_table
+from pzc.pipeline.reporting.texts import show
 from pzc.pipeline.spark.session import require_java
 
 TIMEOUT = 60.0
@@ -150,12 +152,26 @@ def run(directory: Path, seconds: float, objects: Mapping[str, str] | None = Non
     except (LabFailure, subprocess.SubprocessError) as exc:
         lab.say(f"FAILED: {exc}")
         return 1
-    if results.statistics is not None:
-        print(f"\n{format_statistics(results.statistics)}")
-    print(f"\n{format_checks(results.checks)}\n")
+    tell(results)
     lab.say(f"report: {directory / 'index.html'}")
     lab.say("every check held" if results.ok else "FAILED: see the checks above")
     return 0 if results.ok else 1
+
+
+def tell(results: Results) -> None:
+    """Print the topics, and every check with what came out."""
+    if results.statistics is not None:
+        topics = topic_table(results.statistics)
+        rows = [list(map(show, row)) for row in topics.itertuples(index=False)]
+        print()
+        write_table(list(topics.columns), rows, range(2, len(topics.columns)))
+    checks = [
+        (each.name, show(each.expected), show(each.got), "ok" if each.ok else "FAILED")
+        for each in results.checks
+    ]
+    print()
+    write_table(("check", "expected", "got", "result"), checks)
+    print()
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 from .. import missing
 from . import plots
 from .series import Panel, Shot
-from .texts import format_table, is_number, show
+from .texts import is_number, show
 
 try:
     import pandas as pd
@@ -146,18 +146,6 @@ def write_report(directory: str | Path, results: Results, *, title: str = "Lab r
     return page
 
 
-def format_checks(checks: Iterable[Check]) -> str:
-    """The checks as a table for a terminal."""
-    rows = [(check.name, check.expected, check.got, "ok" if check.ok else "FAILED") for check in checks]
-    return format_table(("check", "expected", "got", "result"), rows)
-
-
-def format_statistics(statistics: pd.DataFrame) -> str:
-    """The statistics table for a terminal."""
-    shown = _topic_table(statistics)
-    return format_table(list(shown.columns), shown.itertuples(index=False))
-
-
 def _page(results: Results, title: str) -> str:
     verdict = "all checks passed"
     if any(not check.ok for check in results.checks):
@@ -243,7 +231,8 @@ def _checks(checks: Sequence[Check]) -> str:
     return _table(("check", "expected", "got", "result"), rows, "What had to hold, and what came out.")
 
 
-def _topic_table(statistics: pd.DataFrame) -> pd.DataFrame:
+def topic_table(statistics: pd.DataFrame) -> pd.DataFrame:
+    """Statistics as they are shown: some columns, with headings for people."""
     present = [name for name in TOPIC_COLUMNS if name in statistics]
     return pd.DataFrame({TOPIC_COLUMNS[name]: statistics[name].astype(object) for name in present})
 
@@ -251,7 +240,7 @@ def _topic_table(statistics: pd.DataFrame) -> pd.DataFrame:
 def _topics(statistics: pd.DataFrame | None) -> str:
     if statistics is None or statistics.empty:
         return note("No notifications.")
-    shown = _topic_table(statistics)
+    shown = topic_table(statistics)
     caption = "Verified notifications after deduplication; age is received minus sent."
     return _table(list(shown.columns), shown.itertuples(index=False), caption)
 

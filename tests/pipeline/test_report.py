@@ -13,9 +13,6 @@ import pytest
 from pzc.pipeline.reporting.report import (
     Check,
     Results,
-    format_checks,
-    format_statistics,
-    format_table,
     note,
     show,
     write_report,
@@ -226,41 +223,7 @@ def test_a_topic_without_rate_shows_a_dash(tmp_path: Path, statistics: pd.DataFr
     assert '<td class="n">-</td>' in rows[-1]
 
 
-# --- for a terminal ---------------------------------------------------------------------------------
-
-
-def test_a_table_for_a_terminal_is_aligned() -> None:
-    text = format_table(("topic", "count"), [("voltage", 7), ("t", 1234)], title="Topics")
-    assert text.splitlines() == [
-        "Topics",
-        "topic    count",
-        "───────  ─────",
-        "voltage      7",
-        "t         1234",
-    ]
-
-
-def test_a_table_without_rows_has_its_headings() -> None:
-    assert format_table(("a", "b"), []).splitlines()[0] == "a  b"
-
-
-def test_a_reason_of_several_lines_stays_in_its_row() -> None:
-    assert len(format_table(("a",), [("one\ntwo",)]).splitlines()) == 3
-
-
-def test_control_characters_do_not_reach_the_terminal() -> None:
-    assert "\x1b" not in format_table(("a",), [("\x1b[31mred\x07",)])
-
-
-def test_checks_are_shown_with_their_result() -> None:
-    lines = format_checks([GOOD, BAD]).splitlines()
-    assert [line.split()[-1] for line in lines] == ["result", lines[1].split()[-1], "ok", "FAILED"]
-
-
-def test_statistics_are_shown_for_a_terminal(statistics: pd.DataFrame) -> None:
-    lines = format_statistics(statistics).splitlines()
-    assert lines[0].split()[:2] == ["agent", "topic"]
-    assert lines[2].split()[:5] == ["psu", "voltage_changed", "1", "40", "0"]
+# --- cells ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,9 @@ import asyncio
 import queue
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from jupyter_client.blocking.client import BlockingKernelClient
-from jupyter_client.manager import KernelManager
-from jupyter_core.utils import ensure_event_loop
 
 from pzc import Protocol, Server
 
@@ -32,7 +30,9 @@ def cell(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(home / name.lower()))
     ways = {"transport": "ipc", "ip": str(home / "kernel")}
-    manager = KernelManager(kernel_name="python3", connection_file=str(home / "kernel.json"), **ways)
+    manager = pytest.importorskip("jupyter_client.manager").KernelManager(
+        kernel_name="python3", connection_file=str(home / "kernel.json"), **ways
+    )
     manager.start_kernel()
     client = manager.blocking_client()
     client.start_channels()
@@ -42,11 +42,13 @@ def cell(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
-        ensure_event_loop().close()  # the client's, which it never closes
+        pytest.importorskip(
+            "jupyter_core.utils"
+        ).ensure_event_loop().close()  # the client's, which it never closes
         asyncio.set_event_loop(None)
 
 
-def _execute(client: BlockingKernelClient, code: str) -> str:
+def _execute(client: Any, code: str) -> str:
     message_id = client.execute(code, store_history=False)
     value, deadline = "", time.monotonic() + CELL_TIMEOUT
     while (left := deadline - time.monotonic()) > 0:

@@ -216,6 +216,7 @@ def checked(folder: Path, *command: str | Path, **environ: str) -> subprocess.Co
     )
 
 
+@pytest.mark.skipif(not importlib.util.find_spec("basedpyright"), reason="basedpyright is not installed")
 @pytest.mark.timeout(180)
 def test_basedpyright_accepts_what_is_right_and_finds_every_misuse(folder: Path) -> None:
     environment = Path(sysconfig.get_path("data"))
