@@ -22,8 +22,8 @@ def test_one_key_can_be_asked_for() -> None:
     kept = Kept()
     kept.keep(_item(1, key="a"))
     kept.keep(_item(2, key="b"))
-    assert [item.number for item in kept.of("t", "a")] == [1]
-    assert kept.of("t", "c") == []
+    assert [item.number for item in kept.of("t", frozenset("a"))] == [1]
+    assert kept.of("t", frozenset("c")) == []
 
 
 def test_what_was_left_out_is_not_replaced_by_an_older_one() -> None:
