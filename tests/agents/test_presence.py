@@ -38,10 +38,10 @@ def test_a_publisher_that_comes_back_in_time_is_not_lost(reader: Agent) -> None:
         subscription.on_lost = told.append
         publisher.publish("t", "before")
         assert subscription.recv(TIMEOUT).content == "before"
-        publisher.loop.run(lambda: publisher._publishing.publisher._socket.unbind(publisher.pub_endpoint))
+        publisher.loop.run(lambda: publisher._publishing.broadcast._socket.unbind(publisher.pub_endpoint))
         wait_until_heard(())
         publisher.publish("t", "meanwhile")
-        publisher.loop.run(lambda: publisher._publishing.publisher._socket.bind(publisher.pub_endpoint))
+        publisher.loop.run(lambda: publisher._publishing.broadcast._socket.bind(publisher.pub_endpoint))
         wait_until_heard(("PZC01",))
         publisher.publish("t", "after")
         assert subscription.recv(TIMEOUT).content == "after"

@@ -89,6 +89,10 @@ def test_of_more_than_ten_thousand_that_were_held_only_the_rest_is_lost(agents: 
         assert second.pending + second.dropped == number
 
 
+APPLIED = 4
+"""Kind of the message that confirms interests."""
+
+
 def tells_lasts(frames: Frames) -> bool:
     """Whether an answer confirms subscriptions of a link."""
-    return any(b"interests" in frame and b"confirmed" in frame for frame in frames)
+    return b"link" in frames and frames[frames.index(b"link") + 1][1] == APPLIED
