@@ -63,9 +63,9 @@ def test_an_audit_line_that_no_mailbox_takes_is_in_the_file_and_counted(tmp_path
         Agent(protocol=Protocol("a key of the lab")) as listener,
         listener.subscribe(server.rep_endpoint, "pzc/calls"),
     ):
-        server._publishing.publisher._closed = True  # as at the end of the server
+        server._publishing.publisher.closed = True  # as at the end of the server
         with Proxy(server.rep_endpoint, protocol=Protocol("a key of the lab")) as supply:
             supply.ramp(1.0)
         await_(lambda: '"ramp"' in log.read_text(), "it is in the file")
         await_(lambda: server.counters.as_dict().get("calls_unpublished"), "it is counted")
-        server._publishing.publisher._closed = False
+        server._publishing.publisher.closed = False
