@@ -17,6 +17,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _LOOKS = 4
+_TURNS = 10
+"""Turns of a loop; each of them lets an error in that another thread has raised."""
 
 
 class RowTooSlow(Exception):
@@ -60,14 +62,14 @@ class Watchdog:
             self._end()
 
     def _end(self) -> None:
-        """From here on nothing is raised any more; what was raised too late is taken back."""
+        """From here on nothing is raised any more; what was raised too late comes here."""
         while self._at_work or self._raised:
             try:
                 with self._lock:
                     self._at_work = False
-                    if self._raised:
-                        _raise_in(self._owner, None)
-                        self._raised = False
+                for _ in range(_TURNS):
+                    pass
+                self._raised = False
             except RowTooSlow:
                 continue
 
@@ -82,7 +84,6 @@ class Watchdog:
                     _raise_in(self._owner, RowTooSlow)
 
 
-def _raise_in(thread: int, error: type[Exception] | None) -> None:
-    """Raise an error in a thread, or take back what was not raised yet."""
-    told = None if error is None else ctypes.py_object(error)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), told)
+def _raise_in(thread: int, error: type[Exception]) -> None:
+    """Raise an error in a thread. It is never taken back: the interpreter would go on looking for it."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import pytest
@@ -68,3 +70,31 @@ def test_work_that_swallows_the_error_is_told_again() -> None:
 def test_what_is_done_in_time_is_given(value: object) -> None:
     with Watchdog() as watchdog:
         assert watchdog.run(lambda: value) == value
+
+
+PROFILED = """
+import sys, time
+from pzc.pipeline.decoding.watchdog import RowTooSlow, Watchdog
+from pzc.testing.timings import Timings
+
+def endless():
+    while True:
+        time.monotonic()
+
+with Timings(stored_seconds=0.1), Watchdog() as watchdog:
+    try:
+        watchdog.run(endless)
+    except RowTooSlow:
+        pass
+sys.setprofile(lambda *_: None)
+(lambda: None)()
+sys.setprofile(None)
+print("over")
+"""
+
+
+def test_a_process_in_which_a_row_was_too_slow_can_be_profiled() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROFILED], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == "over\n"
