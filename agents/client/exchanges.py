@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -54,7 +55,7 @@ class NotRun(CallTimeout):
     """The server had no turn for a call in time, and said why."""
 
 
-class Exchanges:
+class Exchanges(ABC):
     """Requests of one agent that are waited for; safe from any thread.
 
     Args:
@@ -81,9 +82,9 @@ class Exchanges:
         self.known: Callable[[str], Peer | None] = peers.get
         self.learn, self._forget = peers.learn, peers.forget
 
+    @abstractmethod
     def tell(self, peer: Peer, content: dict[str, Any]) -> None:
         """Tell a peer a control word without waiting; see `Client`."""
-        raise NotImplementedError
 
     def exchange(
         self, endpoint: str, content: Any, seconds: float, started: float, transport: str,

@@ -49,7 +49,7 @@ CALL_TIMEOUT, URGENT_TIMEOUT, LOCK_TTL = 60.0, 5.0, 30.0
 VERBS = ("set", "call", "lock", "unlock", "cancel")
 
 
-class Hands:
+class Operator:
     """What one user does, with one key.
 
     Args:
@@ -128,12 +128,14 @@ class Acting:
     """All that the page does to agents; any thread.
 
     Args:
-        reading: hands of whoever looks.
-        operators: hands of each operator, by name.
+        reading: makes the reads of whoever looks.
+        operators: who may act, by name.
         busy: whether calls run at an agent, by its name.
     """
 
-    def __init__(self, reading: Hands, operators: dict[str, Hands], busy: Callable[[str], bool]) -> None:
+    def __init__(
+        self, reading: Operator, operators: dict[str, Operator], busy: Callable[[str], bool]
+    ) -> None:
         self._reading, self._operators, self._busy = reading, operators, busy
         self._readers = ThreadPoolExecutor(4, "pzc-page-reads")
         self._calls = ThreadPoolExecutor(16, "pzc-page-calls")
@@ -220,10 +222,10 @@ class Acting:
         Raises:
             Refused: for a user who is no operator, and when too many calls of the page run there.
         """
-        hands = self._operators.get(user)
-        if hands is None:
+        operator = self._operators.get(user)
+        if operator is None:
             raise Refused("this page only shows: start pzc monitor with --operator NAME=KEYRING")
-        work = partial(self._do, hands, session, endpoint, asked)
+        work = partial(self._do, operator, session, endpoint, asked)
         if asked.get("urgent"):
             return self._urgent.submit(work)
         with self._mutex:
@@ -238,13 +240,13 @@ class Acting:
         with self._mutex:
             self._at_work[agent] -= 1
 
-    def _do(self, hands: Hands, session: str, endpoint: str, asked: dict[str, Any]) -> Any:
+    def _do(self, operator: Operator, session: str, endpoint: str, asked: dict[str, Any]) -> Any:
         verb, path = asked["do"], str(asked.get("path", ""))
         if verb == "lock":
-            return hands.take(endpoint, session, str(asked.get("reason", ""))[:200])
+            return operator.take(endpoint, session, str(asked.get("reason", ""))[:200])
         if verb == "unlock":
-            return hands.give(session, endpoint)
-        proxy = hands.proxy(endpoint, session)
+            return operator.give(session, endpoint)
+        proxy = operator.proxy(endpoint, session)
         if verb == "cancel":
             return cancel(proxy, call=str(asked.get("id", "")))
         if verb == "set":
@@ -260,20 +262,20 @@ class Acting:
 
     def held(self, session: str) -> list[str]:
         """Endpoints whose locks a session holds."""
-        return [endpoint for hands in self._operators.values() for endpoint in hands.holds(session)]
+        return [endpoint for operator in self._operators.values() for endpoint in operator.holds(session)]
 
     def leave(self, session: str) -> None:
         """Give back the locks of a session; what cannot be told ends with its time to live."""
-        for hands in self._operators.values():
+        for operator in self._operators.values():
             with suppress(PzcError):
-                hands.give(session)
+                operator.give(session)
 
     def close(self) -> None:
         """Do nothing more, and give everything back."""
         for pool in (self._readers, self._calls, self._urgent):
             pool.shutdown(wait=False, cancel_futures=True)
-        for hands in self._operators.values():
-            hands.close()
+        for operator in self._operators.values():
+            operator.close()
         self._reading.close()
 
 

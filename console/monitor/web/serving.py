@@ -20,7 +20,7 @@ from ..collector import Collector
 from ..feeds import following
 from ..metrics import need
 from .access import Access
-from .acting import READ_TIMEOUT, Acting, Hands
+from .acting import READ_TIMEOUT, Acting, Operator
 from .audit import Audit
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ def serve(
         log = Audit(audit)
     except OSError as exc:
         raise ConfigError(f"the audit log {audit} cannot be written: {exc.strerror}") from exc
-    hands = {name: Hands(protocol) for name, protocol in operators.items()}
-    acting = Acting(Hands(collector.agent.protocol, READ_TIMEOUT), hands, collector.is_busy)
+    by_name = {name: Operator(protocol) for name, protocol in operators.items()}
+    acting = Acting(Operator(collector.agent.protocol, READ_TIMEOUT), by_name, collector.is_busy)
     with closing(listener), closing(log), closing(acting), following(collector) as feeds:
         page = MonitorPage(collector, feeds, acting, access, log)
         _run(page, uvicorn.Server(_config(page.application(), place)), listener, collector, told)
