@@ -19,6 +19,7 @@ from ..forms import check_journal
 from ..schema import all_segments, segment_recorder, segments
 from ..tables.interval_set import IntervalSet
 from ..tables.summary import codes, joined, micros, runs_of
+from .flush import flush
 from .gaps import read_gaps
 from .reading import batches
 
@@ -110,6 +111,7 @@ def inspect(directory: str | Path, decoder: Decoder | None = None) -> Inspection
         JournalError: when there is no journal, or it is of a newer form.
     """
     root = Path(directory)
+    flush(root)
     check_journal(root)
     found = Inspection(refused=None if decoder is None else Counter())
     _look_around(root, found)

@@ -4,7 +4,8 @@
 
     <directory>/segment-<recorder>-<first offset>.parquet    finished, never changed
     <directory>/blobs/<aa>/<sha256>                          contents above 1 MiB, once each
-    <directory>/.segment-…, .blob-…, .lock-…                 unfinished; Spark ignores hidden names
+    <directory>/.segment-…, .blob-…                          unfinished; Spark ignores hidden names
+    <directory>/.lock-…, .flush-…                            who records; who asks for more (`flush`)
 
     event                          action
     append                         take the row into memory, give it the next offset
@@ -36,6 +37,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ConfigError, JournalError
 from ..storage import Storage, lock_file
+from .flush import lock_of
 from .rows import JournalRow, Rows
 from .segments import BLOB_BYTES, last_offset, prepare, remove_leftovers, write_segment
 
@@ -108,7 +110,7 @@ class Journal:
         try:
             self._storage.make_folder(self.directory)
             self._lock: int | None = lock_file(
-                self.directory / f".lock-{recorder}", "another process records under this name"
+                lock_of(self.directory, recorder), "another process records under this name"
             )
         except OSError as exc:
             raise JournalError(f"journal {self.directory} cannot be opened by {recorder}: {exc}") from exc

@@ -31,6 +31,7 @@ from ...delivery.cursor import Gap
 from ...delivery.policies import Policy, drop, mailbox
 from ...protocol.errors import JournalError
 from ...transport.wire import Protocol
+from .flush import FlushRequests
 from .gaps import GapLog, GapRow
 from .journal import Journal, JournalRow
 from .upkeep import Upkeep
@@ -43,7 +44,7 @@ INBOX = drop(20_000)
 KEEP = 3600.0
 """Seconds that a publisher keeps what it has for a recorder that is gone."""
 
-_IDLE_TICK = 0.5
+_IDLE_TICK = 0.25
 _QUIET = 0.3
 
 
@@ -118,6 +119,8 @@ class Recorder:
             self.journal.close()
             raise
         self.agent.told = self.statistics
+        self._requests = FlushRequests(home, name)
+        self._requests.open()
         self._writer = threading.Thread(target=self._write, name="pzc-journal", daemon=True)
         self._writer.start()
         self.upkeep.start()
@@ -221,6 +224,7 @@ class Recorder:
             self._news.clear()
             self._write_gaps()
             self.journal.tick()
+            self._requests.answer(self.journal.commit)
             self._full = self._closing.is_set() or self.journal.full
 
     def _write_gaps(self) -> None:
@@ -300,6 +304,7 @@ class Recorder:
         except JournalError as exc:
             logger.error("not everything could be written, and is not acknowledged: %s", exc)
         self.agent.stop()
+        self._requests.close()
         self.journal.close()
 
 

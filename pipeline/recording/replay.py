@@ -23,6 +23,7 @@ from ...transport.wire import Protocol
 from ..decoding.decode import make_decoder
 from ..forms import check_journal
 from ..schema import FRAMES, segment_recorder, segments
+from .flush import flush
 from .reading import batches
 
 logger = logging.getLogger("pzc.replay")
@@ -76,6 +77,7 @@ class Replay:
     def __init__(
         self, directory: str | Path, *, speed: float | None = 1.0, protocol: Protocol | None = None
     ) -> None:
+        flush(directory)
         check_journal(directory)
         self._paths = segments(directory)
         self._speed = speed

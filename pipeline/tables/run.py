@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..forms import check_journal
+from ..recording.flush import flush
 from ..recording.reading import SegmentDamaged, SegmentGone, opened
 from ..schema import segments
 from ..storage import Storage
@@ -73,7 +74,7 @@ def run(
         workers: that do the work.
         on_batch: called with each batch that is in the tables.
         every: seconds between two looks for something new.
-        once: end when all that is there is in the tables.
+        once: end when all that is there is in the tables, what recorders have in memory included.
         max_files: segments of one batch at most.
         stop: ends the run, behind the batch that it is at; default it goes on.
         settle: seconds for which a segment without an end is waited for.
@@ -86,6 +87,8 @@ def run(
         ConfigError: for a limit that cannot be judged.
         OSError: when the disk refuses; the tables are as after the last batch.
     """
+    if once:
+        flush(journal)
     check_journal(journal)
     settings.rules.check()
     source = Source(Path(journal).absolute())
@@ -237,6 +240,7 @@ def backfill(
         JournalError: as `run`.
         ConfigError: as `run`.
     """
+    flush(journal)
     check_journal(journal)
     settings.rules.check()
     began = time.monotonic()
