@@ -267,6 +267,5 @@ def _answer(news: News, incarnation: str, known: bool) -> dict[str, Any]:
         "datagrams": encode(news.datagrams),
         "alive": [process.hex() for process in news.alive],
         "gone": [process.hex() for process in news.gone],
-        "more": news.more,
         "known": known,
     }

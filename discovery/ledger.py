@@ -35,7 +35,7 @@ MAX_GONE = 10_000
 """Processes that are remembered as gone, so that whoever was not here then is told."""
 
 MAX_NEWS = 256 << 10
-"""Bytes of datagrams that are told at once; the rest follows."""
+"""Bytes of datagrams that are told at once; the rest follows with the next question, which waits for none."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +70,16 @@ class News:
     """What somebody has not been told yet.
 
     Attributes:
-        cursor: to be given at the next question.
+        cursor: to be given at the next question; more is to be told at once when it is not the ledger's.
         datagrams: of processes that are new or have changed.
         alive: those processes.
         gone: processes that are not there any more.
-        more: there is more to be told at once.
     """
 
     cursor: int
     datagrams: list[bytes] = field(default_factory=list[bytes])
     alive: list[bytes] = field(default_factory=list[bytes])
     gone: list[bytes] = field(default_factory=list[bytes])
-    more: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.datagrams or self.alive or self.gone)
@@ -207,7 +205,7 @@ class Ledger:
         """
         datagrams: list[bytes] = []
         alive: list[bytes] = []
-        size, reached, more = 0, self.cursor, False
+        size, reached = 0, self.cursor
         changed = list(takewhile(lambda each: self._known[each].number > cursor, reversed(self._known)))
         for other in reversed(changed):
             known = self._known[other]
@@ -217,10 +215,10 @@ class Ledger:
             told = (*known.beats.of(local), *known.said.of(local))
             length = sum(map(len, told))
             if alive and size + length > max_bytes:
-                reached, more = known.number - 1, True
+                reached = known.number - 1
                 break
             size += length
             datagrams += told
             alive.append(other)
         gone = list(takewhile(lambda each: self._gone[each] > cursor, reversed(self._gone)))
-        return News(reached, datagrams, alive, gone[::-1], more)
+        return News(reached, datagrams, alive, gone[::-1])

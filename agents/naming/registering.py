@@ -7,7 +7,8 @@
     meeting     it answers the handshake                connected: it is told the whole, and asked
     meeting     it does not, or is no registry          away
     connected   it answers                              connected: it is asked again
-    connected   this process's entries change           connected: it is told the whole at once
+    connected   this process's entries change           connected: it is told the whole at once, or behind the
+                                                        telling that is under way
     connected   no answer, or a refusal                 away: what is known from it is held for a while
 
 A question waits at the registry until there is something to tell, at most `WAIT` seconds. It travels over the
@@ -115,6 +116,7 @@ class Registering:
         self._cursor: list[Any] = ["", 0]
         self._tells = True
         self._news = True
+        self._telling = False
         self._round = 0
         self._meeting = threading.Lock()
         self._helpers = helpers.acquire()
@@ -188,7 +190,7 @@ class Registering:
         self._peer, self.state, self.error = peer, "connected", ""
         if peer.details["registry"] != self._cursor[0]:
             self._known.clear()  # of a registry that was restarted, which tells anew who lives
-        self._news = True
+        self._news, self._telling = True, False
         self._ask(WAIT)
 
     def _lose(self, error: Exception) -> None:
@@ -212,7 +214,12 @@ class Registering:
 
     def _on_changed(self) -> None:
         self._news = True
-        if self.state == "connected" and not self._closed:
+        self._tell_news()
+
+    def _tell_news(self) -> None:
+        """Tell the whole at once; while that is under way, what changes gathers."""
+        if self._news and self._tells and not self._telling and self.state == "connected":
+            self._telling = True
             self._ask(0.0)
 
     def _ask(self, wait: float) -> None:
@@ -260,10 +267,12 @@ class Registering:
             self._tells, error = False, None
         if error is not None:
             self._lose(error if isinstance(error, Exception) else RuntimeError(repr(error)))
-        elif goes_on:
+            return
+        if goes_on:
             self._ask(WAIT)
-        elif self._news:
-            self._ask(0.0)
+        else:
+            self._telling = False
+        self._tell_news()
 
     def _take(self, told: dict[str, Any]) -> None:
         registrant = self._registrant
@@ -283,8 +292,6 @@ class Registering:
         self._news = self._news or (self._tells and not told["known"])
         if "edges" in told:
             self._take_edges(*told["edges"])
-        if told["more"]:
-            self._ask(0.0)
 
     def _take_edges(self, revision: int, connections: list[tuple[str, str]]) -> None:
         graph = TopicGraph()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from pzc import Protocol
 from pzc.agents.client.client import new_client
@@ -44,6 +44,7 @@ class Registrant:
         self.gone: list[bytes] = []
         self.silences = 0
         self._key = None if ring is None else ring.active
+        self.wholes = 0
         self._sequence = 0
         self._changed = threading.Condition()
         self._loop = loop.acquire()
@@ -55,9 +56,13 @@ class Registrant:
         return self
 
     def beat(self, local: bool) -> list[bytes]:
-        return self.whole(local)[:1]
+        return self._said(local)[:1]
 
     def whole(self, local: bool) -> list[bytes]:
+        self.wholes += local
+        return self._said(local)
+
+    def _said(self, local: bool) -> list[bytes]:
         self._sequence += 1
         return said(self.process, self._sequence, self.name, self._key, local)
 
@@ -88,6 +93,16 @@ class Registrant:
 
     def knows(self, other: Registrant) -> bool:
         return other.process in self.alive
+
+    def change(self, names: Iterable[str]) -> int:
+        """Have one name after the other, before the loop comes to anything else; what was said until then."""
+
+        def all_of_them() -> int:
+            for self.name in names:
+                self.registering.changed()
+            return self.wholes
+
+        return self._loop.run(all_of_them)
 
     def close(self) -> None:
         self.registering.close()

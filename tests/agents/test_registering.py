@@ -98,6 +98,14 @@ def test_a_change_is_told(registry: Registry, join: Join) -> None:
     two.wait_for(lambda: any(b"/renamed" in each for each in two.datagrams))
 
 
+def test_changes_gather_while_the_ones_before_are_told(registry: Registry, join: Join) -> None:
+    one, two = join(registry.rep_endpoint), join(registry.rep_endpoint)
+    two.wait_for(lambda: two.knows(one))
+    before = one.change(f"/psu{number}" for number in range(100))
+    two.wait_for(lambda: any(b"/psu99" in each for each in two.datagrams))
+    assert one.wholes - before <= 2
+
+
 def test_whoever_leaves_is_gone_at_once(registry: Registry, join: Join) -> None:
     one, two = Registrant(registry.rep_endpoint, "/psu").start(), join(registry.rep_endpoint)
     two.wait_for(lambda: two.knows(one))
