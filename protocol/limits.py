@@ -38,8 +38,8 @@ class Limits:
     publisher_retry: float = 1.0
     """Seconds until a publisher that did not answer is asked again."""
 
-    link_look: float = 0.5
-    """Seconds between two looks at the signs of life of all links."""
+    link_look: float = 1.0
+    """Seconds between two looks at the signs of life of all links, which are sent then as well."""
 
     farewell: float = 1.0
     """Seconds that the stop of a publisher waits for the readers of its links."""

@@ -77,8 +77,7 @@ class Loop:
         self._pipe = threading.RLock()
         self._timers = Timers()
         self._running = True
-        self._aside_since = 0.0
-        self._aside_count = 0
+        self._aside_since, self._aside_count = 0.0, 0
         self._lead = threading.Lock()
         self._leader = 0
         self._watched = False
@@ -139,11 +138,13 @@ class Loop:
                 del result  # it holds the error, whose traceback holds this frame
 
     def step_aside(self, left: Callable[[], object] | None = None) -> None:
-        """What follows may be slow after all, and may wait for the I/O thread; I/O thread only.
+        """What follows may be slow after all, and may wait for the I/O thread; elsewhere it does nothing.
 
         `in_thread` is False until `step_back`; after `io_take_over` seconds another thread is the I/O thread,
         and does ``left`` first.
         """
+        if not self.in_thread():  # aside already, or another thread leads by now
+            return
         self._aside_count += 1
         self._left = left
         self._aside_since = time.monotonic()
@@ -208,6 +209,8 @@ class Loop:
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Timer:
         """Run ``function`` in the I/O thread ``delay`` seconds from now, never for an infinite one.
+
+        It returns True when it has touched no ZeroMQ socket: they need not be looked at then.
 
         Raises:
             ConfigError: for a delay that is no number of seconds.
@@ -315,8 +318,7 @@ class Loop:
 
     def _run_due(self) -> None:
         for function in self._timers.due():
-            self._quiet = False
-            self._guard(function)
+            self._quiet = self._guard(function) is True and self._quiet
 
     def _guard(self, function: Callable[[], object]) -> object:
         try:

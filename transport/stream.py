@@ -17,7 +17,7 @@ import select
 import socket as sockets
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import Protocol
@@ -71,6 +71,7 @@ class Stream(UnixEnd):
         inlined: contents over `INLINE` bytes that went over the socket because no block was to be had.
         notes: that go with the message that is sent next.
         diverted: all that is sent is written by what `divert` was given.
+        on_rest: called before the rest of a message is received, which may have to be waited for.
     """
 
     def __init__(self, socket: sockets.socket, peer: str = "the peer", *, blocks: bool = True) -> None:
@@ -83,6 +84,7 @@ class Stream(UnixEnd):
         self._rest, self._at = b"", 0
         self._fds = Descriptors()
         self.diverted = False
+        self.on_rest: Callable[[], object] = bool
         self._inside = False
 
     def send(self, frames: Sequence[Buffer], deadline: float) -> None:
@@ -293,6 +295,7 @@ class Stream(UnixEnd):
 
     def _read(self, deadline: float, closed: threading.Event | None) -> list[Buffer]:
         """The next message in whatever pieces it comes."""
+        self.on_rest()
         self._fds.withdraw()
         kind, a, b, c, d, e, extra = _unpack(self._take(_HEAD_SIZE, deadline, closed))
         self._inside = True

@@ -30,6 +30,7 @@ from ...transport.counters import Counters
 from ...transport.endpoints import is_direct
 from ...transport.exchange import UnixExchange
 from ...transport.loop import Loop
+from ...transport.timers import until_next
 from ...transport.wire import Protocol
 from ..here import find, is_here
 from .abort import AbortSignal
@@ -264,7 +265,7 @@ class Pools:
             self.let_go(place)
         if not self._sweeping:
             self._sweeping = True
-            self._loop.call_later(limits.current.connection_idle / 2, self._sweep)
+            self._loop.call_later(until_next(limits.current.connection_idle / 2), self._sweep)
         return connection
 
     def local(self, peer: Peer) -> LocalConnection | None:
@@ -315,7 +316,7 @@ class Pools:
                 pool.sweep(now)
             self._sweeping = not self.closed and not all(pool.empty for pool in self._of.values())
         if self._sweeping:
-            self._loop.call_later(limits.current.connection_idle / 2, self._sweep)
+            self._loop.call_later(until_next(limits.current.connection_idle / 2), self._sweep)
 
     def close(self, timeout: float = 2.0) -> None:
         """Give out nothing more, close every connection, and wait until none is in use."""

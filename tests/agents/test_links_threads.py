@@ -149,6 +149,7 @@ def test_while_a_message_is_taken_nothing_else_of_the_link_is_and_then_it_goes_o
 
     def receive() -> bool:
         taken.append(threading.current_thread())
+        reception.step_aside()
         if len(taken) == 1:
             stall()
         return False
@@ -166,6 +167,16 @@ def test_while_a_message_is_taken_nothing_else_of_the_link_is_and_then_it_goes_o
     work.loop.run(lambda: None)
     assert len(taken) == 2
     assert taken[0] is not taken[1]
+
+
+def test_what_brings_nothing_to_be_done_has_nobody_stand_by(work: Work) -> None:
+    work.given.append([])
+    work.reception.look()
+    work.loop.run(lambda: None)
+    assert not work.given
+    assert work.loop._stand_by is None
+    assert work.note().wait(TIMEOUT)
+    assert work.loop._stand_by is not None
 
 
 def test_when_its_turn_is_over_others_come_first(work: Work, timings: Callable[..., None]) -> None:

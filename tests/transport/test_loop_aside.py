@@ -116,6 +116,19 @@ def test_work_aside_may_wait_for_the_io_thread(loop: Loop) -> None:
         assert found.get(timeout=TIMEOUT) == 7
 
 
+def test_a_thread_that_was_held_up_cannot_step_aside_for_another(loop: Loop) -> None:
+    aside = threading.Event()
+
+    def slow() -> None:
+        loop.run(lambda: None)  # another thread is the I/O thread now
+        loop.step_aside()
+        aside.set()
+
+    loop.call(lambda: run_aside(loop, slow, int))
+    assert aside.wait(TIMEOUT)
+    assert loop.run(loop.in_thread)
+
+
 def test_no_work_and_no_end_is_lost_when_threads_take_over_again_and_again(loop: Loop) -> None:
     worked: list[int] = []
     ended: list[int] = []

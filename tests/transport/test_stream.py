@@ -208,6 +208,21 @@ def test_a_message_may_come_byte_by_byte_and_two_at_once(raw: tuple[Stream, sock
     assert stream.idle()
 
 
+def test_before_the_rest_of_a_message_is_waited_for_that_is_told(raw: tuple[Stream, socket.socket]) -> None:
+    stream, peer = raw
+    told = threading.Event()
+    stream.on_rest = told.set
+    peer.sendall(packed())
+    stream.receive(soon(), NEVER)
+    assert not told.is_set()
+    peer.sendall(packed()[:-1])
+    sender = threading.Thread(target=lambda: (told.wait(TIMEOUT), peer.sendall(packed()[-1:])))
+    sender.start()
+    stream.receive(soon(), NEVER)
+    assert told.is_set()
+    sender.join(TIMEOUT)
+
+
 def test_a_rest_that_was_received_along_is_not_idle(raw: tuple[Stream, socket.socket]) -> None:
     stream, peer = raw
     peer.sendall(packed() + packed()[:5])

@@ -34,9 +34,6 @@ ATTEMPT = 2.0
 LOOK_ELSEWHERE = 0.5
 """Seconds after which it is asked whether the publisher has moved."""
 
-TICK = 0.5
-"""Seconds between two looks of the receiver at a link."""
-
 UNLINK_TIMEOUT = 0.5
 """Seconds that the last word to a publisher over tcp may take."""
 

@@ -193,6 +193,7 @@ class OverUnix:
 
     def _watch(self, reception: Reception) -> None:
         self._reception = reception
+        self._exchange.stream.on_rest = reception.step_aside
         try:
             # A number of its own: it stays this connection's, whoever closes that, until it is not watched.
             self._watched = os.dup(self._exchange.fileno())
@@ -221,6 +222,8 @@ class OverUnix:
             said = link_messages.decode(message.content)
             if isinstance(said, Notify) and message.msgid == self._opened:
                 return Received(said, self._peer.publishing, self._exchange.stream.take_descriptor())
+        if self._reception is not None:
+            self._reception.step_aside()
         with self._lock:
             answer = self._asked.pop(message.msgid, None)
         if answer is None:

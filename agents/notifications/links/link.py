@@ -27,6 +27,7 @@ from time import monotonic
 from typing import Any
 
 from ....delivery.liveness import Liveness
+from ....protocol import limits
 from ....protocol.errors import CallTimeout, PzcError, SubscriptionClosed
 from ....protocol.link_messages import Close, LinkMessage, Notify, Open, Opened, Report
 from ....protocol.notification import Notification
@@ -39,7 +40,7 @@ from ..subscription import Subscription
 from .acknowledging import AcknowledgementScheduler
 from .arrivals import Urgency
 from .asking import RETRY, Asked, Asking
-from .carriers import ATTEMPT, TICK, UNLINK_TIMEOUT, Carriers
+from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers
 from .inside import Inside
 from .intake import Intake
 from .inward import Inward, LinkOver, Received, expected
@@ -81,7 +82,7 @@ class Link:
         self._over, self._finished = threading.Event(), threading.Event()
         self._last_word: Future[LinkMessage] | None = None
         self._way: Inward | None = None
-        self._lost, self._liveness = False, Liveness(monotonic())
+        self._watched, self._lost, self._liveness = False, False, Liveness(monotonic())
         self._acknowledgements = AcknowledgementScheduler(self._loop, self._tell)
         self._came: deque[Received | None] = deque()
         self._reception = Reception(self._loop, self._receive)
@@ -122,7 +123,6 @@ class Link:
             self._finish()
             raise
         self.wanted = self.kind
-        self._loop.call_later(until_next(TICK), self._tick)
 
     def add(self, subscription: Subscription, deadline: float) -> None:
         """One subscription more; errors as `start`.
@@ -191,6 +191,7 @@ class Link:
         intake.ledger.repeat()
         self._liveness = Liveness(monotonic())
         self._way, self._lost = way, False
+        self._watch()
         read = partial(intake.retained, trusts=way.kind == "inproc")
         self._asking.attach(Asked(way, self.peer, self._link, epoch, read))
         self._acknowledgements.say()
@@ -206,6 +207,7 @@ class Link:
             return
         logger.info("%r was lost: %s", self, reason)
         self._carriers.lost(reason)
+        self._watch()
         pause = 0.0
         if way.kind == "inproc":  # where nobody has to be heard, and an end is that of the agent
             self._liveness, pause = Liveness(monotonic()), RETRY
@@ -291,6 +293,8 @@ class Link:
                 self._liveness.heard(monotonic())
             received = self._came.popleft()
             if received is not None:  # what is to be done for one comes before the next is entered
+                if received.notify.runs:
+                    self._reception.step_aside()  # their contents are decoded
                 self._reception.add(self._intake.take(received, self._places))
         except Exception as exc:
             if not isinstance(exc, PzcError):
@@ -299,22 +303,30 @@ class Link:
             self._broke(way, exc)
         return True
 
-    def _tick(self) -> None:
-        """Look after the link; the receiver's thread."""
+    def _watch(self) -> None:
+        """Look after the link from now on, unless its end inside the process tells itself; any thread."""
+        with self._mutex:
+            if not (self._watched or self._over.is_set() or self.kind == "inproc"):
+                self._watched = True
+                self._loop.call_later(until_next(limits.current.link_look), self._tick)
+
+    def _tick(self) -> bool:
+        self._watched = False
+        self._watch()
         if self._over.is_set():
-            return
-        self._loop.call_later(until_next(TICK), self._tick)
+            return True
         now, way = monotonic(), self._way
         if way is not None and way.kind == "unix":
             if self._liveness.state(now) == "lost":
                 way.close()
-            elif self._liveness.beat_due(now):
+            elif self._liveness.beat_due(now + limits.current.link_look / 4):  # not a whole look late
                 self._acknowledgements.say(always=True)
         if self._liveness.state(now) == "lost" and not self._lost and self.kind != "inproc":
             self._lost = True
             reason = f"{self.peer.endpoint} has been unreachable for {self._liveness.silence(now):.0f} s"
             for place in self._places:
                 place.subscription.report_lost(reason)
+        return True
 
     def statistics(self) -> dict[str, Any]:
         """What it is, and what it saw."""

@@ -34,30 +34,37 @@ class Looking:
             self._looking = True
             self._loop.call_later(until_next(limits.current.link_look), self._look)
 
-    def _look(self) -> None:
-        now = time.monotonic()
+    def _look(self) -> bool:
+        now, quiet = time.monotonic(), True
         for outlet in self._outlets.all():
             try:
-                self._look_at(outlet, now)
+                quiet = self._look_at(outlet, now) and quiet
             except Exception:  # the others are looked at all the same, and this one again
                 logger.exception("%r could not be looked after", outlet)
+                quiet = False
         self._looking = False
         if self._outlets.links:
             self.watch()
+        return quiet
 
-    def _look_at(self, outlet: Outlet, now: float) -> None:
+    def _look_at(self, outlet: Outlet, now: float) -> bool:
+        """As `Loop.call_later` returns it."""
         if outlet.is_local:
             outlet.liveness.heard(now)
         if outlet.alone(now) > limits.current.link_keep:
             self._outlets.end(outlet, "it was silent for too long")
         elif outlet.queue.suspended:
-            return
+            return True
         elif outlet.liveness.state(now) == "lost":
             self._outlets.suspend(outlet, f"it has been silent for {outlet.liveness.silence(now):.1f} s")
         elif outlet.alone(now) > limits.current.silence:
             self._outlets.suspend(outlet, "its connection ended and it did not come back")
+        elif outlet.is_local and not outlet.queue.behind:
+            return True
         else:
-            outlet.beat(now)
+            outlet.beat(now + limits.current.link_look / 4)  # not a whole look late
+            return outlet.kind != "tcp"
+        return False
 
     def make_room(self, links: Iterable[Outlet]) -> bool:
         """End one of these that is suspended in favour of another link; False when none is."""

@@ -10,7 +10,8 @@
                                                 before ends with what held it up
 
 While a thread takes a message, waits for its rest, or puts what came into inboxes, no other does so for
-the same link: each subscription gets its own in order.
+the same link: each subscription gets its own in order. What may be slow, code of users above all, runs
+behind `step_aside`; a sign of life needs no such thing, so nobody is woken to stand by.
 """
 
 from __future__ import annotations
@@ -58,12 +59,15 @@ class Reception:
 
     def on_ready(self) -> bool:
         """Something may have come; the receiver's thread. True: no other socket of the loop was touched."""
-        self._loop.step_aside(self.on_ready)
         try:
             self._work()
         finally:
             self._loop.step_back()
         return True
+
+    def step_aside(self) -> None:
+        """What follows until `receive` returns may be slow, and so may what it adds; while that runs."""
+        self._loop.step_aside(self.on_ready)
 
     def _work(self) -> None:
         until, busy = monotonic() + limits.current.callback_turn, False
@@ -74,6 +78,7 @@ class Reception:
             try:
                 busy = bool(self._errands)
                 if busy:
+                    self.step_aside()
                     calls = self._hand_on(self._errands.popleft())
                 else:
                     busy = self._receive()
