@@ -4,8 +4,8 @@ A process asks again and again, and the answer waits until there is something to
 
     request                                              answer
     {"pzc": "relay", "process": hex, "host": token,      {"pzc": "relay", "cursor": [incarnation, n],
-     "cursor": [incarnation, n], "edges": revision,       "datagrams": [base64, ...], "alive": [hex, ...],
-     "wait": s, "beats": views, "whole": views}           "gone": [hex, ...], "more": bool, "known": bool,
+     "cursor": [incarnation, n], "edges": revision,       "datagrams": [base64, ...], "gone": [hex, ...],
+     "wait": s, "beats": views, "whole": views}           "known": bool,
                                                           "edges": [revision, [[source, target], ...]]}
     {"pzc": "relay", "process": hex, "bye": true}        {"pzc": "relay"}
 
@@ -265,7 +265,6 @@ def _answer(news: News, incarnation: str, known: bool) -> dict[str, Any]:
         "pzc": "relay",
         "cursor": [incarnation, news.cursor],
         "datagrams": encode(news.datagrams),
-        "alive": [process.hex() for process in news.alive],
         "gone": [process.hex() for process in news.gone],
         "known": known,
     }

@@ -8,6 +8,9 @@
     known      entries that are new, changed, withdrawn         known      Appeared, Changed, Vanished
                3.95 s without a newer datagram on a way         known      Changed: without its addresses
                the same on the last way                         gone       Vanished each (silent)
+               the registry, which is a way of its own and      known      as if it had been silent there
+               falls never silent by itself, says that it is
+               gone, or does not answer for 30 s
                BYE                                              gone       Vanished each (bye)
                a later epoch                                    known      Vanished each (restarted), Appeared
                an earlier epoch                                 known      counted
@@ -22,6 +25,7 @@ there is a `Conflict` once the other one has been heard after that, so a restart
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 
 from .asking import Asking
@@ -44,6 +48,9 @@ MAX_ENTRIES = 100_000
 MAX_VIEWS = 16
 MAX_GONE = 10_000
 """Processes that are gone and remembered, so that what they once said cannot bring them back."""
+
+HELD = 30.0
+"""Seconds for which what a registry told is kept while it does not answer."""
 
 _ViewKey = tuple[bytes, Source, int]
 
@@ -206,41 +213,25 @@ class Directory:
         """Processes that should be asked for all their entries now, at most 32."""
         return self._asking.due(now)
 
-    def alive(self, process: bytes, source: Source, now: float) -> None:
-        """Whoever keeps a way says that a process is heard there; ignored when it is not known from it."""
-        peer = self._peers.get(process)
-        for (other, number), view in () if peer is None else peer.views.items():
-            if other == source:
-                view.stale = False
-                self._silence.set((process, source, number), now + SILENCE)
-
-    def lost(self, process: bytes, source: Source) -> list[Event]:
-        """Whoever keeps a way says that a process is not there any more."""
-        peer = self._peers.get(process)
+    def lost(self, process: bytes) -> list[Event]:
+        """The registry says that a process is not there any more."""
         events: list[Event] = []
-        for other, number in [] if peer is None else list(peer.views):
-            if peer is not None and other == source:
-                self._silence.drop((process, source, number))
-                events += self._lose(peer, source, number)
+        peer = self._peers.get(process)
+        for key in [] if peer is None else _told(peer):
+            self._silence.drop(key)
+            events += self._lose(self._peers[process], *key[1:])
         return events
 
-    def hold(self, source: Source, now: float, seconds: float = 30.0) -> None:
-        """A way itself is silent: keep what was heard on it, marked as stale, for so long from now on."""
-        for peer in self._peers.values():
-            for (other, number), view in peer.views.items():
-                if other == source and not view.stale:
-                    view.stale = True
-                    self._silence.set((peer.process, source, number), now + seconds)
+    def hold(self, now: float) -> None:
+        """The registry does not answer: what it told goes `HELD` seconds later."""
+        for key in itertools.chain(*map(_told, self._peers.values())):
+            if key not in self._silence:
+                self._silence.set(key, now + HELD)
 
-    def conflicts(self) -> list[tuple[Entry, Entry]]:
-        """Names that several live agents hold: the one that counts, and each other one."""
-        found: list[tuple[Entry, Entry]] = []
-        for entry in self._index:
-            if entry.kind != "topic" and entry.number:
-                first = next(o for o in self.owners(entry.name, "agent") if o.number)
-                if first.agent != entry.agent:
-                    found.append((first, entry))
-        return found
+    def trust(self) -> None:
+        """The registry answers again, and is the same: what it told stays until it says otherwise."""
+        for key in itertools.chain(*map(_told, self._peers.values())):
+            self._silence.drop(key)
 
     def _count(self, what: str) -> list[Event]:
         self.counters[what] = self.counters.get(what, 0) + 1
@@ -282,11 +273,13 @@ class Directory:
         return None
 
     def _lives(self, peer: Peer, view: View, source: Source, said: Announcement, now: float) -> list[Event]:
-        view.stale = False
         if said.sequence > peer.sequence:
             peer.sequence, peer.sent = said.sequence, said.sent
         peer.heard = now
-        self._silence.set((peer.process, source, said.view), now + SILENCE)
+        if source == "registry":
+            self._silence.drop((peer.process, source, said.view))
+        else:
+            self._silence.set((peer.process, source, said.view), now + SILENCE)
         self.skews.pop(peer.process, None)
         return [
             Conflict(entry, other)
@@ -392,3 +385,8 @@ class Directory:
             return []
         owners = self.owners(first.name)
         return [(first, second) if owners.index(first) < owners.index(second) else (second, first)]
+
+
+def _told(peer: Peer) -> list[_ViewKey]:
+    """The views of a process that a registry told."""
+    return [(peer.process, source, number) for source, number in peer.views if source == "registry"]

@@ -6,7 +6,7 @@ Of each process::
     unknown    whole(...)                               known: everybody is told its datagrams
     known      whole(...)                               known: everybody is told the new ones
     known      hear(...)                                known: lives on
-    known      bye, or `SILENCE` seconds without hear   unknown: everybody is told that it is gone
+    known      bye, or SILENCE seconds without hear   unknown: everybody is told that it is gone
     unknown    hear(...)                                unknown: it is asked for the whole
 
 What a process says about itself comes in two views: one for processes of its own host, which may hold
@@ -20,9 +20,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from ..protocol.errors import Refused
-
-SILENCE = 3.95
-"""Seconds without a sign of life after which a process is gone; one comes every second."""
+from .directory import SILENCE
 
 MAX_PROCESSES = 10_000
 MAX_BYTES = 64 << 20
@@ -72,17 +70,15 @@ class News:
     Attributes:
         cursor: to be given at the next question; more is to be told at once when it is not the ledger's.
         datagrams: of processes that are new or have changed.
-        alive: those processes.
         gone: processes that are not there any more.
     """
 
     cursor: int
     datagrams: list[bytes] = field(default_factory=list[bytes])
-    alive: list[bytes] = field(default_factory=list[bytes])
     gone: list[bytes] = field(default_factory=list[bytes])
 
     def __bool__(self) -> bool:
-        return bool(self.datagrams or self.alive or self.gone)
+        return bool(self.datagrams or self.gone)
 
 
 class Ledger:
@@ -204,7 +200,6 @@ class Ledger:
             max_bytes: of datagrams.
         """
         datagrams: list[bytes] = []
-        alive: list[bytes] = []
         size, reached = 0, self.cursor
         changed = list(takewhile(lambda each: self._known[each].number > cursor, reversed(self._known)))
         for other in reversed(changed):
@@ -214,11 +209,10 @@ class Ledger:
             local = bool(host) and known.host == host
             told = (*known.beats.of(local), *known.said.of(local))
             length = sum(map(len, told))
-            if alive and size + length > max_bytes:
+            if datagrams and size + length > max_bytes:
                 reached = known.number - 1
                 break
             size += length
             datagrams += told
-            alive.append(other)
         gone = list(takewhile(lambda each: self._gone[each] > cursor, reversed(self._gone)))
-        return News(reached, datagrams, alive, gone[::-1])
+        return News(reached, datagrams, gone[::-1])

@@ -29,7 +29,6 @@ class View:
     Attributes:
         sequence: of the newest datagram.
         records: by number.
-        stale: kept although nothing is heard, because the way is silent and not the process.
         overfull: a record was left out for want of room, so the view is never complete.
     """
 
@@ -43,13 +42,12 @@ class View:
         "overfull",
         "records",
         "sequence",
-        "stale",
     )
 
     def __init__(self) -> None:
         self.sequence = -1
         self.records: dict[int, Record] = {}
-        self.stale = self.overfull = False
+        self.overfull = False
         self._revision = self._count = self._target = self._digest = 0
         self._complete = -1
         self._dead: dict[int, int] | None = None

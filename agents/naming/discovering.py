@@ -258,20 +258,21 @@ class Participant:
             self.take(data, "registry", REGISTRY_VIEW)
         self._work()
 
-    def vouched(self, alive: Iterable[bytes], gone: Iterable[bytes]) -> None:
-        """The registry says which processes are there, and which are not any more."""
-        now, events = time.monotonic(), list[Event]()
+    def lost(self, processes: Iterable[bytes]) -> None:
+        """The registry says which processes are not there any more."""
         with changed():
-            for process in alive:
-                self._directory.alive(process, "registry", now)
-            for process in gone:
-                events += self._directory.lost(process, "registry")
+            events = [event for process in processes for event in self._directory.lost(process)]
         self._tell(events)
 
     def silent(self) -> None:
         """The registry does not answer: what is known from it is kept for a while."""
         with changed():
-            self._directory.hold("registry", time.monotonic())
+            self._directory.hold(time.monotonic())
+
+    def back(self) -> None:
+        """It answers again, and knows what it knew."""
+        with changed():
+            self._directory.trust()
 
     # --- the I/O thread --------------------------------------------------------------------------------
 

@@ -70,12 +70,16 @@ class Registrant(Protocol):
         """What other processes say, as multicast would carry it."""
         ...
 
-    def vouched(self, alive: Collection[bytes], gone: Collection[bytes]) -> None:
-        """Processes that live as far as the registry knows, and those that are gone; every second."""
+    def lost(self, processes: Collection[bytes]) -> None:
+        """Processes that are gone; all others that the registry told of live."""
         ...
 
     def silent(self) -> None:
-        """The registry does not answer any more."""
+        """The registry does not answer any more, or has been restarted and knows nothing of what it told."""
+        ...
+
+    def back(self) -> None:
+        """The same registry answers again."""
         ...
 
 
@@ -112,7 +116,6 @@ class Registering:
         self._client = new_client(loop, protocol, os.urandom(16).hex(), counters)
         self._registrant: Registrant | None = None
         self._peer: Peer | None = None
-        self._known: set[bytes] = set()
         self._cursor: list[Any] = ["", 0]
         self._tells = True
         self._news = True
@@ -188,8 +191,8 @@ class Registering:
         if self.error:
             logger.info("the registry at %s answers again", self.endpoint)
         self._peer, self.state, self.error = peer, "connected", ""
-        if peer.details["registry"] != self._cursor[0]:
-            self._known.clear()  # of a registry that was restarted, which tells anew who lives
+        if peer.details["registry"] == self._cursor[0] and self._registrant is not None:
+            self._registrant.back()
         self._news, self._telling = True, False
         self._ask(WAIT)
 
@@ -279,16 +282,14 @@ class Registering:
         if registrant is None:
             return
         incarnation, cursor = told["cursor"]
-        if incarnation != self._cursor[0]:
-            self._known.clear()
+        if self._cursor[0] not in ("", incarnation):
+            registrant.silent()
         if incarnation != self._cursor[0] or cursor > self._cursor[1]:
             self._cursor = [str(incarnation), int(cursor)]
-        gone = {bytes.fromhex(process) for process in told["gone"]}
-        self._known -= gone
-        self._known.update(bytes.fromhex(process) for process in told["alive"])
+        if gone := [bytes.fromhex(process) for process in told["gone"]]:
+            registrant.lost(gone)
         if datagrams := decode(told["datagrams"]):
             registrant.heard(datagrams)
-        registrant.vouched(self._known, gone)
         self._news = self._news or (self._tells and not told["known"])
         if "edges" in told:
             self._take_edges(*told["edges"])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from pzc import Protocol
 from pzc.agents.client.client import new_client
 from pzc.agents.naming.registering import Registering
-from pzc.discovery.datagrams import write
+from pzc.discovery.datagrams import Reader, write
 from pzc.discovery.records import Advertise, AgentRecord, Announcement, Heartbeat, mixed
 from pzc.transport import loop
 
@@ -40,9 +40,10 @@ class Registrant:
         self.name = name
         self.process = os.urandom(16)
         self.datagrams: list[bytes] = []
-        self.alive: set[bytes] = set()
+        self.known: set[bytes] = set()
         self.gone: list[bytes] = []
-        self.silences = 0
+        self.silences = self.returns = 0
+        self._reader = Reader(ring)
         self._key = None if ring is None else ring.active
         self.wholes = 0
         self._sequence = 0
@@ -68,14 +69,21 @@ class Registrant:
 
     def heard(self, datagrams: Collection[bytes]) -> None:
         self.datagrams += datagrams
+        told = map(self._reader.read, datagrams)
+        self.known |= {each.process for each in told if isinstance(each, Announcement)}
+        self._notify()
 
-    def vouched(self, alive: Collection[bytes], gone: Collection[bytes]) -> None:
-        self.alive = set(alive)
-        self.gone += gone
+    def lost(self, processes: Collection[bytes]) -> None:
+        self.gone += processes
+        self.known -= set(processes)
         self._notify()
 
     def silent(self) -> None:
         self.silences += 1
+        self._notify()
+
+    def back(self) -> None:
+        self.returns += 1
         self._notify()
 
     def _notify(self) -> None:
@@ -92,7 +100,7 @@ class Registrant:
                 self._changed.wait(0.05)  # not everything that is waited for is notified
 
     def knows(self, other: Registrant) -> bool:
-        return other.process in self.alive
+        return other.process in self.known
 
     def change(self, names: Iterable[str]) -> int:
         """Have one name after the other, before the loop comes to anything else; what was said until then."""

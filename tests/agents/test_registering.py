@@ -132,7 +132,7 @@ def test_a_registry_killed_and_started_again_knows_everybody_again(
     registry.kill()
     one.wait_for(lambda: one.silences)
     assert one.registering.state != "connected"
-    one.alive.clear()
+    one.known.clear()
     start(registry.endpoint)
     one.wait_for(lambda: one.knows(two))
     two.wait_for(lambda: two.knows(one))
@@ -151,8 +151,8 @@ def test_a_frozen_registry_costs_nobody_time_and_is_used_again(
         one.wait_for(lambda: one.silences)
     finally:
         registry.signal(signal.SIGCONT)
-    one.alive.clear()
-    one.wait_for(lambda: one.knows(two))
+    one.wait_for(lambda: one.returns)
+    assert one.knows(two)
 
 
 @pytest.mark.slow
@@ -216,5 +216,5 @@ def test_closing_does_not_wait_for_a_registry_that_is_away() -> None:
 def test_dozens_of_processes_learn_of_each_other(registry: Registry, join: Join) -> None:
     everybody = [join(registry.rep_endpoint, f"/psu{number}") for number in range(30)]
     for each in everybody:
-        each.wait_for(lambda each=each: len(each.alive) == len(everybody) - 1)
+        each.wait_for(lambda each=each: len(each.known) == len(everybody) - 1)
     assert len(registry.ledger) == len(everybody)

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from pzc.discovery.directory import SILENCE, Directory
+from pzc.discovery.directory import Directory
 from pzc.discovery.events import Appeared, Changed, Conflict, Event, Vanished
 from pzc.discovery.reach import Reach
 from pzc.discovery.records import Advertise, Announcement, Entry
@@ -238,7 +238,6 @@ def test_two_live_agents_with_one_name_are_a_conflict_and_the_newer_one_counts()
     conflicts = [event for event in events(reader) if isinstance(event, Conflict)]
     assert [(each.entry.agent, each.other.process) for each in conflicts] == [(newer.agent, writer.process)]
     assert reader.directory.find("/psu").agent == newer.agent  # pyright: ignore[reportOptionalMemberAccess]
-    assert [one.agent for one, _ in reader.directory.conflicts()] == [newer.agent]
 
 
 def test_an_agent_that_was_killed_and_started_again_is_no_conflict() -> None:
@@ -264,7 +263,6 @@ def test_what_the_deployment_states_counts_before_what_is_heard() -> None:
     static = Entry("agent", "/psu", addresses=("tcp://10.9.9.9:1",))
     assert reader.directory.put(static) == [Appeared(static)]
     assert reader.directory.find("/psu") == static
-    assert reader.directory.conflicts() == []
     assert reader.directory.drop(static) == [Vanished(static, "withdrawn")]
     assert reader.directory.find("/psu").number == 1  # pyright: ignore[reportOptionalMemberAccess]
 
@@ -309,10 +307,36 @@ def test_what_a_silent_registry_told_is_kept_for_30_s() -> None:
     for read in said(writer):
         directory.take(read, "registry", 0.0, EPOCH)
     (entry,) = directory.match("*")
-    directory.hold("registry", 3.0)
+    directory.hold(3.0)
+    directory.hold(4.0)
     assert directory.tick(32.9) == []
-    directory.alive(writer.process, "registry", 32.9)
-    assert directory.tick(32.9 + SILENCE) == [Vanished(entry, "silent")]
+    assert directory.tick(33.0) == [Vanished(entry, "silent")]
+
+
+def test_what_a_registry_told_stays_while_it_answers_and_says_nothing_else() -> None:
+    network = Network()
+    writer = network.start(1)
+    writer.agent("/psu")
+    directory = Directory("", b"r" * 16, lambda: 0.5)
+    for read in said(writer):
+        directory.take(read, "registry", 0.0, EPOCH)
+    assert directory.next_deadline is None
+    directory.hold(3.0)
+    directory.trust()
+    assert directory.tick(1e9) == []
+
+
+def test_what_a_restarted_registry_tells_again_stays() -> None:
+    network = Network()
+    writer = network.start(1)
+    writer.agent("/psu")
+    directory = Directory("", b"r" * 16, lambda: 0.5)
+    for heard in (0.0, 4.0):
+        for read in said(writer):
+            directory.take(read, "registry", heard, EPOCH)
+        if not heard:
+            directory.hold(3.0)
+    assert directory.tick(1e9) == []
 
 
 def test_what_is_heard_on_the_network_too_stays_when_the_registry_says_that_it_is_gone() -> None:
@@ -320,7 +344,7 @@ def test_what_is_heard_on_the_network_too_stays_when_the_registry_says_that_it_i
     for read in said(writer):
         reader.log(reader.directory.take(read, "registry", network.now, network.wall))
     assert reader.directory.processes()[0].sources == ("multicast", "registry")
-    assert reader.directory.lost(writer.process, "registry") == []
+    assert reader.directory.lost(writer.process) == []
     assert len(reader.known) == 2
 
 
@@ -332,7 +356,7 @@ def test_what_only_the_registry_told_goes_when_it_says_so() -> None:
     for read in said(writer):
         directory.take(read, "registry", 0.0, EPOCH)
     (entry,) = directory.match("*")
-    assert directory.lost(writer.process, "registry") == [Vanished(entry, "silent")]
+    assert directory.lost(writer.process) == [Vanished(entry, "silent")]
     assert directory.next_deadline is None
 
 
