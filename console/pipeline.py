@@ -315,17 +315,16 @@ def _spark(master: str) -> Generator[SparkSession]:
 
     The session that this process has is used and kept.
     """
-    from ..pipeline.spark.session import shared_session, spark_session
+    from ..pipeline.spark.session import shared_session, spark_session, stop
 
     settings = {"spark.sql.ansi.enabled": "false"}
     with shared_session(settings) as shared:
-        spark = shared or spark_session("pzc", master, settings=settings)
+        spark = shared or spark_session("pzc", master, settings={**settings, "spark.log.level": "ERROR"})
         try:
-            spark.sparkContext.setLogLevel("ERROR")
             yield spark
         finally:
             if shared is None:
-                spark.stop()
+                stop(spark)
 
 
 def write_cells(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

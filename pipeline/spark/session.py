@@ -19,9 +19,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...protocol.errors import MissingRequirement
+from ...protocol.errors import JournalError, MissingRequirement
 from .. import missing
 from .cluster import check_master, driver_address, is_local
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 JAVA_WANTED = 17
 TASK_TRIES = 4
 """How often a task is tried, as Spark does it on a cluster."""
+
+MOMENT = 1.0
+"""Seconds: the connections to a process that is killed break sooner than it is gone."""
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
@@ -109,9 +112,12 @@ def spark_session(
     Raises:
         MissingRequirement: when Java 17 or pyspark is missing, or no master answers; says what to do.
         ConfigError: for a master that cannot be one.
+        JournalError: when it does not start, or ends meanwhile.
     """
     require_pyspark()
     require_java()
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -126,7 +132,37 @@ def spark_session(
     builder = SparkSession.builder.master(retrying(master)).appName(app_name)
     for name, value in (wanted | dict(settings or {})).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except (OSError, Py4JError, PySparkRuntimeError) as exc:
+        raise JournalError(f"Spark did not start: {exc}") from exc
+
+
+def ended(spark: SparkSession, within: float = 0.0) -> int | None:
+    """Exit status of a session's Java process; None while it lives, or when somebody else has started it.
+
+    Args:
+        spark: the session.
+        within: seconds for it to end.
+    """
+    process: Any = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
+    if process is None:
+        return None
+    try:
+        return int(process.wait(within))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def stop(spark: SparkSession) -> None:
+    """Stop a session; of one whose Java process is gone, nothing is left to stop."""
+    from py4j.protocol import Py4JNetworkError
+
+    try:
+        spark.stop()
+    except (OSError, Py4JNetworkError):
+        if ended(spark, MOMENT) is None:
+            raise
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from ..schema import ddl, stored
 from ..snapshot import Tables
 from ..tables.summary import Report, decode, encode
 from ..tables.work import Inline, TaskT, WorkerDied
+from .session import MOMENT, ended
 
 try:
     import pyarrow as pa
@@ -54,6 +55,7 @@ class SparkWorkers:
         """See `tables.work.Workers`."""
         if self.is_here(sum(task.rows for task in tasks)):
             return Inline().run(function, tasks)
+        self.check()
         numbers: Any = self.open().range(0, len(tasks), 1, len(tasks))
         try:
             told = numbers.mapInArrow(_Each(function, tasks), _REPORTED).collect()
@@ -61,8 +63,25 @@ class SparkWorkers:
             text = str(exc)
             if _DEATH.search(text) and not _CAUSE.search(text):
                 raise WorkerDied(f"a worker has died: {_cause(text)}") from None
+            self.check(MOMENT)
             raise JournalError(f"the pipeline has ended: {_cause(text)}") from None
+        if len(told) < len(tasks):  # to the reader of a stream its end by a kill is an end like any other
+            self.check(MOMENT)
+            raise JournalError(f"the pipeline has ended: {len(told)} of {len(tasks)} tasks have reported")
         return [decode(row[0]) for row in told]
+
+    def check(self, within: float = 0.0) -> None:
+        """Find out that Spark has died: an idle run would not, until there is something to do for it.
+
+        Args:
+            within: seconds for it to end.
+
+        Raises:
+            JournalError: when it has.
+        """
+        status = None if self._spark is None else ended(self._spark, within)
+        if status is not None:
+            raise JournalError(f"the pipeline has ended: Spark's Java process is gone (status {status})")
 
     def open(self) -> SparkSession:
         """The session, which is asked for when this is called first."""

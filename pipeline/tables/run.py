@@ -161,6 +161,7 @@ def keep_up(
         source.stored(committer.state.offsets)
         while not ended.is_set():
             source.check()
+            workers.check()
             made = following.take(max_files, max_rows)
             if made is not None:
                 source.stored(committer.state.offsets)

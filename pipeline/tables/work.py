@@ -65,6 +65,10 @@ class Workers(Protocol):
         """Tasks that so many rows are worth, at least one."""
         ...
 
+    def check(self) -> None:
+        """Raise JournalError when what was started to run tasks is gone."""
+        ...
+
     def run(self, function: Callable[[TaskT], Report], tasks: Sequence[TaskT]) -> list[Report]:
         """What the function, which can be pickled, tells of each task, in any order.
 
@@ -85,6 +89,9 @@ class Inline:
     def count(self, rows: int) -> int:
         """One task."""
         return 1
+
+    def check(self) -> None:
+        """Nothing was started."""
 
     def run(self, function: Callable[[TaskT], Report], tasks: Sequence[TaskT]) -> list[Report]:
         """See `Workers`; what a task raises is raised."""

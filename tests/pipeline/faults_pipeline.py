@@ -32,6 +32,10 @@ KEYRING = 'active = "new"\n[keys.old]\nsecret = "the older key of the lab"\n[key
 _LOOK = 0.05
 
 
+STACKS = {"PYTHONFAULTHANDLER": "1"}
+"""Lets a process write the stacks of its threads when it is told to abort."""
+
+
 def wait_until(condition: Callable[[], object], what: str, timeout: float = LONGEST) -> None:
     """Wait for a state of which nobody tells."""
     deadline, pause = time.monotonic() + timeout, threading.Event()
@@ -85,7 +89,7 @@ class Running:
         with open(log, "ab") as file:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "pzc", "pipeline", job, *arguments],
-                stdin=subprocess.DEVNULL, stdout=file, stderr=file, env={**os.environ, **environ},
+                stdin=subprocess.DEVNULL, stdout=file, stderr=file, env={**os.environ, **STACKS, **environ},
                 start_new_session=True,
             )  # fmt: skip
         self._seen: dict[int, psutil.Process] = {}
@@ -108,7 +112,7 @@ class Running:
 
     def told(self) -> str:
         """The end of its log."""
-        return self._log.read_text(encoding="utf-8", errors="replace")[-3000:]
+        return self._log.read_text(encoding="utf-8", errors="replace")[-8000:]
 
     def kill(self) -> None:
         """Kill the driver; what it has started must end by itself."""
@@ -120,7 +124,17 @@ class Running:
         """End it as Ctrl-C does; its status."""
         self.family()
         self._process.send_signal(signal.SIGINT)
-        return self._process.wait(LONGEST)
+        return self.wait("an interrupt")
+
+    def wait(self, why: str, timeout: float = LONGEST) -> int:
+        """Its status at its end; one that hangs tells the stacks of its threads."""
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGABRT)
+            self._process.wait(timeout)
+            told = f"{why}: the driver did not end within {timeout:g} s: {self.told()}"
+            raise AssertionError(told) from None
 
     def gone(self) -> bool:
         """Whether nothing is left of it."""
@@ -239,10 +253,7 @@ class Ordeal:
             return False
         for process in found:
             process.kill()
-        wait_until(
-            lambda: self.running.status is not None,
-            f"the end of a driver without Spark: {self.running.told()}",
-        )
+        assert self.running.wait("Spark is gone") == 1
         self.begin()
         return True
 

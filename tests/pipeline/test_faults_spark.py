@@ -17,7 +17,7 @@ from pzc.testing.journals import Recording, Truth, write_journal
 
 from benchmarks.pipeline_cluster import expected, found, run_pipeline, stored
 from benchmarks.spark_cluster import Cluster
-from tests.pipeline.faults_pipeline import KEYRING, SEGMENTS_PER_MOMENT, Feed, Ordeal, Running
+from tests.pipeline.faults_pipeline import KEYRING, SEGMENTS_PER_MOMENT, Feed, Ordeal, Running, wait_until
 
 logger = logging.getLogger("tests.faults")
 
@@ -149,3 +149,17 @@ def test_whenever_parts_of_a_cluster_are_killed_everything_is_in_the_tables_once
     assert len(ordeal.struck) == 2
     assert found(tmp_path / "tables") == expected(made)
     assert not wrong_values(tmp_path / "tables")
+
+
+@pytest.mark.usefixtures("keys", "made")
+def test_a_run_that_waits_for_rows_ends_when_spark_is_killed_and_says_why(tmp_path: Path) -> None:
+    Feed(tmp_path / "made", tmp_path / "journal")  # one segment, and no more
+    running = starter(tmp_path)()
+    try:
+        wait_until(lambda: list((tmp_path / "tables" / "notifications").rglob("*.parquet")), "a batch")
+        (machine,) = running.named("java")
+        machine.kill()
+        assert running.wait("Spark is gone", 30.0) == 1
+    finally:
+        running.close()
+    assert running.told().splitlines()[-1].endswith("Spark's Java process is gone (status -9)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -80,6 +81,16 @@ def fails(task: Task) -> Report:
 def test_what_a_worker_raises_is_told_in_one_line(spark: Any) -> None:
     workers = SparkWorkers(lambda: spark, alone=0)
     with pytest.raises(JournalError, match=r"^the pipeline has ended: JournalError: task 0 has a reason$"):
+        workers.run(fails, [Task(0, 1, (), {})])
+
+
+def test_a_collected_answer_that_is_cut_short_is_an_error() -> None:
+    """Spark's own reader takes the end of a stream by a kill for an end like any other."""
+    session = Mock()
+    session.sparkContext._gateway.proc = None
+    session.range().mapInArrow().collect.return_value = []
+    workers = SparkWorkers(lambda: session, alone=0)
+    with pytest.raises(JournalError, match=r"^the pipeline has ended: 0 of 1 tasks have reported$"):
         workers.run(fails, [Task(0, 1, (), {})])
 
 
