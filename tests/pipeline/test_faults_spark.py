@@ -27,7 +27,7 @@ SEED = int(os.environ.get("PIPELINE_SEED", "1"))
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.java,
-    pytest.mark.timeout(max(280, 120 * MOMENTS)),
+    pytest.mark.timeout(280 if MOMENTS < 4 else 120 * MOMENTS),
 ]
 
 ROWS = 100
