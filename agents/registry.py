@@ -29,6 +29,8 @@ from ..discovery.ledger import Ledger, News, Views
 from ..discovery.records import Advertise, Heartbeat
 from ..protocol.errors import PzcError, RemoteProtocolError
 from ..protocol.keyring import Role
+from ..protocol.message import Identity
+from ..protocol.quotas import Shares
 from ..transport.endpoints import RANDOM_TCP
 from ..transport.loop import Timer
 from ..transport.wire import Protocol
@@ -42,9 +44,6 @@ logger = logging.getLogger("pzc.registry")
 
 MAX_WAIT = 5.0
 """Seconds that an answer may wait for news."""
-
-MAX_WAITING = 20_000
-"""Questions that wait; more are answered at once."""
 
 GATHER = 0.02
 """Seconds in which changes gather before those who wait are told."""
@@ -73,7 +72,7 @@ class _Told:
     current: bool
     edges: object
     wait: float
-    owner: str
+    owner: Identity
     beats: Views | None
     whole: Views | None
     bye: bool
@@ -106,6 +105,7 @@ class Registry(Server):
         self.incarnation = secrets.token_hex(8)
         self.topics = Connections(state, self._status)
         self._waiting: dict[_Question, None] = {}
+        self._shares = Shares("questions", "questions wait here")
         self._flushing = self._ended = False
         self._looking: Timer | None = None
         super().__init__(
@@ -142,11 +142,11 @@ class Registry(Server):
         envelope = request.message
         tells = any(content.get(part) is not None for part in ("beats", "whole", "bye"))
         authorize(envelope.signer, Role.OPERATOR if tells else Role.OBSERVER)
-        told = self._read(f"{envelope.sender} {envelope.key_id}", content)
+        told = self._read(request.caller.identity, content)
         # What came in a large request is read in a thread of the lane.
         self.loop.call(partial(self._answer, request, told))
 
-    def _read(self, owner: str, content: dict[str, Any]) -> _Told:
+    def _read(self, owner: Identity, content: dict[str, Any]) -> _Told:
         try:
             process = bytes.fromhex(content.get("process") or "")
             incarnation, cursor = content.get("cursor") or ("", 0)
@@ -184,10 +184,11 @@ class Registry(Server):
         question = _Question(request, told.process, told.host, told.cursor, told.edges, known)
         if told.bye:
             self._answering.replies.reply(request, {"pzc": "relay"})
-        elif not told.wait or not (known and told.current) or len(self._waiting) >= MAX_WAITING:
+        elif not told.wait or not (known and told.current) or self._shares.room(request.key_id) <= 0:
             self._tell(question)
         elif not self._tell(question, if_any=True):
             self._waiting[question] = None
+            self._shares.add(request.key_id)
             question.timer = self.loop.call_later(told.wait, partial(self._tell, question))
 
     def _take(self, told: _Told) -> bool:
@@ -212,7 +213,9 @@ class Registry(Server):
         revision, connections = self.topics.snapshot()
         if if_any and not news and question.edges == revision:
             return False
-        self._waiting.pop(question, None)
+        if question in self._waiting:
+            del self._waiting[question]
+            self._shares.add(question.request.key_id, -1)
         if question.timer is not None:
             question.timer.cancel()
         answer = _answer(news, self.incarnation, question.known)

@@ -34,12 +34,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-from ..protocol.errors import LocalProtocolError, LockedBy, LockLost, RemoteProtocolError
+from ..protocol.errors import LocalProtocolError, LockedBy, LockLost, Refused, RemoteProtocolError
 from ..protocol.message import Identity
+from ..protocol.quotas import Shares
 
 MIN_TTL = 0.1
 MAX_TTL = 86_400.0
-MAX_WAITING = 1000
 MAX_REASON = 200
 MAX_TOKEN = 128
 MAX_GIVEN_UP = 1000
@@ -133,7 +133,7 @@ class Changed:
 
 
 Event = Granted[T] | Refusal[T] | Removed[T] | Changed
-Outcome = Granted[T] | Waiting[T] | LockedBy
+Outcome = Granted[T] | Waiting[T] | LockedBy | Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +153,13 @@ class Lock(Generic[T]):
 
     Args:
         reads_allowed: whether calls that only read pass while somebody else holds the lock.
-        max_waiting: most tickets that wait; a further one is refused at once.
 
     Attributes:
         owner: who holds the lock, or None. A call without token needs no `check` while it is None.
     """
 
-    def __init__(self, *, reads_allowed: bool = True, max_waiting: int = MAX_WAITING) -> None:
+    def __init__(self, *, reads_allowed: bool = True) -> None:
         self.reads_allowed = reads_allowed
-        self.max_waiting = max_waiting
         self.owner: Owner | None = None
         self._ttl = self._deadline = self._since = 0.0
         self._reason = ""
@@ -209,7 +207,8 @@ class Lock(Generic[T]):
             wall: the same moment in Unix seconds.
 
         Returns:
-            `Granted`, `Waiting` or the `LockedBy` to raise; and what else happened.
+            `Granted`, `Waiting` or what to raise (`LockedBy`; `Refused` when `lock_waiting` others wait,
+            or `lock_waiting_per_key` with its key); and what else happened.
 
         Raises:
             LockLost: when the owner has given up asking.
@@ -223,8 +222,15 @@ class Lock(Generic[T]):
         holder = self.owner
         if holder is None or holder == owner:
             return Granted(ticket, owner), events + self._pass_to(claim, now)
-        if not wait_until > now or len(self._waiting) >= self.max_waiting:
+        if not wait_until > now:
             return self._locked_by(holder), events
+        waiting = Shares("lock_waiting", "requests wait for this lock")
+        for other in self._waiting.values():
+            waiting.add(other.owner.key_id)
+        try:
+            waiting.need(owner.key_id, 1, f"{holder.label} holds it: try again later")
+        except Refused as exc:
+            return exc, events
         self._waiting[ticket] = claim
         return Waiting(ticket), events
 

@@ -28,6 +28,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 
+from ..protocol.quotas import Quotas, Shares
 from .asking import Asking
 from .claims import Claims
 from .deadlines import Deadlines
@@ -43,11 +44,9 @@ SILENCE = 3.95
 LATE = 3.0
 """Seconds by which a way may be slower than the others on which a process is heard."""
 
-MAX_PROCESSES = 10_000
-MAX_ENTRIES = 100_000
 MAX_VIEWS = 16
 MAX_GONE = 10_000
-"""Processes that are gone and remembered, so that what they once said cannot bring them back."""
+"""Processes of one key that are gone and remembered, so that what they once said cannot bring them back."""
 
 HELD = 30.0
 """Seconds for which what a registry told is kept while it does not answer."""
@@ -67,13 +66,12 @@ class Directory:
         chance: evenly distributed numbers from 0 to 1, so that not all ask at once.
         max_skew: seconds by which the clock of a process may differ when it is met; None for any. It keeps
             old datagrams out, which is of use only where they are signed.
-        max_processes: further ones are counted only.
-        max_entries: further ones are counted only; an entry that is heard on two ways counts twice.
         key_id: of the key that signs what this process tells.
 
     Attributes:
-        counters: ``other_partition other_key names_kept own old skewed processes_full views_full
-            entries_full``, and those that callers add.
+        counters: ``other_partition other_key names_kept own old skewed views_full``, processes and entries
+            for which there is no room, of all keys or of theirs, ``processes_full entries_full``, and those
+            that callers add.
         skews: seconds of difference, of up to 100 processes that were left out for it.
     """
 
@@ -84,21 +82,17 @@ class Directory:
         chance: Callable[[], float],
         *,
         max_skew: float | None = None,
-        max_processes: int = MAX_PROCESSES,
-        max_entries: int = MAX_ENTRIES,
         key_id: str = "",
     ) -> None:
         self.partition = partition
         self.process = process
         self.max_skew = max_skew
-        self.max_processes = max_processes
-        self.max_entries = max_entries
         self.counters: dict[str, int] = {}
         self.skews: dict[bytes, float] = {}
         self._index = Index()
         self._peers: dict[bytes, Peer] = {}
-        self._gone: dict[bytes, tuple[int, float]] = {}  # epoch, and up to which sequence it is over
-        self._held = 0
+        self._gone: Quotas[bytes, tuple[int, float]] = Quotas()  # epoch, and up to which sequence it is over
+        self._met, self._held = Shares("processes", "processes"), Shares("entries", "entries")
         self._key_id = key_id
         self._claims, self._now = Claims(), 0.0
         self._silence = Deadlines[_ViewKey]()
@@ -174,10 +168,11 @@ class Directory:
             events += self._forget(peer, "restarted")
             peer = None
         if peer is None:
-            if not self._may_be_met(said, fresh, skew):
+            if not self._may_be_met(said, fresh, skew, key):
                 return events
             peer = self._peers[said.process] = Peer(said.process, said.epoch, key)
-            self._gone.pop(said.process, None)
+            self._met.add(key)
+            self._gone.pop(key, said.process)
         elif said.epoch != peer.epoch:
             return self._count("old")
         elif isinstance(said, Bye):
@@ -237,16 +232,16 @@ class Directory:
         self.counters[what] = self.counters.get(what, 0) + 1
         return []
 
-    def _may_be_met(self, said: Announcement, fresh: bool, skew: float) -> bool:
+    def _may_be_met(self, said: Announcement, fresh: bool, skew: float, key: str) -> bool:
         """Whether an announcement makes a process known."""
         if isinstance(said, Bye | Subscribe):
             return False
-        epoch, over = self._gone.get(said.process, (-1, -1.0))
+        epoch, over = self._gone.get(key, said.process) or (-1, -1.0)
         if said.epoch < epoch or (said.epoch == epoch and said.sequence <= over):
             self._count("old")
         elif not fresh:
             self._left_out(said, skew)
-        elif len(self._peers) >= self.max_processes:
+        elif self._met.room(key) <= 0:
             self._count("processes_full")
         else:
             return True
@@ -288,11 +283,11 @@ class Directory:
         ]
 
     def _merge(self, peer: Peer, view: View, said: Announcement, now: float) -> list[Event]:
-        before, room = len(view.records), self.max_entries - self._held
+        before, room = len(view.records), self._held.room(peer.key_id)
         if view.overfull and room > 0:
             view.overfull = False
         touched = view.merge(said, room)
-        self._held += len(view.records) - before
+        self._held.add(peer.key_id, len(view.records) - before)
         if view.overfull:
             self._count("entries_full")
         if peer.to_ask:
@@ -305,20 +300,19 @@ class Directory:
         events = self._vanish(peer, peer.numbers.copy(), reason)
         for (source, number), view in peer.views.items():
             self._silence.drop((peer.process, source, number))
-            self._held -= len(view.records)
+            self._held.add(peer.key_id, -len(view.records))
         self._asking.done(peer.process)
         self._doubts.pop(peer.process, None)
         del self._peers[peer.process]
+        self._met.add(peer.key_id, -1)
         over = float("inf") if reason == "bye" else peer.sequence
-        self._gone[peer.process] = (peer.epoch, over)
-        if len(self._gone) > MAX_GONE:
-            del self._gone[next(iter(self._gone))]
+        self._gone.put(peer.key_id, peer.process, (peer.epoch, over), MAX_GONE)
         return events
 
     def _lose(self, peer: Peer, source: Source, number: int) -> list[Event]:
         """A process is not heard on one way any more."""
         view = peer.views.pop((source, number))
-        self._held -= len(view.records)
+        self._held.add(peer.key_id, -len(view.records))
         if not peer.views:
             return self._forget(peer, "silent")
         return self._rebuilt(peer, set(view.records), "silent")

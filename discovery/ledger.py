@@ -20,17 +20,17 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from ..protocol.errors import Refused
+from ..protocol.message import Identity
+from ..protocol.quotas import Shares
 from .directory import SILENCE
-
-MAX_PROCESSES = 10_000
-MAX_BYTES = 64 << 20
-"""Of all datagrams together."""
 
 MAX_BYTES_OF_ONE = 4 << 20
 """Of the datagrams of one process."""
 
 MAX_GONE = 10_000
 """Processes that are remembered as gone, so that whoever was not here then is told."""
+
+_SEVERAL = "end some, or use several registries, by partition"
 
 MAX_NEWS = 256 << 10
 """Bytes of datagrams that are told at once; the rest follows with the next question, which waits for none."""
@@ -55,7 +55,7 @@ class Views:
 
 @dataclass
 class _Known:
-    owner: str
+    owner: Identity
     host: str
     heard: float
     number: int
@@ -82,19 +82,13 @@ class News:
 
 
 class Ledger:
-    """See the table in the module's docstring.
+    """See the table in the module's docstring."""
 
-    Args:
-        max_processes: most processes; one more is refused.
-        max_bytes: of all datagrams; a process that would exceed it is refused.
-    """
-
-    def __init__(self, max_processes: int = MAX_PROCESSES, max_bytes: int = MAX_BYTES) -> None:
-        self._max_processes = max_processes
-        self._max_bytes = max_bytes
+    def __init__(self) -> None:
+        self._processes = Shares("processes", "processes announce here")
+        self._bytes = Shares("registry_bytes", "bytes are told here")
         self._known: dict[bytes, _Known] = {}
         self._gone: dict[bytes, int] = {}  # and after which change
-        self._size = 0
         self.cursor = 0
 
     def __len__(self) -> int:
@@ -104,14 +98,14 @@ class Ledger:
     @property
     def size(self) -> int:
         """Bytes of all datagrams."""
-        return self._size
+        return self._bytes.total
 
-    def hear(self, process: bytes, owner: str, beats: Views, now: float) -> bool:
+    def hear(self, process: bytes, owner: Identity, beats: Views, now: float) -> bool:
         """A sign of life; False when the process is unknown and is to tell its whole.
 
         Args:
             process: its id.
-            owner: who speaks for it: agent id and key id.
+            owner: who speaks for it.
             beats: its newest heartbeats.
             now: monotonic seconds.
 
@@ -125,7 +119,9 @@ class Ledger:
         known.heard, known.beats = now, beats
         return True
 
-    def whole(self, process: bytes, owner: str, host: str, beats: Views, said: Views, now: float) -> None:
+    def whole(
+        self, process: bytes, owner: Identity, host: str, beats: Views, said: Views, now: float
+    ) -> None:
         """All that a process says, instead of what it said before.
 
         Args:
@@ -137,33 +133,32 @@ class Ledger:
             now: as `hear`.
 
         Raises:
-            Refused: when another owner speaks for it, or it is too much.
+            Refused: when another owner speaks for it, or it is too much: for one process, for all of its key
+                or for all.
         """
         known = self._known.get(process)
         before = 0
         if known is not None:
             self._check_owner(process, known, owner)
             before = known.said.size
-        elif len(self._known) >= self._max_processes:
-            raise Refused(
-                f"the registry knows {len(self._known)} processes already: use several, by partition"
-            )
-        if said.size > MAX_BYTES_OF_ONE or self._size - before + said.size > self._max_bytes:
-            raise Refused(
-                f"the registry has no room for {said.size} bytes more ({self._size} of {self._max_bytes})"
-            )
-        self._size += said.size - before
+        else:
+            self._processes.need(owner.key_id, 1, _SEVERAL)
+        if said.size > MAX_BYTES_OF_ONE:
+            raise Refused(f"a process tells a registry at most {MAX_BYTES_OF_ONE} bytes, not {said.size}")
+        self._bytes.need(owner.key_id, said.size - before, _SEVERAL)
+        self._processes.add(owner.key_id, known is None)
+        self._bytes.add(owner.key_id, said.size - before)
         self.cursor += 1
         self._gone.pop(process, None)
         # At the end of the dictionary, so that its order is that of the numbers.
         self._known.pop(process, None)
         self._known[process] = _Known(owner, host, now, self.cursor, beats, said)
 
-    def _check_owner(self, process: bytes, known: _Known, owner: str) -> None:
+    def _check_owner(self, process: bytes, known: _Known, owner: Identity) -> None:
         if known.owner != owner:
             raise Refused(f"process {process.hex()[:8]} is spoken for by another agent")
 
-    def bye(self, process: bytes, owner: str) -> None:
+    def bye(self, process: bytes, owner: Identity) -> None:
         """The process says that it ends; nothing happens when another owner says so."""
         known = self._known.get(process)
         if known is not None and known.owner == owner:
@@ -177,7 +172,9 @@ class Ledger:
         return silent
 
     def _forget(self, process: bytes) -> None:
-        self._size -= self._known.pop(process).said.size
+        known = self._known.pop(process)
+        self._processes.add(known.owner.key_id, -1)
+        self._bytes.add(known.owner.key_id, -known.said.size)
         self.cursor += 1
         self._gone[process] = self.cursor
         if len(self._gone) > MAX_GONE:

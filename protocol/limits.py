@@ -21,19 +21,16 @@ class Limits:
     # Signs of life
 
     silence: float = 4.0
-    """Seconds without a sign of life after which whoever holds, reads or publishes something counts as
-    gone."""
+    """Seconds without a sign of life after which whoever holds, reads or publishes something is gone."""
 
     stalled: float = 3.0
-    """Seconds of silence after which the other end of a link counts as stalled; at most three quarters of
-    `silence`."""
+    """Seconds of silence after which the other end of a link is stalled; at most 3/4 of `silence`."""
 
     sign_of_life: float = 1.0
     """Seconds between two signs of life of one end of a link; at most a quarter of `silence`."""
 
     alive_timeout: float = 2.0
-    """Seconds that whoever holds something at a server waits for the answer to a sign of life; less than
-    `silence`."""
+    """Seconds that whoever holds something waits for the answer to a sign of life; less than `silence`."""
 
     publisher_retry: float = 1.0
     """Seconds until a publisher that did not answer is asked again."""
@@ -100,6 +97,15 @@ class Limits:
     lane_waiting: int = 100_000
     """Requests that may wait for one lane."""
 
+    lane_waiting_per_key: int = 50_000
+    """Requests with one key that may wait for one lane."""
+
+    lock_waiting: int = 1000
+    """Requests that may wait for the lock of one server."""
+
+    lock_waiting_per_key: int = 500
+    """Requests with one key that may wait for the lock of one server."""
+
     streams: int = 1000
     """Open streams of one server that the holders of one key have."""
 
@@ -110,7 +116,7 @@ class Limits:
     """Objects returned by methods of one server that the holders of one key have handles of."""
 
     sessions: int = 512
-    """Clients that are known over TCP by their headers; the one that was met first makes room."""
+    """Clients with one key that are known over TCP by their headers; the one met first makes room."""
 
     described_paths: int = 4096
     """Paths into a served object of whose members a proxy remembers what it was told."""
@@ -252,6 +258,30 @@ class Limits:
     heartbeats_wait: float = 0.5
     """Seconds for which heartbeats may wait, to be heard together."""
 
+    processes: int = 10_000
+    """Processes that a directory, or a registry, knows."""
+
+    processes_per_key: int = 5000
+    """Processes that announce with one key which a directory, or a registry, knows."""
+
+    entries: int = 100_000
+    """Agents and topics of other processes in a directory; one that is heard on two ways counts twice."""
+
+    entries_per_key: int = 50_000
+    """Agents and topics in a directory that were announced with one key."""
+
+    registry_bytes: int = 64 << 20
+    """Bytes of all that processes tell a registry."""
+
+    registry_bytes_per_key: int = 32 << 20
+    """Bytes of all that processes with one key tell a registry."""
+
+    questions: int = 20_000
+    """Questions that wait for news at a registry; others are answered at once."""
+
+    questions_per_key: int = 10_000
+    """Questions with one key that wait for news at a registry."""
+
     announced_topics: int = 1000
     """Topics of one agent that are announced."""
 
@@ -364,8 +394,7 @@ def changed(limits: Limits, table: Mapping[str, Any], where: str) -> Limits:
             raise ConfigError(f"{where}: {name} is no limit; did you mean {near}?")
         fits = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
         if not fits or not value >= 0:
-            raise ConfigError(
-                f"{where}: {name} = {value!r} cannot be used; expected {kind.__name__} of 0 or more"
-            )
+            expected = f"expected {kind.__name__} of 0 or more"
+            raise ConfigError(f"{where}: {name} = {value!r} cannot be used; {expected}")
         values[name] = kind(value)
     return replace(limits, **values)

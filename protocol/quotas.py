@@ -1,14 +1,17 @@
-"""Quotas: what is remembered by a sender's own word, with room of its own for every key.
+"""Quotas: what is remembered by a sender's own word, and what waits, with room of its own for every key.
 
 Whoever signs may say any agent id. So what is found by one stands under the key that proved the message, and
-a key that fills its room makes nobody forget but itself.
+a key that fills its room takes none of another's.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
+
+from . import limits
+from .errors import Refused
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -39,3 +42,52 @@ class Quotas(Generic[K, V]):
         """Forget a value; returns it."""
         room = self._rooms.get(key_id)
         return None if room is None else room.pop(name, None)
+
+
+class Shares:
+    """How many of something there are, of all keys together and of each one.
+
+    Args:
+        limit: name of the bound in `Limits` for all; that for one key is ``limit`` with ``_per_key``.
+        what: is counted, for people.
+
+    Attributes:
+        total: of all keys.
+    """
+
+    def __init__(self, limit: str, what: str) -> None:
+        self._limit, self._what = limit, what
+        self._of: Counter[str] = Counter()
+        self.total = 0
+
+    def add(self, key_id: str, count: int = 1) -> None:
+        """So many more of a key, or fewer."""
+        self.total += count
+        self._of[key_id] += count
+        if not self._of[key_id]:
+            del self._of[key_id]
+
+    def room(self, key_id: str) -> int:
+        """How many more a key may have."""
+        most, of_key = self._bounds()
+        return min(most - self.total, of_key - self._of[key_id])
+
+    def need(self, key_id: str, count: int, remedy: str) -> None:
+        """See that there is room for so many more of a key.
+
+        Raises:
+            Refused: when there is none; it says what there is too much of, whose, by which limit, and the
+                remedy.
+        """
+        if count <= self.room(key_id):
+            return
+        most, of_key = self._bounds()
+        if self._of[key_id] + count > of_key:
+            whose, there, limit, bound = "with this key", self._of[key_id], f"{self._limit}_per_key", of_key
+        else:
+            whose, there, limit, bound = "of all keys", self.total, self._limit, most
+        raise Refused(f"no room: {there} {self._what} {whose} already ({limit} = {bound}); {remedy}")
+
+    def _bounds(self) -> tuple[int, int]:
+        current = limits.current
+        return getattr(current, self._limit), getattr(current, f"{self._limit}_per_key")

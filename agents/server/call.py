@@ -190,6 +190,11 @@ class Call(Turn):
         return f"{self.member.text or self.action or 'a request'} for {who}"
 
     @property
+    def key_id(self) -> str:
+        """Of the key that signed it; empty without keys."""
+        return self.caller.key_id
+
+    @property
     def can_refer(self) -> bool:
         """True when whoever made it reads references and notes."""
         return bool(self.message.sequence & REFERENCES)

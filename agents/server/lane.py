@@ -26,7 +26,8 @@ from threading import get_ident
 from time import monotonic
 
 from ...protocol import limits
-from ...protocol.errors import AgentClosed, CallCancelled, CallTimeout, ConfigError, PeerLost, Refused
+from ...protocol.errors import AgentClosed, CallCancelled, CallTimeout, ConfigError, PeerLost
+from ...protocol.quotas import Shares
 from ...transport.executor import CLOSE_TIMEOUT, Executor
 
 STOPPING = "this agent is being stopped; the request was not executed"
@@ -58,6 +59,11 @@ class Turn(ABC):
     def label(self) -> str:
         """What it is and for whom, for people."""
         return "another piece of work"
+
+    @property
+    def key_id(self) -> str:
+        """Of the key that it is done for; empty without one."""
+        return ""
 
     @property
     def runs(self) -> bool:
@@ -125,7 +131,7 @@ class Lane:
         self._free = concurrency
         self._lock = threading.Lock()
         self._waiting: deque[Turn] = deque()
-        self._count = 0
+        self._shares = Shares("lane_waiting", "requests wait for their turn here")
         self._running: dict[Turn, int] = {}  # and the thread that works
         self._proofs: dict[tuple[str, str], int] = {}  # of what is not quick, or was not
         self._quick: set[tuple[str, str]] = set()
@@ -134,7 +140,7 @@ class Lane:
         self._workers = Executor(f"pzc-lane {name}".strip(), threads=concurrency)
 
     def __len__(self) -> int:
-        return self._count
+        return self._shares.total
 
     @property
     def running(self) -> list[Turn]:
@@ -151,7 +157,7 @@ class Lane:
             CallCancelled: when it was removed.
             CallTimeout: when it did not come in time; it says what runs.
             PeerLost: when the lane is being closed, or nobody wants the turn any more.
-            Refused: when `lane_waiting` others wait.
+            Refused: when `lane_waiting` others wait, or `lane_waiting_per_key` with its key.
         """
         with self._lock:
             if self._take_or_queue(turn):
@@ -202,11 +208,10 @@ class Lane:
             return True
         if self._closed:
             raise PeerLost(STOPPING)
-        if self._count >= limits.current.lane_waiting:
-            raise Refused("the lane of this agent is full: too many requests are waiting")
+        self._shares.need(turn.key_id, 1, "wait for some of them, or end what sends so many")
         turn.state = _WAITING
         self._waiting.append(turn)
-        self._count += 1
+        self._shares.add(turn.key_id)
         return False
 
     def _start(self, turn: Turn) -> None:
@@ -263,7 +268,7 @@ class Lane:
         while self._waiting:
             following = self._waiting.popleft()
             if following.state == _WAITING:
-                self._count -= 1
+                self._shares.add(following.key_id, -1)
                 following.state = _RUNNING
                 return following
         return None
@@ -282,8 +287,8 @@ class Lane:
                 return False
             turn.state = _OVER
             turn.reason = reason or CallCancelled("the call was cancelled before it started")
-            self._count -= 1
-            if self._count * 2 < len(self._waiting):  # what was removed leaves the queue by and by
+            self._shares.add(turn.key_id, -1)
+            if len(self) * 2 < len(self._waiting):  # what was removed leaves the queue by and by
                 self._waiting = deque(other for other in self._waiting if other.state == _WAITING)
         if turn.gate is not None:
             turn.gate.release()

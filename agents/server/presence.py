@@ -31,7 +31,7 @@ from ...delivery.holders import Held, Holders
 from ...delivery.locks import Changed, Event, Granted, Lock, Owner, Refusal
 from ...protocol import limits
 from ...protocol.contents import as_text
-from ...protocol.errors import LockedBy, Refused
+from ...protocol.errors import PzcError, Refused
 from ...protocol.keyring import Role
 from ...protocol.message import Identity
 from ...transport.lifelines import Lifeline
@@ -157,7 +157,7 @@ class Presence:
                 until = now + _number(content.get("wait"), 0.0)
                 outcome, events = self.lock.acquire(owner, ttl, reason, until, request, now, wall)
         self._tell(events)
-        if isinstance(outcome, LockedBy):
+        if isinstance(outcome, PzcError):
             raise outcome
         if isinstance(outcome, Granted):
             self._tell([outcome])

@@ -11,7 +11,6 @@ met by its first request, in the order of checks that `Codec.open` has.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from functools import partial
 from time import time_ns
 from typing import Any
@@ -22,6 +21,7 @@ from ...protocol import limits
 from ...protocol.errors import FrameError, ProtocolError, SignatureError
 from ...protocol.frames import MAX_HEADER, Buffer, Kind
 from ...protocol.message import Message
+from ...protocol.quotas import Quotas
 from ...protocol.session import Session
 from ...protocol.signing import KEY_ID_SIZE
 from ...protocol.window import ReplayWindow, SeenSignatures
@@ -77,7 +77,8 @@ class ZmqListener:
         self._window = ReplayWindow()
         self._seen = SeenSignatures()
         self.nonces = Nonces()
-        self._askers: OrderedDict[Buffer, Asker] = OrderedDict()
+        self._askers: dict[Buffer, Asker] = {}  # by header
+        self._headers: Quotas[bytes, bytes] = Quotas()
         self._closed = False
         self._watch: Watch | None = None
         self._socket = new_socket(loop.context, zmq.ROUTER)
@@ -179,10 +180,17 @@ class ZmqListener:
             return self._asker(message), message, True
         asker = self._asker(message)
         if asker.session is not None:
-            self._askers[bytes(frames[0])] = asker
-            if len(self._askers) > limits.current.sessions:
-                self._askers.popitem(last=False)
+            self._remember(bytes(frames[0]), asker)
         return asker, message, False
+
+    def _remember(self, header: bytes, asker: Asker) -> None:
+        """Find whoever asks by its header from now on; a key with too many forgets the first of them."""
+        self._askers[header] = asker
+        gone = self._headers.put(asker.key_id, header, header, limits.current.sessions)
+        first = None if gone is None else self._askers.get(gone)
+        if gone is not None and first is not None and first.key_id == asker.key_id:
+            del self._askers[gone]
+            self._counters.add("sessions_replaced")
 
     def _asker(self, message: Message) -> Asker:
         session = None

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.delivery.locks import Changed, Event, Granted, Lock, Owner, Refusal, Removed, Waiting
-from pzc.protocol.errors import LocalProtocolError, LockedBy, LockLost, RemoteProtocolError
+from pzc.delivery.locks import Changed, Event, Granted, Lock, Outcome, Owner, Refusal, Removed, Waiting
+from pzc.protocol.errors import LocalProtocolError, LockedBy, LockLost, Refused, RemoteProtocolError
 from pzc.protocol.message import Identity
 
 ALICE = Owner("alice", "3f2a90c1" + 24 * "0", "token of alice")
@@ -20,7 +20,7 @@ WALL = 1_700_000_000.0
 
 def ask(
     lock: Lock[str], owner: Owner, now: float = 0.0, *, ttl: float = 10, wait: float = 0, ticket: str = ""
-) -> tuple[Granted[str] | Waiting[str] | LockedBy, list[Event[str]]]:
+) -> tuple[Outcome[str], list[Event[str]]]:
     return lock.acquire(owner, ttl, "", now + wait, ticket or owner.token, now, WALL + now)
 
 
@@ -209,14 +209,16 @@ def test_the_ttl_of_a_waiting_owner_begins_with_its_grant() -> None:
     assert lock.next_due() == 17
 
 
-def test_a_full_queue_refuses_at_once() -> None:
-    lock: Lock[int] = Lock(max_waiting=2)
-    lock.acquire(ALICE, 10, "", 0, 0, 0, WALL)
-    outcomes = [
-        lock.acquire(Owner("", "a", str(n)), 10, "", 100, n, 0, WALL)[0]  # one owner per ticket
-        for n in (1, 2, 3)
-    ]
-    assert [type(outcome) for outcome in outcomes] == [Waiting, Waiting, LockedBy]
+@pytest.mark.parametrize("bound", ["lock_waiting", "lock_waiting_per_key"])
+def test_a_full_queue_refuses_at_once(bound: str, timings: Callable[..., None]) -> None:
+    timings(**{bound: 2})
+    owners = [Owner("", "a", str(ticket)) for ticket in range(3)]
+    lock = held_by(ALICE, *owners[:2])
+    outcome, _ = ask(lock, owners[2], wait=100)
+    assert isinstance(outcome, Refused)
+    assert f"{bound} = 2" in str(outcome)
+    other, _ = ask(lock, Owner("", "b", "4", "another key"), wait=100)
+    assert type(other) is (Refused if bound == "lock_waiting" else Waiting)
 
 
 def test_a_ticket_that_already_waits_is_an_error_of_this_side() -> None:

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pzc.delivery.locks import Changed, Event, Granted, Lock, Owner, Refusal, Removed, Waiting
-from pzc.protocol.errors import LockedBy, LockLost
+from pzc.protocol import limits
+from pzc.protocol.errors import LockedBy, LockLost, Refused
+from pzc.protocol.limits import Limits
 from pzc.protocol.message import Identity
 
 from tests.effort import many
@@ -26,10 +28,11 @@ def taken_by(owner: Owner) -> Changed:
 class Clients(RuleBasedStateMachine):
     """Three agents with two proxies each; a naive model says what must happen, a log what did."""
 
-    @initialize(room=st.integers(1, 4))
-    def start(self, room: int) -> None:
-        self.lock: Lock[int] = Lock(max_waiting=room)
-        self.room = room
+    @initialize(room=st.integers(1, 4), of_key=st.integers(1, 4))
+    def start(self, room: int, of_key: int) -> None:
+        self.before = limits.use(Limits(lock_waiting=room, lock_waiting_per_key=of_key))
+        self.lock: Lock[int] = Lock()
+        self.room, self.room_of_key = room, of_key
         self.now: float = 0.0
         self.tickets = 0
         self.holder: Owner | None = None
@@ -88,6 +91,9 @@ class Clients(RuleBasedStateMachine):
         assert seen == expected
         self.follow(events)
 
+    def queued_with(self, key_id: str) -> int:
+        return sum(waiter[1].key_id == key_id for waiter in self.queue)
+
     def is_late(self, owner: Owner) -> bool:
         return self.given_up.get(owner, self.now) > self.now
 
@@ -131,8 +137,10 @@ class Clients(RuleBasedStateMachine):
             expected += [] if self.holder else [taken_by(owner)]
             expected += self.hand_to(owner, ttl)
             assert outcome == Granted(self.tickets, owner)
-        elif wait == 0 or len(self.queue) == self.room:
+        elif wait == 0:
             assert isinstance(outcome, LockedBy)
+        elif len(self.queue) == self.room or self.queued_with(owner.key_id) == self.room_of_key:
+            assert isinstance(outcome, Refused)
         else:
             self.queue.append((self.tickets, owner, ttl, self.now + wait))
             assert outcome == Waiting(self.tickets)
@@ -244,6 +252,7 @@ class Clients(RuleBasedStateMachine):
         assert not [waiter for waiter in self.queue if self.is_late(waiter[1])]
 
     def teardown(self) -> None:
+        limits.use(self.before)
         for _ in range(20):
             if (due := self.lock.next_due()) is not None:
                 self.follow(self.lock.expire(max(self.now, due)))

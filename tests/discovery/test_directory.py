@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 
@@ -360,9 +361,13 @@ def test_what_only_the_registry_told_goes_when_it_says_so() -> None:
     assert directory.next_deadline is None
 
 
-def test_no_more_processes_and_entries_are_held_than_there_is_room_for() -> None:
+@pytest.mark.parametrize("bound", ["", "_per_key"])
+def test_no_more_processes_and_entries_are_held_than_there_is_room_for(
+    bound: str, timings: Callable[..., None]
+) -> None:
+    timings(**{f"processes{bound}": 2, f"entries{bound}": 3})
     network = Network()
-    directory = Directory("", b"r" * 16, lambda: 0.5, max_processes=2, max_entries=3)
+    directory = Directory("", b"r" * 16, lambda: 0.5)
     for host in range(3):
         station = network.start(host)
         agent = station.agent(f"/{host}")

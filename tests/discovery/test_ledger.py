@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pzc.discovery.ledger import SILENCE, Ledger, Views
 from pzc.protocol.errors import Refused
+from pzc.protocol.message import Identity
 
 A, B, C = (bytes([number]) * 16 for number in (1, 2, 3))
 BEAT = Views((b"beat here",), (b"beat there",))
 SAID = Views((b"loopback",), (b"10.0.0.7",))
+OWNER, THIEF, OTHER = Identity("a key", "owner"), Identity("a key", "thief"), Identity("another", "owner")
 
 
 def _with(*processes: bytes, host: str = "rack") -> Ledger:
     ledger = Ledger()
     for process in processes:
-        ledger.whole(process, "owner", host, BEAT, SAID, 0.0)
+        ledger.whole(process, OWNER, host, BEAT, SAID, 0.0)
     return ledger
 
 
@@ -46,19 +51,19 @@ def test_what_was_told_is_not_told_again() -> None:
 def test_a_change_is_told() -> None:
     ledger = _with(A)
     cursor = ledger.news(0, B, "rack").cursor
-    ledger.whole(A, "owner", "rack", BEAT, Views((b"new",), ()), 1.0)
+    ledger.whole(A, OWNER, "rack", BEAT, Views((b"new",), ()), 1.0)
     assert ledger.news(cursor, B, "rack").datagrams == [b"beat here", b"new"]
 
 
 def test_a_sign_of_life_is_no_news() -> None:
     ledger = _with(A)
     cursor = ledger.news(0, B, "rack").cursor
-    assert ledger.hear(A, "owner", BEAT, 1.0)
+    assert ledger.hear(A, OWNER, BEAT, 1.0)
     assert not ledger.news(cursor, B, "rack")
 
 
 def test_an_unknown_process_is_to_tell_its_whole() -> None:
-    assert not Ledger().hear(A, "owner", BEAT, 0.0)
+    assert not Ledger().hear(A, OWNER, BEAT, 0.0)
 
 
 def test_a_silent_process_is_gone_and_that_is_told() -> None:
@@ -71,21 +76,21 @@ def test_a_silent_process_is_gone_and_that_is_told() -> None:
 
 def test_a_process_that_is_heard_stays() -> None:
     ledger = _with(A)
-    ledger.hear(A, "owner", BEAT, 3.0)
+    ledger.hear(A, OWNER, BEAT, 3.0)
     assert ledger.tick(SILENCE + 1) == []
     assert ledger.next_deadline == 3.0 + SILENCE
 
 
 def test_a_process_that_says_goodbye_is_gone_at_once() -> None:
     ledger = _with(A)
-    ledger.bye(A, "owner")
+    ledger.bye(A, OWNER)
     assert ledger.news(0, B, "rack").gone == [A]
 
 
 def test_a_process_that_came_back_is_not_told_as_gone() -> None:
     ledger = _with(A)
-    ledger.bye(A, "owner")
-    ledger.whole(A, "owner", "rack", BEAT, SAID, 1.0)
+    ledger.bye(A, OWNER)
+    ledger.whole(A, OWNER, "rack", BEAT, SAID, 1.0)
     assert ledger.news(0, B, "rack").gone == []
 
 
@@ -94,30 +99,42 @@ def test_another_agent_cannot_speak_for_a_process(act: str) -> None:
     ledger = _with(A)
     more = (BEAT, 1.0) if act == "hear" else ("rack", BEAT, Views(), 1.0)
     with pytest.raises(Refused, match="another agent"):
-        getattr(ledger, act)(A, "thief", *more)
+        getattr(ledger, act)(A, THIEF, *more)
     assert ledger.news(0, B, "rack").datagrams == [b"beat here", b"loopback"]
 
 
 def test_another_agent_cannot_say_goodbye_for_a_process() -> None:
     ledger = _with(A)
-    ledger.bye(A, "thief")
+    ledger.bye(A, THIEF)
     assert len(ledger) == 1
 
 
-def test_one_process_more_than_there_is_room_for_is_refused() -> None:
-    ledger = Ledger(max_processes=1)
-    ledger.whole(A, "owner", "", BEAT, SAID, 0.0)
-    with pytest.raises(Refused, match="1 processes"):
-        ledger.whole(B, "owner", "", BEAT, SAID, 0.0)
-    ledger.whole(A, "owner", "", BEAT, SAID, 1.0)
+@pytest.mark.parametrize("bound", ["processes", "processes_per_key"])
+def test_one_process_more_than_there_is_room_for_is_refused(bound: str, timings: Callable[..., None]) -> None:
+    timings(**{bound: 1})
+    ledger = Ledger()
+    ledger.whole(A, OWNER, "", BEAT, SAID, 0.0)
+    with pytest.raises(Refused, match=f"{bound} = 1"):
+        ledger.whole(B, OWNER, "", BEAT, SAID, 0.0)
+    ledger.whole(A, OWNER, "", BEAT, SAID, 1.0)
+    with nullcontext() if bound == "processes_per_key" else pytest.raises(Refused, match="of all keys"):
+        ledger.whole(C, OTHER, "", BEAT, SAID, 1.0)
+    ledger.bye(A, OWNER)
+    ledger.whole(B, OWNER, "", BEAT, SAID, 2.0)
 
 
-def test_more_bytes_than_there_is_room_for_are_refused() -> None:
-    ledger = Ledger(max_bytes=20)
-    ledger.whole(A, "owner", "", BEAT, Views((b"x" * 15,)), 0.0)
-    with pytest.raises(Refused, match="no room for 6 bytes"):
-        ledger.whole(B, "owner", "", BEAT, Views((b"x" * 6,)), 0.0)
+@pytest.mark.parametrize("bound", ["registry_bytes", "registry_bytes_per_key"])
+def test_more_bytes_than_there_is_room_for_are_refused(bound: str, timings: Callable[..., None]) -> None:
+    timings(**{bound: 20})
+    ledger = Ledger()
+    ledger.whole(A, OWNER, "", BEAT, Views((b"x" * 15,)), 0.0)
+    with pytest.raises(Refused, match=f"15 bytes .*{bound} = 20"):
+        ledger.whole(B, OWNER, "", BEAT, Views((b"x" * 6,)), 0.0)
     assert ledger.size == 15
+    with nullcontext() if bound == "registry_bytes_per_key" else pytest.raises(Refused, match="of all keys"):
+        ledger.whole(C, OTHER, "", BEAT, Views((b"x" * 6,)), 1.0)
+    ledger.bye(A, OWNER)
+    ledger.whole(B, OWNER, "", BEAT, Views((b"x" * 6,)), 0.0)
 
 
 def test_much_news_come_in_parts() -> None:
@@ -144,8 +161,8 @@ def test_what_is_told_of_who_is_gone_costs_what_is_new() -> None:
     ledger = Ledger()
     for number in range(100):
         process = number.to_bytes(16, "big")
-        ledger.whole(process, "owner", "rack", BEAT, SAID, 0.0)
-        ledger.bye(process, "owner")
+        ledger.whole(process, OWNER, "rack", BEAT, SAID, 0.0)
+        ledger.bye(process, OWNER)
     news = ledger.news(Counting(ledger.cursor - 2), A, "rack")
     assert news.gone == [(99).to_bytes(16, "big")]
     assert Counting.compared <= 4
@@ -169,18 +186,18 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(process=processes, size=st.sampled_from((0, 15, 40)))
     def tell(self, process: bytes, size: int) -> None:
         said = Views((process, b"l" * size), (b"o",))
-        self.ledger.whole(process, "owner", "rack", BEAT, said, self.now)
+        self.ledger.whole(process, OWNER, "rack", BEAT, said, self.now)
         self.said[process], self.heard[process] = said, self.now
 
     @rule(process=processes)
     def live(self, process: bytes) -> None:
-        assert self.ledger.hear(process, "owner", BEAT, self.now) == (process in self.heard)
+        assert self.ledger.hear(process, OWNER, BEAT, self.now) == (process in self.heard)
         if process in self.heard:
             self.heard[process] = self.now
 
     @rule(process=processes)
     def leave(self, process: bytes) -> None:
-        self.ledger.bye(process, "owner")
+        self.ledger.bye(process, OWNER)
         self.heard.pop(process, None)
 
     @rule(seconds=st.floats(0.0, 5.0))
