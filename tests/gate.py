@@ -4,6 +4,7 @@
     python tests/gate.py rest [pytest's arguments]      kills, clusters, networks, long properties
     python tests/gate.py wheel                          some of both, against the package that is installed
 
+Each start of pytest may take ``TESTS_MINUTES`` (20); one that hangs tells the stacks of its processes, and fails the run.
 A test that fails and passes when it runs once more is *flaky*: it does not fail the run, and is named in the last
 lines and in ``build/tests/flaky.txt``. The last line tells how many passed, failed and were skipped.
 """
@@ -13,12 +14,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "tests"
@@ -39,6 +43,12 @@ SIDE_BY_SIDE = ("-n", str(WORKERS), "--dist", "loadgroup", "--no-loadscope-reord
 MOST = 25
 """Failures that are run once more; more than that are no accident."""
 
+MINUTES = float(os.environ.get("TESTS_MINUTES", "20"))
+"""That one start of pytest may take; the slowest takes 9 on two cores."""
+
+TELLING = 10.0
+"""Seconds for a process to tell its stacks."""
+
 INTERRUPTED, NO_TESTS = 2, 5
 
 
@@ -50,12 +60,14 @@ class Started(NamedTuple):
         path: file of its outcomes.
         log: what it prints, when that is not printed at once.
         process: of its own.
+        until: monotonic seconds at which it hangs.
     """
 
     name: str
     path: Path
     log: Path | None
     process: subprocess.Popen[bytes]
+    until: float
 
 
 class Run:
@@ -88,11 +100,15 @@ class Run:
         with contextlib.ExitStack() as stack:
             output = stack.enter_context(log.open("wb")) if log else None
             process = subprocess.Popen(command, env=self._environment, stdout=output, stderr=output)
-        return Started(name, path, log, process)
+        return Started(name, path, log, process, time.monotonic() + MINUTES * 60)
 
     def finish(self, started: Started) -> dict[str, tuple[str, str]]:
         """Wait for the end of a start; returns the outcomes and reasons by test."""
-        status, path = started.process.wait(), started.path
+        path = started.path
+        hung = not ended(started.process, started.until - time.monotonic())
+        if hung:
+            self.broken.append(f"{started.name} did not end within {MINUTES:g} minutes: its stacks are above")
+        status = started.process.wait()
         if started.log is not None:
             print(started.log.read_text(encoding="utf-8", errors="replace"), flush=True)
         if status == INTERRUPTED and not path.is_file():
@@ -104,7 +120,7 @@ class Run:
         )
         self.broken += found["broken"]
         self.seconds.update(found["seconds"])
-        if status not in (0, 1, NO_TESTS) and not found["broken"]:
+        if status not in (0, 1, NO_TESTS) and not found["broken"] and not hung:
             self.broken.append(f"pytest ended with status {status} ({started.name})")
         return {test: (outcome, reason) for test, (outcome, reason) in found["tests"].items()}
 
@@ -124,6 +140,41 @@ class Run:
         flaky = [test for test in failed if found.get(test, ("failed", ""))[0] == "passed"]
         self.tests.update(dict.fromkeys(flaky, ("passed", "")))
         return flaky
+
+
+def ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Wait for the end of a pytest; one that hangs tells its stacks and those of its workers, and is ended with
+    all that they have started.
+    """
+    try:
+        process.wait(max(0.0, seconds))
+    except subprocess.TimeoutExpired:
+        family = psutil.Process(process.pid).children(recursive=True)
+        workers = [each for each in family if is_worker(each)]
+        for each in workers:  # so that they write one after the other, and none ends with the first one
+            with contextlib.suppress(psutil.Error):
+                each.suspend()
+        process.send_signal(signal.SIGABRT)  # pytest has it handled by faulthandler
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(TELLING)
+        for each in workers:
+            with contextlib.suppress(psutil.Error):
+                each.send_signal(signal.SIGABRT)
+                each.resume()
+                each.wait(TELLING)
+        for each in (*family, process):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        process.wait()
+        return False
+    return True
+
+
+def is_worker(process: psutil.Process) -> bool:
+    """Whether pytest-xdist has started it to run tests."""
+    with contextlib.suppress(psutil.Error):
+        return "exec(eval(sys.stdin.readline()))" in " ".join(process.cmdline())
+    return False
 
 
 def with_mark(mark: str, arguments: list[str]) -> list[str]:

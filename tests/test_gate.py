@@ -1,0 +1,42 @@
+"""A pytest that hangs is ended by whoever started it, and tells where it hangs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from tests.gate import ended
+from tests.pipeline.recorder_rig import await_
+
+HANGING = """
+import os, subprocess, threading
+from pathlib import Path
+
+def test_that_hangs():
+    left = subprocess.Popen(["sleep", "1000"])
+    Path("began.tmp").write_text(str(left.pid))
+    os.replace("began.tmp", "began")
+    threading.Event().wait()
+"""
+
+
+def test_a_pytest_that_hangs_tells_its_stacks_and_leaves_no_process(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(HANGING, encoding="utf-8")
+    log = tmp_path / "log"
+    command = [sys.executable, "-P", "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", "test_it.py"]
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=file, stderr=file)
+    await_(lambda: (tmp_path / "began").is_file(), "the test has begun")
+    assert not ended(process, 0.0)
+    told = log.read_text(encoding="utf-8", errors="replace")
+    assert "in test_that_hangs" in told
+    assert "in pytest_cmdline_main" in told
+    left = int((tmp_path / "began").read_text(encoding="utf-8"))
+    await_(lambda: not psutil.pid_exists(left), "what it has started is gone")
+
+
+def test_the_end_of_a_pytest_is_seen() -> None:
+    assert ended(subprocess.Popen([sys.executable, "-c", ""]), 30.0)
