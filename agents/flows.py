@@ -96,7 +96,7 @@ class Flows:
 
     def topic_connections(self) -> list[tuple[str, str]]:
         """Every connection as (source, target), as far as it is known here."""
-        return self.topology.connections()
+        return self.topology.graph.connections()
 
     def subscribe_graph(
         self,
@@ -125,7 +125,7 @@ class Flows:
             ConfigError: for what can be no name, or a policy that a subscription cannot have.
         """
         topology = self.topology
-        flowing = Flowing(self._naming, topology, topology.node(node))
+        flowing = Flowing(self._naming, topology.graph, topology.node(node))
         executor = self._callbacks if executor is None else executor
         way: dict[str, Any] = {
             "policy": policy or drop(), "raw": False, "executor": executor, "transport": transport,

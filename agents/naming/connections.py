@@ -1,4 +1,4 @@
-"""Connections: the graph of connected topics that a registry keeps, and its file.
+"""Connections: the graph of connected topics that a registry keeps, with its file, or as it told others.
 
 The file is replaced as a whole and is on the disk before a change is answered. One that cannot be read is
 set aside under another name, so that nothing of it is lost, and the graph begins empty.
@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ FORMAT = 1
 
 
 class Connections:
-    """Which topic's messages flow into which other one; what a registry serves.
+    """Which topic's messages flow into which other one; safe from any thread. What a registry serves.
 
     Topics are called by their names from the root, as ``/robot1/psu/voltage``; also one that nobody publishes
     may have others flow into it.
@@ -80,8 +80,26 @@ class Connections:
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
     def snapshot(self) -> tuple[int, list[tuple[str, str]]]:
-        """Number of the last change, and every connection; any thread, without waiting."""
+        """Number of the last change, and every connection; without waiting."""
         return self._told
+
+    def replace(self, revision: int, connections: Iterable[tuple[str, str]]) -> None:
+        """Take over what a registry told.
+
+        Raises:
+            PzcError, ValueError: when no registry has such a graph.
+        """
+        graph = TopicGraph()
+        for source, target in connections:
+            graph.connect(_check(source), _check(target))
+        with self._lock:
+            self._graph, self._revision = graph, _number(revision)
+            self._told = self._revision, graph.connections()
+        self._notify()
+
+    def _notify(self) -> None:
+        for listener in list(self._listeners):
+            listener()
 
     def connect(self, source: str, target: str) -> int:
         """Let everything published on ``source`` reach the subscribers of ``target`` as well.
@@ -121,8 +139,7 @@ class Connections:
                 raise
             self._revision += 1
             self._told = (self._revision, connections)
-        for listener in list(self._listeners):
-            listener()
+        self._notify()
         self.changed.emit(len(connections))
         return len(connections)
 

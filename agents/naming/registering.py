@@ -30,7 +30,6 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol, cast
 
-from ...delivery.graph import TopicGraph
 from ...discovery.datagrams import MAX_DATAGRAM
 from ...protocol.errors import AgentClosed, PzcError, RemoteProtocolError, RoleRefused
 from ...protocol.peer import Peer
@@ -39,6 +38,7 @@ from ...transport import helpers, wire
 from ...transport.counters import Counters
 from ...transport.loop import Loop, Timer
 from ..interfaces import NewClient
+from .connections import Connections
 
 logger = logging.getLogger("pzc.registry")
 
@@ -96,9 +96,7 @@ class Registering:
     Attributes:
         state: see the module's docstring.
         error: why it is away.
-        edges: the graph of connected topics as the registry last told it.
-        revision: of the graph; None until it was told.
-        on_edges: called in the I/O thread when the graph has changed.
+        graph: connected topics, as the registry last told.
     """
 
     def __init__(
@@ -107,9 +105,7 @@ class Registering:
         self.endpoint = endpoint
         self.state = "away"
         self.error = ""
-        self.edges = TopicGraph()
-        self.revision: int | None = None
-        self.on_edges: list[Callable[[], object]] = []
+        self.graph = Connections()
         self._loop = loop
         self._process = process
         counters = Counters()
@@ -232,7 +228,8 @@ class Registering:
             return
         content = {
             "pzc": "relay", "process": self._process.hex() if self._tells else "", "host": host_token(),
-            "cursor": self._cursor, "edges": self.revision, "wait": wait, **self._told(self._registrant),
+            "cursor": self._cursor, "edges": self.graph.snapshot()[0], "wait": wait,
+            **self._told(self._registrant),
         }  # fmt: skip
         try:
             answer = self._client.submit_to(peer, content, wait + LATE)
@@ -263,7 +260,7 @@ class Registering:
         if error is None:
             try:
                 self._take(cast("dict[str, Any]", answer.result().content))
-            except (TypeError, ValueError, KeyError, AttributeError) as exc:
+            except (PzcError, TypeError, ValueError, KeyError, AttributeError) as exc:
                 error = RemoteProtocolError(f"the registry's answer cannot be read: {exc}")
         if isinstance(error, RoleRefused) and self._tells:
             logger.info("this process's key may read from the registry only: %s", error)
@@ -292,15 +289,7 @@ class Registering:
             registrant.heard(datagrams)
         self._news = self._news or (self._tells and not told["known"])
         if "edges" in told:
-            self._take_edges(*told["edges"])
-
-    def _take_edges(self, revision: int, connections: list[tuple[str, str]]) -> None:
-        graph = TopicGraph()
-        for source, target in connections:
-            graph.connect(str(source), str(target))
-        self.edges, self.revision = graph, int(revision)
-        for listener in list(self.on_edges):
-            listener()
+            self.graph.replace(*told["edges"])
 
 
 def _heed(answer: Future[Reply]) -> None:

@@ -18,14 +18,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from ...delivery.graph import TopicGraph
 from ...discovery.records import Entry
 from ...protocol.errors import CallTimeout
 from ...transport.tables import Table
 from ..interfaces import Sources
 from .connections import Connections
 from .naming import Naming
-from .registering import Registering
 from .watching import Watching
 
 AskRegistry = Callable[[str, str, str, str, float], int]
@@ -54,12 +52,17 @@ class Topology:
     Args:
         naming: of the agent.
         ask_registry: has the registry at an endpoint change its graph; which revision that is in.
+
+    Attributes:
+        graph: the registry's as it is known here, else this process's own: one for all who share it.
     """
 
     def __init__(self, naming: Naming, ask_registry: AskRegistry) -> None:
         self._naming = naming
         self._ask_registry = ask_registry
-        self._registering: Registering | None = naming.own().registering
+        registering = naming.own().registering
+        self._registry = "" if registering is None else registering.endpoint
+        self.graph = _here.of(naming.partition) if registering is None else registering.graph
 
     def node(self, name: str) -> str:
         """The name from the root.
@@ -77,13 +80,12 @@ class Topology:
             PzcError: further ones as `Agent.connect_topics`.
         """
         until = time.monotonic() + timeout
-        registering = self._registering
-        if registering is None:
-            getattr(_here.of(self._naming.partition), word)(source, target)
-        else:
-            revision = self._ask_registry(registering.endpoint, word, source, target, timeout)
+        if self._registry:
+            revision = self._ask_registry(self._registry, word, source, target, timeout)
             if self._followers():
-                self._wait_for(registering, revision, until)
+                self._wait_for(revision, until)
+        else:
+            getattr(self.graph, word)(source, target)
         late = {each.node for each in self._followers() if not each.follow(until)}
         if late:
             raise CallTimeout(
@@ -95,12 +97,12 @@ class Topology:
         """Who follows the same graph in this process."""
         return [each for each in _here.flowing.copy() if each.graph is self.graph]
 
-    def _wait_for(self, registering: Registering, revision: int, until: float) -> None:
+    def _wait_for(self, revision: int, until: float) -> None:
         """Wait until this process knows a revision of the registry's graph."""
         changed = threading.Event()
-        unlisten = self.listen(changed.set)
+        unlisten = self.graph.listen(changed.set)
         try:
-            while registering.revision is None or registering.revision < revision:
+            while self.graph.snapshot()[0] < revision:
                 if not changed.wait(max(0.0, until - time.monotonic())):
                     raise CallTimeout(
                         "the registry has changed its graph, and did not tell this process in time"
@@ -109,39 +111,13 @@ class Topology:
         finally:
             unlisten()
 
-    def connections(self) -> list[tuple[str, str]]:
-        """Every connection as (source, target), as far as it is known here."""
-        return self._graph().connections()
-
-    def upstream(self, node: str) -> frozenset[str]:
-        """The other nodes that lead to a node."""
-        return self._graph().upstream(node)
-
-    @property
-    def graph(self) -> Registering | Connections:
-        """Who keeps the graph: one and the same object for all who share it."""
-        return self._registering or _here.of(self._naming.partition)
-
-    def _graph(self) -> TopicGraph | Connections:
-        registering = self._registering
-        return _here.of(self._naming.partition) if registering is None else registering.edges
-
-    def listen(self, listener: Callable[[], object]) -> Callable[[], object]:
-        """Call a function after every change; returns what ends that."""
-        registering = self._registering
-        if registering is not None:
-            listeners = registering.on_edges
-            listeners.append(listener)
-            return lambda: listeners.remove(listener) if listener in listeners else None
-        return _here.of(self._naming.partition).listen(listener)
-
 
 class Flowing(Watching):
     """Keeps the sources of a `Sources` equal to the publishers of all nodes that lead to one.
 
     Args:
         naming: of the agent.
-        topology: of the agent.
+        graph: that it follows.
         node: name from the root.
 
     Attributes:
@@ -149,16 +125,15 @@ class Flowing(Watching):
         graph: who keeps the graph that it follows.
     """
 
-    def __init__(self, naming: Naming, topology: Topology, node: str) -> None:
+    def __init__(self, naming: Naming, graph: Connections, node: str) -> None:
         super().__init__(naming, "**")
-        self._topology = topology
-        self.node, self.graph = node, topology.graph
+        self.node, self.graph = node, graph
         self._unlisten: Callable[[], object] | None = None
         self._tellers: set[str] = set()  # agents that announced a topic as one of the nodes
 
     def begin(self, sources: Sources, timeout: float) -> None:
         """As `Watching.begin`."""
-        self._unlisten = self._topology.listen(self._on_edges)
+        self._unlisten = self.graph.listen(self._on_edges)
         _here.flowing[self] = None
         super().begin(sources, timeout)
 
@@ -173,7 +148,7 @@ class Flowing(Watching):
         self._naming.help(self._look)
 
     def _nodes(self) -> frozenset[str]:
-        return self._topology.upstream(self.node) | {self.node}
+        return self.graph.upstream(self.node) | {self.node}
 
     def _concerns(self, entry: Entry) -> bool:
         if entry.agent in self._tellers:

@@ -50,7 +50,7 @@ class Registrant:
         self._changed = threading.Condition()
         self._loop = loop.acquire()
         self.registering = Registering(self._loop, protocol, endpoint, self.process, new_client)
-        self.registering.on_edges.append(self._notify)
+        self.registering.graph.listen(self._notify)
 
     def start(self) -> Registrant:
         self.registering.start(self)

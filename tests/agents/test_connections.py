@@ -38,6 +38,20 @@ def test_every_change_has_a_new_number_and_is_told() -> None:
     assert told == [1, 0]
 
 
+def test_what_a_registry_told_is_taken_over_and_told() -> None:
+    kept, told = Connections(), list[bool]()
+    kept.listen(lambda: told.append(True))
+    kept.replace(7, [("/a", "/b")])
+    assert (kept.snapshot(), kept.upstream("/b"), told) == ((7, [("/a", "/b")]), {"/a"}, [True])
+
+
+def test_what_no_registry_can_tell_is_refused_and_changes_nothing() -> None:
+    kept = Connections()
+    with pytest.raises(CycleRefused):
+        kept.replace(7, [("/a", "/b"), ("/b", "/a")])
+    assert kept.snapshot() == (0, [])
+
+
 def test_connections_outlive_the_process(tmp_path: Path) -> None:
     path = tmp_path / "registry.json"
     Connections(path).connect("/a", "/b")

@@ -168,11 +168,11 @@ def test_connections_of_topics_come_at_once_and_after_a_restart(
         proxy = Proxy(registry.endpoint, protocol=agent.protocol)
         proxy.connect("/a", "/b")
         close(proxy)
-    one.wait_for(lambda: one.registering.edges.connections() == [("/a", "/b")])
+    one.wait_for(lambda: one.registering.graph.connections() == [("/a", "/b")])
     registry.kill()
     start(registry.endpoint, state)
     late = join(registry.endpoint)
-    late.wait_for(lambda: late.registering.edges.connections() == [("/a", "/b")])
+    late.wait_for(lambda: late.registering.graph.connections() == [("/a", "/b")])
 
 
 def test_an_agent_that_is_no_registry_is_told_so(join: Join) -> None:
