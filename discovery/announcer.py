@@ -163,8 +163,8 @@ class Announcer:
         self._show(number, now)
         return told
 
-    def change(self, entry: Entry, now: float) -> None:
-        """Announce an entry of a number that was added, as it is now.
+    def change(self, entry: Entry, now: float) -> Entry:
+        """Announce an entry of a number that was added, as it is now; returns it as `add`.
 
         Raises:
             LocalProtocolError: when others would not accept it, or nothing has that number.
@@ -175,13 +175,13 @@ class Announcer:
                 f"number {entry.number} was not given to {entry.name[:80]!r} or its like"
             )
         told = replace(entry, process=self.process, partition=self.partition)
-        if old == told:
-            return
-        check(record_of(told, 0, (), ()))
-        self._entries[told.number] = told
-        # Whether a topic is seen depends on the addresses of its agent.
-        for number in (told.number, *self._topics(told.number)):
-            self._show(number, now)
+        if old != told:
+            check(record_of(told, 0, (), ()))
+            self._entries[told.number] = told
+            # Whether a topic is seen depends on the addresses of its agent.
+            for number in (told.number, *self._topics(told.number)):
+                self._show(number, now)
+        return told
 
     def remove(self, number: int, now: float) -> None:
         """Withdraw an entry; with an agent go its topics. Nothing happens when there is none."""

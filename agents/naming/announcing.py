@@ -26,6 +26,7 @@ from .naming import Naming
 logger = logging.getLogger("pzc.names")
 
 _POLICIES = ("block", "drop", "latest", "mailbox")
+_AGENT = "agent", ""
 
 
 class About(Protocol):
@@ -60,9 +61,8 @@ class Announcing:
         self._published = topics
         self._about = about
         self._mutex = threading.Lock()
-        self._agent: Entry | None = None
-        self._topics: dict[str, Entry | None] = {}
-        self._objects: dict[str, Entry] = {}
+        self._told: dict[tuple[str, str], Entry] = {}
+        self._topics: set[str] = set()  # also those that cannot be announced
         self._new: deque[str] = deque()
         self._due = False
         self._closed = False
@@ -79,23 +79,19 @@ class Announcing:
             if self._closed or not self._naming.enabled:
                 return
             if self._naming.full:
-                known, self._agent = self._agent, self._tell(self._agent, entry, self._naming.full)
-                if known is None:
+                first = _AGENT not in self._told
+                self._tell(_AGENT, replace(entry, name=self._naming.full))
+                if first:
                     self._loop.call(partial(self._announce_all, list(self._published)))
             for name, cls in objects.items():
-                each = replace(entry, type=cls)
-                self._objects[name] = self._tell(self._objects.get(name), each, self._naming.node(name))
+                self._tell(("object", name), replace(entry, type=cls, name=self._naming.node(name)))
 
-    def _tell(self, known: Entry | None, entry: Entry, name: str) -> Entry:
-        entry = replace(entry, name=name)
+    def _tell(self, what: tuple[str, str], entry: Entry) -> None:
+        known, here = self._told.get(what), self._naming.own()
         if known is None:
-            return self._naming.announce(entry)
-        entry = replace(
-            entry, number=known.number, process=known.process, started=known.started,
-            partition=known.partition,
-        )  # fmt: skip
-        self._naming.change(entry)
-        return entry
+            self._told[what] = here.announce(entry)
+        else:
+            self._told[what] = here.change(replace(entry, number=known.number, started=known.started))
 
     def advertise(self, topic: str) -> None:
         """A topic was advertised."""
@@ -104,13 +100,14 @@ class Announcing:
     def withdraw(self, topic: str) -> None:
         """A topic is no more."""
         with self._mutex:
-            entry = self._topics.pop(topic, None)
+            self._topics.discard(topic)
+            entry = self._told.pop(("topic", topic), None)
             if entry is not None:
-                self._naming.retract(entry)
+                self._naming.own().withdraw([entry])
 
     def publish(self, topic: str) -> None:
         """A topic was published for the first time; never waits."""
-        if self._agent is not None and not self._closed:
+        if _AGENT in self._told and not self._closed:
             self._new.append(topic)
             if not self._due:
                 self._due = True
@@ -127,21 +124,14 @@ class Announcing:
 
     def _announce(self, topic: str, anew: bool = False) -> None:
         with self._mutex:
-            agent, known = self._agent, self._topics.get(topic)
-            if agent is None or self._closed or (topic in self._topics and not anew):
+            agent, known = self._told.get(_AGENT), topic in self._topics
+            if agent is None or self._closed or (known and not anew) or topic.startswith("__"):
                 return
-            if topic.startswith("__") or (
-                known is None and len(self._topics) >= limits.current.announced_topics
-            ):
+            if not known and len(self._topics) >= limits.current.announced_topics:
                 return
-            self._topics[topic] = known
+            self._topics.add(topic)
             try:
-                entry = self._entry(agent, topic)
-                if known is None:
-                    self._topics[topic] = self._naming.announce(entry)
-                else:
-                    entry = self._topics[topic] = replace(entry, number=known.number, process=known.process)
-                    self._naming.change(entry)
+                self._tell(("topic", topic), self._entry(agent, topic))
             except PzcError as exc:
                 logger.info("topic %r is not announced: %s", topic, exc)
 
@@ -152,12 +142,14 @@ class Announcing:
             started=agent.started, type=self._types.get(topic, ""), scope=about.scope,  # pyright: ignore[reportArgumentType]
             policies=_POLICIES if about.policies is None else tuple(sorted(about.policies)),
             dialects=agent.dialects, host=agent.host, pid=agent.pid, publisher=agent.number, topic=topic,
-            partition=agent.partition, addresses=agent.addresses, pub_addresses=agent.pub_addresses,
-            labels=agent.labels,
+            addresses=agent.addresses, pub_addresses=agent.pub_addresses, labels=agent.labels,
         )  # fmt: skip
 
     def close(self) -> None:
         """Tell everybody that the agent is gone. Again: no effect."""
         with self._mutex:
             self._closed = True
-        self._naming.withdraw()
+            told, self._told = list(self._told.values()), {}
+        self._naming.stay()
+        if told:
+            self._naming.own().withdraw(told)

@@ -20,7 +20,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...discovery.announcer import Announcer
@@ -148,22 +147,21 @@ class Participant:
             The same with its number, for `change` and `withdraw`.
         """
         if self._observer:
-            told = "nobody will find %s: key %s is observer, and to announce takes operator"
-            logger.warning(told, entry.name, self._observer)
+            why = "nobody will find %s: key %s is observer, and to announce takes operator"
+            logger.warning(why, entry.name, self._observer)
+        return self._announce(self._announcer.add, entry)
+
+    def change(self, entry: Entry) -> Entry:
+        """Tell everybody that something is different now; by its number."""
+        return self._announce(self._announcer.change, entry)
+
+    def _announce(self, say: Callable[[Entry, float], Entry], entry: Entry) -> Entry:
         now = time.monotonic()
         with changed():
-            told = self._announcer.add(replace(entry, process=self.process), now)
+            told = say(entry, now)
             events = self._directory.put(as_seen_here(told))
         self._changed_here(events)
         return told
-
-    def change(self, entry: Entry) -> None:
-        """Tell everybody that something is different now; by its number."""
-        now = time.monotonic()
-        with changed():
-            self._announcer.change(entry, now)
-            events = self._directory.put(as_seen_here(entry))
-        self._changed_here(events)
 
     def withdraw(self, entries: Iterable[Entry]) -> None:
         """Tell everybody that some things are gone; any thread."""

@@ -91,7 +91,6 @@ class Naming:
         self._protocol = protocol
         self._lock = threading.Lock()
         self._open: dict[str, Participant] = {}
-        self._told: dict[int, Entry] = {}
         self._followers: dict[Follower, None] = {}
         self._helping = threading.Lock()
         self._helpers: helpers.Helpers | None = None
@@ -116,29 +115,6 @@ class Naming:
             return participant
 
     # --- what the agent is called ----------------------------------------------------------------------
-
-    def announce(self, entry: Entry) -> Entry:
-        """Tell everybody of the agent, or of something of it.
-
-        Args:
-            entry: with bound endpoints.
-
-        Returns:
-            The same, numbered.
-        """
-        told = self._participant(self._site.partition).announce(replace(entry, partition=self.partition))
-        self._told[told.number] = told
-        return told
-
-    def change(self, entry: Entry) -> None:
-        """Tell everybody that something announced before is different now."""
-        self._told[entry.number] = entry
-        self._participant(self._site.partition).change(entry)
-
-    def retract(self, entry: Entry) -> None:
-        """Tell everybody that something announced before is no more."""
-        if self._told.pop(entry.number, None) is not None:
-            self._participant(self._site.partition).withdraw([entry])
 
     def name_of_topic(self, topic: str) -> str:
         """Full name of a topic of the agent.
@@ -338,20 +314,16 @@ class Naming:
             return None
         return {"name": self.full, "namespace": self.namespace, **participant.statistics()}
 
-    def withdraw(self) -> None:
-        """Tell everybody that the agent is gone, and follow nobody any more."""
+    def stay(self) -> None:
+        """Follow nobody any more."""
         with self._lock:
-            told, self._told = list(self._told.values()), {}
-            participant = self._open.get(self._site.partition)
             followers = list(self._followers)
         for follower in followers:
             follower.close()
-        if participant is not None and told:
-            participant.withdraw(told)
 
     def close(self) -> None:
         """Give back everything; not the I/O thread. Again: no effect."""
-        self.withdraw()
+        self.stay()
         with self._lock, self._helping:
             self._closed = True
             opened, self._open = list(self._open.values()), {}
