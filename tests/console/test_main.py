@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pzc import Server
 from pzc.console import main as console
 from pzc.console.options import Parser
 from pzc.console.output import OutputClosed
@@ -103,6 +104,28 @@ def test_a_command_imports_nothing_of_the_others() -> None:
         check=True,
     )
     assert done.stdout == "False\n"
+
+
+def test_to_get_a_value_imports_nothing_that_it_does_not_need() -> None:
+    others = {
+        "asyncio", "ssl", "subprocess", "multiprocessing", "tempfile", "email", "html", "http",
+        "numpy", "pandas", "pyarrow", "pint", "rich", "textual", "pzc.aio", "pzc.qt", "pzc.testing", "pzc.lab",
+        "pzc.pipeline", "pzc.console.monitor", "pzc.agents.aio", "pzc.agents.serving", "pzc.agents.registry",
+    }  # fmt: skip
+    program = (
+        "import sys; from pzc.console.main import main; assert main(sys.argv[1:]) == 0; print(*sys.modules)"
+    )
+    with Server(argparse.Namespace(voltage=1.5), discovery=False) as server:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", program, "get", f"{server.rep_endpoint}.voltage"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    value, modules = done.stdout.splitlines()
+    assert value == "1.5"
+    assert others & set(modules.split()) == set()
 
 
 @pytest.mark.parametrize(
