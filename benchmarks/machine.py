@@ -11,6 +11,8 @@ from typing import Any
 
 import psutil
 
+import pzc
+
 
 class Load:
     """How busy the machine is beside the benchmark, and how much of it the hypervisor took."""
@@ -35,7 +37,7 @@ def describe(packages: tuple[str, ...]) -> dict[str, Any]:
     versions = {"Python": platform.python_version()}
     for name in packages:
         try:
-            versions[name] = importlib.metadata.version(name)
+            versions[name] = pzc.__version__ if name == "pzc" else importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
     return {
