@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..protocol.errors import ConfigError
+from .reach import INSIDE, REGISTRY_VIEW, Reach
 
 _UP = 0x1
 _LOOPBACK = 0x8
@@ -40,6 +41,11 @@ class Interface:
     loopback: bool
     netmask: str = ""
     ipv6: tuple[str, ...] = ()
+
+    @property
+    def view(self) -> int:
+        """The number by which others tell this process's interfaces apart."""
+        return 0 if self.loopback else self.index or 1
 
 
 LOOPBACK = Interface("lo", 0, "127.0.0.1", True, "255.0.0.0")
@@ -116,6 +122,23 @@ def chosen(address: str | None, known: Sequence[Interface] | None = None) -> lis
         return [Interface("lo", 0, address, True, "255.0.0.0")]
     there = ", ".join(f"{interface.address} ({interface.name})" for interface in known)
     raise ConfigError(f"PZC_IP={address}: no interface of this machine that is up has it; there are {there}")
+
+
+def everywhere(known: Sequence[Interface]) -> Reach:
+    """Every address at which other machines may reach this process."""
+    outside = [interface for interface in known if not interface.loopback]
+    return _reach(REGISTRY_VIEW, outside, outside)
+
+
+def reach_of(view: int, known: Sequence[Interface]) -> Reach:
+    """The addresses at which this process is reached by those that it is heard by on an interface."""
+    here = [each for each in known if each.view == view]
+    return _reach(view, here, here[:1]) if view else INSIDE
+
+
+def _reach(view: int, ipv4: Sequence[Interface], ipv6: Sequence[Interface]) -> Reach:
+    unscoped = (text for each in ipv6 for text in each.ipv6 if "%" not in text)
+    return Reach(view, tuple(dict.fromkeys((*(each.address for each in ipv4), *unscoped))))
 
 
 def _take(found: _Found, flags: int, address: bytes, netmask: bytes) -> None:

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from .records import Entry
 
 _tcp = re.compile(r"tcp://(?:\[([^]]*)\]|([^:]*)):(\d+)").fullmatch
 
@@ -39,6 +41,13 @@ class Reach:
     loopback: bool = False
 
 
+INSIDE = Reach(0, ("127.0.0.1", "::1"), True)
+"""What is said inside this machine."""
+
+REGISTRY_VIEW = 65_535
+"""The number of what goes by way of a registry."""
+
+
 def seen_from(endpoints: Iterable[str], reach: Reach) -> tuple[str, ...]:
     """The endpoints to announce for bound ones, in their order, each once.
 
@@ -47,6 +56,16 @@ def seen_from(endpoints: Iterable[str], reach: Reach) -> tuple[str, ...]:
         reach: on which way they are announced.
     """
     return tuple(dict.fromkeys(address for endpoint in endpoints for address in _seen(endpoint, reach)))
+
+
+def as_seen_here(entry: Entry) -> Entry:
+    """An entry with bound endpoints, with those to be used in this process."""
+    return replace(entry, addresses=_inside(entry.addresses), pub_addresses=_inside(entry.pub_addresses))
+
+
+def _inside(endpoints: Sequence[str]) -> tuple[str, ...]:
+    inside = (endpoint for endpoint in endpoints if endpoint.startswith("inproc://"))
+    return (*inside, *seen_from(endpoints, INSIDE))
 
 
 def _seen(endpoint: str, reach: Reach) -> list[str]:

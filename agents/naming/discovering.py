@@ -28,7 +28,7 @@ from ...discovery.directory import Directory
 from ...discovery.events import Conflict, Event, Process, Source, Vanished
 from ...discovery.hidden import LOOKED_FOR
 from ...discovery.multicast import Datagram
-from ...discovery.reach import Reach
+from ...discovery.reach import INSIDE, REGISTRY_VIEW, Reach, as_seen_here
 from ...discovery.records import Announcement, Entry, Hidden
 from ...discovery.site import Site
 from ...protocol import limits
@@ -40,7 +40,6 @@ from ...transport.wire import Protocol
 from ..interfaces import NewClient
 from .multicast import MulticastSockets
 from .registering import Registering
-from .views import LOOPBACK, REGISTRY_VIEW, as_seen_here, view_of
 
 logger = logging.getLogger("pzc.discovery")
 
@@ -248,7 +247,7 @@ class Participant:
         return self._whole(self._reach(local))
 
     def _reach(self, local: bool) -> Reach:
-        return LOOPBACK if local else self._multicast.everywhere
+        return INSIDE if local else self._multicast.everywhere
 
     def heard(self, datagrams: Iterable[bytes]) -> None:
         """The registry passed on what others said."""
@@ -279,7 +278,7 @@ class Participant:
         waited = time.time() - datagram.at if datagram.at else 0.0
         # The clock may have been set meanwhile.
         waited = min(max(waited, 0.0), limits.current.heartbeats_wait)
-        return self.take(datagram.data, source, view_of(datagram.interface), waited)
+        return self.take(datagram.data, source, datagram.interface.view, waited)
 
     def _on_heard(self, all_of_it: bool) -> None:
         if all_of_it or time.monotonic() - self._ticked > LATE:

@@ -49,7 +49,7 @@ class Names(Protocol):
         ...
 
     def known(self, target: str) -> Entry | None:
-        """What is known of a name now."""
+        """Who is known by a name now, and can be reached."""
         ...
 
     def lives(self, entry: Entry) -> bool:
@@ -110,7 +110,7 @@ class Follower:
     def _elsewhere(self) -> Entry | None:
         """The agent to move to; None to stay."""
         now, before = self._names.known(self.target), self._entry
-        if now is None or not now.addresses:
+        if now is None:
             return None
         if self._endpoint in now.addresses:
             self._entry = now

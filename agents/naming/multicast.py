@@ -20,7 +20,7 @@ from typing import Any
 
 from ...discovery.announcer import Outgoing
 from ...discovery.datagrams import CODE_AT, was_passed_on
-from ...discovery.interfaces import Interface, chosen
+from ...discovery.interfaces import Interface, chosen, everywhere, reach_of
 from ...discovery.multicast import Datagram, Multicast
 from ...discovery.packet_filter import Mark
 from ...discovery.reach import Reach
@@ -31,7 +31,6 @@ from ...protocol import limits
 from ...protocol.errors import BindError, ConfigError
 from ...transport.loop import Loop, Timer
 from ...transport.timers import until_next
-from .views import everywhere, reach_of, view_of
 
 logger = logging.getLogger("pzc.discovery")
 
@@ -132,7 +131,7 @@ class MulticastSockets:
         if multicast.patient is not None:
             self._timer = self._loop.call_later(until_next(limits.current.heartbeats_wait), self._on_patience)
         self._relaying.begin(multicast.interfaces)
-        self._views = {view_of(each): each for each in reversed(multicast.interfaces)}
+        self._views = {each.view: each for each in reversed(multicast.interfaces)}
         self._reaches = {view: reach_of(view, multicast.interfaces) for view in self._views}
         return list(self._reaches.values())
 
@@ -182,14 +181,14 @@ class MulticastSockets:
             if said is None:
                 continue
             if said.process == self._process:
-                self._heard_self.add(view_of(datagram.interface))
+                self._heard_self.add(datagram.interface.view)
             else:
                 passed = was_passed_on(datagram.data)
                 self._relaying.heard(multicast, datagram, passed, time.monotonic(), self._all_on)
         return False
 
     def _all_on(self, interface: Interface) -> list[bytes]:
-        return self._whole(self._reaches[view_of(interface)])
+        return self._whole(self._reaches[interface.view])
 
     def say(self, sayings: Sequence[Outgoing]) -> None:
         """Send datagrams, each on its view; while deaf, nothing."""
@@ -222,7 +221,7 @@ class MulticastSockets:
                 {
                     "name": each.name,
                     "address": each.address,
-                    "heard_self": view_of(each) in self._heard_self,
+                    "heard_self": each.view in self._heard_self,
                     "error": multicast.problems.get(each.name, ""),
                 }
                 for each in multicast.interfaces

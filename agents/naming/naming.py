@@ -163,8 +163,7 @@ class Naming:
                 target, (), (), list(self._static), 0.0, "discovery is switched off for this agent"
             )
         entry = self.known(target) if self._site.partition in self._open else None
-        if entry is None or not entry.addresses:
-            entry = self._look_for(target, min(timeout, LOOK_FOR))
+        entry = entry or self._look_for(target, min(timeout, LOOK_FOR))
         return Place(self.choose(entry, timeout), entry, settled=False)
 
     def places(self, target: str) -> list[Target]:
@@ -175,11 +174,14 @@ class Naming:
         return names.candidates(target, self.namespace, self._site.partition, self._style)
 
     def known(self, target: str) -> Entry | None:
-        """What is known of a name now."""
-        for place in self.places(target):
+        """Who is known by a name now, and can be reached."""
+        return self._first(self.places(target))
+
+    def _first(self, places: list[Target]) -> Entry | None:
+        for place in places:
             participant = self._open.get(place.partition)
             entry = None if participant is None else participant.find(place.name)
-            if entry is not None:
+            if entry is not None and entry.addresses:
                 return entry
         return None
 
@@ -209,13 +211,9 @@ class Naming:
         with changed():
             while True:
                 left = until - time.monotonic()
-                for place in places[:1] if first and left > 0 else places:
-                    participant = self._open.get(place.partition)
-                    entry = None if participant is None else participant.find(place.name)
-                    if entry is not None and entry.addresses:
-                        return entry
-                if left <= 0:
-                    return None
+                entry = self._first(places[:1] if first and left > 0 else places)
+                if entry is not None or left <= 0:
+                    return entry
                 changed().wait(left)
 
     def own(self) -> Participant:
