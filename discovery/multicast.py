@@ -83,6 +83,7 @@ class Multicast:
         interfaces: those that could be joined.
         sent: datagrams that were sent.
         failed: datagrams that could not be sent, or interfaces that could not be joined.
+        patient: file descriptor of what may wait; None when it arrives with the rest.
         problems: the last reason by interface name; of one that works again, none.
 
     Raises:
@@ -96,19 +97,20 @@ class Multicast:
         self.port = port
         self.sent = self.failed = 0
         self.problems: dict[str, str] = {}
-        self._sockets: list[socket.socket] = []
-        self._patient: socket.socket | None = None
+        self._sockets: dict[int, tuple[socket.socket, Way]] = {}
+        self.patient: int | None = None
         local = all(interface.loopback for interface in interfaces)
         alone = interfaces[0].address if local or len(interfaces) == 1 else ""
         try:
             at = (group if _LINUX or sys.platform == "darwin" else "", port)
-            self._group = self._open(at, shared=True)
-            self.interfaces = [each for each in interfaces if self._join(self._group, each)]
+            heard = self._open(at, "group")
+            self.interfaces = [each for each in interfaces if self._join(heard, each)]
             if not self.interfaces:
                 raise BindError(f"cannot listen to {group}:{port} on any interface: {self._told()}")
-            self._relay = self._open((alone, port), shared=True)
-            self._own = self._open((alone, 0), shared=False)
-            self._patient = None if patient is None else self._open_patient(at, patient)
+            self._open((alone, port), "relay")
+            self._own = self._open((alone, 0), "own")
+            if patient is not None and _LINUX:
+                self._open_patient(at, patient, heard)
         except OSError as exc:
             self.close()
             if isinstance(exc, BindError):
@@ -119,11 +121,11 @@ class Multicast:
     def _told(self) -> str:
         return "; ".join(f"{name}: {reason}" for name, reason in self.problems.items())
 
-    def _open(self, address: tuple[str, int], *, shared: bool) -> socket.socket:
+    def _open(self, address: tuple[str, int], way: Way) -> socket.socket:
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._sockets.append(made)
+        self._sockets[made.fileno()] = made, way
         made.setblocking(False)
-        if shared:
+        if way != "own":
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if not _LINUX and hasattr(socket, "SO_REUSEPORT"):
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -135,21 +137,19 @@ class Multicast:
         made.bind(address)
         return made
 
-    def _open_patient(self, at: tuple[str, int], mark: Mark) -> socket.socket | None:
-        if not _LINUX:
-            return None
-        made = self._open(at, shared=True)
+    def _open_patient(self, at: tuple[str, int], mark: Mark, other: socket.socket) -> None:
+        made = self._open(at, "group")
         made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMP, 1)
         if (
             packet_filter.attach(made, mark, marked=True)
             and all(self._join(made, each) for each in self.interfaces)
             # For a moment both have it; what comes twice changes nothing.
-            and packet_filter.attach(self._group, mark, marked=False)
+            and packet_filter.attach(other, mark, marked=False)
         ):
-            return made
-        self._sockets.remove(made)
+            self.patient = made.fileno()
+            return
+        del self._sockets[made.fileno()]
         made.close()
-        return None
 
     def _join(self, to: socket.socket, interface: Interface) -> bool:
         try:
@@ -167,12 +167,7 @@ class Multicast:
 
     def filenos(self) -> list[int]:
         """File descriptors that are readable when something has arrived that may not wait."""
-        return [each.fileno() for each in self._sockets if each is not self._patient]
-
-    @property
-    def patient(self) -> int | None:
-        """File descriptor of what may wait; None when it arrives with the rest."""
-        return None if self._patient is None else self._patient.fileno()
+        return [fileno for fileno in self._sockets if fileno != self.patient]
 
     def send(self, data: bytes, interface: Interface) -> bool:
         """Send to everybody on one interface; False, and counted, when that was not possible."""
@@ -215,8 +210,8 @@ class Multicast:
 
         What came on an interface that was not chosen is skipped.
         """
-        arrived_at = next((each for each in self._sockets if each.fileno() == fileno), None)
-        while arrived_at is not None:
+        while fileno in self._sockets:
+            arrived_at, way = self._sockets[fileno]
             try:
                 if hasattr(arrived_at, "recvmsg"):
                     data, about, _, source = arrived_at.recvmsg(LIMIT, _ROOM)
@@ -231,11 +226,8 @@ class Multicast:
                 return None
             interface = self._interface(about)
             if interface is not None:
-                return Datagram(data, interface, source, self._way(arrived_at), _arrival(about))
+                return Datagram(data, interface, source, way, _arrival(about))
         return None
-
-    def _way(self, arrived_at: socket.socket) -> Way:
-        return "relay" if arrived_at is self._relay else "own" if arrived_at is self._own else "group"
 
     def _interface(self, about: list[tuple[int, int, bytes]]) -> Interface | None:
         for level, kind, value in about:
@@ -245,10 +237,10 @@ class Multicast:
 
     def close(self) -> None:
         """Leave the group. Again: no effect."""
-        for each in self._sockets:
+        for each, _ in self._sockets.values():
             each.close()
         self._sockets.clear()
-        self._patient = None
+        self.patient = None
 
 
 def _arrival(about: list[tuple[int, int, bytes]]) -> float:
