@@ -25,11 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from ..discovery.datagrams import Reader, Refusal
-from ..discovery.ledger import Ledger, News, Views
+from ..discovery.ledger import Ledger, Views
 from ..discovery.records import Advertise, Heartbeat
 from ..protocol.errors import PzcError, RemoteProtocolError
 from ..protocol.keyring import Role
-from ..protocol.message import Identity
 from ..protocol.quotas import Shares
 from ..transport.endpoints import RANDOM_TCP
 from ..transport.loop import Timer
@@ -51,31 +50,20 @@ GATHER = 0.02
 
 @dataclass(eq=False, slots=True)
 class _Question:
-    """One that waits."""
+    """A request as read and verified; ``known``: its process is, and has not to tell its whole."""
 
     request: Call
-    process: bytes
-    host: str
-    cursor: int
-    edges: object
-    known: bool
-    timer: Timer | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """A request as read and verified."""
-
     process: bytes
     host: str
     cursor: int
     current: bool
     edges: object
     wait: float
-    owner: Identity
     beats: Views | None
     whole: Views | None
     bye: bool
+    known: bool = True
+    timer: Timer | None = None
 
 
 class Registry(Server):
@@ -142,11 +130,11 @@ class Registry(Server):
         envelope = request.message
         tells = any(content.get(part) is not None for part in ("beats", "whole", "bye"))
         authorize(envelope.signer, Role.OPERATOR if tells else Role.OBSERVER)
-        told = self._read(request.caller.identity, content)
+        question = self._read(request, content)
         # What came in a large request is read in a thread of the lane.
-        self.loop.call(partial(self._answer, request, told))
+        self.loop.call(partial(self._answer, question))
 
-    def _read(self, owner: Identity, content: dict[str, Any]) -> _Told:
+    def _read(self, request: Call, content: dict[str, Any]) -> _Question:
         try:
             process = bytes.fromhex(content.get("process") or "")
             incarnation, cursor = content.get("cursor") or ("", 0)
@@ -165,7 +153,8 @@ class Registry(Server):
             if views is not None:
                 self._verify(process, views)
         bye, edges = content.get("bye") is True, content.get("edges")
-        return _Told(process, host, last, current, edges if current else None, wait, owner, beats, whole, bye)
+        edges = edges if current else None
+        return _Question(request, process, host, last, current, edges, wait, beats, whole, bye)
 
     def _verify(self, process: bytes, views: Views) -> None:
         for datagram in (*views.local, *views.others):
@@ -175,37 +164,34 @@ class Registry(Server):
             if said.process != process or not isinstance(said, Heartbeat | Advertise):
                 raise RemoteProtocolError("a process tells of itself and of nobody else")
 
-    def _answer(self, request: Call, told: _Told) -> None:
+    def _answer(self, question: _Question) -> None:
+        request = question.request
         try:
-            known = self._take(told)
+            self._take(question)
         except PzcError as exc:
             self._answering.replies.refuse(request, exc)
             return
-        question = _Question(request, told.process, told.host, told.cursor, told.edges, known)
-        if told.bye:
+        waits = question.known and question.current and self._shares.room(request.key_id) > 0
+        if question.bye:
             self._answering.replies.reply(request, {"pzc": "relay"})
-        elif not told.wait or not (known and told.current) or self._shares.room(request.key_id) <= 0:
-            self._tell(question)
-        elif not self._tell(question, if_any=True):
+        elif not self._tell(question, if_any=bool(waits and question.wait)):
             self._waiting[question] = None
             self._shares.add(request.key_id)
-            question.timer = self.loop.call_later(told.wait, partial(self._tell, question))
+            question.timer = self.loop.call_later(question.wait, partial(self._tell, question))
 
-    def _take(self, told: _Told) -> bool:
-        """Write down what a process told; False when it is to tell its whole."""
-        now, before = time.monotonic(), self.ledger.cursor
-        known = True
+    def _take(self, told: _Question) -> None:
+        """Write down what a process told."""
+        ledger, owner = self.ledger, told.request.caller.identity
+        now, before = time.monotonic(), ledger.cursor
         if told.bye:
-            self.ledger.bye(told.process, told.owner)
+            ledger.bye(told.process, owner)
         elif told.whole is not None:
-            beats = told.beats or Views()
-            self.ledger.whole(told.process, told.owner, told.host, beats, told.whole, now)
+            ledger.whole(told.process, owner, told.host, told.beats or Views(), told.whole, now)
         elif told.beats is not None:
-            known = self.ledger.hear(told.process, told.owner, told.beats, now)
-        if self.ledger.cursor != before:
+            told.known = ledger.hear(told.process, owner, told.beats, now)
+        if ledger.cursor != before:
             self._soon()
         self._look_later()
-        return known
 
     def _tell(self, question: _Question, if_any: bool = False) -> bool:
         """Answer a question; ``if_any``: when there is something to tell, and it is not gathering."""
@@ -218,7 +204,10 @@ class Registry(Server):
             self._shares.add(question.request.key_id, -1)
         if question.timer is not None:
             question.timer.cancel()
-        answer = _answer(news, self.incarnation, question.known)
+        answer: dict[str, Any] = {
+            "pzc": "relay", "cursor": [self.incarnation, news.cursor], "datagrams": encode(news.datagrams),
+            "gone": [process.hex() for process in news.gone], "known": question.known,
+        }  # fmt: skip
         if question.edges != revision:
             answer["edges"] = [revision, [list(pair) for pair in connections]]
         self._answering.replies.reply(question.request, answer)
@@ -261,13 +250,3 @@ class Registry(Server):
 
 def _views(told: Any) -> Views:
     return Views(decode(told["local"]), decode(told["others"]))
-
-
-def _answer(news: News, incarnation: str, known: bool) -> dict[str, Any]:
-    return {
-        "pzc": "relay",
-        "cursor": [incarnation, news.cursor],
-        "datagrams": encode(news.datagrams),
-        "gone": [process.hex() for process in news.gone],
-        "known": known,
-    }

@@ -6,7 +6,7 @@ Of each process::
     unknown    whole(...)                               known: everybody is told its datagrams
     known      whole(...)                               known: everybody is told the new ones
     known      hear(...)                                known: lives on
-    known      bye, or SILENCE seconds without hear   unknown: everybody is told that it is gone
+    known      bye, or SILENCE seconds without hear     unknown: everybody is told that it is gone
     unknown    hear(...)                                unknown: it is asked for the whole
 
 What a process says about itself comes in two views: one for processes of its own host, which may hold
