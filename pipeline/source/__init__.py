@@ -4,13 +4,12 @@
 
     source.py    PzcDataSource, register, read_stream
     readers.py   what Spark calls: the streaming reader, the batch reader, what its workers do
-    holder.py    the one process of a query that reads the mailboxes
+    receiver.py  the one process of a query that reads the mailboxes, and serves their rows to workers
     joining.py   subscriptions to the agents that a query names, now or when they come
-    stock.py     what came and is not acknowledged, and which of it a batch has (pure)
+    buffer.py    what came and is not acknowledged, and which of it a batch has (pure)
     offsets.py   how far a query has come (pure)
     options.py   what a query asks for
     batches.py   notifications as Arrow
-    desk.py      where workers and the listener ask the holder
     listener.py  acknowledges at once what Spark has committed
     parent.py    a process that ends when its parent does
 """

@@ -1,8 +1,8 @@
 """SourceListener: acknowledges a batch as soon as Spark has committed it.
 
 Spark tells a source of a commit only when it builds the next batch, which may be long after. The listener is
-told at once, in the process of the user's program, and asks the desk of the query's own process to release
-the rows. Where that desk is, stands in the progress of the query.
+told at once, in the process of the user's program, and asks the query's own process to release the rows.
+Where that is, stands in the progress of the query.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ...agents.agent import Agent
+from ...agents.proxy import Proxy
 from ...protocol.errors import PzcError
 from ...transport.wire import Protocol
 from .. import missing
-from .desk import ask
 
 try:
     from pyspark.sql.streaming.listener import (
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pzc.source")
 
 TIMEOUT = 2.0
-"""Seconds that the desk may take to answer; Spark's other listeners wait meanwhile."""
+"""Seconds that the query's process may take to answer; Spark's other listeners wait meanwhile."""
 
 
 class SourceListener(StreamingQueryListener):
@@ -53,7 +52,7 @@ class SourceListener(StreamingQueryListener):
         self.released = self.failed = 0
         self._spark = spark
         keyring = None if protocol is None else protocol.codec.keyring
-        self._agent = Agent(protocol=Protocol(serializer="msgpack", keyring=keyring), discovery=False)
+        self._protocol = Protocol(serializer="msgpack", keyring=keyring)
         spark.streams.addListener(self)
 
     def __enter__(self) -> SourceListener:
@@ -71,8 +70,8 @@ class SourceListener(StreamingQueryListener):
 
     def _acknowledge(self, endpoint: str, end: dict[str, Any]) -> None:
         try:
-            answer = ask(self._agent, endpoint, {"ask": "acknowledge", "offset": end}, TIMEOUT)
-            self.released += answer["released"]
+            with Proxy(endpoint, timeout=TIMEOUT, protocol=self._protocol) as receiver:
+                self.released += receiver.acknowledge(end)
         except PzcError as exc:
             self.failed += 1
             logger.info("the query at %s was not told of its commit: %s", endpoint, exc)
@@ -87,9 +86,8 @@ class SourceListener(StreamingQueryListener):
         """Nothing."""
 
     def close(self) -> None:
-        """Listen no more, and give everything back."""
+        """Listen no more."""
         self._spark.streams.removeListener(self)
-        self._agent.stop()
 
 
 def _as_dict(text: str | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@
     initialOffset             the query's process   mailboxes opened; the beginning
     latestOffset              the query's process   mailboxes opened; how far the rows go that are here
     partitions                the query's process   waits until all rows of the batch are here (again)
-    read                      workers               rows of their spans, asked for at the desk
+    read                      workers               rows of their spans, asked for at the query's process
     commit                    the query's process   rows released, and acknowledged to their publishers
     stop, or its parent ends  the query's process   everything given back, mailboxes kept
 """
@@ -20,15 +20,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...agents.agent import Agent
+from ...agents.proxy import Proxy
 from .. import missing
 from ..decoding.decode import Decoder
 from .batches import from_bytes, to_batch
-from .desk import ask, to_words
-from .holder import Holder
 from .offsets import Offset, Span, read_offset
 from .options import Options
 from .parent import ParentWatch
+from .receiver import Receiver, Words, to_words
 
 try:
     import pyarrow as pa
@@ -63,7 +62,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._mailbox = options.name or ""
-        self._holder: Holder | None = None
+        self._receiver: Receiver | None = None
         self._watch: ParentWatch | None = None
         self._before: int | None = None
 
@@ -73,11 +72,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __setstate__(self, state: dict[str, Options]) -> None:
         StreamReader.__init__(self, state["options"])
 
-    def _opened(self) -> Holder:
-        if self._holder is None:
-            self._holder = Holder(self._options)
-            self._watch = ParentWatch(self._holder.close)
-        return self._holder
+    def _opened(self) -> Receiver:
+        if self._receiver is None:
+            self._receiver = Receiver(self._options)
+            self._watch = ParentWatch(self._receiver.close)
+        return self._receiver
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802, D102
         self._opened().begin(Offset(self._mailbox))
@@ -87,22 +86,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802, D102
-        holder = self._opened()
-        holder.settle(self._options.timeout)
-        self._before = holder.arrived
+        receiver = self._opened()
+        receiver.settle(self._options.timeout)
+        self._before = receiver.arrived
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802, D102
         begin = read_offset(start, self._mailbox)
-        holder = self._opened()
-        holder.begin(begin)
+        receiver = self._opened()
+        receiver.begin(begin)
         wait = FIRST_ROW
         if self._before is not None:
             # This trigger asks only after a commit; of its last one nobody else tells in time.
-            holder.release(begin)
+            receiver.release(begin)
             wait = 0.0
-        end = holder.latest(begin, self._rows(limit), self._before, wait)
+        end = receiver.latest(begin, self._rows(limit), self._before, wait)
         if end is begin and self._before is not None:
-            holder.settle(self._options.timeout)  # the process may be ended before it has acknowledged
+            receiver.settle(self._options.timeout)  # the process may be ended before it has acknowledged
         return start if end is begin else end.to_json()
 
     def _rows(self, limit: ReadLimit) -> int | None:
@@ -111,17 +110,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.max_rows
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802, D102
-        holder = self._holder
-        if holder is None:
+        receiver = self._receiver
+        if receiver is None:
             return None
-        return {**holder.last().to_json(), "endpoint": holder.endpoint, "status": holder.status()}
+        return {**receiver.last().to_json(), "endpoint": receiver.endpoint, "status": receiver.status()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RowsPartition]:  # noqa: D102
         begin = read_offset(start, self._mailbox)
-        holder = self._opened()
-        holder.begin(begin)
-        parts = holder.plan(begin, read_offset(end, self._mailbox))
-        return [RowsPartition(holder.endpoint, part) for part in parts]
+        receiver = self._opened()
+        receiver.begin(begin)
+        parts = receiver.plan(begin, read_offset(end, self._mailbox))
+        return [RowsPartition(receiver.endpoint, part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: D102
         assert isinstance(partition, RowsPartition)
@@ -133,8 +132,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:  # noqa: D102
         if self._watch is not None:
             self._watch.close()
-        if self._holder is not None:
-            self._holder.close()
+        if self._receiver is not None:
+            self._receiver.close()
 
 
 class BatchReader(DataSourceReader):
@@ -152,35 +151,35 @@ class BatchReader(DataSourceReader):
 
 
 def read_spans(options: Options, endpoint: str, spans: list[Span]) -> Iterator[pa.RecordBatch]:
-    """The rows of some spans, asked for at the desk of a query, page by page.
+    """The rows of some spans, asked for at the process of a query, page by page.
 
     Raises:
         RowsMissing: when they are not held any more.
-        CallTimeout, PeerLost, SignatureError: when the desk cannot be asked.
+        CallTimeout, PeerLost, SignatureError: when it cannot be asked.
     """
-    left: list[Any] = [to_words(span) for span in spans]
-    with Agent(protocol=options.protocol(serializer="msgpack"), discovery=False) as agent:
+    left: list[Words] = [to_words(span) for span in spans]
+    protocol = options.protocol(serializer="msgpack")
+    with Proxy(endpoint, timeout=options.timeout, protocol=protocol) as receiver:
         while left:
-            page = ask(agent, endpoint, {"ask": "rows", "spans": left}, options.timeout)
-            left = page["left"]
-            yield from_bytes(page["rows"])
+            rows, left = receiver.page(left)
+            yield from_bytes(rows)
 
 
 def look(options: Options) -> Iterator[pa.RecordBatch]:
     """What the mailboxes hold and what comes within ``wait`` seconds, at most ``maxRowsPerBatch`` rows."""
-    holder = Holder(options, serve=False)
+    receiver = Receiver(options, serve=False)
     try:
         nothing = Offset(options.name or "")
-        holder.begin(nothing)
+        receiver.begin(nothing)
         if options.name is not None:
-            holder.settle(options.timeout)
+            receiver.settle(options.timeout)
         deadline = time.monotonic() + options.wait
         pause = threading.Event()
-        while holder.arrived < options.max_rows and (left := deadline - time.monotonic()) > 0:
+        while receiver.arrived < options.max_rows and (left := deadline - time.monotonic()) > 0:
             pause.wait(min(left, FIRST_ROW))
-        rows = holder.held(options.max_rows)
+        rows = receiver.held(options.max_rows)
     finally:
-        holder.close()
+        receiver.close()
     for first in range(0, len(rows), MEMORY_ROWS):
         yield to_batch(rows[first : first + MEMORY_ROWS], options.name or "")
 

@@ -124,7 +124,7 @@ def test_a_stopped_query_goes_on_where_its_checkpoint_says(source: PzcDataSource
         again.stop()
 
 
-def test_progress_tells_where_the_desk_is_and_what_was_lost(reader: StreamReader) -> None:
+def test_progress_tells_where_the_rows_are_and_what_was_lost(reader: StreamReader) -> None:
     assert reader.reportLatestOffset() is None
     reader.initialOffset()
     told = reader.reportLatestOffset()

@@ -11,14 +11,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pzc import Agent, Protocol
+from pzc import Agent, Protocol, Proxy
 from pzc.pipeline.schema import DECODED, FRAMES, JOURNAL
-from pzc.pipeline.source.desk import ask
-from pzc.pipeline.source.holder import Holder
 from pzc.pipeline.source.offsets import Line, Offset
 from pzc.pipeline.source.options import Options, read_options
 from pzc.pipeline.source.readers import decoded, look, read_spans
-from pzc.protocol.errors import PzcError, RemoteError, RowsMissing, SignatureError, SubscriptionClosed
+from pzc.pipeline.source.receiver import Receiver
+from pzc.protocol.errors import (
+    ConfigError,
+    MemberRefused,
+    PzcError,
+    RowsMissing,
+    SignatureError,
+    SubscriptionClosed,
+)
 from pzc.protocol.frames import Kind
 
 from tests.contract.rigs.mailing import ReaderProcess
@@ -51,13 +57,13 @@ def made(agents: str, key_file: str, **more: str) -> Options:
 
 
 @contextmanager
-def holding(options: Options, start: Offset = START) -> Iterator[Holder]:
-    holder = Holder(options)
+def holding(options: Options, start: Offset = START) -> Iterator[Receiver]:
+    receiver = Receiver(options)
     try:
-        holder.begin(start)
-        yield holder
+        receiver.begin(start)
+        yield receiver
     finally:
-        holder.close()
+        receiver.close()
 
 
 def publish(agent: Agent, count: int, topic: str = "voltage") -> None:
@@ -65,9 +71,9 @@ def publish(agent: Agent, count: int, topic: str = "voltage") -> None:
         agent.publish(topic, number)
 
 
-def rows(holder: Holder, start: Offset, end: Offset) -> list[dict[str, Any]]:
-    parts = holder.plan(start, end)
-    batches = [batch for part in parts for batch in read_spans(holder.options, holder.endpoint, part)]
+def rows(receiver: Receiver, start: Offset, end: Offset) -> list[dict[str, Any]]:
+    parts = receiver.plan(start, end)
+    batches = [batch for part in parts for batch in read_spans(receiver.options, receiver.endpoint, part)]
     return pa.Table.from_batches(batches, schema=JOURNAL).to_pylist()
 
 
@@ -83,10 +89,10 @@ def kept(agent: Agent) -> int:
 def test_rows_are_those_of_a_journal_with_the_frames_as_they_were_signed(
     publisher: Agent, options: Options
 ) -> None:
-    with holding(options) as holder:
+    with holding(options) as receiver:
         publish(publisher, 3)
-        assert holder.settle(TIMEOUT)
-        found = rows(holder, START, holder.latest(START, None))
+        assert receiver.settle(TIMEOUT)
+        found = rows(receiver, START, receiver.latest(START, None))
     assert [row["sequence"] for row in found] == [1, 2, 3]
     assert {row["name"] for row in found} == {"psu"}
     envelopes = [
@@ -96,14 +102,14 @@ def test_rows_are_those_of_a_journal_with_the_frames_as_they_were_signed(
 
 
 def test_a_range_is_the_same_whoever_reads_it_and_how_often(publisher: Agent, options: Options) -> None:
-    with holding(options) as holder:
+    with holding(options) as receiver:
         publish(publisher, 50)
         publish(publisher, 50, "current")
-        assert holder.settle(TIMEOUT)
-        middle = holder.latest(START, 40)
-        end = holder.latest(middle, 40)
-        holder.release(middle)
-        first, second = rows(holder, middle, end), rows(holder, middle, end)
+        assert receiver.settle(TIMEOUT)
+        middle = receiver.latest(START, 40)
+        end = receiver.latest(middle, 40)
+        receiver.release(middle)
+        first, second = rows(receiver, middle, end), rows(receiver, middle, end)
         assert first == second
         assert len(first) == 40
         wait_until(lambda: kept(publisher) == 60)
@@ -115,10 +121,10 @@ def test_a_range_is_the_same_whoever_reads_it_and_how_often(publisher: Agent, op
 def test_what_was_committed_and_not_acknowledged_is_not_given_to_spark_again(
     publisher: Agent, options: Options
 ) -> None:
-    with holding(options) as holder:
+    with holding(options) as receiver:
         publish(publisher, 20)
-        assert holder.settle(TIMEOUT)
-        committed = holder.latest(START, 15)
+        assert receiver.settle(TIMEOUT)
+        committed = receiver.latest(START, 15)
     with holding(options, committed) as another:
         wait_until(lambda: another.arrived >= 5 and kept(publisher) == 5)
         end = another.latest(committed, None)
@@ -126,13 +132,13 @@ def test_what_was_committed_and_not_acknowledged_is_not_given_to_spark_again(
 
 
 def test_rows_are_shared_out_among_tasks(publisher: Agent, key_file: str) -> None:
-    with holding(made(publisher.rep_endpoint, key_file, rowsPerPartition="30")) as holder:
+    with holding(made(publisher.rep_endpoint, key_file, rowsPerPartition="30")) as receiver:
         publish(publisher, 50)
         publish(publisher, 50, "current")
-        assert holder.settle(TIMEOUT)
-        parts = holder.plan(START, holder.latest(START, None))
+        assert receiver.settle(TIMEOUT)
+        parts = receiver.plan(START, receiver.latest(START, None))
         sizes = [
-            sum(batch.num_rows for batch in read_spans(holder.options, holder.endpoint, part))
+            sum(batch.num_rows for batch in read_spans(receiver.options, receiver.endpoint, part))
             for part in parts
         ]
     assert sizes == [30, 30, 30, 10]
@@ -140,21 +146,21 @@ def test_rows_are_shared_out_among_tasks(publisher: Agent, key_file: str) -> Non
 
 def test_contents_larger_than_a_page_come_whole(publisher: Agent, options: Options) -> None:
     large = bytes(range(256)) * (10 << 12)
-    with holding(options) as holder:
+    with holding(options) as receiver:
         for _ in range(3):
             publisher.publish("image", large)
-        assert holder.settle(TIMEOUT)
-        found = rows(holder, START, holder.latest(START, None))
+        assert receiver.settle(TIMEOUT)
+        found = rows(receiver, START, receiver.latest(START, None))
     assert [large in row["content"] for row in found] == [True] * 3
 
 
 def test_rows_come_verified_and_decoded_when_that_is_wanted(publisher: Agent, key_file: str) -> None:
     options = made(publisher.rep_endpoint, key_file, decode="true")
-    with holding(options) as holder:
+    with holding(options) as receiver:
         publisher.publish("voltage", 3.3)
-        assert holder.settle(TIMEOUT)
-        (part,) = holder.plan(START, holder.latest(START, None))
-        (batch,) = decoded(options, read_spans(options, holder.endpoint, part))
+        assert receiver.settle(TIMEOUT)
+        (part,) = receiver.plan(START, receiver.latest(START, None))
+        (batch,) = decoded(options, read_spans(options, receiver.endpoint, part))
     assert batch.schema.equals(DECODED)
     (row,) = batch.to_pylist()
     assert (row["value_double"], row["error"]) == (3.3, None)
@@ -165,33 +171,33 @@ def test_it_holds_no_more_than_the_mailbox_and_takes_more_when_some_was_released
     publisher: Agent, key_file: str
 ) -> None:
     options = made(publisher.rep_endpoint, key_file, mailboxMessages="100", whenFull="block")
-    with holding(options) as holder:
+    with holding(options) as receiver:
         wait_until(lambda: bool(publisher.statistics()["mailboxes"]))
         writer = threading.Thread(target=publish, args=(publisher, 300), daemon=True)
         writer.start()
-        wait_until(lambda: holder.arrived == 100)
+        wait_until(lambda: receiver.arrived == 100)
         start, found = START, 0
         while found < 300:
-            end = holder.latest(start, None, wait=TIMEOUT)
-            assert holder.status()["held"] <= 100
-            found += len(rows(holder, start, end))
-            holder.release(end)
+            end = receiver.latest(start, None, wait=TIMEOUT)
+            assert receiver.status()["held"] <= 100
+            found += len(rows(receiver, start, end))
+            receiver.release(end)
             start = end
         writer.join(TIMEOUT)
-        assert (holder.arrived, holder.status()["lost"]) == (300, 0)
+        assert (receiver.arrived, receiver.status()["lost"]) == (300, 0)
 
 
 def test_an_agent_that_comes_late_and_those_that_fit_a_pattern_are_read(key_file: str) -> None:
     with ExitStack() as stack:
         first = stack.enter_context(Agent(name="cam1", protocol=Protocol(KEY)))
-        holder = stack.enter_context(holding(made("psu/voltage,cam*", key_file)))
+        receiver = stack.enter_context(holding(made("psu/voltage,cam*", key_file)))
         late = [stack.enter_context(Agent(name=name, protocol=Protocol(KEY))) for name in ("psu", "cam2")]
         for agent in (first, *late):
             wait_until(lambda agent=agent: bool(agent.statistics()["mailboxes"]))
             publish(agent, 2)
             publish(agent, 1, "image")
-        wait_until(lambda: holder.arrived == 8)
-        found = rows(holder, START, holder.latest(START, None))
+        wait_until(lambda: receiver.arrived == 8)
+        found = rows(receiver, START, receiver.latest(START, None))
     counts = {(name, topic): 0 for name in ("cam1", "cam2", "psu") for topic in ("voltage", "image")}
     for row in found:
         counts[row["name"], row["topic"]] += 1
@@ -202,50 +208,50 @@ def test_an_agent_that_comes_late_and_those_that_fit_a_pattern_are_read(key_file
 
 
 def test_two_ways_to_name_one_agent_give_each_row_once(publisher: Agent, key_file: str) -> None:
-    with holding(made(f"{publisher.rep_endpoint},psu,p*/voltage", key_file)) as holder:
-        wait_until(lambda: holder.status()["subscriptions"] == 3)
+    with holding(made(f"{publisher.rep_endpoint},psu,p*/voltage", key_file)) as receiver:
+        wait_until(lambda: receiver.status()["subscriptions"] == 3)
         publish(publisher, 10)
-        assert holder.settle(TIMEOUT)
-        end = holder.latest(START, None)
-        assert [row["sequence"] for row in rows(holder, START, end)] == list(range(1, 11))
-        holder.release(end)
+        assert receiver.settle(TIMEOUT)
+        end = receiver.latest(START, None)
+        assert [row["sequence"] for row in rows(receiver, START, end)] == list(range(1, 11))
+        receiver.release(end)
         wait_until(lambda: kept(publisher) == 0)
 
 
 def test_a_publisher_that_was_restarted_is_read_on_and_counted(key_file: str) -> None:
     with Agent(protocol=Protocol(KEY)) as agent:
         endpoint = agent.rep_endpoint
-        holder = Holder(made(endpoint, key_file))
+        receiver = Receiver(made(endpoint, key_file))
         try:
-            holder.begin(START)
+            receiver.begin(START)
             publish(agent, 3)
-            assert holder.settle(TIMEOUT)
+            assert receiver.settle(TIMEOUT)
             agent.stop()
             with Agent(endpoint, protocol=Protocol(KEY)) as another:
                 wait_until(lambda: bool(another.statistics()["mailboxes"]))
                 publish(another, 2)
-                wait_until(lambda: holder.arrived == 5)
-                found = rows(holder, START, holder.latest(START, None))
+                wait_until(lambda: receiver.arrived == 5)
+                found = rows(receiver, START, receiver.latest(START, None))
             assert sorted(row["sequence"] for row in found) == [1, 1, 2, 2, 3]
-            assert holder.status()["restarts"] == 1
+            assert receiver.status()["restarts"] == 1
         finally:
-            holder.close()
+            receiver.close()
 
 
 def test_planned_rows_that_nobody_has_any_more_are_counted(publisher: Agent, key_file: str) -> None:
     gone = Offset("q", {Line("nobody", 1, "voltage"): 7})
-    with holding(made(publisher.rep_endpoint, key_file, timeout="0.2")) as holder:
-        assert rows(holder, START, gone) == []
-        assert holder.status()["lost"] == 7
+    with holding(made(publisher.rep_endpoint, key_file, timeout="0.2")) as receiver:
+        assert rows(receiver, START, gone) == []
+        assert receiver.status()["lost"] == 7
 
 
 def test_planned_rows_that_nobody_has_any_more_end_the_query_if_that_is_wanted(
     publisher: Agent, key_file: str
 ) -> None:
     gone = Offset("q", {Line("nobody", 1, "voltage"): 7})
-    with holding(made(publisher.rep_endpoint, key_file, timeout="0.2", onMissing="fail")) as holder:
+    with holding(made(publisher.rep_endpoint, key_file, timeout="0.2", onMissing="fail")) as receiver:
         with pytest.raises(RowsMissing, match="nobody"):
-            holder.plan(START, gone)
+            receiver.plan(START, gone)
 
 
 def test_a_query_whose_mailboxes_another_one_reads_ends(publisher: Agent, options: Options) -> None:
@@ -254,9 +260,9 @@ def test_a_query_whose_mailboxes_another_one_reads_ends(publisher: Agent, option
         wait_until(lambda: _raises(first, SubscriptionClosed))
 
 
-def _raises(holder: Holder, error: type[PzcError]) -> bool:
+def _raises(receiver: Receiver, error: type[PzcError]) -> bool:
     try:
-        holder.begin(START)
+        receiver.begin(START)
     except error as exc:
         return "one query at a time" in str(exc)
     return False
@@ -271,40 +277,51 @@ def test_another_key_than_the_publishers_is_an_error(publisher: Agent, tmp_path:
 
 
 def test_rows_are_given_to_nobody_without_the_key(publisher: Agent, options: Options) -> None:
-    with holding(options) as holder, Agent(protocol=Protocol(serializer="msgpack")) as stranger:
-        with pytest.raises(PzcError):
-            ask(stranger, holder.endpoint, {"ask": "status"}, 2.0)
+    with holding(options) as receiver:
+        with pytest.raises(PzcError), asking(receiver, Protocol(serializer="msgpack")) as stranger:
+            stranger.status()
 
 
 @pytest.mark.parametrize(
-    "question",
-    ["rows", {"ask": "rows"}, {"ask": "rows", "spans": [["p", 1, "t", 0]]}, {"ask": "exec"},
-     {"ask": "acknowledge", "offset": {"mailbox": "q"}}],
-)  # fmt: skip
+    ("member", "arguments"),
+    [
+        ("page", ["rows"]),
+        ("page", []),
+        ("page", [[["p", 1, "t", 0]]]),
+        ("page", [[["p", "one", "t", 0, 1]]]),
+        ("release", [{}]),
+        ("acknowledge", [{"mailbox": "q"}]),
+    ],
+)
 def test_a_question_that_is_none_gets_an_error_and_the_next_one_an_answer(
-    options: Options, question: Any
+    options: Options, member: str, arguments: list[Any]
 ) -> None:
-    with holding(options) as holder, Agent(protocol=Protocol(KEY, "msgpack")) as asking:
-        with pytest.raises(RemoteError, match=r"question|offset"):
-            ask(asking, holder.endpoint, question, TIMEOUT)
-        assert ask(asking, holder.endpoint, {"ask": "status"}, TIMEOUT)["held"] == 0
+    with holding(options) as receiver, asking(receiver, Protocol(KEY, "msgpack")) as worker:
+        with pytest.raises((TypeError, ConfigError, MemberRefused)):
+            getattr(worker, member)(*arguments)
+        assert worker.status()["held"] == 0
+
+
+def asking(receiver: Receiver, protocol: Protocol) -> Proxy:
+    """As a worker asks."""
+    return Proxy(receiver.endpoint, timeout=TIMEOUT, protocol=protocol)
 
 
 def test_a_worker_that_asks_for_what_is_gone_gets_the_typed_error(publisher: Agent, options: Options) -> None:
-    with holding(options) as holder:
+    with holding(options) as receiver:
         publish(publisher, 3)
-        assert holder.settle(TIMEOUT)
-        end = holder.latest(START, None)
-        (part,) = holder.plan(START, end)
-        holder.release(end)
+        assert receiver.settle(TIMEOUT)
+        end = receiver.latest(START, None)
+        (part,) = receiver.plan(START, end)
+        receiver.release(end)
         with pytest.raises(RowsMissing, match="committed"):
-            list(read_spans(options, holder.endpoint, part))
+            list(read_spans(options, receiver.endpoint, part))
 
 
 def test_a_look_leaves_everything_where_it_is(publisher: Agent, options: Options) -> None:
-    with holding(options) as holder:
+    with holding(options) as receiver:
         publish(publisher, 5)
-        assert holder.settle(TIMEOUT)
+        assert receiver.settle(TIMEOUT)
     looks = [pa.Table.from_batches(look(options)).to_pylist() for _ in range(2)]
     assert [[row["sequence"] for row in found] for found in looks] == [[1, 2, 3, 4, 5]] * 2
     assert kept(publisher) == 5

@@ -1,4 +1,4 @@
-"""Stock: what came out of the mailboxes and is not acknowledged yet."""
+"""Buffer: what came out of the mailboxes and is not acknowledged yet."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from pzc.pipeline.source.buffer import Buffer, Missing, Taken
 from pzc.pipeline.source.offsets import Line, Offset, Span
-from pzc.pipeline.source.stock import Missing, Stock, Taken
 from pzc.protocol.errors import RowsMissing
 
 from tests.effort import many
@@ -17,63 +17,63 @@ A, B, LATER = Line("p", 1, "a"), Line("p", 1, "b"), Line("p2", 2, "a")
 START = Offset("q")
 
 
-def filled(*numbers: tuple[Line, int], size: int = 10) -> Stock[str]:
-    stock: Stock[str] = Stock()
+def filled(*numbers: tuple[Line, int], size: int = 10) -> Buffer[str]:
+    buffer: Buffer[str] = Buffer()
     for line, number in numbers:
-        assert stock.put(line, number, size, f"{line.topic}{number}") is Taken.HELD
-    return stock
+        assert buffer.put(line, number, size, f"{line.topic}{number}") is Taken.HELD
+    return buffer
 
 
 def at(**numbers: int) -> Offset:
     return Offset("q", {Line("p", 1, topic): number for topic, number in numbers.items()})
 
 
-def rows(stock: Stock[str], start: Offset, end: Offset) -> list[str]:
-    return [row for span in start.until(end) for row in stock.read(span, 1000, 1 << 30)[0]]
+def rows(buffer: Buffer[str], start: Offset, end: Offset) -> list[str]:
+    return [row for span in start.until(end) for row in buffer.read(span, 1000, 1 << 30)[0]]
 
 
 def test_a_batch_goes_as_far_as_what_came() -> None:
-    stock = filled((A, 1), (B, 1), (A, 2))
-    assert stock.latest(START) == at(a=2, b=1)
+    buffer = filled((A, 1), (B, 1), (A, 2))
+    assert buffer.latest(START) == at(a=2, b=1)
 
 
 def test_an_offset_without_news_is_the_one_that_was_given() -> None:
-    stock = filled((A, 1))
+    buffer = filled((A, 1))
     start = at(a=1)
-    assert stock.latest(start) is start
+    assert buffer.latest(start) is start
 
 
 def test_a_limit_lets_those_through_that_came_first() -> None:
-    stock = filled((A, 1), (A, 2), (B, 1), (A, 3), (B, 2))
-    assert stock.latest(START, 3) == at(a=2, b=1)
-    assert stock.latest(at(a=2, b=1), 3) == at(a=3, b=2)
+    buffer = filled((A, 1), (A, 2), (B, 1), (A, 3), (B, 2))
+    assert buffer.latest(START, 3) == at(a=2, b=1)
+    assert buffer.latest(at(a=2, b=1), 3) == at(a=3, b=2)
 
 
 def test_what_arrived_later_than_a_count_is_left_for_another_time() -> None:
-    stock = filled((A, 1), (B, 1), (A, 2))
-    assert stock.latest(START, None, 2) == at(a=1, b=1)
+    buffer = filled((A, 1), (B, 1), (A, 2))
+    assert buffer.latest(START, None, 2) == at(a=1, b=1)
     start = at(a=1, b=1)
-    assert stock.latest(start, 5, 2) is start
+    assert buffer.latest(start, 5, 2) is start
 
 
 def test_rows_are_read_as_often_as_wanted_in_one_order() -> None:
-    stock = filled((B, 1), (A, 1), (A, 2))
-    end = stock.latest(START)
-    assert rows(stock, START, end) == rows(stock, START, end) == ["a1", "a2", "b1"]
+    buffer = filled((B, 1), (A, 1), (A, 2))
+    end = buffer.latest(START)
+    assert rows(buffer, START, end) == rows(buffer, START, end) == ["a1", "a2", "b1"]
 
 
 def test_what_is_released_comes_back_once_to_be_acknowledged() -> None:
-    stock = filled((A, 1), (A, 2), (B, 1))
-    assert stock.release(at(a=1, b=1)) == ["a1", "b1"]
-    assert stock.release(at(a=1, b=1)) == []
-    assert (len(stock), stock.bytes) == (1, 10)
+    buffer = filled((A, 1), (A, 2), (B, 1))
+    assert buffer.release(at(a=1, b=1)) == ["a1", "b1"]
+    assert buffer.release(at(a=1, b=1)) == []
+    assert (len(buffer), buffer.bytes) == (1, 10)
 
 
 def test_what_is_released_cannot_be_read_any_more() -> None:
-    stock = filled((A, 1), (A, 2))
-    stock.release(at(a=1))
+    buffer = filled((A, 1), (A, 2))
+    buffer.release(at(a=1))
     with pytest.raises(RowsMissing, match="committed"):
-        stock.read(Span(A, 0, 2), 10, 100)
+        buffer.read(Span(A, 0, 2), 10, 100)
 
 
 def test_what_has_not_come_cannot_be_read() -> None:
@@ -82,27 +82,27 @@ def test_what_has_not_come_cannot_be_read() -> None:
 
 
 def test_what_spark_has_committed_before_a_restart_is_done_with_when_it_comes_again() -> None:
-    stock = filled((A, 1), (A, 2))
-    assert stock.release(at(a=3)) == ["a1", "a2"]
-    assert stock.put(A, 3, 10, "a3") is Taken.DONE
-    assert stock.put(A, 4, 10, "a4") is Taken.HELD
-    assert stock.lost == 0
+    buffer = filled((A, 1), (A, 2))
+    assert buffer.release(at(a=3)) == ["a1", "a2"]
+    assert buffer.put(A, 3, 10, "a3") is Taken.DONE
+    assert buffer.put(A, 4, 10, "a4") is Taken.HELD
+    assert buffer.lost == 0
 
 
 def test_a_second_subscriptions_copy_is_released_with_the_first() -> None:
-    stock = filled((A, 1), (A, 2))
-    assert stock.put(A, 1, 10, "copy") is Taken.REPEATED
-    assert rows(stock, START, stock.latest(START)) == ["a1", "a2"]
-    assert stock.release(at(a=1)) == ["a1", "copy"]
+    buffer = filled((A, 1), (A, 2))
+    assert buffer.put(A, 1, 10, "copy") is Taken.REPEATED
+    assert rows(buffer, START, buffer.latest(START)) == ["a1", "a2"]
+    assert buffer.release(at(a=1)) == ["a1", "copy"]
 
 
 @pytest.mark.parametrize("committed_first", [False, True])
 def test_numbers_that_never_came_after_a_restart_are_counted(committed_first: bool) -> None:
-    stock: Stock[str] = Stock()
-    steps = [lambda: stock.release(at(a=4)), lambda: stock.put(A, 8, 10, "a8")]
+    buffer: Buffer[str] = Buffer()
+    steps = [lambda: buffer.release(at(a=4)), lambda: buffer.put(A, 8, 10, "a8")]
     for step in steps if committed_first else reversed(steps):
         step()
-    assert (stock.lost, list(stock.gaps)) == (3, [Missing(A, 5, 7)])
+    assert (buffer.lost, list(buffer.gaps)) == (3, [Missing(A, 5, 7)])
 
 
 def test_a_hole_in_the_middle_is_counted() -> None:
@@ -110,35 +110,35 @@ def test_a_hole_in_the_middle_is_counted() -> None:
 
 
 def test_what_is_given_up_is_counted_and_the_rest_can_be_read() -> None:
-    stock = filled((A, 1), (A, 2))
+    buffer = filled((A, 1), (A, 2))
     span = Span(A, 0, 5)
-    assert stock.lacking([span]) == [span]
-    stock.give_up(span)
-    assert stock.lacking([span]) == []
-    assert (stock.lost, list(stock.gaps)) == (3, [Missing(A, 3, 5)])
-    assert rows(stock, START, at(a=5)) == ["a1", "a2"]
+    assert buffer.lacking([span]) == [span]
+    buffer.give_up(span)
+    assert buffer.lacking([span]) == []
+    assert (buffer.lost, list(buffer.gaps)) == (3, [Missing(A, 3, 5)])
+    assert rows(buffer, START, at(a=5)) == ["a1", "a2"]
 
 
 def test_a_line_of_a_restarted_publisher_leaves_the_offsets_when_all_of_it_was_read() -> None:
-    stock = filled((A, 1), (A, 2))
-    stock.end("p", 1)
-    stock.put(LATER, 1, 10, "later")
-    first = stock.latest(START, 2)
+    buffer = filled((A, 1), (A, 2))
+    buffer.end("p", 1)
+    buffer.put(LATER, 1, 10, "later")
+    first = buffer.latest(START, 2)
     assert first == at(a=2)
-    assert stock.latest(first) == Offset("q", {LATER: 1})
+    assert buffer.latest(first) == Offset("q", {LATER: 1})
 
 
 def test_a_page_ends_before_it_is_too_large_and_has_one_row_at_least() -> None:
-    stock = filled((A, 1), (A, 2), (A, 3), size=60)
-    assert stock.read(Span(A, 0, 3), 10, 130) == (["a1", "a2"], 120, 2)
-    assert stock.read(Span(A, 2, 3), 10, 1) == (["a3"], 60, 3)
-    assert stock.read(Span(A, 0, 3), 2, 1000) == (["a1", "a2"], 120, 2)
+    buffer = filled((A, 1), (A, 2), (A, 3), size=60)
+    assert buffer.read(Span(A, 0, 3), 10, 130) == (["a1", "a2"], 120, 2)
+    assert buffer.read(Span(A, 2, 3), 10, 1) == (["a3"], 60, 3)
+    assert buffer.read(Span(A, 0, 3), 2, 1000) == (["a1", "a2"], 120, 2)
 
 
 def test_a_span_is_cut_by_rows_also_where_numbers_are_missing() -> None:
-    stock = filled((A, 1), (A, 5), (A, 6))
-    assert stock.cut(Span(A, 0, 6), 2) == (Span(A, 0, 5), Span(A, 5, 6))
-    assert stock.cut(Span(A, 0, 6), 3) == (Span(A, 0, 6), None)
+    buffer = filled((A, 1), (A, 5), (A, 6))
+    assert buffer.cut(Span(A, 0, 6), 2) == (Span(A, 0, 5), Span(A, 5, 6))
+    assert buffer.cut(Span(A, 0, 6), 3) == (Span(A, 0, 6), None)
 
 
 class Query(RuleBasedStateMachine):
@@ -148,7 +148,7 @@ class Query(RuleBasedStateMachine):
         super().__init__()
         self.mailbox: list[tuple[Line, int]] = []
         self.published = {A: 0, B: 0}
-        self.stock: Stock[tuple[Line, int]] = Stock()
+        self.buffer: Buffer[tuple[Line, int]] = Buffer()
         self.fetched = 0
         self.committed = START
         self.planned: Offset | None = None
@@ -164,7 +164,7 @@ class Query(RuleBasedStateMachine):
     def fetch(self, count: int) -> None:
         for row in self.mailbox[self.fetched : self.fetched + count]:
             self.fetched += 1
-            if self.stock.put(*row, 1, row) is Taken.DONE:
+            if self.buffer.put(*row, 1, row) is Taken.DONE:
                 self.acknowledge([row])
 
     def acknowledge(self, gone: list[tuple[Line, int]]) -> None:
@@ -175,9 +175,9 @@ class Query(RuleBasedStateMachine):
     @precondition(lambda self: self.planned is None)
     @rule(limit=st.one_of(st.none(), st.integers(1, 6)))
     def plan(self, limit: int | None) -> None:
-        end = self.stock.latest(self.committed, limit)
+        end = self.buffer.latest(self.committed, limit)
         if end is not self.committed:
-            count = sum(self.stock.size(span) for span in self.committed.until(end))
+            count = sum(self.buffer.size(span) for span in self.committed.until(end))
             assert 1 <= count <= (limit or count)
             self.planned = end
 
@@ -186,23 +186,23 @@ class Query(RuleBasedStateMachine):
     def write(self, size: int) -> None:
         assert self.planned is not None
         spans = self.committed.until(self.planned)
-        while self.stock.lacking(spans):
+        while self.buffer.lacking(spans):
             self.fetch(1)
         for span in spans:
             while span.after < span.upto:
-                some, _, upto = self.stock.read(span, size, 1 << 30)
+                some, _, upto = self.buffer.read(span, size, 1 << 30)
                 self.written += some
                 span = span._replace(after=upto)
         self.committed, self.planned = self.planned, None
 
     @rule()
     def release(self) -> None:
-        self.acknowledge(self.stock.release(self.committed))
+        self.acknowledge(self.buffer.release(self.committed))
 
     @rule()
     def kill(self) -> None:
-        self.stock, self.fetched = Stock(), 0
-        self.acknowledge(self.stock.release(self.committed))
+        self.buffer, self.fetched = Buffer(), 0
+        self.acknowledge(self.buffer.release(self.committed))
 
     @invariant()
     def each_row_is_written_once_and_none_is_lost(self) -> None:
@@ -210,8 +210,8 @@ class Query(RuleBasedStateMachine):
         assert {line: self.committed.of(line) for line in (A, B)} == {
             line: sum(row[0] == line for row in self.written) for line in (A, B)
         }
-        assert self.stock.lost == 0
-        assert self.stock.bytes == len(self.stock)
+        assert self.buffer.lost == 0
+        assert self.buffer.bytes == len(self.buffer)
 
 
 TestQuery = Query.TestCase

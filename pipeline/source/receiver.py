@@ -1,10 +1,12 @@
-"""Holder: the one process of a query that reads the mailboxes, and holds what Spark has not committed.
+"""Receiver: the one process of a query that reads the mailboxes, and holds what Spark has not committed.
 
 ::
 
-    publishers ── mailbox NAME ──▶ Joining ─▶ Stock ──▶ Desk ◀── rows ── Spark's workers
-         ▲                                     │ │         ◀── acknowledge ── SourceListener
+    publishers ── mailbox NAME ──▶ Joining ─▶ Buffer ──▶ page         ◀── Spark's workers
+         ▲                                     │ │       acknowledge  ◀── SourceListener
          └──────── acknowledge ────────────────┘ └──▶ StreamReader (latestOffset, partitions, commit)
+
+`SERVED` are the members that are served, with the keys of the query and without pickles.
 
 It holds at most what the mailboxes' bound allows for each publisher: what is not acknowledged there is not
 followed by more. Whoever asks waits at most the option ``timeout``.
@@ -20,20 +22,25 @@ from contextlib import suppress
 from typing import Any
 
 from ...agents.agent import Agent
-from ...protocol.errors import PzcError, RowsMissing
+from ...agents.serving import Server
+from ...protocol.errors import ConfigError, PzcError, RowsMissing
 from ...protocol.notification import Notification, acknowledge
 from .batches import to_batch, to_bytes
-from .desk import Desk
+from .buffer import Buffer, Taken
 from .joining import CONFIRM, Joined, Joining
 from .offsets import Line, Offset, Span, read_offset
 from .options import Options
-from .stock import Stock, Taken
 
 logger = logging.getLogger("pzc.source")
 
 PAGE_ROWS = 10_000
 PAGE_BYTES = 8 << 20
 """What goes to a worker at once; a larger row goes alone."""
+
+SERVED = "page", "acknowledge", "status"
+
+Words = tuple[str, int, str, int, int]
+"""A span as it is sent: publisher, epoch, topic, after, upto."""
 
 ASK = 2.0
 """Seconds for a publisher to say what its mailbox holds."""
@@ -42,7 +49,7 @@ _LOOK = 0.05
 _SPACE = 300  # bytes of a row beside its content
 
 
-class Holder:
+class Receiver:
     """See the picture in the module's docstring. Safe from any thread; `close` it.
 
     Args:
@@ -57,15 +64,17 @@ class Holder:
         self.options = options
         self.restarts = 0
         self._mailbox = options.name or ""
-        self._stock: Stock[Notification] = Stock()
+        self._buffer: Buffer[Notification] = Buffer()
         self._changed = threading.Condition()
         self._begun = False
-        self._desk: Desk | None = None
+        self._server: Server | None = None
         self._agent = Agent(protocol=options.protocol())
         try:
             if serve:
-                protocol = options.protocol(serializer="msgpack")
-                self._desk = Desk(self, options.endpoint, protocol=protocol, discovery=False)
+                self._server = Server(
+                    self, options.endpoint, protocol=options.protocol(serializer="msgpack"), discovery=False,
+                    expose=SERVED, reading=SERVED,
+                )  # fmt: skip
             self._joining = Joining(self._agent, options.targets, options.policy, self._take)
         except BaseException:
             self._stop_agents()
@@ -73,8 +82,8 @@ class Holder:
 
     @property
     def endpoint(self) -> str:
-        """Where the desk is."""
-        return "" if self._desk is None else self._desk.rep_endpoint
+        """Where it is served."""
+        return "" if self._server is None else self._server.rep_endpoint
 
     def close(self) -> None:
         """Give everything back; the mailboxes stay, with what is not acknowledged."""
@@ -82,7 +91,7 @@ class Holder:
         self._stop_agents()
 
     def _stop_agents(self) -> None:
-        for agent in (self._agent, self._desk):
+        for agent in (self._agent, self._server):
             if agent is not None:
                 agent.stop()
 
@@ -94,14 +103,14 @@ class Holder:
             if joined.start != line[:2]:
                 self._follow(joined, line)
             size = notification.size + _SPACE
-            taken = self._stock.put(line, notification.sequence, size, notification)
+            taken = self._buffer.put(line, notification.sequence, size, notification)
             self._changed.notify_all()
         if taken is Taken.DONE:
             notification.acknowledge()
 
     def _follow(self, joined: Joined, line: Line) -> None:
         if joined.start is not None:
-            self._stock.end(*joined.start)
+            self._buffer.end(*joined.start)
             self.restarts += 1
             logger.warning(
                 "%s was restarted: what it had not sent is lost, and its numbers begin anew",
@@ -126,7 +135,7 @@ class Holder:
     def latest(
         self, start: Offset, limit: int | None, before: int | None = None, wait: float = 0.0
     ) -> Offset:
-        """How far a batch from ``start`` may go; as `Stock.latest`.
+        """How far a batch from ``start`` may go; as `Buffer.latest`.
 
         Args:
             start: where it begins.
@@ -137,7 +146,7 @@ class Holder:
         deadline = time.monotonic() + wait
         with self._changed:
             while True:
-                end = self._stock.latest(start, limit, before)
+                end = self._buffer.latest(start, limit, before)
                 left = deadline - time.monotonic()
                 if end is not start or left <= 0:
                     return end
@@ -152,12 +161,12 @@ class Holder:
         spans = start.until(end)
         self._await(spans)
         with self._changed:
-            return _parts(self._stock, spans, self.options.partition_rows)
+            return _parts(self._buffer, spans, self.options.partition_rows)
 
     def _await(self, spans: list[Span]) -> None:
         deadline = time.monotonic() + self.options.timeout
         with self._changed:
-            while lacking := self._stock.lacking(spans):
+            while lacking := self._buffer.lacking(spans):
                 self._joining.check()
                 left = deadline - time.monotonic()
                 if left > 0:
@@ -173,20 +182,20 @@ class Holder:
         )
         if self.options.missing == "fail":
             raise RowsMissing(f"{lost}; set onMissing to report to go on without them")
-        before = self._stock.lost
+        before = self._buffer.lost
         for span in lacking:
-            self._stock.give_up(span)
-        logger.error("%s; %d are counted as lost", lost, self._stock.lost - before)
+            self._buffer.give_up(span)
+        logger.error("%s; %d are counted as lost", lost, self._buffer.lost - before)
 
     def last(self) -> Offset:
         """The last notification of every line that came."""
         with self._changed:
-            return self._stock.last(self._mailbox)
+            return self._buffer.last(self._mailbox)
 
     def release(self, upto: Offset) -> int:
         """Spark has committed everything up to an offset; how many rows that were."""
         with self._changed:
-            released = self._stock.release(upto)
+            released = self._buffer.release(upto)
         acknowledge(released)
         return len(released)
 
@@ -194,7 +203,7 @@ class Holder:
     def arrived(self) -> int:
         """How many notifications came until now."""
         with self._changed:
-            return self._stock.arrived
+            return self._buffer.arrived
 
     def settle(self, timeout: float) -> bool:
         """Wait until everything that the mailboxes hold now is here; False after so many seconds."""
@@ -212,7 +221,7 @@ class Holder:
                 return False
             publisher, count, unsent = waiting
             with self._changed:
-                held = self._stock.held_of(publisher)
+                held = self._buffer.held_of(publisher)
             if not unsent and held >= count:
                 return True
             pause.wait(_LOOK)
@@ -234,29 +243,30 @@ class Holder:
         """What is here, at most so many of each topic and publisher, in order."""
         nothing = Offset(self._mailbox)
         with self._changed:
-            spans = nothing.until(self._stock.latest(nothing, limit))
-            return [row for span in spans for row in self._stock.read(span, limit, 1 << 62)[0]]
+            spans = nothing.until(self._buffer.latest(nothing, limit))
+            return [row for span in spans for row in self._buffer.read(span, limit, 1 << 62)[0]]
 
-    # --- for the desk --------------------------------------------------------------------------------
+    # --- what is served ------------------------------------------------------------------------------
 
-    def page(self, spans: Sequence[Span]) -> tuple[bytes, list[Span]]:
-        """The first rows of some spans, and what is left of these.
+    def page(self, spans: Sequence[Words]) -> tuple[bytes, list[Words]]:
+        """The first rows of some spans, as an Arrow stream, and what is left of these.
 
         Raises:
             RowsMissing: when some are not here.
+            ConfigError: for what are no spans.
         """
         found: list[Notification] = []
-        left, room = list(spans), PAGE_BYTES
+        left, room = [from_words(words) for words in spans], PAGE_BYTES
         with self._changed:
             while left and room > 0 and len(found) < PAGE_ROWS:
                 span = left[0]
-                rows, size, upto = self._stock.read(span, PAGE_ROWS - len(found), room)
+                rows, size, upto = self._buffer.read(span, PAGE_ROWS - len(found), room)
                 if found and size > room:
                     break
                 found += rows
                 room -= size
                 left[:1] = [] if upto >= span.upto else [span._replace(after=upto)]
-        return to_bytes(to_batch(found, self._mailbox)), left
+        return to_bytes(to_batch(found, self._mailbox)), [to_words(span) for span in left]
 
     def acknowledge(self, offset: dict[str, Any]) -> int:
         """As `release`.
@@ -269,30 +279,48 @@ class Holder:
     def status(self) -> dict[str, Any]:
         """What is held, how much came, and everything that was lost."""
         with self._changed:
-            stock = self._stock
+            buffer = self._buffer
             return {
                 "subscriptions": len(self._joining.joined()),
-                "arrived": stock.arrived,
-                "held": len(stock),
-                "bytes": stock.bytes,
-                "lost": stock.lost,
-                "gaps": len(stock.gaps),
+                "arrived": buffer.arrived,
+                "held": len(buffer),
+                "bytes": buffer.bytes,
+                "lost": buffer.lost,
+                "gaps": len(buffer.gaps),
                 "restarts": self.restarts,
             }
 
 
-def _parts(stock: Stock[Notification], spans: list[Span], rows: int) -> list[list[Span]]:
+def _parts(buffer: Buffer[Notification], spans: list[Span], rows: int) -> list[list[Span]]:
     """Spans in parts of at most so many rows."""
     parts: list[list[Span]] = []
     part: list[Span] = []
     room = rows
     for span in spans:
         rest: Span | None = span
-        while rest is not None and stock.size(rest):
-            piece, rest = stock.cut(rest, room)
+        while rest is not None and buffer.size(rest):
+            piece, rest = buffer.cut(rest, room)
             part.append(piece)
-            room -= stock.size(piece)
+            room -= buffer.size(piece)
             if room <= 0:
                 parts.append(part)
                 part, room = [], rows
     return [*parts, part] if part else parts
+
+
+def to_words(span: Span) -> Words:
+    """For whoever asks, and is asked."""
+    return span.line.publisher, span.line.epoch, span.line.topic, span.after, span.upto
+
+
+def from_words(words: Words) -> Span:
+    """What `to_words` made.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    try:
+        publisher, epoch, topic, after, upto = words
+        return Span(Line(str(publisher), int(epoch), str(topic)), int(after), int(upto))
+    except (TypeError, ValueError) as exc:
+        raise ConfigError(f"no span of rows: {words!r:.200}") from exc

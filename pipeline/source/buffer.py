@@ -1,4 +1,4 @@
-"""Stock: notifications that came out of the mailboxes and are not acknowledged yet.
+"""Buffer: notifications that came out of the mailboxes and are not acknowledged yet.
 
 ::
 
@@ -76,7 +76,7 @@ class _Held(Generic[R]):
         return gone
 
 
-class Stock(Generic[R]):
+class Buffer(Generic[R]):
     """See the table in the module's docstring. Its length counts what is held. Not thread-safe.
 
     Attributes:
