@@ -259,7 +259,7 @@ class Inbox(Generic[T]):
 
     def offer_all(self, items: Sequence[T]) -> None:
         """Take several, as `offer` each."""
-        if not self.policy.lossy or len(items) + len(self._items) <= self.policy.bound:
+        if len(items) + len(self._items) <= self.policy.bound or not self.policy.lossy:
             if self._items is _NOTHING:
                 self._items = deque(items)
             else:

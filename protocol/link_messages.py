@@ -356,12 +356,14 @@ def decode(data: bytes | bytearray | memoryview) -> LinkMessage:
     except Exception as error:  # msgspec lets those of Unicode and of recursion through
         reason = f"{len(data)} bytes cannot be decoded: {type(error).__name__}: {str(error)[:200]}"
         raise DecodeError(f"a link message of {reason}") from None
+    alike = False
     runs = message.runs if isinstance(message, Notify) else ()
     for run in message.retained if isinstance(message, Applied) else runs:
+        alike = alike or bool(run.like)
         for row in run.rows:
             if (row.block or row.size) and (not row.block or len(row.body)):
                 raise DecodeError(f"row {row.number} of {run.topic[:80]!r} has no content, or two")
-    return _completed(message) if isinstance(message, Notify) else message
+    return _completed(message) if alike and isinstance(message, Notify) else message
 
 
 def _completed(notify: Notify) -> Notify:

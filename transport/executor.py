@@ -38,7 +38,7 @@ class Executor:
         self._changed = threading.Condition(self._lock)
         self._threads: list[threading.Thread] = []
         self._idle = 0
-        self._here: threading.Thread | None = None
+        self._here = 0  # number of the thread that runs a function in their place
         self._closed = False
         self.refused = 0
         self.errors = 0
@@ -89,22 +89,21 @@ class Executor:
         For an executor of one thread: until the function has ended, nothing else runs.
         """
         with self._lock:
-            if self._closed or self._waiting or self._here is not None or self._idle < len(self._threads):
+            if self._closed or self._waiting or self._here or self._idle < len(self._threads):
                 return False
-            self._here = threading.current_thread()
+            self._here = threading.get_ident()
         try:
             function()
         finally:
             with self._lock:
-                self._here = None
+                self._here = 0
                 if self._waiting or self._closed:  # else nobody waits for this end, but who is idle
                     self._changed.notify_all()
         return True
 
     def in_thread(self) -> bool:
         """True when the caller is one of the executor's threads, or runs a function in their place."""
-        thread = threading.current_thread()
-        return thread in self._threads or thread is self._here
+        return threading.get_ident() == self._here or threading.current_thread() in self._threads
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> bool:
         """Forget what is waiting and end the threads; False when a function still runs."""
@@ -115,14 +114,14 @@ class Executor:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         with self._changed:
-            over = self._changed.wait_for(lambda: self._here is None, max(0.0, deadline - time.monotonic()))
+            over = self._changed.wait_for(lambda: not self._here, max(0.0, deadline - time.monotonic()))
         return over and not any(thread.is_alive() for thread in self._threads)
 
     def _run(self) -> None:
         while True:
             with self._changed:
                 self._idle += 1
-                while (not self._waiting or self._here is not None) and not self._closed:
+                while (not self._waiting or self._here) and not self._closed:
                     self._changed.wait()
                 self._idle -= 1
                 if self._closed:

@@ -143,7 +143,7 @@ class Loop:
         `in_thread` is False until `step_back`; after `io_take_over` seconds another thread is the I/O thread,
         and does ``left`` first.
         """
-        if not self.in_thread():  # aside already, or another thread leads by now
+        if self._aside_since or self._leader != get_ident():  # already, or another thread leads by now
             return
         self._aside_count += 1
         self._left = left
@@ -283,7 +283,7 @@ class Loop:
             wait = self._timers.wait_ms()
             if quiet and self._descriptors is not None:
                 changed = self._descriptors.poll(wait)
-                if all(number in self._handlers for number, _ in changed):
+                if dict(changed).keys() <= self._handlers.keys():
                     return changed
                 looking = self._looking.get(changed[0][0])
                 if looking is not None and len(changed) == 1:

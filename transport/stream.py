@@ -72,6 +72,8 @@ class Stream(UnixEnd):
         notes: that go with the message that is sent next.
         diverted: all that is sent is written by what `divert` was given.
         on_rest: called before the rest of a message is received, which may have to be waited for.
+        take_descriptor: gives the descriptor that came with the message received last, the caller's from
+            now on; -1 without one.
     """
 
     def __init__(self, socket: sockets.socket, peer: str = "the peer", *, blocks: bool = True) -> None:
@@ -83,6 +85,7 @@ class Stream(UnixEnd):
         self.notes = self._lending.notes
         self._rest, self._at = b"", 0
         self._fds = Descriptors()
+        self.take_descriptor = self._fds.take
         self.diverted = False
         self.on_rest: Callable[[], object] = bool
         self._inside = False
@@ -204,10 +207,6 @@ class Stream(UnixEnd):
         ahead = self._rest[self._at :]
         self._rest, self._at = b"", 0
         return ahead
-
-    def take_descriptor(self) -> int:
-        """The descriptor that came with the message received last, now the caller's; -1 without one."""
-        return self._fds.take()
 
     def comes(self, deadline: float) -> bool:
         """Wait until there is something to receive, or the connection is over; False at the deadline."""

@@ -196,12 +196,11 @@ class CallbackRunner:
 
     def start_here(self) -> None:
         """As `start`, but call for those that are quick in this thread when nothing waits before them."""
-        waiting = self._waiting
-        others = [called for called in waiting if not called.is_quick]
-        if len(others) < len(waiting):
-            quick = waiting
-            if others:
-                quick = self._waiting = deque([called for called in waiting if called.is_quick])
+        others, quick = list[Called](), deque[Called]()
+        for called in self._waiting:
+            (quick if called.is_quick else others).append(called)
+        if quick:
+            self._waiting = quick
             self._executor.run_here(self._call)
             quick.extend(others)
         if self._waiting:

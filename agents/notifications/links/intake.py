@@ -104,20 +104,20 @@ class Intake:
         errands: deque[Errand] = deque()
         if notify.about:
             self.peer.learn(notify.about)
-        entered = _told(notify.losses, roster)
-        first = notify.first
-        same: dict[int, _Decoded] = {run.like: {} for run in notify.runs if run.like}
-        for index, run in enumerate(notify.runs, 1):
+        entered = _told(notify.losses, roster) if notify.losses else []
+        first, runs = notify.first, notify.runs
+        same: dict[int, _Decoded] = {run.like: {} for run in runs if run.like} if len(runs) > 1 else {}
+        for index, run in enumerate(runs, 1):
             decoded = same.get(run.like or index)
             self._enter(first, run, received.key_id, roster.wanting(run.interests), entered, decoded)
             first += len(run.rows)
-        if any(isinstance(come, Together) and len(come.arrivals) > room(wanted) for wanted, come in entered):
-            errands.extend(partial(_hand_on, *part) for each in entered for part in _parts(*each))
-        else:
-            for wanted, come in entered:
+        for wanted, come in entered:
+            if errands or (isinstance(come, Together) and 1 < len(come.arrivals) > room(wanted)):
+                errands.extend(partial(_hand_on, *part) for part in _parts(wanted, come))
+            else:
                 ready += hand_on(wanted, come)
         if ready:
-            errands.append(partial(_calls, ready))
+            errands.appendleft(partial(_calls, ready))
         errands.extend([partial(self.end, each, roster) for each in notify.ended])
         if notify.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
             self._drop(self._mapped, notify.dropped)
@@ -191,7 +191,7 @@ class Intake:
             elif not wanted:
                 ledger.unwanted(arrival)
             elif together is None:
-                together = alone(arrival)
+                together = Together(topic, [arrival], arrival.size)
                 entered.append((wanted, together))
             else:
                 together.arrivals.append(arrival)

@@ -23,7 +23,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
 
 from ....protocol import link_messages
 from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, Refused, RemoteProtocolError
@@ -56,7 +58,7 @@ M = TypeVar("M", bound=LinkMessage)
 T = TypeVar("T")
 
 
-class Received(NamedTuple):
+class Received(Struct):
     """A verified message.
 
     Attributes:
@@ -136,7 +138,7 @@ class OverUnix:
 
     def __init__(self, loop: Loop, client: Client, peer: Peer, deadline: float) -> None:
         self._loop = loop
-        self._peer = peer
+        self._peer, self._key_id = peer, peer.publishing
         self._exchange = client.dedicate(peer, deadline, "link")
         self._sending = threading.Lock()
         self._lock = threading.Lock()
@@ -214,14 +216,14 @@ class OverUnix:
     def ready(self) -> list[Received | None]:
         """See `Inward.ready`."""
         early, self._early = self._early, []
-        return early or [self._taken(each) for each in self._exchange.ready(time.monotonic() + REST_TIMEOUT)]
+        return early or list(map(self._taken, self._exchange.ready(time.monotonic() + REST_TIMEOUT)))
 
     def _taken(self, message: Message) -> Received | None:
         said = None
         if message.serializer == "link":
             said = link_messages.decode(message.content)
             if isinstance(said, Notify) and message.msgid == self._opened:
-                return Received(said, self._peer.publishing, self._exchange.stream.take_descriptor())
+                return Received(said, self._key_id, self._exchange.stream.take_descriptor())
         if self._reception is not None:
             self._reception.step_aside()
         with self._lock:

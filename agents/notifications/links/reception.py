@@ -20,6 +20,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from time import monotonic
 
 from ....protocol import limits
@@ -40,6 +41,9 @@ class Reception:
     Args:
         loop: the receiver's.
         receive: takes what came, and adds what is to be done then; False when nothing was there.
+
+    Attributes:
+        step_aside: tells, while `receive` runs, that what follows may be slow.
     """
 
     def __init__(self, loop: Loop, receive: Callable[[], bool]) -> None:
@@ -48,6 +52,7 @@ class Reception:
         self._errands: deque[Errand] = deque()
         self._receiving = threading.Lock()  # who takes, and puts into inboxes
         self._missed = False
+        self.step_aside: Callable[[], None] = partial(loop.step_aside, self.on_ready)
 
     def add(self, errands: Iterable[Errand]) -> None:
         """To be done, in order, before anything more is taken; while `receive` runs."""
@@ -59,61 +64,48 @@ class Reception:
 
     def on_ready(self) -> bool:
         """Something may have come; the receiver's thread. True: no other socket of the loop was touched."""
+        until = monotonic() + limits.current.callback_turn
         try:
-            self._work()
+            while self._work():
+                if monotonic() >= until:
+                    self.look()
+                    break
         finally:
             self._loop.step_back()
         return True
 
-    def step_aside(self) -> None:
-        """What follows until `receive` returns may be slow, and so may what it adds; while that runs."""
-        self._loop.step_aside(self.on_ready)
+    def _work(self) -> bool:
+        """Take what came, or do the next errand; False when nothing is left for this thread.
 
-    def _work(self) -> None:
-        until, busy = monotonic() + limits.current.callback_turn, False
-        while not (busy and monotonic() >= until):
-            if not self._begin():
-                return
-            calls: list[Call] = []
-            try:
-                busy = bool(self._errands)
-                if busy:
-                    self.step_aside()
-                    calls = self._hand_on(self._errands.popleft())
-                else:
-                    busy = self._receive()
-            finally:
-                self._receiving.release()
-            if self._missed or not self._loop.leads():
-                self.look()  # whoever is the receiver by now goes on, while the calls are made here
-            for call in calls:
-                self._do(call)
-            if not busy or not self._loop.leads():
-                return
-        self.look()
-
-    def _begin(self) -> bool:
-        """Take the right to receive and to put into inboxes; False when another thread has it.
-
-        That one, which was held up in the middle, finds out that somebody was here.
+        A thread that has the right to do so, and was held up in the middle, finds out that another was here.
         """
         self._missed = False
-        if self._receiving.acquire(blocking=False):
-            return True
-        self._missed = True
-        return self._receiving.acquire(blocking=False)
+        if not self._receiving.acquire(blocking=False):
+            self._missed = True
+            if not self._receiving.acquire(blocking=False):
+                return False
+        calls: list[Call] = []
+        try:
+            busy = bool(self._errands) or self._receive()
+            if self._errands:
+                calls = self._hand_on(self._errands.popleft())
+        finally:
+            self._receiving.release()
+        leads = self._loop.leads()
+        if self._missed or not leads:
+            self.look()  # whoever is the receiver by now goes on, while the calls are made here
+        for call in calls:
+            try:
+                call()
+            except Exception:
+                logger.exception("callbacks could not be begun")
+            leads = self._loop.leads()
+        return busy and leads
 
-    @staticmethod
-    def _hand_on(errand: Errand) -> list[Call]:
+    def _hand_on(self, errand: Errand) -> list[Call]:
+        self.step_aside()
         try:
             return errand()
         except Exception:
             logger.exception("a notification could not be handed on")
             return []
-
-    @staticmethod
-    def _do(call: Call) -> None:
-        try:
-            call()
-        except Exception:
-            logger.exception("callbacks could not be begun")
