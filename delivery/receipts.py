@@ -138,7 +138,7 @@ class Receipts:
             self._again = iter(range(self._upto + 1, self.received + 1))
 
     def _others(self, upto: int) -> list[int]:
-        others = list[int]()
+        others: list[int] = []
         fresh, held = self._fresh, self._held
         while fresh and len(others) < MAX_OTHERS:
             position = fresh.popleft()

@@ -146,7 +146,8 @@ class SendQueue(Generic[M]):
 
     def _put_apart(self, entry: Entry[M]) -> bool:
         """As `put` of what may have to wait, to be lost, or to become several."""
-        windows, goes, waits, leased = list[Interest](), list[Interest](), list[Interest](), entry.leased
+        every: tuple[list[Interest], ...] = ([], [], [])
+        (windows, goes, waits), leased = every, entry.leased
         for interest in entry.claims:
             if not interest.lossy:
                 windows.append(interest)
@@ -156,8 +157,7 @@ class SendQueue(Generic[M]):
                 waits.append(interest)
             else:
                 self.lose(interest, entry.number)
-        groups = [group for group in (windows, goes, waits) if group]
-        for group in groups:
+        for group in (groups := [group for group in every if group]):
             part = entry if group is groups[-1] else self._part(entry, group)
             part.claims = tuple(group)
             if group is waits:

@@ -234,10 +234,8 @@ class UnixExchange(Exchange):
             LocalProtocolError: when the wire cannot carry it.
         """
         pipe = self.pipe
-        if pipe is None or not pipe.takes:
-            return False
         with self._sending:
-            return pipe.takes and self._push(pipe, packed, answers, fd)
+            return pipe is not None and pipe.takes and self._push(pipe, packed, answers, fd)
 
     def _push(self, pipe: Pipe, packed: tuple[str, Buffer], answers: Message | None, fd: int) -> bool:
         ms, count = time_ns() // 1_000_000, self._count()

@@ -196,7 +196,8 @@ class CallbackRunner:
 
     def start_here(self) -> None:
         """As `start`, but call for those that are quick in this thread when nothing waits before them."""
-        others, quick = list[Called](), deque[Called]()
+        others: list[Called] = []
+        quick: deque[Called] = deque()
         for called in self._waiting:
             (quick if called.is_quick else others).append(called)
         if quick:

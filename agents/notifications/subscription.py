@@ -186,7 +186,8 @@ class Subscription(Called, Reading):
 
     def _wanted(self, entries: Sequence[Arrival]) -> tuple[list[Arrival], list[Arrival]]:
         """Those of its keys: which its throttle admits, and which it does not; all others are done."""
-        found, throttled = list[Arrival](), list[Arrival]()
+        found: list[Arrival] = []
+        throttled: list[Arrival] = []
         keys, throttle = every(self.key), self._throttle
         for entry in entries:
             if self.key is not None and entry.key not in keys:

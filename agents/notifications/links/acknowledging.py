@@ -19,7 +19,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from ....transport.loop import Loop
-from .arrivals import Urgency
+from .arrivals import NOW, SOON, Urgency
 
 QUIET = 0.001
 """Seconds after which the next news are told at once, by whoever has them."""
@@ -45,7 +45,7 @@ class AcknowledgementScheduler:
 
     def news(self, urgency: Urgency) -> None:
         """Something is done."""
-        if urgency is Urgency.NOW or (urgency is Urgency.SOON and monotonic() - self._last >= QUIET):
+        if urgency is NOW or (urgency is SOON and monotonic() - self._last >= QUIET):
             self.say()
         elif not self._due:
             self._later()

@@ -211,7 +211,7 @@ class Urgency(enum.Enum):
     LATER = 2
 
 
-_NOW, _SOON, _LATER = Urgency
+NOW, SOON, LATER = Urgency  # to be had without a property of the class
 
 
 class Ledger:
@@ -266,13 +266,13 @@ class Ledger:
 
     def returned(self, arrival: Arrival) -> None:
         """As `consumed`, by a thread that waits for it no longer; it calls `waits` when it reads again."""
-        self.consumed(arrival, _LATER)
+        self.consumed(arrival, LATER)
 
     def waits(self) -> None:
         """A thread that got something by `returned` waits for more."""
-        self._on_news(_SOON)
+        self._on_news(SOON)
 
-    def consumed(self, arrival: Arrival, at_once: Urgency = _SOON) -> None:
+    def consumed(self, arrival: Arrival, at_once: Urgency = SOON) -> None:
         """One subscription less needs an arrival; how urgent that is when nothing is left to do here."""
         with self.lock:
             left = arrival.left = arrival.left - 1
@@ -288,7 +288,7 @@ class Ledger:
                 )  # it goes without the lock: user code may run
                 arrival.make = arrival.notification = arrival.error = None
                 urgency = self._end(arrival.number)
-                if urgency is _LATER:
+                if urgency is LATER:
                     if not self._held:
                         urgency = at_once
                     elif self._later:
@@ -342,10 +342,10 @@ class Ledger:
                 except IndexError:
                     break
                 ended = self._end(number)
-                if urgency is not _NOW and ended is not None:
+                if urgency is not NOW and ended is not None:
                     urgency = ended
-            if urgency is _LATER and not self._held:
-                urgency = _SOON
+            if urgency is LATER and not self._held:
+                urgency = SOON
         if urgency is not None:
             self._on_news(urgency)
 
@@ -368,7 +368,7 @@ class Ledger:
             self._kept.discard(number)
             self._freed += leased
             urgent = urgent or half is None or bool(self._kept) or self._freed >= FREED
-        return _NOW if urgent else _LATER
+        return NOW if urgent else LATER
 
     def report(self, *, always: bool) -> Report | None:
         """What the publisher is to be told; None: nothing new.

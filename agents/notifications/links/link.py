@@ -38,7 +38,7 @@ from ...interfaces import NewClient
 from .. import receiver
 from ..subscription import Subscription
 from .acknowledging import AcknowledgementScheduler
-from .arrivals import Urgency
+from .arrivals import NOW, SOON, Urgency
 from .asking import RETRY, Asked, Asking
 from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers
 from .inside import Inside
@@ -251,8 +251,8 @@ class Link:
             return  # of a publisher that was replaced, or not to be reached
         if way.kind == "tcp" and self._loop.leads():
             return  # its next poll tells it
-        if urgency is Urgency.SOON and way.kind == "inproc":
-            urgency = Urgency.NOW  # it costs no message
+        if urgency is SOON and way.kind == "inproc":
+            urgency = NOW  # it costs no message
         self._acknowledgements.news(urgency)
 
     def _tell(self, always: bool) -> bool:

@@ -336,7 +336,7 @@ class Outlet:
 
     def flush(self) -> None:
         """Send what waits, as far as the way takes it; any thread."""
-        while self.waiting and self.way is not None and self.way.ready:
+        while len(self.queue):
             if not self.sending.acquire(blocking=False):
                 return  # whoever sends now looks again when it has let go
             try:
@@ -367,9 +367,8 @@ class Outlet:
         try:
             return way.send(notify, fd, contents)
         finally:
-            now = time.monotonic()
             if contents:
-                self._meter.add(now, len(contents), sum([len(each.body) for each in contents]))
+                self._meter.add(time.monotonic(), len(contents), sum([len(each.body) for each in contents]))
             if fd >= 0:
                 os.close(fd)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ....delivery.claims import Interest
 from ....delivery.send_queue import SendQueue
 from ....protocol.link_messages import MAX_ITEMS, Ended, Loss, Notify, Row, Run
@@ -17,18 +15,9 @@ MAX_ROWS = 1000
 """Notifications that go together."""
 
 
-class Batch(NamedTuple):
-    """What goes at once.
-
-    Attributes:
-        notify: for the reader.
-        fd: descriptor that goes with it, to be closed by whoever sends; -1 for none.
-        contents: the notifications of its rows.
-    """
-
-    notify: Notify
-    fd: int
-    contents: list[Published]
+Batch = tuple[Notify, int, list[Published]]
+"""What goes at once: a message for the reader; a descriptor that goes with it, to be closed by whoever sends,
+-1 for none; the notifications of its rows."""
 
 
 class Packing:
@@ -102,23 +91,24 @@ class Packing:
                 hurry = True
         if self._queue.parts and way.kind != "inproc":
             _say_once(runs, contents)
-        return Batch(self._notify(way, entries[0].position, runs, lent, hurry), fd, contents)
+        return self._notify(way, entries[0].position, runs, lent, hurry), fd, contents
 
     def sign(self, way: Way) -> Batch:
         """A message without notifications, as a sign of life."""
-        return Batch(self._notify(way, self._queue.sent + 1, [], 0, False), -1, [])
+        return self._notify(way, self._queue.sent + 1, [], 0, False), -1, []
 
     def _notify(self, way: Way, first: int, runs: list[Run], lent: int, hurry: bool) -> Notify:
-        losses = [
-            Loss(interest.number, interest.topic, at, total)
-            for interest, at, total in self._queue.losses(MAX_ITEMS)
-        ]
-        ended = list[Ended]()
+        losses: list[Loss] = []
+        for interest, at, total in self._queue.losses(MAX_ITEMS):
+            losses.append(Loss(interest.number, interest.topic, at, total))
+        ended: list[Ended] = []
         if self._told < len(self.ended):
             ended = list(self.ended.values())[:MAX_ITEMS]
             self._told = len(self.ended)
         about, self._untold = self._untold, {}
-        return Notify(first, runs, losses, ended, lent, self._dropped(way), hurry, about)
+        dropped = self._ring.take_dropped(self._reader) if way.blocks else []
+        self._introduced -= len(dropped)
+        return Notify(first, runs, losses, ended, lent, dropped, hurry, about)
 
     def _introduce(self, block: int) -> int:
         """A descriptor of a block to send; -1 when none can be had, and the content goes inline."""
@@ -132,13 +122,6 @@ class Packing:
             self._ring.introduced(self._reader, block)
             self._introduced += 1
         return fd
-
-    def _dropped(self, way: Way) -> list[int]:
-        if not way.blocks:
-            return []
-        dropped = self._ring.take_dropped(self._reader)
-        self._introduced -= len(dropped)
-        return dropped
 
 
 def _say_once(runs: list[Run], contents: list[Published]) -> None:
