@@ -123,6 +123,11 @@ class Directory:
         """
         return self._index.match(pattern, kind)
 
+    @property
+    def known(self) -> int:
+        """How many processes are heard."""
+        return len(self._peers)
+
     def processes(self) -> list[Process]:
         """All processes that are heard."""
         return [peer.describe(self._index) for peer in self._peers.values()]

@@ -226,7 +226,7 @@ class Participant:
                 "process": self.process.hex(),
                 **self._multicast.statistics(),
                 "registry": self.registering and self.registering.statistics(),
-                "processes": len(self._directory.processes()),
+                "processes": self._directory.known,
                 "entries": len(self._directory),
                 "refused": dict(self._reader.refused),
                 "last_refused": {reason: last.detail for reason, last in self._reader.last.items()},

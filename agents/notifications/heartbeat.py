@@ -65,8 +65,7 @@ class Heartbeat:
         self._wanted = wanted
         self._send = send
         self._tails = Tails()
-        self._numbers: dict[str, int] = {}  # of what was sent
-        self._counted: dict[str, int] = {}  # those that the tails know of
+        self._numbers: dict[str, int] = {}  # of what was sent since the last beat
         self._armed = threading.Lock()  # held while there is a timer; nobody waits for it
         self._timer: Timer | None = None
         self._withdrawn: set[str] = set()
@@ -126,10 +125,8 @@ class Heartbeat:
         self._withdrawn.intersection_update(self._tails.topics())
 
     def _count(self) -> None:
-        for topic, number in self._numbers.copy().items():
-            if self._counted.get(topic) != number:
-                self._counted[topic] = number
-                self._tails.sent(topic, number)
+        for topic in list(self._numbers):  # meanwhile others may be sent
+            self._tails.sent(topic, self._numbers.pop(topic))
 
     def _tell(self, told: dict[str, int]) -> None:
         if not told or not self._wanted():

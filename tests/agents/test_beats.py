@@ -169,6 +169,28 @@ def test_many_topics_are_told_in_several_messages(timings: Callable[..., None]) 
     assert beating.told == [{"a": 1, "b": 1}, {"c": 1, "d": 1}, {"e": 1}]
 
 
+class Counting(str):
+    """A topic that counts how often it is looked up."""
+
+    looked_up = 0
+
+    def __hash__(self) -> int:
+        type(self).looked_up += 1
+        return super().__hash__()
+
+
+def test_a_beat_costs_nothing_for_topics_that_were_sent_long_ago() -> None:
+    beating = Beating(wanted=False)
+    for number in range(100):
+        beating.beats.sent(Counting(f"old{number}"), 1)
+    for _ in range(BEATS):
+        beating.clock.strike()
+    Counting.looked_up, beating.wanted = 0, True
+    beating.beats.sent("t", 1)
+    beating.clock.strike()
+    assert (Counting.looked_up, beating.told) == (0, [{"t": 1}])
+
+
 def test_a_closed_publisher_keeps_no_timer() -> None:
     beating = Beating()
     beating.beats.sent("t", 1)
