@@ -43,6 +43,7 @@ from .segments import BLOB_BYTES, last_offset, prepare, remove_leftovers, write_
 
 if TYPE_CHECKING:
     from ...agents.notifications.mail.bursts import Burst
+    from ...protocol.notification import Notification
 
 __all__ = ["BLOB_BYTES", "Journal", "JournalRow"]
 
@@ -164,7 +165,7 @@ class Journal:
             due = 0.0 if is_large else self._oldest + self._max_age
             return max(0.0, max(due, self._not_before) - self._clock())
 
-    def append(self, row: JournalRow) -> int:
+    def append(self, row: JournalRow | Notification) -> int:
         """Take one row and write a segment when one is due.
 
         A failed write does not raise here, because the row was taken: see `error`.

@@ -33,7 +33,7 @@ from ...protocol.errors import JournalError
 from ...transport.wire import Protocol
 from .flush import FlushRequests
 from .gaps import GapLog, GapRow
-from .journal import Journal, JournalRow
+from .journal import Journal
 from .upkeep import Upkeep
 
 logger = logging.getLogger("pzc.recorder")
@@ -183,20 +183,9 @@ class Recorder:
     # --- everything else: in the callback thread -----------------------------------------------------
 
     def _take_one(self, notification: Notification) -> None:
-        row = JournalRow(
-            frames=notification.frames,
-            publisher=notification.publisher,
-            topic=notification.topic,
-            sequence=notification.sequence,
-            received_at=notification.received_at,
-            name=notification.name,
-            epoch=notification.epoch,
-            sent_at=notification.sent_at,
-            key_id=notification.key_id,
-        )
         try:
             with self._order:
-                offset = self.journal.append(row)
+                offset = self.journal.append(notification)
                 if notification.receipt is not None:
                     self._unacknowledged.append((offset, notification.acknowledge))
             self.recorded += 1

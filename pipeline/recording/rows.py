@@ -21,6 +21,7 @@ except ImportError as exc:
 
 if TYPE_CHECKING:
     from ...agents.notifications.mail.bursts import Burst
+    from ...protocol.notification import Notification
 
 Buffer = bytes | bytearray | memoryview
 
@@ -29,7 +30,7 @@ _INT64 = 1 << 63
 
 
 class JournalRow(NamedTuple):
-    """One notification as a recorder received it.
+    """One notification as a recorder received it: what a raw `Notification` has of it.
 
     Attributes:
         frames: the five frames; copied when they are not ``bytes``.
@@ -88,7 +89,7 @@ class Rows:
         """Frame 2 of each."""
         return self._frames[2]
 
-    def append(self, row: JournalRow) -> None:
+    def append(self, row: JournalRow | Notification) -> None:
         """Take one row; everything that could make a whole segment fail later is refused here.
 
         Raises:
@@ -138,24 +139,33 @@ class Rows:
         self._counts += later._counts
         self.bytes += later.bytes
 
-    def table(self, recorder: str, first: int, contents: list[Any], refs: Iterable[str | None]) -> pa.Table:
+    def table(
+        self,
+        recorder: str,
+        first: int | None = None,
+        contents: list[Any] | None = None,
+        refs: Iterable[str | None] | None = None,
+    ) -> pa.Table:
         """All rows as a table of `schema.JOURNAL`.
 
         Args:
             recorder: its name.
-            first: offset of the first row.
-            contents: in the place of frame 2.
-            refs: for the column ``content_ref``.
+            first: offset of the first row; None gives each row the offset of its sequence number.
+            contents: in the place of frame 2; default that.
+            refs: for the column ``content_ref``; default none.
         """
         count = len(self)
+        if not count:
+            return JOURNAL.empty_table()
         at = np.repeat(np.arange(len(self._runs)), self._counts)
         received, publisher, name, epoch, key_id = zip(*self._runs, strict=True)
         header, serializer, _, msgid, signature = self._frames
         found: dict[str, Any] = {
-            "header": header, "serializer": serializer, "content": contents, "msgid": msgid,
-            "signature": signature, "topic": self._topics, "sequence": self._sequences,
-            "sent_at": self._sent, "content_ref": list(refs),
-            "offset": np.arange(first, first + count),
+            "header": header, "serializer": serializer, "msgid": msgid, "signature": signature,
+            "content": self.contents if contents is None else contents,
+            "topic": self._topics, "sequence": self._sequences, "sent_at": self._sent,
+            "content_ref": [None] * count if refs is None else list(refs),
+            "offset": self._sequences if first is None else np.arange(first, first + count),
             "recorder": pa.repeat(pa.scalar(recorder, pa.string()), count),
         }  # fmt: skip
         shared = {

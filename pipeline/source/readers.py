@@ -23,7 +23,7 @@ from typing import Any
 from ...agents.proxy import Proxy
 from .. import missing
 from ..decoding.decode import Decoder
-from .batches import from_bytes, to_batch
+from .batches import from_bytes, to_table
 from .offsets import Offset, Span, read_offset
 from .options import Options
 from .parent import ParentWatch
@@ -162,7 +162,7 @@ def read_spans(options: Options, endpoint: str, spans: list[Span]) -> Iterator[p
     with Proxy(endpoint, timeout=options.timeout, protocol=protocol) as receiver:
         while left:
             rows, left = receiver.page(left)
-            yield from_bytes(rows)
+            yield from from_bytes(rows).to_batches()
 
 
 def look(options: Options) -> Iterator[pa.RecordBatch]:
@@ -181,7 +181,7 @@ def look(options: Options) -> Iterator[pa.RecordBatch]:
     finally:
         receiver.close()
     for first in range(0, len(rows), MEMORY_ROWS):
-        yield to_batch(rows[first : first + MEMORY_ROWS], options.name or "")
+        yield from to_table(rows[first : first + MEMORY_ROWS], options.name or "").to_batches()
 
 
 def decoded(options: Options, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

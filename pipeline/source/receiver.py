@@ -25,7 +25,7 @@ from ...agents.agent import Agent
 from ...agents.serving import Server
 from ...protocol.errors import ConfigError, PzcError, RowsMissing
 from ...protocol.notification import Notification, acknowledge
-from .batches import to_batch, to_bytes
+from .batches import to_bytes, to_table
 from .buffer import Buffer, Taken
 from .joining import CONFIRM, Joined, Joining
 from .offsets import Line, Offset, Span, read_offset
@@ -266,7 +266,7 @@ class Receiver:
                 found += rows
                 room -= size
                 left[:1] = [] if upto >= span.upto else [span._replace(after=upto)]
-        return to_bytes(to_batch(found, self._mailbox)), [to_words(span) for span in left]
+        return to_bytes(to_table(found, self._mailbox)), [to_words(span) for span in left]
 
     def acknowledge(self, offset: dict[str, Any]) -> int:
         """As `release`.
