@@ -13,6 +13,7 @@ from ..agents.client.arguments import remote_of
 from ..agents.proxy import Proxy, close
 from ..agents.serving import Server
 from ..delivery.policies import block
+from ..shm import machine
 from .echo import Echo
 from .options import Commands, add_command, add_json, add_timeout, seconds
 from .output import say, write_json
@@ -66,7 +67,8 @@ def add_commands(commands: Commands) -> None:
 def run_bench(args: argparse.Namespace) -> int:
     """``pzc bench``."""
     own = None if args.agent else Server.serve_in_process(Echo)
-    ways = ("unix", "tcp") if own is not None else ("auto",)
+    here = ("unix", "tcp") if machine.LANE else ("tcp",)
+    ways = here if own is not None else ("auto",)
     try:
         rows: list[Row] = []
         for way in ways:

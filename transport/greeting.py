@@ -46,7 +46,10 @@ def connect(agent_id: str, endpoint: str, deadline: float = math.inf) -> tuple[S
         PeerLost: when there is none for this user.
     """
     if not available():
-        raise PeerLost("this system has no fast lane")
+        raise PeerLost(
+            f"{endpoint} cannot be reached with transport='unix': this system has no Unix sockets that tell "
+            "their user; use transport='tcp'"
+        )
     now = time.monotonic()
     until = min(deadline, now + limits.current.greeting)
     try:

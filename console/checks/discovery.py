@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import select
+import selectors
 import socket
 import time
 from collections.abc import Iterator
@@ -75,14 +75,14 @@ class Listener:
     def run(self, seconds: float = LISTEN) -> None:
         """Ask everybody, and listen."""
         self._say(Subscribe, self._partition, ("**",))
-        poll = select.poll()
-        for fileno in self.multicast.filenos():
-            poll.register(fileno, select.POLLIN)
         deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            for fileno, _ in poll.poll(left * 1000):
-                while (datagram := self.multicast.receive(fileno)) is not None:
-                    self._hear(datagram)
+        with selectors.DefaultSelector() as sockets:  # not every system has poll
+            for fileno in self.multicast.filenos():
+                sockets.register(fileno, selectors.EVENT_READ)
+            while (left := deadline - time.monotonic()) > 0:
+                for key, _ in sockets.select(left):
+                    while (datagram := self.multicast.receive(key.fd)) is not None:
+                        self._hear(datagram)
         for partition in self._asked:
             self._say(Bye, partition)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import zmq
 
 from ...protocol.errors import BindError
+from ...shm import machine
 from ...transport.endpoints import bind, check, new_socket
 from ...transport.stream import peer_uid
 from .finding import Finding, Subject, failed, ok, skipped, warning
@@ -102,6 +103,12 @@ def _listening(port: int) -> Iterator[str]:
 def check_unix_socket(subject: Subject) -> Iterator[Finding]:
     """Calls of this host can take a Unix socket, and the kernel tells who is at its other end."""
     del subject
+    if hasattr(socket, "AF_UNIX"):
+        yield _runtime_folder()
+    slower = "calls of this host go over TCP, which is slower; Linux has them"
+    if not machine.LANE:
+        yield warning("unix socket", "this system has no Unix sockets that tell their user", slower)
+        return
     name = f"\0pzc/doctor/{secrets.token_hex(8)}"
     try:
         with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
@@ -112,8 +119,7 @@ def check_unix_socket(subject: Subject) -> Iterator[Finding]:
             with accepted:
                 uid = peer_uid(accepted)
     except OSError as exc:
-        text = f"abstract sockets do not work here: {exc}"
-        yield warning("unix socket", text, "calls of this host go over TCP, which is slower; Linux has them")
+        yield warning("unix socket", f"abstract sockets do not work here: {exc}", slower)
     else:
         if uid != os.geteuid():
             text = f"SO_PEERCRED tells user {uid}, but this is {os.geteuid()}"
@@ -122,7 +128,6 @@ def check_unix_socket(subject: Subject) -> Iterator[Finding]:
             )
         else:
             yield ok("unix socket", f"an abstract one was connected; SO_PEERCRED tells user {uid}")
-    yield _runtime_folder()
 
 
 def _runtime_folder() -> Finding:

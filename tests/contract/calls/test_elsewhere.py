@@ -103,6 +103,17 @@ def test_a_client_without_it_uses_a_server_in_every_way(without: str) -> None:
 
 
 @pytest.mark.parametrize("without", WITHOUT)
+def test_doctor_and_bench_find_no_fault_with_a_system_that_lacks_it(without: str) -> None:
+    doctor, told = started(without, "-m", "pzc", "doctor", "--json").communicate(timeout=PATIENCE)
+    assert doctor, told
+    assert [each for each in json.loads(doctor)["findings"] if each["status"] == "failed"] == []
+    bench, told = started(without, "-m", "pzc", "bench", "--seconds", "0.05", "--json").communicate(
+        timeout=PATIENCE
+    )
+    assert "tcp" in bench, told
+
+
+@pytest.mark.parametrize("without", WITHOUT)
 def test_a_server_without_it_is_used_from_a_shell_and_from_python(without: str, tmp_path: Path) -> None:
     (tmp_path / "lone.py").write_text("class Lone:\n    voltage = 1.5\n", encoding="utf-8")
     serve = ("-m", "pzc", "serve", "lone:Lone", "--poll", "voltage=0.1s", "--json")
