@@ -155,11 +155,11 @@ def split(data: bytes | bytearray | memoryview) -> tuple[memoryview, list[memory
     frame = memoryview(data).cast("B")
     if len(frame) < _HEAD.size:
         raise DecodeError(f"a frame of {len(frame)} bytes is too short for 'buffers'")
-    magic, count, pickled = cast("tuple[bytes, int, int]", _HEAD.unpack_from(frame))
+    magic, count, pickled = _HEAD.unpack_from(frame)
     offset = _HEAD.size + 8 * count
     if magic != _MAGIC or offset + pickled > len(frame):
         raise DecodeError("not a 'buffers' frame, or a truncated one")
-    lengths = cast("tuple[int, ...]", struct.unpack_from(f"<{count}Q", frame, _HEAD.size))
+    lengths: tuple[int, ...] = struct.unpack_from(f"<{count}Q", frame, _HEAD.size)
     body = frame[offset : offset + pickled]
     offset += pickled
     views: list[memoryview] = []

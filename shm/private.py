@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from ..protocol.lazily import Lazily
 from .blocks import address_of, capacity
+from .gone import when_gone
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,7 @@ class Private:
         if not 0 < size <= len(self._mapping):
             raise ValueError(f"{size} bytes are not in a block of {len(self._mapping)}")
         lent = np.frombuffer(self._mapping, np.uint8, size)
-        weakref.finalize(lent, on_release).atexit = False
+        when_gone(lent, on_release)
         return memoryview(cast(bytearray, lent))  # numpy's stubs know buffers from Python 3.12 on
 
     def copy(self, size: int) -> memoryview:

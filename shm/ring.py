@@ -20,7 +20,6 @@ its place is needed it is let go instead.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import weakref
@@ -70,9 +69,11 @@ class Slot:
         if self._lent is None:
             return False
         self._lent = None
-        with contextlib.suppress(BufferError):  # an array was made of it, which the ring looks after
-            self.buffer.release()
-        self.buffer = memoryview(b"")
+        buffer, self.buffer = self.buffer, memoryview(b"")
+        try:
+            buffer.release()
+        except BufferError:
+            return True  # an array was made of it, which the ring looks after
         return True
 
 
@@ -235,9 +236,8 @@ class Ring:
 
     def knows(self, holder: Hashable, block: int) -> bool:
         """True when a holder has the descriptor of a block."""
-        with self._lock:
-            entry = self._entries.get(block)
-            return entry is not None and holder in entry.known
+        entry = self._entries.get(block)
+        return entry is not None and holder in entry.known
 
     def introduced(self, holder: Hashable, block: int) -> None:
         """A holder has been sent the descriptor of a block."""

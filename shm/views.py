@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import mmap
 import os
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from ..protocol.lazily import Lazily
 from .blocks import capacity
+from .gone import when_gone
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,7 +77,7 @@ class Mapped:
         if not 0 < size <= len(mapping):
             raise ValueError(f"{size} bytes are not in block {block} of {len(mapping)}")
         lent = np.frombuffer(mapping, np.uint8, size)
-        weakref.finalize(lent, on_release).atexit = False
+        when_gone(lent, on_release)
         return memoryview(cast(bytearray, lent))  # numpy's stubs know buffers from Python 3.12 on
 
     def drop(self, block: int) -> None:

@@ -41,7 +41,10 @@ def rounded(size: int) -> int:
 def warmest(free: Iterable[K], size: int) -> K | None:
     """The first of the free ones, the one used last coming first, that has room and wastes little."""
     largest = max(4 * size, _ROUNDED)
-    return next((kept for kept in free if size <= kept.block.size <= largest), None)
+    for kept in free:
+        if size <= kept.block.size <= largest:
+            return kept
+    return None
 
 
 def surplus(free: Sequence[K], turn: int, max_bytes: int, kept: int, lately: int) -> list[K]:

@@ -6,8 +6,8 @@ as it is. Notes of blocks given back, or let go of, wait here until the next mes
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ..protocol import limits
@@ -16,6 +16,7 @@ from ..protocol.frames import Buffer
 from ..protocol.lazily import Lazily
 from ..shm.blocks import address_of, available
 from ..shm.borrowed import Borrowed
+from ..shm.gone import when_gone
 from ..shm.ring import Ring, Slot
 from .descriptors import Descriptors
 from .framing import INLINE, MAX_NOTES
@@ -62,7 +63,7 @@ class Lending:
             return None
         seen = np.frombuffer(slot.buffer, np.uint8)
         self._writing[slot.address] = slot
-        weakref.finalize(seen, self._writing.pop, slot.address, None).atexit = False
+        when_gone(seen, partial(self._writing.pop, slot.address, None))
         return memoryview(cast(bytearray, seen))  # numpy's stubs know buffers from Python 3.12 on
 
     def holds(self, content: Buffer) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
@@ -15,6 +14,7 @@ from ...protocol.records import Records
 from ...shm.ring import BUFFERS
 from ...transport.counters import Counters
 from ...transport.executor import Executor
+from ...transport.inherited import forked_since, forks
 from ...transport.loop import Loop
 from ...transport.topic_settings import TopicSettings
 from ...transport.wire import Protocol
@@ -98,7 +98,7 @@ class Publishing:
         self._fingerprint = protocol.fingerprint
         self._topics = topics
         self._check_usable = check_usable
-        self._pid = os.getpid()
+        self._forks = forks()
         self.announcer: Announcer | None = None
         self.outlets = Outlets(loop, protocol, counters)
         records = Records(protocol.codec, agent_id, protocol.epoch, protocol.urn_at)
@@ -157,7 +157,7 @@ class Publishing:
             CallTimeout: a reader did not make room in time; nothing was published.
             AgentClosed: after `stop`, also while it waits.
         """
-        if self.publisher.closed or os.getpid() != self._pid:
+        if self.publisher.closed or forked_since(self._forks):
             self._check_usable()
         about = "" if key is None else check_key(key)
         return self.publisher.publish_prepared(Published(topic, about, content), None, ack_wait)

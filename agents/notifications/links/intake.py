@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import islice
-from typing import Any
 
 from ....delivery.cursor import Gap
 from ....protocol import serializers
@@ -249,38 +248,26 @@ class Intake:
         key_id: str,
         received_at: float,
         lent: tuple[int, Flow] | None = None,
+        trusts: bool = False,
+        initial: bool = False,
     ) -> Notification:
         if lent is not None and not self.ledger.lend(*lent):
             body = bytes(body)
-        content = self._content(topic, row, body, key_id in self._trusted)
-        return self._notification(topic, row, content, len(body), key_id, received_at)
-
-    def _content(self, topic: str, row: Row, body: Body, trusted: bool) -> Any:
-        name = row.serializer
+        name, trusted, peer = row.serializer, trusts or key_id in self._trusted, self.peer
         try:
             if name not in self._accepted and not self._accepts(name):
                 raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
             if len(body) <= DECODE_LATER:
-                return serializers.decode_part(name, bytes(body), trusted=trusted)
-            return serializers.decode(name, body, trusted=trusted)
+                content = serializers.decode_part(name, bytes(body), trusted=trusted)
+            else:
+                content = serializers.decode(name, body, trusted=trusted)
         except ProtocolError as exc:
             self._complain(topic, exc)
             raise
-
-    def _notification(
-        self,
-        topic: str,
-        row: Row,
-        content: object,
-        size: int,
-        key_id: str,
-        received_at: float,
-        initial: bool = False,
-    ) -> Notification:
         return Notification(
-            self.peer.agent_id, self.peer.name, topic, row.key, row.number, self.peer.epoch,
-            row.sent_ms / 1000, received_at, content, key_id, initial=initial, size=size,
-            type=self.peer.types.get(topic, ""), partition=self.peer.partition,
+            peer.agent_id, peer.name, topic, row.key, row.number, peer.epoch, row.sent_ms / 1000, received_at,
+            content, key_id, initial=initial, size=len(body), type=peer.types.get(topic, ""),
+            partition=peer.partition,
         )  # fmt: skip
 
     def retained(self, run: Run, trusts: bool) -> list[Notification | Gap]:
@@ -294,8 +281,7 @@ class Intake:
         found: list[Notification | Gap] = []
         for row in run.rows:
             try:
-                content = self._content(run.topic, row, row.body, trusts or key_id in self._trusted)
-                found.append(self._notification(run.topic, row, content, len(row.body), key_id, now, True))
+                found.append(self._make(run.topic, row, row.body, key_id, now, None, trusts, initial=True))
             except ProtocolError:
                 found.append(Gap(self.peer.epoch, row.number, row.number))
         return found
