@@ -40,7 +40,6 @@ from .client.named_client import NamedClient
 from .flows import Flows
 from .naming.announcing import Announcing
 from .naming.naming import Naming
-from .naming.topology import Topology
 from .naming.watching import Watching
 from .notifications.listening import Listening
 from .notifications.publishing import Publishing
@@ -303,9 +302,9 @@ class Agent:
     subscribe_graph = method("_flows", Flows.subscribe_graph)
 
     @property
-    def topology(self) -> Topology:
+    def topology(self) -> Flows:
         """The graph of connected topics."""
-        return self._flows.topology
+        return self._flows
 
     def _answers(self, agent_id: str, endpoint: str) -> bool:
         return self._named.answers(agent_id, endpoint)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from ..delivery.policies import Policy, drop
 from ..protocol.contents import ps_message
+from ..protocol.errors import CallTimeout
 from ..protocol.notification import Callback
 from ..protocol.reply import Reply
 from ..transport.executor import Executor
 from .client import answers
 from .interfaces import Watching
+from .naming.connections import Connections
 from .naming.naming import Naming
-from .naming.topology import Flowing, Topology
+from .naming.topology import Flowing, followers, graph_of
 from .notifications.merged import Make, Merged
 from .notifications.subscribing import OnClose
 from .notifications.subscription import Subscription
@@ -45,10 +48,34 @@ class Flows:
         self._follow = follow
         self._join = join
 
+    def node(self, name: str) -> str:
+        """The name of a node from the root.
+
+        Raises:
+            ConfigError: for what can be no name.
+        """
+        return self._naming.node(name)
+
+    def _change(self, word: str, source: str, target: str, timeout: float) -> None:
+        """``connect`` or ``disconnect``; returns when every `Flowing` of this process has followed."""
+        until, graph, registering = time.monotonic() + timeout, self._graph, self._naming.own().registering
+        source, target = self.node(source), self.node(target)
+        if registering is None:
+            getattr(graph, word)(source, target)
+        else:
+            revision = self._ask_registry(registering.endpoint, word, source, target, timeout)
+            if followers(graph):
+                _wait_for(graph, revision, until)
+        late = {each.node for each in followers(graph) if not each.follow(until)}
+        if late:
+            raise CallTimeout(
+                f"{word} {source!r} and {target!r} was done; this process's subscriptions to "
+                f"{', '.join(sorted(late))} have not followed within {timeout:g} s, and go on trying"
+            )
+
     @property
-    def topology(self) -> Topology:
-        """The graph of connected topics."""
-        return Topology(self._naming, self._ask_registry)
+    def _graph(self) -> Connections:
+        return graph_of(self._naming)
 
     def _ask_registry(self, endpoint: str, word: str, source: str, target: str, timeout: float) -> int:
         until = time.monotonic() + timeout
@@ -81,8 +108,7 @@ class Flows:
                 connected all the same.
             CallTimeout, PeerLost, SignatureError: when the registry cannot be reached.
         """
-        topology = self.topology
-        topology.change("connect", topology.node(source), topology.node(target), timeout)
+        self._change("connect", source, target, timeout)
 
     def disconnect_topics(self, source: str, target: str, timeout: float = 10.0) -> None:
         """End a connection; arguments, and when it returns, as `connect_topics`.
@@ -91,12 +117,11 @@ class Flows:
             UnknownName: when there is none.
             CallTimeout, PeerLost, SignatureError, RoleRefused: as `connect_topics`.
         """
-        topology = self.topology
-        topology.change("disconnect", topology.node(source), topology.node(target), timeout)
+        self._change("disconnect", source, target, timeout)
 
     def topic_connections(self) -> list[tuple[str, str]]:
         """Every connection as (source, target), as far as it is known here."""
-        return self.topology.graph.connections()
+        return self._graph.connections()
 
     def subscribe_graph(
         self,
@@ -124,8 +149,7 @@ class Flows:
         Raises:
             ConfigError: for what can be no name, or a policy that a subscription cannot have.
         """
-        topology = self.topology
-        flowing = Flowing(self._naming, topology.graph, topology.node(node))
+        flowing = Flowing(self._naming, self._graph, self.node(node))
         executor = self._callbacks if executor is None else executor
         way: dict[str, Any] = {
             "policy": policy or drop(), "raw": False, "executor": executor, "transport": transport,
@@ -142,3 +166,16 @@ class Flows:
             )
 
         return self._follow(flowing, made, timeout)
+
+
+def _wait_for(graph: Connections, revision: int, until: float) -> None:
+    """Wait until this process knows a revision of the registry's graph."""
+    changed = threading.Event()
+    unlisten = graph.listen(changed.set)
+    try:
+        while graph.snapshot()[0] < revision:
+            if not changed.wait(max(0.0, until - time.monotonic())):
+                raise CallTimeout("the registry has changed its graph, and did not tell this process in time")
+            changed.clear()
+    finally:
+        unlisten()

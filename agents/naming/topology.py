@@ -14,20 +14,14 @@ itself. Circles are refused.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 
 from ...discovery.records import Entry
-from ...protocol.errors import CallTimeout
 from ...transport.tables import Table
 from ..interfaces import Sources
 from .connections import Connections
 from .naming import Naming
 from .watching import Watching
-
-AskRegistry = Callable[[str, str, str, str, float], int]
-"""Arguments: endpoint, word, source, target, timeout in seconds."""
 
 
 class _Here(Table):
@@ -46,70 +40,15 @@ class _Here(Table):
 _here = _Here()
 
 
-class Topology:
-    """The graph as one agent sees and changes it; any thread.
+def graph_of(naming: Naming) -> Connections:
+    """The graph that an agent sees: the registry's as it is known here, else that of this process."""
+    registering = naming.own().registering
+    return _here.of(naming.partition) if registering is None else registering.graph
 
-    Args:
-        naming: of the agent.
-        ask_registry: has the registry at an endpoint change its graph; which revision that is in.
 
-    Attributes:
-        graph: the registry's as it is known here, else this process's own: one for all who share it.
-    """
-
-    def __init__(self, naming: Naming, ask_registry: AskRegistry) -> None:
-        self._naming = naming
-        self._ask_registry = ask_registry
-        registering = naming.own().registering
-        self._registry = "" if registering is None else registering.endpoint
-        self.graph = _here.of(naming.partition) if registering is None else registering.graph
-
-    def node(self, name: str) -> str:
-        """The name from the root.
-
-        Raises:
-            ConfigError: for what can be no name.
-        """
-        return self._naming.node(name)
-
-    def change(self, word: str, source: str, target: str, timeout: float) -> None:
-        """``connect`` or ``disconnect``; returns when every `Flowing` of this process has followed.
-
-        Raises:
-            CallTimeout: when one has not; the graph is changed all the same.
-            PzcError: further ones as `Agent.connect_topics`.
-        """
-        until = time.monotonic() + timeout
-        if self._registry:
-            revision = self._ask_registry(self._registry, word, source, target, timeout)
-            if self._followers():
-                self._wait_for(revision, until)
-        else:
-            getattr(self.graph, word)(source, target)
-        late = {each.node for each in self._followers() if not each.follow(until)}
-        if late:
-            raise CallTimeout(
-                f"{word} {source!r} and {target!r} was done; this process's subscriptions to "
-                f"{', '.join(sorted(late))} have not followed within {timeout:g} s, and go on trying"
-            )
-
-    def _followers(self) -> list[Flowing]:
-        """Who follows the same graph in this process."""
-        return [each for each in _here.flowing.copy() if each.graph is self.graph]
-
-    def _wait_for(self, revision: int, until: float) -> None:
-        """Wait until this process knows a revision of the registry's graph."""
-        changed = threading.Event()
-        unlisten = self.graph.listen(changed.set)
-        try:
-            while self.graph.snapshot()[0] < revision:
-                if not changed.wait(max(0.0, until - time.monotonic())):
-                    raise CallTimeout(
-                        "the registry has changed its graph, and did not tell this process in time"
-                    )
-                changed.clear()
-        finally:
-            unlisten()
+def followers(graph: Connections) -> list[Flowing]:
+    """Who follows a graph in this process."""
+    return [each for each in _here.flowing.copy() if each.graph is graph]
 
 
 class Flowing(Watching):
