@@ -40,43 +40,29 @@ class Deadlines(Generic[T]):
     @property
     def next(self) -> float | None:
         """The first time, when to call `due`; None without keys."""
-        heap = self._heap
-        while heap:
-            time, _, key = heap[0]
-            live = self._is_live(heap[0])
-            if live and self._times[key] <= time:
+        while self._heap:
+            stands, _, key = self._heap[0]
+            time = self._times.get(key)
+            live = self._stands.get(key) == stands
+            if live and time == stands:
                 return time
-            self._pop()
+            heapq.heappop(self._heap)
             if live:
-                self._push(key, self._times[key])
+                del self._stands[key]
+                if time is not None:
+                    self._push(key, time)
         return None
 
     def due(self, now: float, most: int | None = None) -> list[T]:
         """Take out the keys whose time has come, at most ``most``, the earliest first."""
         found: list[T] = []
-        while self._heap and self._heap[0][0] <= now and (most is None or len(found) < most):
-            item = self._heap[0]
-            live = self._is_live(item)
-            self._pop()
-            if not live:
-                continue
-            key = item[2]
-            if self._times[key] > now:
-                self._push(key, self._times[key])
-            else:
-                del self._times[key]
-                found.append(key)
+        while len(found) != most and (time := self.next) is not None and time <= now:
+            *_, key = heapq.heappop(self._heap)
+            del self._stands[key], self._times[key]
+            found.append(key)
         return found
-
-    def _is_live(self, item: tuple[float, int, T]) -> bool:
-        return item[2] in self._times and self._stands.get(item[2]) == item[0]
 
     def _push(self, key: T, time: float) -> None:
         self._count += 1
         self._stands[key] = time
         heapq.heappush(self._heap, (time, self._count, key))
-
-    def _pop(self) -> None:
-        time, _, key = heapq.heappop(self._heap)
-        if self._stands.get(key) == time:
-            del self._stands[key]

@@ -87,13 +87,6 @@ def absolute(name: str, namespace: str = "", agent: str = "", style: Style = "pz
     return check_name(f"/{outer}/{inner}") if outer else f"/{inner}"
 
 
-def full_name(
-    name: str, namespace: str = "", partition: str = "", agent: str = "", style: Style = "pzc"
-) -> str:
-    """The name with its partition: ``@sim@/robot1/status``; arguments and errors as `absolute`."""
-    return f"@{check_partition(partition)}@{absolute(name, namespace, agent, style)}"
-
-
 def split_full(full: str) -> Target:
     """Partition and name of a full name.
 

@@ -84,8 +84,9 @@ class Naming:
         if isinstance(remap, Mapping):
             remap = [f"{old}:={new}" for old, new in cast("Mapping[str, str]", remap).items()]
         self._remapping = Remapping(remap, self.namespace, style)
-        new = self._remapped(name)
-        self.called = self._inside(new) if new else name
+        self.called = name
+        if new := self._remapped(name):
+            self.called = self._inside(new)
         self.full = self.node(name) if name and enabled else ""
         self._site = participants.site_of(settings, partition)
         self._protocol = protocol
@@ -130,13 +131,16 @@ class Naming:
         Raises:
             ConfigError: for what cannot be a name.
         """
-        return self._remapping.apply(names.absolute(name, self.namespace, style=self._style))
+        return self._remapping.apply(self._absolute(name))
+
+    def _absolute(self, name: str) -> str:
+        return names.absolute(name, self.namespace, self.called, self._style)
 
     def _remapped(self, name: str) -> str:
         """The name from the root that a rule puts in the place of one; empty when there is no such rule."""
         if not (name and self._remapping) or name.startswith("@"):
             return ""
-        old = names.absolute(name, self.namespace, style=self._style)
+        old = self._absolute(name)
         new = self._remapping.apply(old)
         return "" if new == old else new
 
@@ -171,6 +175,8 @@ class Naming:
         if new := self._remapped(target):
             here = Target(self.partition, new), Target(self.partition, f"/{self._inside(new)}")
             return list(dict.fromkeys(here))
+        if target.startswith("~"):
+            return [Target(self.partition, self._absolute(target))]
         return names.candidates(target, self.namespace, self._site.partition, self._style)
 
     def known(self, target: str) -> Entry | None:

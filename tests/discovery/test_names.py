@@ -15,35 +15,29 @@ from pzc.discovery.names import (
     candidates,
     check_name,
     check_partition,
-    full_name,
     split_full,
 )
 from pzc.protocol.errors import ConfigError
 
 
-def test_a_topic_in_a_namespace_and_a_partition_has_the_full_name_of_the_seed() -> None:
-    assert full_name("/status", namespace="robot1", partition="sim") == "@sim@/robot1/status"
-
-
 @pytest.mark.parametrize(
-    ("name", "namespace", "partition", "full"),
+    ("name", "namespace", "root"),
     [
-        ("status", "", "", "@@/status"),
-        ("status", "robot1", "", "@@/robot1/status"),
-        ("status", "/robot1/", "sim", "@sim@/robot1/status"),
-        ("arm/status", "lab/robot1", "", "@@/lab/robot1/arm/status"),
-        ("Größe", "", "", "@@/Größe"),
+        ("status", "", "/status"),
+        ("status", "robot1", "/robot1/status"),
+        ("/status", "robot1", "/robot1/status"),
+        ("status", "/robot1/", "/robot1/status"),
+        ("arm/status", "lab/robot1", "/lab/robot1/arm/status"),
+        ("Größe", "", "/Größe"),
     ],
 )
-def test_a_name_is_placed_in_its_namespace_and_partition(
-    name: str, namespace: str, partition: str, full: str
-) -> None:
-    assert full_name(name, namespace, partition) == full
+def test_a_name_is_placed_in_its_namespace(name: str, namespace: str, root: str) -> None:
+    assert absolute(name, namespace) == root
 
 
 def test_in_gz_style_a_slash_in_front_leaves_the_namespace() -> None:
-    assert full_name("/status", "robot1", "sim", style="gz") == "@sim@/status"
-    assert full_name("status", "robot1", "sim", style="gz") == "@sim@/robot1/status"
+    assert absolute("/status", "robot1", style="gz") == "/status"
+    assert absolute("status", "robot1", style="gz") == "/robot1/status"
 
 
 @pytest.mark.parametrize("name", ["~/status", "~status"])
@@ -96,7 +90,7 @@ def test_a_partition_is_one_part_of_a_name(partition: str) -> None:
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_a_full_name_can_be_split_again(partition: str, name: str) -> None:
     try:
-        full = full_name(name, "", partition)
+        full = f"@{check_partition(partition)}@{absolute(name)}"
     except ConfigError:
         return
     assert split_full(full) == Target(partition, f"/{name.removeprefix('/')}")

@@ -71,6 +71,18 @@ def test_the_nodes_of_connected_topics_are_replaced() -> None:
         assert [agent.topology.node(name) for name in ("a/t", "c/t")] == ["/robot1/b/t", "/robot1/c/t"]
 
 
+def test_a_private_name_is_below_that_of_its_agent() -> None:
+    with (
+        Agent(name="psu/motor", namespace="robot1") as motor,
+        Agent(name="psu", namespace="robot1") as psu,
+        Agent(namespace="robot1") as nameless,
+    ):
+        assert psu.resolve("~/motor") == motor.rep_endpoint
+        assert psu.topology.node("~/state") == "/robot1/psu/state"
+        with pytest.raises(ConfigError, match="the agent has no name"):
+            nameless.resolve("~/motor")
+
+
 @pytest.mark.parametrize("remap", [["a"], {"a": ""}, ["a:=b", "a:=c"], {"~/a": "b"}])
 def test_a_rule_that_cannot_be_used_is_refused(remap: list[str] | dict[str, str]) -> None:
     with pytest.raises(ConfigError):
