@@ -15,6 +15,14 @@ class Scheduling(LoadGroupScheduling):
     def _split_scope(self, nodeid: str) -> str:
         return super()._split_scope(nodeid).partition("::")[0]
 
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a process more, until it has two tests or is told that there are no more: it keeps one back till then."""
+        if node not in self.registered_collections:  # it has just been started in the place of another one
+            return
+        super()._reschedule(node)
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)
+
     def remove_node(self, node: WorkerController) -> str | None:
         """A process has ended; returns the test of which it died."""
         units = self.assigned_work[node]
