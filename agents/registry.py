@@ -225,8 +225,10 @@ class Registry(Server):
 
     def _look_later(self) -> None:
         """Look for silent processes when the first of them can be."""
-        due = self.ledger.next_deadline
-        if self._looking is None and due is not None and not self._ended:
+        if self._looking is not None or self._ended:
+            return
+        due = self.ledger.next_deadline  # looks at every process
+        if due is not None:
             self._looking = self.loop.call_later(max(0.0, due - time.monotonic()), self._look)
 
     def _look(self) -> None:

@@ -24,6 +24,7 @@ from pzc import (
 from pzc import close as close_proxy
 from pzc.agents.naming.registering import encode
 from pzc.agents.registry import Registry
+from pzc.discovery.ledger import Ledger
 
 from tests.agents.registrants import KEY, said
 
@@ -105,6 +106,27 @@ def test_a_question_is_answered_without_news_when_its_time_is_over(registry: Reg
         registry.rep_endpoint, _ask(cursor=first["cursor"], edges=first["edges"][0], wait=0.1)
     )
     assert (answer["datagrams"], answer["cursor"]) == ([], first["cursor"])
+
+
+class Looked(Ledger):
+    """Counts how often all processes are looked at for the first that may be gone."""
+
+    looks = 0
+
+    @property
+    def next_deadline(self) -> float | None:
+        type(self).looks += 1
+        return super().next_deadline
+
+
+def test_a_sign_of_life_costs_the_same_however_many_processes_there_are(
+    registry: Registry, agent: Agent
+) -> None:
+    registry.ledger = Looked()
+    for number in range(1, 6):
+        told = _tell(OTHER, _key(), sequence=number)
+        agent.request(registry.rep_endpoint, told)
+    assert Looked.looks <= 2
 
 
 def test_whoever_waits_is_told_of_a_new_connection(registry: Registry, agent: Agent) -> None:
