@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -44,6 +45,9 @@ RETRY = 1.0
 
 CONFIRM = 5.0
 """Seconds for a publisher's confirmation."""
+
+ASK = 2.0
+"""Seconds for a publisher to say what its mailbox holds."""
 
 LISTEN = 0.3
 """Seconds for which names are listened for at first; those that are there answer within 0.1 s."""
@@ -216,3 +220,24 @@ class Joining:
     def _lost(self, joined: Joined, reason: str) -> None:
         joined.reason = reason
         logger.warning("%s: %s", joined.target.publisher, reason)
+
+
+def kept(agent: Agent, publisher: str, mailbox: str | None, deadline: float) -> tuple[int, int] | None:
+    """What a publisher keeps for a reader, and how much of that it has not sent; None when it does not tell.
+
+    Args:
+        agent: asks.
+        publisher: endpoint or name.
+        mailbox: its name.
+        deadline: monotonic seconds; one publisher gets at most `ASK` of them.
+    """
+    left = min(ASK, deadline - time.monotonic())
+    try:
+        told = agent.request(publisher, {"pzc": "statistics"}, left) if left > 0 else None
+    except PzcError:
+        return None
+    if told is None:
+        return None
+    own = [each for each in told["mailboxes"] if each["reader"] == mailbox]
+    waiting = sum(each["waiting"] for each in own)
+    return waiting, waiting - sum(each["unacknowledged"] for each in own)

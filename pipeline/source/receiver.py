@@ -18,16 +18,15 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from ...agents.agent import Agent
 from ...agents.serving import Server
-from ...protocol.errors import ConfigError, PzcError, RowsMissing
+from ...protocol.errors import ConfigError, RowsMissing
 from ...protocol.notification import Notification, acknowledge
 from .batches import to_bytes, to_table
 from .buffer import Buffer, Taken
-from .joining import CONFIRM, Joined, Joining
+from .joining import CONFIRM, Joined, Joining, kept
 from .offsets import Line, Offset, Span, read_offset
 from .options import Options
 
@@ -41,9 +40,6 @@ SERVED = "page", "acknowledge", "status"
 
 Words = tuple[str, int, str, int, int]
 """A span as it is sent: publisher, epoch, topic, after, upto."""
-
-ASK = 2.0
-"""Seconds for a publisher to say what its mailbox holds."""
 
 _LOOK = 0.05
 _SPACE = 300  # bytes of a row beside its content
@@ -216,28 +212,15 @@ class Receiver:
     def _settled(self, joined: Joined, deadline: float) -> bool:
         pause = threading.Event()
         while True:
-            waiting = self._waiting(joined, deadline)
-            if waiting is None:
+            told = kept(self._agent, joined.target.publisher, self._mailbox, deadline)
+            if told is None or joined.subscription is None:
                 return False
-            publisher, count, unsent = waiting
             with self._changed:
-                held = self._buffer.held_of(publisher)
+                held = self._buffer.held_of(joined.subscription.publisher)
+            count, unsent = told
             if not unsent and held >= count:
                 return True
             pause.wait(_LOOK)
-
-    def _waiting(self, joined: Joined, deadline: float) -> tuple[str, int, int] | None:
-        """Publisher, what its mailbox holds for this query, and what of it was not sent; None in vain."""
-        left = deadline - time.monotonic()
-        if left <= 0 or joined.subscription is None:
-            return None
-        with suppress(PzcError):
-            told = self._agent.request(joined.target.publisher, {"pzc": "statistics"}, min(left, ASK))
-            for each in told["mailboxes"]:
-                if each["reader"] == self._mailbox:
-                    unsent = each["waiting"] - each["unacknowledged"]
-                    return joined.subscription.publisher, each["waiting"], unsent
-        return None
 
     def held(self, limit: int) -> list[Notification]:
         """What is here, at most so many of each topic and publisher, in order."""

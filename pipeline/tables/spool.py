@@ -18,15 +18,15 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 from ...agents.notifications.merged import Merged
-from ...protocol.errors import PzcError, SubscriptionClosed
+from ...protocol.errors import SubscriptionClosed
 from ...transport.wire import Protocol
 from ..recording.recorder import Recorder
 from ..schema import segment_recorder, segment_span, segments
+from ..source.joining import kept
 from ..source.options import Options
 from ..storage import Storage
 from .batches import Batch, Settings
@@ -47,7 +47,6 @@ BYTES = 1 << 30
 WHOLE = 1 << 40
 """A content of less bytes stands in its row: a blob would have to be kept for as long as the row is."""
 
-_ASK = 5.0
 _MANY = 10_000
 _LOOK = 0.05
 
@@ -107,16 +106,9 @@ class Spool(Source):
 
     def _waiting(self, deadline: float) -> int | None:
         """What the mailboxes hold for this reader, sent or not; None when one does not tell."""
-        count = 0
-        for source in self._sources():
-            left = min(_ASK, deadline - time.monotonic())
-            told = None
-            with suppress(PzcError):
-                told = self._recorder.agent.request(source, {"pzc": "statistics"}, max(left, 0.001))
-            if told is None:
-                return None
-            count += sum(one["waiting"] for one in told["mailboxes"] if one["reader"] == self._mailbox)
-        return count
+        agent = self._recorder.agent
+        told = [kept(agent, source, self._mailbox, deadline) for source in self._sources()]
+        return None if None in told else sum(one[0] for one in told if one)
 
     def _sources(self) -> set[str]:
         found: set[str] = set()
