@@ -72,7 +72,7 @@ class Flowing(Watching):
 
     def begin(self, sources: Sources, timeout: float) -> None:
         """As `Watching.begin`."""
-        self._unlisten = self.graph.listen(self._on_edges)
+        self._unlisten = self.graph.listen(self._look_soon)
         _here.flowing[self] = None
         super().begin(sources, timeout)
 
@@ -82,9 +82,6 @@ class Flowing(Watching):
             self._unlisten()
         _here.flowing.pop(self, None)
         super().close()
-
-    def _on_edges(self) -> None:
-        self._naming.help(self._look)
 
     def _nodes(self) -> frozenset[str]:
         return self.graph.upstream(self.node) | {self.node}

@@ -59,6 +59,7 @@ class Watching:
         self._refused: set[str] = set()
         self._idle = threading.Condition(self._lock)
         self._closed = threading.Event()
+        self._due = False
 
     def begin(self, sources: Sources, timeout: float) -> None:
         """Subscribe to those that are there, and from now on to those that come.
@@ -81,6 +82,12 @@ class Watching:
             return
         entry = event.new if isinstance(event, Changed) else event.entry
         if self._concerns(entry):
+            self._look_soon()
+
+    def _look_soon(self) -> None:
+        """Look once at all that comes and goes until then."""
+        if not self._due:
+            self._due = True
             self._naming.help(self._look)
 
     def _concerns(self, entry: Entry) -> bool:
@@ -103,7 +110,7 @@ class Watching:
             return self._idle.wait_for(lambda: not self._busy, max(0.0, until - time.monotonic()))
 
     def _look(self) -> None:
-        gathering = self._gathering
+        self._due, gathering = False, self._gathering
         if gathering is None or self._closed.is_set():
             return
         there = self._there()
