@@ -23,5 +23,5 @@ def matrix(session: nox.Session) -> None:
     options = ("-q", "-n", "auto", "--dist", "loadgroup", "-p", "no:cacheprovider", "--installed")
     session.run(
         "python", "-P", "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *options,
-        "-m", "not slow and not java and not serial and not once", *tests,
+        "-m", "not slow and not java and not serial", *tests,
     )  # fmt: skip
