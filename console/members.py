@@ -57,7 +57,7 @@ def add_commands(commands: Commands) -> None:
         parser.add_argument("target", metavar=f"N.{member}", help="agent and member")
     setter.add_argument("value", help="Python literal, else text")
     call.add_argument("arguments", nargs="*", metavar="[K=]V", help="Python literals, else text")
-    ping.add_argument("--count", type=positive, default=5, metavar="N", help="round trips; default 5")
+    ping.add_argument("-n", "--count", type=positive, default=5, metavar="N", help="round trips; default 5")
     for parser in (info, get, setter, call, ping):
         add_timeout(parser)
     for parser in (info, get, call, ping):

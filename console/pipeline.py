@@ -60,7 +60,7 @@ def add_commands(commands: Commands) -> None:
         "pzc report /data/tables\n  pzc report /data/tables --output /srv/www/lab",
     )  # fmt: skip
     report.add_argument("tables", type=Path, metavar="DIR", help="directory of the tables")
-    report.add_argument("--output", type=Path, metavar="DIR", help="of index.html; default DIR/report")
+    report.add_argument("-o", "--output", type=Path, metavar="DIR", help="of index.html; default DIR/report")
     report.add_argument("--title", default="Recorded notifications", help="heading of the page")
     add_json(report)
 

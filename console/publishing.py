@@ -16,6 +16,9 @@ from .output import say, write_json
 from .serve import pub_beside
 from .targets import UsageError, parse_value, split_topic
 
+SOON = 0.5
+"""Seconds after which whoever waits is told for whom."""
+
 WAIT = 10.0
 """Seconds for the first subscriber to come; one that follows a name needs about one."""
 
@@ -33,7 +36,9 @@ def add_commands(commands: Commands) -> None:
     )
     pub.add_argument("--key", metavar="KEY", help="of each notification, such as left; default none")
     pub.add_argument("--every", type=seconds, metavar="S", help="seconds between two values; default none")
-    pub.add_argument("--count", type=positive, default=1, metavar="N", help="all values so often; default 1")
+    pub.add_argument(
+        "-n", "--count", type=positive, default=1, metavar="N", help="all values so often; default 1"
+    )
     pub.add_argument(
         "--wait", type=seconds, default=WAIT, metavar="S",
         help=f"seconds for the first subscriber to come; default {WAIT:g}; none by then is an error",
@@ -52,6 +57,8 @@ def run_pub(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.target!r}: notifications come under one name and topic, as in notes/shift")
     pause, number = threading.Event(), 0
     with Agent(args.bind, pub_beside(args.bind), name=name) as agent:
+        if not agent.wait_for_subscribers(topic, 1, min(args.wait, SOON)):
+            say(f"waiting for a subscriber of {args.target}, for {args.wait:g} s")
         if not agent.wait_for_subscribers(topic, 1, args.wait):
             raise ReceiveTimeout(
                 f"nobody subscribed to {args.target} within {args.wait:g} s, nothing was published; "

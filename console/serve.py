@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.serving import Server
+from ..protocol.nearest import hint
 from ..transport.endpoints import RANDOM_TCP
 from .options import Commands, add_command, add_endpoint_file, add_json
 from .output import write, write_json
@@ -86,8 +87,8 @@ def run_serve(args: argparse.Namespace) -> int:
     """``pzc serve``; returns when the server was stopped."""
     positional, keywords = parse_arguments(args.arguments)
     expose = None if args.expose is None else _names(args.expose)
-    poll = {member: _seconds(period, member) for member, period in _pairs(args.poll, "--poll")}
-    on_cancel = dict(_pairs(args.on_cancel, "--on-cancel"))
+    poll = {member: _seconds(period, member) for member, period in _pairs(args.poll, "--poll", "voltage=1s")}
+    on_cancel = dict(_pairs(args.on_cancel, "--on-cancel", "ramp=off"))
     signals = Signals()
     factory = find_factory(args.factory)
     _check_arguments(factory, args.factory, positional, keywords)
@@ -127,13 +128,13 @@ def _make(
         raise RuntimeError(f"the served object was not made: its code called exit({exc.code})") from exc
 
 
-def _pairs(texts: list[str], option: str) -> list[tuple[str, str]]:
+def _pairs(texts: list[str], option: str, example: str) -> list[tuple[str, str]]:
     """Of ``A=B``, or several with commas between."""
     found: list[tuple[str, str]] = []
     for each in [each for text in texts for each in _names(text)]:
         left, sign, right = each.partition("=")
         if not (left.strip() and sign and right.strip()):
-            raise UsageError(f"{option} {each}: expected two names with '=' between, such as ramp=off")
+            raise UsageError(f"{option} {each}: expected two words with '=' between, such as {example}")
         found.append((left.strip(), right.strip()))
     return found
 
@@ -167,11 +168,19 @@ def find_factory(text: str) -> Callable[..., object]:
     try:
         found: Any = importlib.import_module(module_name)
     except (Exception, SystemExit) as exc:
-        raise ImportError(f"cannot import {module_name}: {type(exc).__name__}: {exc}") from exc
+        absent = isinstance(exc, ModuleNotFoundError) and module_name.startswith(exc.name or ".")
+        todo = (
+            f"; it is looked for in {os.getcwd()}, in PYTHONPATH and among what is installed"
+            if absent
+            else ""
+        )
+        raise ImportError(f"cannot import {module_name}: {type(exc).__name__}: {exc}{todo}") from exc
     for name in path.split("."):
-        found = getattr(found, name, _MISSING)
+        inside = found
+        found = getattr(inside, name, _MISSING)
         if found is _MISSING:
-            raise ImportError(f"module {module_name} has no {path}")
+            known = [each for each in dir(inside) if callable(getattr(inside, each, None)) and each[0] != "_"]
+            raise ImportError(f"module {module_name} has no {path}; {hint(name, known)}")
     if not callable(found):
         raise UsageError(f"{text} is no class or function, but {type(found).__name__}")
     return found

@@ -18,7 +18,9 @@ def add_commands(commands: Commands) -> None:
         "pzc stubs psu --output psu.pyi",
     )  # fmt: skip
     add_agent(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write a file; default print the stub")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write a file; default print the stub"
+    )
     add_timeout(parser)
     add_json(parser)
 

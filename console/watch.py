@@ -39,7 +39,7 @@ def add_commands(commands: Commands) -> None:
         "pzc watch psu/voltage_changed --count 10\n  pzc watch 'psu/*' --json",
     )  # fmt: skip
     watch.add_argument("target", metavar="N/TOPIC", help="agent and topic; N/* for all of its topics")
-    watch.add_argument("--count", type=positive, metavar="N", help="end after so many notifications")
+    watch.add_argument("-n", "--count", type=positive, metavar="N", help="end after so many notifications")
     add_timeout(watch, "to watch in all; with --count, fewer notifications by then are an error")
     add_json(watch)
 

@@ -184,7 +184,8 @@ def read_lab(path: Path) -> LabFile:
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
-        raise ConfigError(f"lab file {path} cannot be read: {exc.strerror}") from exc
+        todo = "; name another one, or let pzc demo write one" if isinstance(exc, FileNotFoundError) else ""
+        raise ConfigError(f"lab file {path} cannot be read: {exc.strerror}{todo}") from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise ConfigError(f"lab file {path} is no TOML: {exc}") from exc
     for name in given:

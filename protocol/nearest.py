@@ -19,7 +19,8 @@ def hint(word: str, known: Iterable[str], *, most: int = 1, otherwise: str = "kn
         otherwise: what is said before the list of all, when none is near.
     """
     words = sorted(known)
-    near = difflib.get_close_matches(word, words, n=most)
+    named = {each.lstrip("-"): each for each in words}  # that both are options does not make two words alike
+    near = [named[each] for each in difflib.get_close_matches(word.lstrip("-"), named, n=most)]
     return (
         f"did you mean {' or '.join(near)}?" if near else f"{otherwise} {', '.join(words[:_SHOWN]) or 'none'}"
     )

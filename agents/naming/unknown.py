@@ -43,8 +43,7 @@ def unknown_name(
     if not participants:
         names = known or "no names are known; "
         return UnknownName(
-            f"no agent is named {target!r}; {names}{why_not}; "
-            f"give an endpoint or set PZC_PEERS={target}=tcp://HOST:PORT.{_nearest([target], static)}"
+            f"no agent is named {target!r}; {names}{why_not}; {_instead(target)}.{_nearest([target], static)}"
         )
     looked = ", ".join(
         f"@{place.partition}@{place.name}" if place.partition else place.name for place in places
@@ -56,9 +55,14 @@ def unknown_name(
     return UnknownName(
         f"no agent is named {target!r}; {there}{known}nobody answered to {looked} within {seconds:.1f} s. "
         f"{heard}{near} Is it running, with this name, and with the same PZC_PARTITION and PZC_KEY? "
-        "`pzc doctor` tells what is in the way; or give an endpoint, "
-        f"or set PZC_PEERS={target}=tcp://HOST:PORT"
+        f"`pzc doctor` tells what is in the way; or {_instead(target)}"
     )
+
+
+def _instead(target: str) -> str:
+    if target.rpartition(":")[2].isdigit():
+        return f"give an endpoint, such as tcp://{target}"
+    return f"give an endpoint, or set PZC_PEERS={target}=tcp://HOST:PORT"
 
 
 def obstacles(participant: Participant) -> list[str]:

@@ -133,6 +133,8 @@ def test_to_get_a_value_imports_nothing_that_it_does_not_need() -> None:
     [
         ("get", "usage: pzc get [-h]"),
         ("get psu.voltage x", "pzc get: error: unrecognized arguments: x"),
+        ("doctor --peer psu", "unrecognized arguments: --peer: known are --bind, --debug"),
+        ("doctor --spak", "unrecognized arguments: --spak: did you mean --spark?"),
         ("pipeline run a", "pzc pipeline run: error:"),
         ("top --count x", "argument -n/--count: x is not a positive whole number"),
         ("lock psu --for soon", "soon is not a positive number of seconds"),

@@ -26,7 +26,7 @@ def kept(name: str) -> object:
     raise AttributeError(f"module 'os' has no attribute {name!r}")
 
 
-vars(os)["__getattr__"] = kept
+os.__dict__["__getattr__"] = kept
 if "memfd" in WITHOUT:
     del os.memfd_create
 if "pidfd" in WITHOUT:

@@ -70,8 +70,12 @@ def listen(place: Place) -> socket.socket:
     """The socket of the page.
 
     Raises:
+        MissingRequirement: without starlette, uvicorn or websockets.
         BindError: when the address cannot be had.
     """
+    for package in ("starlette", "uvicorn", "websockets"):  # by the last of which uvicorn speaks to pages
+        if find_spec(package) is None:
+            raise need(package)
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -100,17 +104,12 @@ def serve(
         told: asked again and again whether it is to end.
 
     Raises:
-        MissingRequirement: without starlette or uvicorn.
         ConfigError: when the certificate cannot be used, or the audit log cannot be written.
     """
-    try:
-        import uvicorn
+    import uvicorn
 
-        from .app import MonitorPage
-    except ImportError as exc:
-        raise need(exc.name or "starlette") from None
-    if find_spec("websockets") is None:  # by which uvicorn speaks to pages
-        raise need("websockets")
+    from .app import MonitorPage
+
     try:
         log = Audit(audit)
     except OSError as exc:

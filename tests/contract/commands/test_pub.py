@@ -53,6 +53,7 @@ def test_each_line_of_the_input_is_a_value(heard: Heard, console: Console) -> No
 def test_nobody_who_subscribes_is_an_error() -> None:
     outcome = command("pub", "notes/shift", "1", "--wait", "0.1")
     assert outcome.status == 1
+    assert "waiting for a subscriber of notes/shift, for 0.1 s" in outcome.err
     assert "nobody subscribed to notes/shift within 0.1 s" in outcome.err
 
 

@@ -139,7 +139,10 @@ def test_a_remote_stop_ends_it_with_status_0(console: Console) -> None:
     ("arguments", "status", "text"),
     [
         (["nomodule:Supply"], 1, "ImportError: cannot import nomodule: ModuleNotFoundError"),
-        (["bench:Nothing"], 1, "ImportError: module bench has no Nothing"),
+        (["nomodule:Supply"], 1, "it is looked for in "),
+        (["bench:Nothing"], 1, "ImportError: module bench has no Nothing; known are "),
+        (["bench:Suply"], 1, "ImportError: module bench has no Suply; did you mean Supply?"),
+        (["bench:Supply", "--poll", "voltage"], 2, "expected two words with '=' between, such as voltage=1s"),
         (["bench:Broken"], 1, "RangeError: no such instrument"),
         (["bench:Leaving"], 1, "RuntimeError: the served object was not made: its code called exit(0)"),
         (["bench:Supply", "--bind", "nowhere"], 1, "ConfigError: 'nowhere' is not an endpoint"),

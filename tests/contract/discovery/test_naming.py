@@ -58,6 +58,9 @@ def test_what_keeps_names_from_being_heard_is_told(monkeypatch: pytest.MonkeyPat
     with Agent() as asking, pytest.raises(UnknownName, match="multicast is switched off") as caught:
         asking.request("nobody", 1, timeout=0.1)
     assert "Heard" not in str(caught.value)
+    assert "or set PZC_PEERS=nobody=tcp://HOST:PORT" in str(caught.value)
+    with Agent() as asking, pytest.raises(UnknownName, match="such as tcp://127"):
+        asking.request("127.0.0.1:5555", 1, timeout=0.1)
     monkeypatch.setenv("PZC_REGISTRY", "tcp://127.0.0.1:9")
     with Agent() as asking, pytest.raises(UnknownName, match=r"registry at tcp://127\.0\.0\.1:9 is not"):
         asking.request("nobody", 1, timeout=0.1)
