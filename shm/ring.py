@@ -160,7 +160,8 @@ class Ring:
             entry = warm.warmest((e for e in reversed(self._free.values()) if e.lent() is None), size)
             if entry is not None:
                 self._take(entry)
-                return self._slot(entry, size)
+                self._writing[entry.block_id] = entry
+                return entry.slot(size)
             if not self._reserve(warm.rounded(size)):
                 return None
         return self._create(size)
@@ -179,8 +180,9 @@ class Ring:
                 return
             self._written(entry)
             entry.holders.update(holders)
-            freed = self._settle(entry)
-        self._tell(freed)
+            freed = not entry.holders and self._settle(entry)
+        if freed:
+            self._tell(True)
 
     def abandon(self, slot: Slot) -> None:
         """Give back a slot that is not published; one that was is left alone."""
@@ -211,8 +213,9 @@ class Ring:
             if entry is None or holder not in entry.holders:
                 return
             entry.holders.discard(holder)
-            freed = self._settle(entry)
-        self._tell(freed)
+            freed = not entry.holders and self._settle(entry)
+        if freed:
+            self._tell(True)
 
     def gone(self, holder: Hashable) -> list[int]:
         """A holder died: what it held is never written again, and closed once nobody else holds it.
@@ -290,10 +293,6 @@ class Ring:
             self._dropped.clear()
         self._tell(True)
 
-    def _slot(self, entry: _Entry, size: int) -> Slot:
-        self._writing[entry.block_id] = entry
-        return entry.slot(size)
-
     def _written(self, entry: _Entry) -> None:
         entry.writing = False
         self._writing.pop(entry.block_id, None)
@@ -343,7 +342,8 @@ class Ring:
             if block is not None and not self._closed:
                 self._last_id += 1
                 entry = self._entries[self._last_id] = _Entry(self._last_id, block)
-                return self._slot(entry, size)
+                self._writing[entry.block_id] = entry
+                return entry.slot(size)
             self._count(-1, -reserved)
             self.full = False
             if block is None:

@@ -104,6 +104,8 @@ class Control:
         word = _word(content) if request.caller.session is not None else None
         if word == "hello":
             self._loop.call(partial(self._hello, request, content))
+        elif word in self.words and not request.handshake:
+            self.words[word](request, content)
         elif is_word(content, "info"):
             self._replies.reply(request, self._info(request))
         elif is_word(content, "ping"):
@@ -112,8 +114,6 @@ class Control:
             authorize(request.caller.key, Role.ADMIN)
             self._replies.reply(request, "stopping")
             self._loop.call_later(STOP_DELAY, self._stop)
-        elif word in self.words and not request.handshake:
-            self.words[word](request, content)
         else:
             return False
         return True

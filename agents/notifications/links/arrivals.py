@@ -306,19 +306,17 @@ class Ledger:
         me = get_ident()
         self._settling.add(me)
         try:
-            arrival.forget()
+            arrival.make = arrival.notification = arrival.error = None
             self._ended.append(arrival.number)
         finally:
             self._settling.discard(me)
         self.settle()
 
-    def lend(self, number: int, flow: Flow) -> bool:
-        """Whether a content may be looked at where it lies; False: copy it, because another one is kept.
+    def lend(self, number: int) -> bool:
+        """Whether a content without a window may be looked at where it lies; False: another one is kept.
 
-        Without a window that is one at a time, so that whoever keeps it goes on getting others.
+        It is one at a time, so that whoever keeps it goes on getting others.
         """
-        if flow.half is not None:
-            return True
         with self.lock:
             if not self._lent:
                 self._lent = number

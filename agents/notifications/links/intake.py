@@ -31,7 +31,7 @@ from ....transport.wire import Protocol
 from ..callbacks import runners
 from ..shares import hand_on, room
 from ..subscription import Subscription
-from .arrivals import Arrival, Flow, Ledger, LeftOut, Make, Together, Urgency, alone
+from .arrivals import Arrival, Ledger, LeftOut, Make, Together, Urgency, alone
 from .inward import Received
 from .places import Place
 from .reception import Call, Errand
@@ -172,7 +172,7 @@ class Intake:
                     if len(body) <= DECODE_LATER:
                         made = self._make(topic, row, body, key_id, now)
                     else:
-                        lent = (number, flow) if block else None
+                        lent = number if block and flow.half is None else 0
                         make = partial(self._make, topic, row, body, key_id, now, lent)
                     if decoded is not None and not block:
                         make = None if make is None else _once(make)
@@ -247,11 +247,11 @@ class Intake:
         body: Body,
         key_id: str,
         received_at: float,
-        lent: tuple[int, Flow] | None = None,
+        lent: int = 0,
         trusts: bool = False,
         initial: bool = False,
     ) -> Notification:
-        if lent is not None and not self.ledger.lend(*lent):
+        if lent and not self.ledger.lend(lent):
             body = bytes(body)
         name, trusted, peer = row.serializer, trusts or key_id in self._trusted, self.peer
         try:
@@ -281,7 +281,7 @@ class Intake:
         found: list[Notification | Gap] = []
         for row in run.rows:
             try:
-                found.append(self._make(run.topic, row, row.body, key_id, now, None, trusts, initial=True))
+                found.append(self._make(run.topic, row, row.body, key_id, now, 0, trusts, initial=True))
             except ProtocolError:
                 found.append(Gap(self.peer.epoch, row.number, row.number))
         return found
