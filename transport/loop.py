@@ -178,9 +178,9 @@ class Loop:
         self._watched = self._stand_by is not None
 
     def _watch_over(self) -> None:
-        pause, count, idle_since = threading.Event(), -1, 0.0
+        count, idle_since = -1, 0.0
         while self._running or self._aside_since:
-            pause.wait(limits.current.io_take_over / 2)
+            time.sleep(limits.current.io_take_over / 2)
             now, since = time.monotonic(), self._aside_since
             if since and now - since > limits.current.io_take_over and self._take_over(since):
                 self._wake()  # of the functions that are called, some may be left

@@ -4,9 +4,9 @@
 
     state    event                                     next
     any      news that are to be told now              as it was: told
-    any      soon, and `QUIET` after the last          as it was: told
+    any      soon, and `SPACING` after the last        as it was: told
     quiet    `recv` has returned the last one          due: a timer is set
-    due      its thread waits for the next one         as it was: told, `QUIET` after the last
+    due      its thread waits for the next one         as it was: told, `SPACING` after the last
     quiet    soon but not yet, or later                due: a timer is set
     quiet    the way cannot take it in this thread     due: a timer is set
     due      soon but not yet, or later                due: they are told together
@@ -21,12 +21,9 @@ from time import monotonic
 from ....transport.loop import Loop
 from .arrivals import NOW, SOON, Urgency
 
-QUIET = 0.001
-"""Seconds after which the next news are told at once, by whoever has them."""
-
 SPACING = 0.02
-"""Seconds until news are told that no others follow. Nobody waits for them: what frees memory, or half of a
-window, is told at once."""
+"""Seconds after which the next news are told at once by whoever has them, and others by a timer. Nobody waits
+for them: what frees much memory, or half of a window, is told at once."""
 
 
 class AcknowledgementScheduler:
@@ -45,7 +42,7 @@ class AcknowledgementScheduler:
 
     def news(self, urgency: Urgency) -> None:
         """Something is done."""
-        if urgency is NOW or (urgency is SOON and monotonic() - self._last >= QUIET):
+        if urgency is NOW or (urgency is SOON and monotonic() - self._last >= SPACING):
             self.say()
         elif not self._due:
             self._later()
