@@ -10,7 +10,7 @@
                the same on the last way                         gone       Vanished each (silent)
                the registry, which is a way of its own and      known      as if it had been silent there
                falls never silent by itself, says that it is
-               gone, or does not answer for 30 s
+               gone, or does not answer for `names_held`
                BYE                                              gone       Vanished each (bye)
                a later epoch                                    known      Vanished each (restarted), Appeared
                an earlier epoch                                 known      counted
@@ -28,6 +28,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 
+from ..protocol import limits
 from ..protocol.quotas import Quotas, Shares
 from .asking import Asking
 from .claims import Claims
@@ -47,9 +48,6 @@ LATE = 3.0
 MAX_VIEWS = 16
 MAX_GONE = 10_000
 """Processes of one key that are gone and remembered, so that what they once said cannot bring them back."""
-
-HELD = 30.0
-"""Seconds for which what a registry told is kept while it does not answer."""
 
 _ViewKey = tuple[bytes, Source, int]
 
@@ -223,10 +221,10 @@ class Directory:
         return events
 
     def hold(self, now: float) -> None:
-        """The registry does not answer: what it told goes `HELD` seconds later."""
+        """The registry does not answer: what it told goes `Limits.names_held` later."""
         for key in itertools.chain(*map(_told, self._peers.values())):
             if key not in self._silence:
-                self._silence.set(key, now + HELD)
+                self._silence.set(key, now + limits.current.names_held)
 
     def trust(self) -> None:
         """The registry answers again, and is the same: what it told stays until it says otherwise."""

@@ -52,7 +52,6 @@ class Limits:
 
     name_kept: float = 60.0
     """Seconds for which the name of an agent that is gone can be taken only with the key that it had."""
-
     # Calls
 
     call_recovery: float = 3.0
@@ -258,6 +257,9 @@ class Limits:
     heartbeats_wait: float = 0.5
     """Seconds for which heartbeats may wait, to be heard together."""
 
+    names_held: float = 30.0
+    """Seconds for which names that a registry told live on while it does not answer."""
+
     processes: int = 10_000
     """Processes that a directory, or a registry, knows."""
 
@@ -358,13 +360,10 @@ current = Limits()
 
 
 def use(limits: Limits) -> Limits:
-    """Let other limits hold in this process from now on.
+    """Let other limits hold in this process from now on; returns what held before.
 
     Args:
         limits: what agents, links and calls that begin from now on go by.
-
-    Returns:
-        What held before.
     """
     global current
     before, current = current, limits

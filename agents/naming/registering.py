@@ -9,7 +9,8 @@
     connected   it answers                              connected: it is asked again
     connected   this process's entries change           connected: it is told the whole at once, or behind the
                                                         telling that is under way
-    connected   no answer, or a refusal                 away: what is known from it is held for a while
+    connected   no answer, or a refusal                 away: what is known from it is held for a while;
+                                                        after that, everything is asked for anew
 
 A question waits at the registry until there is something to tell, at most `WAIT` seconds. It travels over the
 loop; only the handshake takes a helper. A registry that was restarted says so by its incarnation and is told
@@ -22,6 +23,7 @@ import base64
 import binascii
 import contextlib
 import logging
+import math
 import os
 import threading
 import time
@@ -31,6 +33,7 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 from ...discovery.datagrams import MAX_DATAGRAM
+from ...protocol import limits
 from ...protocol.errors import AgentClosed, PzcError, RemoteProtocolError, RoleRefused
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
@@ -117,6 +120,7 @@ class Registering:
         self._news = True
         self._telling = False
         self._round = 0
+        self._lost = math.inf
         self._meeting = threading.Lock()
         self._helpers = helpers.acquire()
         self._timer: Timer | None = None
@@ -187,7 +191,9 @@ class Registering:
         if self.error:
             logger.info("the registry at %s answers again", self.endpoint)
         self._peer, self.state, self.error = peer, "connected", ""
-        if peer.details["registry"] == self._cursor[0] and self._registrant is not None:
+        if time.monotonic() >= self._lost + limits.current.names_held:
+            self._cursor = ["", 0]
+        elif peer.details["registry"] == self._cursor[0] and self._registrant is not None:
             self._registrant.back()
         self._news, self._telling = True, False
         self._ask(WAIT)
@@ -204,6 +210,7 @@ class Registering:
                 self.error,
             )
         if self.state == "connected" and self._registrant is not None:
+            self._lost = time.monotonic()
             self._registrant.silent()
         self.state, self._peer, self._round = "away", None, self._round + 1
         if self._timer is None:
