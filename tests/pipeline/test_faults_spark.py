@@ -159,7 +159,7 @@ def test_a_run_that_waits_for_rows_ends_when_spark_is_killed_and_says_why(tmp_pa
         wait_until(lambda: list((tmp_path / "tables" / "notifications").rglob("*.parquet")), "a batch")
         (machine,) = running.named("java")
         machine.kill()
-        assert running.wait("Spark is gone", 30.0) == 1
+        assert running.wait("Spark is gone", 60.0) == 1
     finally:
         running.close()
     assert running.told().splitlines()[-1].endswith("Spark's Java process is gone (status -9)")

@@ -106,7 +106,7 @@ def test_a_recorder_that_is_killed_meanwhile_is_not_waited_for(
         reader.start()
         await_(lambda: list(tmp_path.glob(".flush-r/*")), "it asks")
         journal.close()
-        reader.join(SOON * 10)
+        reader.join(20.0)
     assert not reader.is_alive()
     assert not caplog.records
 
