@@ -315,16 +315,16 @@ def _spark(master: str) -> Generator[SparkSession]:
 
     The session that this process has is used and kept.
     """
-    from ..pipeline.spark.session import shared_session, spark_session, stop
+    from ..pipeline.spark.session import running, spark_session, stop
 
-    settings = {"spark.sql.ansi.enabled": "false"}
-    with shared_session(settings) as shared:
-        spark = shared or spark_session("pzc", master, settings={**settings, "spark.log.level": "ERROR"})
-        try:
-            yield spark
-        finally:
-            if shared is None:
-                stop(spark)
+    shared = running()
+    settings = {"spark.sql.ansi.enabled": "false", "spark.log.level": "ERROR"}
+    spark = spark_session("pzc", master, settings=settings)
+    try:
+        yield spark
+    finally:
+        if not shared:
+            stop(spark)
 
 
 def write_cells(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

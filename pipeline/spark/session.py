@@ -16,8 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,6 +137,18 @@ def spark_session(
         raise JournalError(f"Spark did not start: {exc}") from exc
 
 
+def running() -> bool:
+    """Whether this process has a session, which `spark_session` joins.
+
+    Raises:
+        MissingRequirement: when pyspark is missing.
+    """
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
 def ended(spark: SparkSession, within: float = 0.0) -> int | None:
     """Exit status of a session's Java process; None while it lives, or when somebody else has started it.
 
@@ -163,33 +174,6 @@ def stop(spark: SparkSession) -> None:
     except (OSError, Py4JNetworkError):
         if ended(spark, MOMENT) is None:
             raise
-
-
-@contextmanager
-def shared_session(settings: Mapping[str, str]) -> Iterator[SparkSession | None]:
-    """The session that this thread uses, with these settings until the end of the block; None without one.
-
-    Args:
-        settings: further settings of the session.
-
-    Raises:
-        MissingRequirement: when pyspark is missing.
-    """
-    require_pyspark()
-    from pyspark.sql import SparkSession
-
-    active = SparkSession.getActiveSession()
-    if active is None:
-        yield None
-        return
-    before = {name: active.conf.get(name, None) for name in settings}
-    try:
-        for name, value in settings.items():
-            active.conf.set(name, value)
-        yield active
-    finally:
-        for name, value in before.items():
-            active.conf.unset(name) if value is None else active.conf.set(name, value)
 
 
 def retrying(master: str) -> str:
