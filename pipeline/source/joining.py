@@ -93,12 +93,14 @@ class Joining:
         self._refused: set[str] = set()
         self._error: PzcError | None = None
         self._looking = len(targets)
-        patterns = [each for each in targets if "://" not in each.publisher and is_pattern(each.publisher)]
-        self._names = acquire(participants.site_of(agent.settings), agent.protocol) if patterns else None
+        self._patterns = {
+            each for each in targets if "://" not in each.publisher and is_pattern(each.publisher)
+        }
+        site = participants.site_of(agent.settings) if self._patterns else None
+        self._names = None if site is None else acquire(site, agent.protocol)
         for target in targets:
-            look = self._watch if target in patterns else self._look
             name = f"pzc-source {target.publisher}"
-            threading.Thread(target=look, args=(target,), name=name, daemon=True).start()
+            threading.Thread(target=self._look, args=(target,), name=name, daemon=True).start()
 
     def joined(self) -> list[Joined]:
         """Everything that is subscribed now."""
@@ -132,67 +134,48 @@ class Joining:
         if names is not None:
             participants.release(names)
 
-    def _looked(self) -> None:
-        with self._lock:
-            self._looking -= 1
-            self._lock.notify_all()
-
     def _look(self, target: Target) -> None:
-        first = True
-        while not self._closed.is_set():
-            there = self._try(target)
+        """Subscribe to a target once it is there, or for ever to all whose names fit."""
+        names, first, there = self._names, True, False
+        pattern = target in self._patterns
+        if pattern and names is not None:
+            names.ask([target.publisher])
+            self._closed.wait(LISTEN)
+        while not self._closed.is_set() and not there:
+            tried = [self._try(each, target) for each in (self._fitting(target) if pattern else [target])]
+            there = not pattern and all(tried)
             if first:
-                self._looked()
                 first = False
-            if there or self._closed.wait(RETRY):
-                return
+                with self._lock:
+                    self._looking -= 1
+                    self._lock.notify_all()
+            if not there:
+                self._closed.wait(RETRY)
 
-    def _try(self, target: Target) -> bool:
+    def _fitting(self, pattern: Target) -> list[Target]:
+        """Those whose names fit now, but for those that have refused."""
+        entries = [] if self._names is None else self._names.match(pattern.publisher)
+        names = {f"@{each.partition}@{each.name}" for each in entries if each.kind != "topic"}
+        return [Target(name, pattern.topic) for name in names - self._refused]
+
+    def _try(self, target: Target, named: Target) -> bool:
+        """Subscribe to one; False when that is to be tried again."""
         try:
             self._join(target)
         except _PASSING as exc:
             logger.info("%s cannot be subscribed to yet: %s", target.publisher, exc)
             return False
         except AgentClosed:
-            return True
+            pass
         except PzcError as exc:
-            self._fail(exc)
+            if target == named:
+                with self._lock:
+                    self._error = self._error or exc
+                    self._lock.notify_all()
+            else:
+                logger.warning("%s is left out of %s: %s", target.publisher, named.publisher, exc)
+                self._refused.add(target.publisher)
         return True
-
-    def _fail(self, error: PzcError) -> None:
-        with self._lock:
-            self._error = self._error or error
-            self._lock.notify_all()
-
-    def _watch(self, pattern: Target) -> None:
-        names = self._names
-        if names is not None:
-            names.ask([pattern.publisher])
-            self._closed.wait(LISTEN)
-        first = True
-        while not self._closed.is_set():
-            self._join_all(pattern)
-            if first:
-                self._looked()
-                first = False
-            self._closed.wait(RETRY)
-
-    def _join_all(self, pattern: Target) -> None:
-        """Subscribe to those whose names fit now and are not joined yet."""
-        names = self._names
-        entries = [] if names is None else names.match(pattern.publisher)
-        for name in {f"@{each.partition}@{each.name}" for each in entries if each.kind != "topic"}:
-            if name in self._refused or self._closed.is_set():
-                continue
-            try:
-                self._join(Target(name, pattern.topic))
-            except _PASSING as exc:
-                logger.info("%s cannot be subscribed to yet: %s", name, exc)
-            except AgentClosed:
-                return
-            except PzcError as exc:
-                logger.warning("%s is left out of %s: %s", name, pattern.publisher, exc)
-                self._refused.add(name)
 
     def _join(self, target: Target) -> None:
         with self._lock:
