@@ -11,7 +11,7 @@ meanwhile.
 from __future__ import annotations
 
 import threading
-from time import monotonic
+from time import monotonic, time_ns
 from typing import Any, NamedTuple, cast
 
 from ...delivery.claims import Interest
@@ -20,7 +20,7 @@ from ...protocol.errors import AgentClosed, LocalProtocolError
 from ...protocol.records import Records
 from ...transport.counters import Counters
 from ...transport.loop import Loop
-from ...transport.wire import Protocol, now_ms
+from ...transport.wire import Protocol
 from .broadcast import Broadcast, Outgoing
 from .declared import Declared
 from .filters import ANY, MARK_TOPIC
@@ -227,7 +227,7 @@ class Publisher:
         """
         published, outlets, numbers, broadcast = turn.published, self._outlets, self._numbers, self._broadcast
         topic, outgoing = published.topic, None
-        number, published.sent_ms = numbers.get(topic, 0) + 1, now_ms()
+        number, published.sent_ms = numbers.get(topic, 0) + 1, time_ns() // 1_000_000
         if voices:
             outgoing = [broadcast.seal(voice, turn, number) for voice in voices]
         if turn.framed:

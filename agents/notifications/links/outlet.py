@@ -252,13 +252,12 @@ class Outlet:
 
     # --- messages: with the lock ---------------------------------------------------------------------
 
-    def post(self, published: Published, passed: Collection[Interest]) -> bool:
-        """Place a message that has its number; False when nobody there gets it.
+    def post(self, published: Published, claims: tuple[Interest, ...], passed: Collection[Interest]) -> bool:
+        """Place a message that has its number, for its claims; False when nobody there gets it.
 
         ``passed``: those whose time to make place is over.
         """
         queue, number = self.queue, published.number
-        claims = queue.matching(published.topic, published.key)
         if passed:
             for interest in claims:
                 if interest in passed:

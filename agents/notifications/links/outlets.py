@@ -185,8 +185,10 @@ class Outlets:
             self.mail.put(turn, number)
         self.meters[topic].add(turn.since, 1, size)
         took: list[Outlet] = []
-        for outlet in turn.route.outlets:
-            if outlet.post(published, turn.passed):
+        for outlet, claims in zip(turn.route.outlets, turn.route.claims, strict=True):
+            if published.key:
+                claims = outlet.queue.matching(topic, published.key)
+            if outlet.post(published, claims, turn.passed):
                 took.append(outlet)
         if published.slot is not None:
             self.ring.publish(published.slot, [outlet.link for outlet in took if outlet.takes_blocks])
@@ -229,15 +231,16 @@ class Outlets:
 
     def flush(self, turn: Turn) -> None:
         """Send what a publication queued, that of a burst together."""
-        gathers, now = self.bursts.begin(turn.since), time.monotonic()
+        gathers = self.bursts.begin(turn.since)
+        self.bursts.returned = now = time.monotonic()
         for outlet in turn.route.outlets:
             if not gathers or outlet.is_due(now, limits.current.burst_gathering):
                 outlet.flush()
+                self.bursts.returned = time.monotonic()
             else:
                 self._gathered = True
                 if not self._armed:
                     self._arm()
-        self.bursts.returned = time.monotonic()
 
     def _arm(self) -> None:
         self._armed = True

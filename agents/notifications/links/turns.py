@@ -17,6 +17,7 @@ class Route(NamedTuple):
 
     Attributes:
         outlets: every link that wants it, or some of its keys; those that are suspended count it.
+        claims: of each of them, what gets a message without a key.
         waits: the publisher may have to wait for one of them.
         remote: somebody needs a body.
         blocks: somebody reads blocks.
@@ -24,6 +25,7 @@ class Route(NamedTuple):
     """
 
     outlets: tuple[Outlet, ...] = ()
+    claims: tuple[tuple[Interest, ...], ...] = ()
     waits: bool = False
     remote: bool = False
     blocks: bool = False
@@ -38,6 +40,7 @@ def route_of(topic: str, outlets: tuple[Outlet, ...], zero_copy: bool) -> Route:
     remote = [outlet for outlet in outlets if not (outlet.is_local or outlet.queue.suspended)]
     return Route(
         outlets,
+        tuple(outlet.queue.matching(topic, "") for outlet in outlets),
         any(outlet.waits(topic) for outlet in outlets),
         bool(remote),
         zero_copy and any(outlet.takes_blocks for outlet in remote),
