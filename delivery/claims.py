@@ -83,15 +83,17 @@ def summary(interests: Collection[Interest]) -> dict[str, Any]:
 
 
 class Loss(NamedTuple):
-    """All messages that an interest lost.
+    """All messages of a topic that an interest lost.
 
     Attributes:
         interest: whose.
+        topic: of the messages.
         at: the largest number that it lost.
         total: how many it lost.
     """
 
     interest: Interest
+    topic: str
     at: int
     total: int
 

@@ -4,7 +4,6 @@
 
     state    event                                   next                 gap
     early    begin(e, n)                             open, last n         -
-    early    begin(e, n), what was kept comes        open, last 0         -
     early    observe(e, k): nobody told where to     open, last k         -
              begin
     early    tail                                    early                -
@@ -50,12 +49,6 @@ class Gap:
         """How many notifications are known to be lost."""
         return 0 if self.restarted else self.last - self.first + 1
 
-    def behind(self, number: int) -> Gap | None:
-        """What of it is numbered behind ``number``; a restart always is."""
-        if self.restarted or self.first > number:
-            return self
-        return Gap(self.epoch, number + 1, self.last) if self.last > number else None
-
     def joined(self, later: Gap) -> Gap | None:
         """Both in one, when the other one follows without a number in between."""
         if self.restarted or later.restarted or (self.epoch, self.last + 1) != (later.epoch, later.first):
@@ -84,32 +77,30 @@ class Cursor:
         last: number up to which everything is accounted for; None while it is early.
     """
 
-    __slots__ = ("_ahead", "_before", "_begun", "_known", "_total", "epoch", "last")
+    __slots__ = ("_ahead", "_before", "_known", "_total", "epoch", "last")
 
     def __init__(self) -> None:
         self.epoch: int | None = None
         self.last: int | None = None
         self._before: int | None = None  # the epoch before
-        self._begun = 0  # where the publisher was when it began with what was kept
         self._total = 0  # losses that were told
         self._known = self._ahead = 0  # the last of them, and how many of them were behind `last` then
 
-    def begin(self, epoch: int, last: int, kept: bool = False) -> Gap | None:
+    def begin(self, epoch: int, last: int) -> Gap | None:
         """The publisher has confirmed: ``last`` is its last number that is not part of this.
 
         Args:
             epoch: of the publisher.
             last: number, from 0.
-            kept: what it kept up to there comes first, of which nobody knows how much that is.
 
         Returns:
             What was lost since another beginning, or the restart in between.
         """
         gap = self._turn(epoch)
-        if self.last is None:
-            self.last, self._begun = (0, last) if kept else (last, 0)
+        seen = self.last
+        if seen is None:
+            self.last = last
             return gap
-        seen = self.last or self._begun
         self.last = max(seen, last)
         told = self._ahead if self._known > seen else 0
         self._total = self._known = self._ahead = 0
@@ -162,7 +153,7 @@ class Cursor:
         return True
 
     def lost(self, count: int, at: int) -> Gap | None:
-        """The publisher tells that it left out so many up to number ``at``, since it told of one before.
+        """So many up to number ``at`` cannot be had, beside those of which was told before.
 
         Returns:
             Those that are part of this; they are refused as late from now on.
@@ -232,13 +223,12 @@ class Cursors:
                 cursor.begin(self._epoch, 0)
         return cursor
 
-    def begin(self, epoch: int, lasts: Mapping[str, int], kept: bool = False) -> list[tuple[str, Gap]]:
+    def begin(self, epoch: int, lasts: Mapping[str, int]) -> list[tuple[str, Gap]]:
         """The publisher has confirmed; as `Cursor.begin`.
 
         Args:
             epoch: of the publisher.
             lasts: last number of each topic; 0 of those that are not named.
-            kept: as for `Cursor.begin`.
 
         Returns:
             What was lost of which topic since another beginning; a restart is of no topic.
@@ -252,7 +242,7 @@ class Cursors:
         if self._topic is not None:
             lasts = {self._topic: lasts.get(self._topic, 0)}
         for topic in lasts:
-            gap = self.at(topic).begin(epoch, lasts[topic], kept)
+            gap = self.at(topic).begin(epoch, lasts[topic])
             gaps += [] if gap is None else [(topic, gap)]
         self._epoch = epoch
         return gaps

@@ -3,7 +3,7 @@
 ::
 
     event                          kept of that topic and key
-    keep(item)                     the item, in place of the one before
+    keep(topic, row)               the row, in place of the one before
     leave out(topic, key)          none: the newest was too large, and an older one is not the last
     forget(topic)                  none of the topic
     more than the bounds allow     all but the one that was published longest ago
@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from ..protocol.bundle import Item
-from ..protocol.link_messages import MAX_ITEMS
+from ..protocol.link_messages import MAX_ITEMS, Row
 
 MAX_BYTES = 64 << 20
 """Encoded contents of one publisher in bytes that are kept together."""
@@ -24,30 +23,30 @@ class Kept:
     """What one publisher keeps; not thread-safe.
 
     Args:
-        most: items that are kept together.
+        most: rows that are kept together.
         most_bytes: of their bodies together.
 
     Attributes:
-        evicted: items that had to make room for others, so far.
+        evicted: rows that had to make room for others, so far.
     """
 
     def __init__(self, most: int = MAX_ITEMS, most_bytes: int = MAX_BYTES) -> None:
         self._most = most
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._in_order: OrderedDict[tuple[str, str], Item] = OrderedDict()
-        self._by_topic: dict[str, dict[str, Item]] = {}
+        self._in_order: OrderedDict[tuple[str, str], Row] = OrderedDict()
+        self._by_topic: dict[str, dict[str, Row]] = {}
         self.evicted = 0
 
     def __len__(self) -> int:
         return len(self._in_order)
 
-    def keep(self, item: Item) -> None:
+    def keep(self, topic: str, row: Row) -> None:
         """Keep a notification as the last of its topic and key."""
-        self.leave_out(item.topic, item.key)
-        self._in_order[item.topic, item.key] = item
-        self._by_topic.setdefault(item.topic, {})[item.key] = item
-        self._bytes += len(item.body)
+        self.leave_out(topic, row.key)
+        self._in_order[topic, row.key] = row
+        self._by_topic.setdefault(topic, {})[row.key] = row
+        self._bytes += len(row.body)
         while len(self._in_order) > self._most or self._bytes > self._most_bytes:
             self.leave_out(*next(iter(self._in_order)))
             self.evicted += 1
@@ -68,12 +67,12 @@ class Kept:
         for key in list(self._by_topic.get(topic, ())):
             self.leave_out(topic, key)
 
-    def of(self, topic: str, keys: frozenset[str] | None = None) -> list[Item]:
+    def of(self, topic: str, keys: frozenset[str] | None = None) -> list[Row]:
         """What is kept of a topic, or of some keys in it; in the order of the topic's numbers."""
         kept = self._by_topic.get(topic, {})
         found = kept.values() if keys is None else [kept[key] for key in keys & kept.keys()]
         return sorted(found, key=_number)
 
 
-def _number(item: Item) -> int:
-    return item.number
+def _number(row: Row) -> int:
+    return row.number

@@ -9,19 +9,19 @@
 
     mailbox        never: the publisher keeps -
 
-An inbox takes every message of a ``block`` or ``mailbox``: the window of its `Flow` at the publisher, or that
-of its `Collector`, bounds what is pending.
+An inbox takes every message of a ``block`` or ``mailbox``: its window at the publisher, or the room that its
+reader tells, bounds what is pending.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from ..protocol.errors import ConfigError
+from ..protocol.errors import ConfigError, PolicyRefused
 
 T = TypeVar("T")
 
@@ -152,6 +152,29 @@ def mailbox(
     return Policy("mailbox", max_messages, max_bytes=max_bytes, when_full=when_full, durable=name, keep=keep)
 
 
+LARGEST = mailbox(max_messages=1_000_000, max_bytes=4 << 30, keep=7 * 86_400.0)
+"""The largest bounds that a publisher takes."""
+
+
+def check_size(policy: Policy) -> None:
+    """Judge the bounds of a mailbox.
+
+    Raises:
+        PolicyRefused: for larger ones than those of `LARGEST`.
+    """
+    excess = [
+        f"{name} {asked}, at most {most}"
+        for name, asked, most in (
+            ("max_messages", policy.bound, LARGEST.bound),
+            ("max_bytes", policy.max_bytes or 0, LARGEST.max_bytes or 0),
+            ("keep", policy.keep or 0.0, LARGEST.keep or 0.0),
+        )
+        if asked > most
+    ]
+    if excess:
+        raise PolicyRefused(f"this publisher keeps no mailbox so large: {'; '.join(excess)}")
+
+
 PROFILES: Mapping[str, Policy] = MappingProxyType(
     {"ezmsg": block(), "ecal": latest(), "gz": drop(), "ray": mailbox()}
 )
@@ -168,51 +191,6 @@ def profile(name: str) -> Policy:
         return PROFILES[name]
     except KeyError:
         raise ConfigError(f"profile {name!r} is not known, expected one of {', '.join(PROFILES)}") from None
-
-
-def strongest(policies: Iterable[Policy]) -> Policy:
-    """The one policy that serves several readers of one process: a mailbox before a block before a lossy one.
-
-    Of several mailboxes the largest bounds and the longest ``keep`` count, and ``block`` before
-    ``drop_oldest``. Of several blocks the smallest bound, the shortest timeout and the strongest promise
-    count: ``raise``, ``close``, ``drop``. Of several lossy ones the largest bound counts, as ``latest`` as
-    soon as one of them wants the newest.
-
-    Raises:
-        ConfigError: for no policy at all, or for mailboxes of different names.
-    """
-    given = list(policies)
-    if not given:
-        raise ConfigError("the strongest of no policies was asked for; pass one at least")
-    if mailboxes := [policy for policy in given if policy.name == "mailbox"]:
-        return _largest_mailbox(mailboxes)
-    if blocks := [policy for policy in given if policy.name == "block"]:
-        return _tightest_block(blocks)
-    name = "latest" if any(policy.name == "latest" for policy in given) else "drop"
-    return Policy(name, max(policy.bound for policy in given))
-
-
-def _largest_mailbox(mailboxes: list[Policy]) -> Policy:
-    if len({policy.durable for policy in mailboxes}) > 1:
-        raise ConfigError("mailboxes of different names cannot be one; subscribe to each on its own")
-    sizes = [policy.max_bytes for policy in mailboxes]
-    keeps = [policy.keep for policy in mailboxes if policy.keep is not None]
-    return replace(
-        mailboxes[0],
-        bound=max(policy.bound for policy in mailboxes),
-        max_bytes=None if None in sizes else max(size for size in sizes if size is not None),
-        when_full=max((policy.when_full or WHEN_FULL[0] for policy in mailboxes), key=WHEN_FULL.index),
-        keep=max(keeps) if keeps else None,
-    )
-
-
-def _tightest_block(blocks: list[Policy]) -> Policy:
-    promises = {policy.on_timeout for policy in blocks}
-    return block(
-        timeout=min(policy.timeout or 0.0 for policy in blocks),
-        slots=min(policy.bound for policy in blocks),
-        on_timeout=next(promise for promise in ON_TIMEOUT if promise in promises),
-    )
 
 
 class Inbox(Generic[T]):

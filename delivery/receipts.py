@@ -1,4 +1,4 @@
-"""Receipts: which messages of a link or a mailbox came here, and which are done with.
+"""Receipts: which messages of a link came here, and which are done with.
 
 Messages are numbered 1, 2, 3, … whatever their topics::
 
@@ -7,7 +7,6 @@ Messages are numbered 1, 2, 3, … whatever their topics::
     held       arrived: it was sent again       held            it is among those that came before
     done       arrived: it was sent again       done            it is among those that came before
     later      arrived                          -               RemoteProtocolError: a hole
-    expected   skip: it will never come         done            -
     held       done                             done, untold    True
     any other  done                             as before       False
     untold     report                           told            in ``upto`` or ``others``
@@ -20,7 +19,7 @@ So what is held for ever costs one entry here and there, and nothing for what is
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..protocol.errors import RemoteProtocolError
@@ -49,23 +48,18 @@ class Receipts:
     Not thread-safe, but for `done`: any thread may call it at any moment, even the garbage collector, because
     it takes two steps, each of them atomic.
 
-    Args:
-        received: position up to which everything came before.
-        singly: those that are done with beyond ``upto`` are told one by one; else they wait for it.
-
     Attributes:
         received: position up to which everything came.
     """
 
-    __slots__ = ("_again", "_fresh", "_held", "_skipped", "_told", "_upto", "received")
+    __slots__ = ("_again", "_fresh", "_held", "_told", "_upto", "received")
 
-    def __init__(self, received: int = 0, *, singly: bool = True) -> None:
-        self.received = self._upto = received
+    def __init__(self) -> None:
+        self.received = self._upto = 0
         self._held: set[int] = set()
-        self._skipped: deque[tuple[int, int]] = deque()  # ranges that never come
-        self._fresh: deque[int] | None = deque() if singly else None  # done with since the last report
+        self._fresh: deque[int] = deque()  # done with since the last report
         self._again: Iterator[int] = iter(())  # perhaps done with and told in vain
-        self._told = (received, received)
+        self._told = (0, 0)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -87,38 +81,22 @@ class Receipts:
             self.received = end - 1
         return min(count, expected - first)
 
-    def skip(self, upto: int) -> None:
-        """What did not come up to that position never will."""
-        if upto > self.received:
-            self._skipped.append((self.received + 1, upto))
-            self.received = upto
-
     def done(self, position: int) -> bool:
         """Nothing in this process needs it any more; False when it is not held."""
         try:
             self._held.remove(position)
         except KeyError:
             return False
-        if self._fresh is not None:
-            self._fresh.append(position)
+        self._fresh.append(position)
         return True
 
-    def done_all(self, positions: Iterable[int]) -> None:
-        """As `done` with each of them."""
-        if self._fresh is None:
-            self._held.difference_update(positions)
-        else:
-            for position in positions:
-                self.done(position)
-
     def upto(self) -> int:
-        """The position up to which everything is done with, or never comes."""
-        upto, received, held, skipped = self._upto, self.received, self._held, self._skipped
+        """The position up to which everything is done with."""
+        upto, received, held = self._upto, self.received, self._held
         if not held:
             upto = received
-            skipped.clear()
         while upto < received and upto + 1 not in held:
-            upto = skipped.popleft()[1] if skipped and skipped[0][0] == upto + 1 else upto + 1
+            upto += 1
         self._upto = upto
         return upto
 
@@ -134,8 +112,7 @@ class Receipts:
     def repeat(self) -> None:
         """What was told may be lost with its connection: the next reports tell everything again."""
         self._told = (-1, -1)
-        if self._fresh is not None:
-            self._again = iter(range(self._upto + 1, self.received + 1))
+        self._again = iter(range(self._upto + 1, self.received + 1))
 
     def _others(self, upto: int) -> list[int]:
         others: list[int] = []

@@ -37,19 +37,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
-from typing import Generic
 
 from .ahead import Ahead, Most
+from .claim_queue import OVERHEAD, ClaimQueue
 from .claims import UNBOUNDED, Entry, Interest, Loss, M
-from .interests import Interests
 from .policies import Policy
-from .under_way import UnderWay
-
-OVERHEAD = 64
-"""Bytes of an entry beside its content."""
 
 
-class SendQueue(Generic[M]):
+class SendQueue(ClaimQueue[M, Interest]):
     """Not thread-safe: the publisher's lock protects it. Its length counts what is ready.
 
     Args:
@@ -58,43 +53,24 @@ class SendQueue(Generic[M]):
 
     Attributes:
         runs_ahead: what need not be the newest goes even though the carrier takes no more now.
-        interests: all of the reader.
-        matching: tells of a topic and a key which of them get a message.
         gone: entries that nothing waits for any more, without having gone; for the owner to empty.
         lent: bytes of ready contents in blocks.
-        parts: of messages that became several entries, by their ids: how many more there are.
-        suspended: nothing is kept, and everything is counted.
     """
 
     def __init__(self, flows: Callable[[], bool], most: Most | None = None) -> None:
-        self.runs_ahead = self.suspended = False
-        self.interests: dict[Interest, None] = {}
+        super().__init__()
+        self.runs_ahead = False
         self.gone: list[Entry[M]] = []
         self.lent = 0
         self._flows = flows
         self._most = most or Most()
         self._ahead = Ahead(self._most)
-        self._index: Interests[Interest] = Interests()
-        self.matching = self._index.matching
         self._behind: dict[Interest, None] = {}  # those for which something waits
         self._untold: dict[Interest, None] = {}  # those that lost something since they were told
         self._ready: deque[Entry[M]] = deque()
-        self._again: deque[Entry[M]] = deque()
-        self._under_way: UnderWay[M] = UnderWay()
-        self.parts: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._ready) + len(self._again)
-
-    @property
-    def sent(self) -> int:
-        """The last position."""
-        return self._under_way.next - 1
-
-    @property
-    def unacknowledged(self) -> int:
-        """Entries that were sent and that the reader is not done with."""
-        return len(self._under_way)
 
     def want(
         self,
@@ -106,17 +82,13 @@ class SendQueue(Generic[M]):
     ) -> Interest:
         """Have what is put from now on; arguments and errors as those of `Interest`."""
         interest = Interest(number, topic, policy, window, keys)
-        self.interests[interest] = None
-        for key in _each(keys):
-            self._index.add(topic, key, interest)
+        self._begin(interest)
         return interest
 
     def forget(self, interest: Interest) -> None:
         """Nobody wants it any more."""
-        del self.interests[interest]
+        self._cease(interest)
         interest.window = UNBOUNDED  # nobody waits for it
-        for key in _each(interest.keys):
-            self._index.discard(interest.topic, key, interest)
         self.give_up(interest)
         self._untold.pop(interest, None)
 
@@ -300,13 +272,7 @@ class SendQueue(Generic[M]):
     # --- what goes -----------------------------------------------------------------------------------
 
     def take(self, messages: int, size: int, blocks: bool) -> list[Entry[M]]:
-        """What goes next, at least one if anything is ready.
-
-        Args:
-            messages: at most so many.
-            size: bytes of them together, unless one is larger.
-            blocks: the carrier takes contents in blocks.
-        """
+        """See `ClaimQueue.take`."""
         taken: list[Entry[M]] = []
         before: M | None = None  # whose content goes anyway
         for entries in (self._again, self._ready):
@@ -326,55 +292,28 @@ class SendQueue(Generic[M]):
             self.lent -= entry.size if entry.leased else 0
         return taken
 
-    def later(self, entries: Iterable[Entry[M]]) -> None:
-        """The last that were taken did not go after all: they are the next."""
-        self._again.extendleft(reversed(list(entries)))
-
-    def losses(self, most: int) -> list[Loss]:
-        """The sums that have changed since they were told; told with this call."""
+    def losses(self, most: int, shown: int = 0) -> list[Loss]:
+        """See `ClaimQueue.losses`."""
         found = list(islice(self._untold, most))
         for interest in found:
             del self._untold[interest]
-        return [Loss(each, each.lost_at, each.missed) for each in found]
+        return [Loss(each, each.topic, each.lost_at, each.missed) for each in found]
 
     @property
     def behind(self) -> bool:
         """Whether something waits, or losses are not told."""
         return bool(self._behind or self._untold)
 
-    def check(self, received: int) -> None:
-        """Judge what a reader says that it has.
-
-        Raises:
-            RemoteProtocolError: for a position that was never sent.
-        """
-        self._under_way.received(received)
-
-    def done(self, received: int, upto: int, others: Iterable[int]) -> list[Entry[M]]:
-        """The reader has everything up to ``received``, and is done with positions up to one and with others.
-
-        Returns:
-            What is free now, oldest first.
-
-        Raises:
-            RemoteProtocolError: for a position that was never sent.
-        """
-        self._under_way.received(received)
-        done = self._under_way.done(upto, others)
+    def done(self, received: int, upto: int, others: Iterable[int] = ()) -> list[Entry[M]]:
+        """See `ClaimQueue.done`."""
+        done = self._done(received, upto, others)
         for entry in done:
-            for interest in entry.claims:
-                interest.held -= 1
-                interest.delivered += 1
             if entry.ahead >= 0:
                 self._ahead.remove(entry)
         return [entry for entry in done if self._is_last(entry)] if self.parts else done
 
     def resume(self, received: int) -> None:
-        """Another carrier, or another connection: what the reader has not got goes again, and every sum.
-
-        Raises:
-            RemoteProtocolError: for a position that was never sent.
-        """
+        """See `ClaimQueue.resume`."""
         if self.suspended:
             for came, number, claims in self._under_way.settle(received):
                 for interest in claims:
@@ -394,7 +333,3 @@ class SendQueue(Generic[M]):
         self._again, self.parts = deque(), {}
         self._ahead, self.suspended = Ahead(self._most), True
         return left
-
-
-def _each(keys: Collection[str] | None) -> Iterable[str | None]:
-    return (None,) if keys is None else keys

@@ -64,7 +64,7 @@ class Codec:
         serializer: for content this side sends.
         dialect: spoken when the peer's is not known, ``PZC01`` or ``PZC00``; one of ``accept``.
         accept: dialects that are opened.
-        accept_serializers: names or families that are opened, and in PZC01 ``link`` and ``mail`` beside them;
+        accept_serializers: names or families that are opened, and in PZC01 ``link`` beside them;
             default all, or only the ones that never unpickle when ``serializer`` is one of these.
         suite: ``hmac-sha256``, ``aes256-gmac`` or ``aes256-gcm`` for everything this side sends; default
             as `encode` is told.

@@ -246,8 +246,8 @@ class Limits:
     mailboxes_per_key: int = 500
     """Mailboxes of one publisher that the holders of one key have."""
 
-    mail_commands: int = 10_000
-    """Commands of one batch to a mailbox."""
+    mail_adoption: float = 10.0
+    """Seconds for which a process that opens a named mailbox may ask for what is kept there."""
 
     mail_subscriptions: int = 1_000_000
     """Topics and keys of one mailbox."""
@@ -286,9 +286,6 @@ class Limits:
 
     announced_topics: int = 1000
     """Topics of one agent that are announced."""
-
-    type_pause: float = 1.0
-    """Seconds between two questions for the types of a mailbox's topics."""
 
     # Shared memory and what is remembered
 

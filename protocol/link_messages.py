@@ -3,16 +3,17 @@
 MessagePack arrays in the order of the fields, nothing more and nothing less in them; a message begins with
 its kind::
 
-    1  Open       link, received, way
-    2  Opened     epoch
+    1  Open       link, received, way, name, tenure
+    2  Opened     epoch, tenure
     3  Interests  link, number, commands
-       Command    interest, topic, keys, policy, bound, timeout, on_timeout, who, type, initial
+       Command    interest, topic, keys, policy, bound, timeout, on_timeout, who, type, initial,
+                  max_bytes, when_full, keep, raw
     4  Applied    number, confirmed, retained, about
        Confirmed  interest, lasts, window, code, text
-    5  Report     link, received, upto, others, polls
+    5  Report     link, received, upto, others, hold, room
     6  Notify     first, runs, losses, ended, lent, dropped, hurry, about
        Run        topic, interests, rows, like
-       Row        number, sent_ms, key, serializer, body, block, size
+       Row        number, sent_ms, key, serializer, body, block, size, msgid, signature
        Loss       interest, topic, at, total
        Ended      interest, reason, stays, code
     7  Close      link
@@ -25,15 +26,11 @@ receives it looks at the row's serializer first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import astuple
 
-from .errors import DecodeError, SerializeError
-from .frames import MAX_CONTENT, MAX_HEADER, MAX_SERIALIZER
+from .frames import MAX_CONTENT, MAX_HEADER, MAX_MSGID, MAX_SERIALIZER, MAX_SIGNATURE
 
 MAX_ITEMS = 10_000
 """Elements of each list in a message."""
@@ -47,8 +44,11 @@ MAX_NUMBER = (1 << 53) - 1
 MAX_BLOCK = (1 << 31) - 1
 """The largest id of a block."""
 
-COPIED = 1 << 18
-"""Bodies up to this many bytes are copies of their own; larger ones are views of the received message."""
+MAX_NAME = 200
+"""Characters of the name of a mailbox."""
+
+MAX_HOLD = 60.0
+"""Seconds that an answer may be held."""
 
 if TYPE_CHECKING:
     Body = bytes | bytearray | memoryview
@@ -78,17 +78,27 @@ class Open(LinkMessage, tag=1, frozen=True):
         link: its id.
         received: position up to which the reader has everything.
         way: ``unix``: the connection over which this comes; ``tcp``: long polls.
+        name: of a mailbox, empty for the process's own; None for a link that keeps nothing.
+        tenure: of the mailbox, as `Opened` told it; 0 before, and to take over one with a name.
     """
 
     link: LinkId
     received: Number = 0
     way: Literal["unix", "tcp"] = "tcp"
+    name: Annotated[str, Meta(max_length=MAX_NAME)] | None = None
+    tenure: Number = 0
 
 
 class Opened(LinkMessage, tag=2, frozen=True):
-    """The link is open; ``epoch``: of the publisher."""
+    """The link is open.
+
+    Attributes:
+        epoch: of the publisher.
+        tenure: of the mailbox, another one for each link that opens it; 0 for a link that is none.
+    """
 
     epoch: Number
+    tenure: Number = 0
 
 
 class Command(Struct, array_like=True, forbid_unknown_fields=True):
@@ -98,13 +108,17 @@ class Command(Struct, array_like=True, forbid_unknown_fields=True):
         interest: the number that the reader gives it, from 1.
         topic: of the messages, ``*`` for all; empty: not wanted any more.
         keys: of the messages; None for all.
-        policy: ``drop``, ``latest`` or ``block``.
-        bound: of the policy.
+        policy: ``drop``, ``latest`` or ``block``; of a mailbox's link ``mailbox``.
+        bound: of the policy, in messages.
         timeout: seconds that a ``block`` is waited for.
         on_timeout: what happens then: ``raise``, ``drop`` or ``close``.
         who: the agent that wants it, as in its marks; empty when it does not say.
         type: that messages must have; empty for any.
         initial: the answer brings what is retained.
+        max_bytes: of a ``mailbox``; None for what the publisher takes at most.
+        when_full: of a ``mailbox``: ``drop_oldest`` or ``block``; None for the first.
+        keep: seconds for which a ``mailbox`` is kept; None for 300.
+        raw: its rows come with message id and signature, and so do all others of the link from then on.
     """
 
     interest: Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
@@ -117,6 +131,10 @@ class Command(Struct, array_like=True, forbid_unknown_fields=True):
     who: Key = ""
     type: Key = ""
     initial: bool = False
+    max_bytes: Annotated[int, Meta(ge=1, le=MAX_NUMBER)] | None = None
+    when_full: str | None = None
+    keep: float | None = None
+    raw: bool = False
 
 
 class Interests(LinkMessage, tag=3, frozen=True):
@@ -138,7 +156,8 @@ class Confirmed(Struct, array_like=True, frozen=True, forbid_unknown_fields=True
 
     Attributes:
         interest: its number.
-        lasts: last number of each of its topics when it began.
+        lasts: of each of its topics the number behind which it begins: the last one of the moment, of what
+            was kept for the process before the one before its oldest.
         window: most messages of a ``block`` that are not done with.
         code: name of the error for one that is refused; empty when it is not.
         text: of that error.
@@ -162,6 +181,8 @@ class Row(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=
         body: the content; empty when it lies in a block.
         block: id of the block whose first bytes are the content; 0 when it is the body.
         size: bytes of the content in the block; 0 without one.
+        msgid: frame 3 of the notification, where a ``raw`` interest wants it; else empty.
+        signature: its frame 4, with which the body may be encrypted.
     """
 
     number: Number
@@ -171,6 +192,8 @@ class Row(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=
     body: Annotated[Body, Content]
     block: BlockId = 0
     size: Size = 0
+    msgid: Annotated[bytes, Meta(max_length=MAX_MSGID)] = b""
+    signature: Annotated[bytes, Meta(max_length=MAX_SIGNATURE)] = b""
 
 
 class Run(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -245,14 +268,16 @@ class Report(LinkMessage, tag=5, frozen=True):
         received: position up to which it has everything.
         upto: it is done with all up to this one.
         others: and with these.
-        polls: a `Notify` is the answer, within a second; else there is none.
+        hold: seconds within which it wants a `Notify` as the answer, at most 60; 0: it wants none.
+        room: position up to which it takes messages that are kept for it.
     """
 
     link: LinkId
     received: Number
     upto: Number
     others: Annotated[list[Number], Most] = []
-    polls: bool = False
+    hold: Annotated[float, Meta(ge=0, le=MAX_HOLD)] = 0.0
+    room: Number = 0
 
 
 class Notify(LinkMessage, tag=6, frozen=True):
@@ -301,100 +326,3 @@ class Lasts(LinkMessage, tag=9, frozen=True):
     """How far topics are that are broadcast."""
 
     lasts: Annotated[list[Last], Most] = []
-
-
-class _ViewedRow(Row, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    body: Annotated[memoryview, Content]
-
-
-class _ViewedRun(Run, array_like=True, frozen=True, forbid_unknown_fields=True):
-    rows: Annotated[list[_ViewedRow], Most]  # pyright: ignore[reportIncompatibleVariableOverride]
-
-
-class _ViewedApplied(Applied, tag=4, frozen=True):
-    retained: Annotated[list[_ViewedRun], Most] = []  # pyright: ignore[reportIncompatibleVariableOverride]
-
-
-class _ViewedNotify(Notify, tag=6, frozen=True):
-    runs: Annotated[list[_ViewedRun], Most] = []  # pyright: ignore[reportIncompatibleVariableOverride]
-
-
-_ENCODER = msgspec.msgpack.Encoder()
-_COPYING: msgspec.msgpack.Decoder[LinkMessage] = msgspec.msgpack.Decoder(
-    Open | Opened | Interests | Applied | Report | Notify | Close | Closed | Lasts
-)
-_VIEWING: msgspec.msgpack.Decoder[LinkMessage] = msgspec.msgpack.Decoder(
-    Interests | _ViewedApplied | _ViewedNotify | Lasts
-)
-
-
-def encode(message: object) -> bytes:
-    """The bytes of a message; every body is copied once.
-
-    Raises:
-        SerializeError: for what is none, or a text or body that has no bytes.
-    """
-    if not isinstance(message, LinkMessage):
-        raise SerializeError(f"only a LinkMessage can be encoded as one, not a {type(message).__name__}")
-    try:
-        return _ENCODER.encode(message)
-    except Exception as error:  # of whatever stands in the fields
-        raise SerializeError(f"the message cannot be encoded: {type(error).__name__}: {error}") from error
-
-
-def decode(data: bytes | bytearray | memoryview) -> LinkMessage:
-    """The message in ``data``; of large ones, bodies over `COPIED` bytes are views of it.
-
-    Raises:
-        DecodeError: for anything else than sane types, numbers and lengths.
-    """
-    try:
-        if len(data) <= COPIED:
-            message = _COPYING.decode(data)
-        else:
-            message = _settled(_VIEWING.decode(memoryview(data).cast("B").toreadonly()))
-    except Exception as error:  # msgspec lets those of Unicode and of recursion through
-        reason = f"{len(data)} bytes cannot be decoded: {type(error).__name__}: {str(error)[:200]}"
-        raise DecodeError(f"a link message of {reason}") from None
-    alike = False
-    runs = message.runs if isinstance(message, Notify) else ()
-    for run in message.retained if isinstance(message, Applied) else runs:
-        alike = alike or bool(run.like)
-        for row in run.rows:
-            if (row.block or row.size) and (not row.block or len(row.body)):
-                raise DecodeError(f"row {row.number} of {run.topic[:80]!r} has no content, or two")
-    return _completed(message) if alike and isinstance(message, Notify) else message
-
-
-def _completed(notify: Notify) -> Notify:
-    """With the rows of runs that are like others."""
-    runs = notify.runs
-    for index, run in enumerate(runs):
-        if not run.like:
-            continue
-        if run.rows or run.like > index or runs[run.like - 1].like or runs[run.like - 1].topic != run.topic:
-            raise DecodeError(f"run {index + 1} of {run.topic[:80]!r} is like none before")
-        rows = runs[run.like - 1].rows
-        if any(row.block for row in rows):
-            raise DecodeError(f"run {index + 1} of {run.topic[:80]!r} is like one in blocks")
-        runs[index] = Run(run.topic, run.interests, rows, run.like)
-    return notify
-
-
-def _settled(message: LinkMessage) -> LinkMessage:
-    if isinstance(message, _ViewedApplied):
-        return Applied(message.number, message.confirmed, _runs(message.retained), message.about)
-    if isinstance(message, _ViewedNotify):
-        return Notify(message.first, _runs(message.runs), *astuple(message)[2:])
-    return message
-
-
-def _runs(viewed: Sequence[Run]) -> list[Run]:
-    return [Run(run.topic, run.interests, [_row(row) for row in run.rows], run.like) for run in viewed]
-
-
-def _row(viewed: Row) -> Row:
-    fields: list[Any] = list(astuple(viewed))
-    if len(viewed.body) <= COPIED:  # a small view would keep the whole message
-        fields[Row.__struct_fields__.index("body")] = bytes(viewed.body)
-    return Row(*fields)

@@ -1,12 +1,12 @@
 """Records: the five frames of notifications, sealed once by their publisher, whichever way they go.
 
 They are what `Codec.encode` makes of the same notification, to the last byte. Broadcast sends them as they
-are; a mailbox sends `bundle.Record`, which leaves out what both ends can make again::
+are; the rows of a mailbox leave out what both ends can make again::
 
-    frame        in a record
-    0 header     made by both ends out of sender, topic, number and key, so it says what the record says
-    1 serializer the item's
-    2 content    the item's body; encrypted when the suite does that
+    frame        in a row
+    0 header     made by both ends out of sender, topic, number and key, so it says what the row says
+    1 serializer as it is
+    2 content    the body; encrypted when the suite does that
     3 message id ``msgid``, of the time of sending and the sender's epoch
     4 signature  ``signature``
 
@@ -18,16 +18,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from . import ids, signing
-from .bundle import Body, Item, Record
 from .codec import Codec
 from .correspondence import Kept
 from .errors import ProtocolError, RemoteProtocolError
 from .frames import MAX_HEADER, PZC01, Buffer, Kind, close_header, open_header
 from .ids import Stamp
 from .keyring import Key
+from .link_messages import Body, Row
 from .signing import BLOCK, KEY_ID_SIZE, LARGE, TAG_SIZE, Sealer, Suite, hmac_pads
 
 _HMAC, _GMAC = Suite.HMAC_SHA256, Suite.AES256_GMAC
@@ -40,6 +40,9 @@ _ANY_STAMP = Stamp(0, 0, 0)
 
 Frames = tuple[bytes, bytes, Body, bytes, bytes]
 """Header, serializer, content, message id, signature."""
+
+BESIDE = 224
+"""Bytes of a record's frames beside content, topic and key, at most."""
 
 
 class Tags:
@@ -136,14 +139,15 @@ class Records:
         tag, content = sealer.seal(stamp, header, name, msgid, body)
         return header, name, content, msgid, tag.join(mark)
 
-    def record(self, item: Item) -> Record:
-        """An item with its proof; without one when its topic or key fits into no header."""
-        topic, number, key, sent_ms, name = item.topic, item.number, item.key, item.sent_ms, item.serializer
+    def prove(
+        self, topic: str, number: int, key: str, sent_ms: int, serializer: str, body: Body
+    ) -> tuple[Body, bytes, bytes]:
+        """Frames 2 to 4, arguments as `seal`; without id and signature when no header can carry it."""
         try:
-            _, _, content, msgid, signature = self.seal(topic, number, key, sent_ms, name, item.body)
+            _, _, content, msgid, signature = self.seal(topic, number, key, sent_ms, serializer, body)
         except ProtocolError:
-            return Record(topic, number, key, sent_ms, name, item.body)
-        return Record(topic, number, key, sent_ms, name, content, msgid, signature)
+            return body, b"", b""
+        return content, msgid, signature
 
     def _meet(self, topic: str, serializer: str, large: bool) -> _Shared:
         keyring, opening = self._codec.keyring, open_header(PZC01, self._sender, topic)
@@ -160,16 +164,21 @@ class Records:
         return shared
 
 
+def size_beside(topic: str, key: str) -> int:
+    """Bytes of a record's frames beside its content, at most; of a topic or key that is not ASCII, about."""
+    return BESIDE + len(topic) + 3 * len(key)
+
+
 # --- the reader's side -------------------------------------------------------------------------------------
 
 
 class Opener:
-    """Makes the five frames of records that came from one agent in one epoch, over a line that was verified.
+    """Makes the five frames of rows that came from one agent in one epoch, over a link that was verified.
 
     Args:
         sender: agent id of the publisher.
         epoch: of the publisher.
-        key_id: of the key that signed the line; empty when none did.
+        key_id: of the key that signed the messages of the link; empty when none did.
     """
 
     def __init__(self, sender: str, epoch: int, key_id: str) -> None:
@@ -179,49 +188,44 @@ class Opener:
         self._key_id = key_id.encode()
         self._time = -1, b""
 
-    def frames(self, record: Item) -> Frames:
-        """The five frames, as the publisher signed them; the signature is not verified.
+    def frames(self, topic: str, row: Row) -> Frames:
+        """The five frames of a row, as the publisher signed them; the signature is not verified.
 
         Raises:
             RemoteProtocolError: when id or signature are not of this sender, epoch, time and key.
         """
-        if type(record) is not Record:
-            raise RemoteProtocolError(f"message {record.number} of {record.topic[:80]!r} came without frames")
-        topic, msgid, signature = record.topic, record.msgid, record.signature
+        msgid, signature = row.msgid, row.signature
         ms, prefix = self._time
-        if record.sent_ms != ms:
-            prefix = _prefix(record.sent_ms)
-            self._time = record.sent_ms, prefix
+        if row.sent_ms != ms:
+            prefix = _prefix(row.sent_ms)
+            self._time = row.sent_ms, prefix
         if not (len(msgid) == _MSGID_SIZE and msgid.startswith(prefix) and msgid.endswith(self._epoch)):
             raise RemoteProtocolError(
-                f"message {record.number} of {topic[:80]!r} came with the id of another: {msgid[:60]!r}"
+                f"message {row.number} of {topic[:80]!r} came with the id of another: {msgid[:60]!r}"
             )
         if not self._proves(signature):
             raise RemoteProtocolError(
-                f"message {record.number} of {topic[:80]!r} came with the signature of another key"
+                f"message {row.number} of {topic[:80]!r} came with the signature of another key"
             )
-        return self._header(record), record.serializer.encode(), record.body, msgid, signature
+        return self._header(topic, row), row.serializer.encode(), row.body, msgid, signature
 
-    def headers(self, records: Sequence[Item]) -> list[bytes] | None:
-        """Frame 0 of each of many; None when `frames` has to judge them one by one."""
-        if {type(each) for each in records} != {Record}:
+    def headers(self, topics: Sequence[str], rows: Sequence[Row]) -> list[bytes] | None:
+        """Frame 0 of each of many rows of these topics; None when `frames` has to judge them one by one."""
+        if not self._prove(rows):
             return None
-        if not self._prove(cast("Sequence[Record]", records)):
-            return None
-        return [self._header(each) for each in records]
+        return [self._header(topic, row) for topic, row in zip(topics, rows, strict=True)]
 
-    def _header(self, record: Item) -> bytes:
-        topic, key = record.topic, record.key
+    def _header(self, topic: str, row: Row) -> bytes:
         opening = self._openings.get(topic)
         if opening is None:
             opening = self._opening(topic)
             self._openings.keep(topic, opening)
-        return close_header(opening, record.number, key) if key else b"%b%d+" % (opening, record.number)
+        return close_header(opening, row.number, row.key) if row.key else b"%b%d+" % (opening, row.number)
 
-    def _prove(self, records: Sequence[Record]) -> bool:
-        ends = {(each.msgid[_MSGID_SIZE - 8 :], each.signature[-KEY_ID_SIZE:]) for each in records}
-        times = {(each.sent_ms, each.msgid[:_PREFIX_SIZE]) for each in records}
-        proofs = {(each.signature[:1], len(each.signature)) for each in records}
+    def _prove(self, rows: Sequence[Row]) -> bool:
+        ends = {(each.msgid[_MSGID_SIZE - 8 :], each.signature[-KEY_ID_SIZE:]) for each in rows}
+        times = {(each.sent_ms, each.msgid[:_PREFIX_SIZE]) for each in rows}
+        proofs = {(each.signature[:1], len(each.signature)) for each in rows}
         return (
             ends <= {(self._epoch, self._key_id or b"\0")}
             and all(prefix == _prefix(sent_ms) for sent_ms, prefix in times)

@@ -12,8 +12,6 @@ buffers  the object; arrays in place            restricted unpickler
 json     tuples as lists, keys as str          safe as it is
 msgpack  tuples as lists                       safe as it is
 link     a `.link_messages.LinkMessage`         safe as it is; what links and beats are made of
-mail     a :class:`.bundle.Mail`, else none    safe as it is; what comes out of mailboxes
-letters  a :class:`.bundle.Signed`, else none  safe as it is; the same with everybody's own frames
 ======== ===================================== ============================================
 
 The byte layout of a ``buffers`` frame is described in :mod:`.buffers`.
@@ -32,14 +30,14 @@ from typing import Any, cast
 
 import msgspec
 
-from . import array_header, arrays, buffers, bundle, link_messages, msgpack_keys, pickles, portable
+from . import array_header, arrays, buffers, link_codec, msgpack_keys, pickles, portable
 from .buffers import Allocate
 from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
 from .lazily import is_array
 from .pickles import Data
 from .unpickle import restricted_loads
 
-STRUCTURAL: frozenset[str] = frozenset({"link", "mail", "letters"})
+STRUCTURAL: frozenset[str] = frozenset({"link"})
 """Families of the wire's own structs: accepted everywhere, and not to be chosen for contents."""
 
 Encoder = Callable[[object, Allocate | None], Data]
@@ -352,23 +350,12 @@ _MSGPACK = msgspec.msgpack.Encoder()
 _UNMSGPACK = msgspec.msgpack.Decoder(ext_hook=_extension)
 
 
-def _encode_bundle(content: object, _allocate: Allocate | None) -> bytes:
-    return bundle.encode(content)
-
-
-def _bundle(name: str, kind: type[bundle.Mail]) -> _Serializer:
-    def decode(data: Data, _trusted: bool, _writable: bool) -> object:
-        return bundle.decode(data, kind)
-
-    return _Serializer(name, _encode_bundle, decode, safe=True)
-
-
 def _encode_link(content: object, _allocate: Allocate | None) -> bytes:
-    return link_messages.encode(content)
+    return link_codec.encode(content)
 
 
 def _decode_link(data: Data, _trusted: bool, _writable: bool) -> object:
-    return link_messages.decode(data)
+    return link_codec.decode(data)
 
 
 _SERIALIZERS: dict[str, _Serializer] = {
@@ -378,6 +365,4 @@ _SERIALIZERS: dict[str, _Serializer] = {
     "msgpack": _Serializer("msgpack", _encode_msgpack, _decode_msgpack, safe=True),
     "buffers": _Serializer("buffers", buffers.encode, _decode_buffers, safe=False),
     "link": _Serializer("link", _encode_link, _decode_link, safe=True),
-    "mail": _bundle("mail", bundle.Mail),
-    "letters": _bundle("letters", bundle.Signed),
 }

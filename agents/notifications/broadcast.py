@@ -16,10 +16,10 @@ from time import monotonic
 import zmq
 
 from ...protocol import serializers
-from ...protocol.bundle import Body
 from ...protocol.codec import too_large
 from ...protocol.errors import AgentClosed
 from ...protocol.frames import Buffer
+from ...protocol.link_messages import Body
 from ...protocol.records import Records
 from ...protocol.signing import Suite
 from ...transport.counters import Counters

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ...delivery.kept import Kept
 from ...protocol import limits, serializers
-from ...protocol.bundle import Item
 from ...protocol.link_messages import Row
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
@@ -78,7 +77,7 @@ class Keeping:
             self._counters.add("keep_refused")
             return
         evicted = self._kept.evicted
-        self._kept.keep(Item(topic, published.number, key, published.sent_ms, name, body))
+        self._kept.keep(topic, Row(published.number, published.sent_ms, key, name, body))
         if self._kept.evicted > evicted:
             self._counters.add("keep_evicted", self._kept.evicted - evicted)
 
@@ -95,12 +94,8 @@ class Keeping:
         """
         routes, topics = self._outlets.routes, [topic] if topic != ANY else sorted(self._topics)
         topics = [each for each in topics if way in SCOPES[routes.about(each).scope]]
-        found = [(each, [_row(item) for item in self._kept.of(each, keys)]) for each in topics]
+        found = [(each, self._kept.of(each, keys)) for each in topics]
         return [(each, rows) for each, rows in found if rows]
-
-
-def _row(item: Item) -> Row:
-    return Row(item.number, item.sent_ms, item.key, item.serializer, item.body)
 
 
 def _size(content: object) -> int:

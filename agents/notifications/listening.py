@@ -15,8 +15,8 @@ from ...protocol.notification import Notification
 from ...transport.executor import Executor
 from ..interfaces import Coroutines, Finder, Resolver, Watching
 from .callbacks import Awaiting, Runs, is_awaited
+from .columns import Sink
 from .keys import checked
-from .mail.bursts import Sink
 from .merged import Make, Merged
 from .subscribing import OnClose, Subscribing
 from .subscription import Callback, Subscription

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import threading
 from time import monotonic, time_ns
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from ...delivery.claims import Interest
-from ...protocol.bundle import Item, Record
 from ...protocol.errors import AgentClosed, LocalProtocolError
 from ...protocol.records import Records
 from ...transport.counters import Counters
@@ -26,11 +25,14 @@ from .declared import Declared
 from .filters import ANY, MARK_TOPIC
 from .heartbeat import BEAT_TOPIC
 from .keeping import Keeping
+from .links.mailboxes import SHARE, give_way
 from .links.outlets import Outlets
 from .links.published import Published
 from .links.turns import Route, Turn
-from .mail.pace import SHARE, give_way
 from .voices import Voice
+
+SMALL = 4096
+"""Bytes of a content that is sealed by whoever publishes it, when all mailboxes want its frames."""
 
 _MOST_PLANS = 10_000
 _MOST_WINDOWS = 8
@@ -43,7 +45,6 @@ class Plan(NamedTuple):
         version: of the routes.
         heard: version of the filters.
         route: the links that it goes to.
-        readers: the mailboxes that it goes to.
         voices: in which it is broadcast.
         encodes: a content is encoded for others than those that listen to the broadcast.
         plain: that is for links only.
@@ -57,7 +58,6 @@ class Plan(NamedTuple):
     version: int
     heard: int
     route: Route
-    readers: tuple[Any, ...]
     voices: tuple[Voice, ...]
     encodes: bool
     plain: bool
@@ -159,8 +159,8 @@ class Publisher:
                 return self._numbers.get(topic, 0)
             admitted, turn.route = True, plan.route
             turn.ack_wait = plan.ack_wait if ack_wait is None else ack_wait
-            if plan.waits and not (plan.has_room() or outlets.admit(turn)):
-                outlets.wait(turn)
+            if plan.waits and not (plan.has_room() or outlets.admission.admit(turn)):
+                outlets.admission.wait(turn)
                 continue
             if plan.plain and not turn.published.serializer:
                 outlets.encoding.encode(turn.published, blocks=plan.route.blocks, arrays=plan.route.arrays)
@@ -182,9 +182,9 @@ class Publisher:
             raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
         voices, kept = self._broadcast.voices(topic), self.keeping.keeps(topic)
         with outlets.lock:
-            about, mail, version = outlets.routes.about(topic), outlets.mail, outlets.routes.version
-            route, readers = outlets.routes.of(topic), () if mail is None else mail.readers_of(topic)
-            blocks = mail is not None and bool(readers) and mail.may_block
+            about, version = outlets.routes.about(topic), outlets.routes.version
+            route = outlets.routes.of(topic)
+            mailed, blocks = bool(route.mailboxes), any(outlet.waits(topic) for outlet in route.mailboxes)
             windows = [
                 interest
                 for outlet in route.outlets
@@ -192,9 +192,9 @@ class Publisher:
                 if not interest.lossy
             ]
             plan = Plan(
-                version, heard, route, readers, voices, route.remote or bool(readers) or kept,
-                route.remote and not (readers or kept),
-                route.waits or blocks, None if blocks or len(windows) > _MOST_WINDOWS else tuple(windows),
+                version, heard, route, voices, route.remote or mailed or kept,
+                route.remote and not (mailed or kept),
+                route.waits, None if blocks or len(windows) > _MOST_WINDOWS else tuple(windows),
                 about.throttle is not None, kept, about.ack_wait,
             )  # fmt: skip
         if len(plans) < _MOST_PLANS or topic in plans:
@@ -214,8 +214,9 @@ class Publisher:
             encoding.give_back(published)
         if route.remote and not published.serializer:
             encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
-        if plan.readers and outlets.mail is not None:
-            outlets.mail.prepare(turn, plan.readers)
+        if route.mailboxes:
+            turn.mail = turn.mail or encoding.copy(published, all(each.arrays for each in route.mailboxes))
+            turn.framed = turn.size <= SMALL and all(each.signs for each in route.mailboxes)
         if plan.kept:
             turn.kept = self.keeping.encode(published)
 
@@ -235,7 +236,7 @@ class Publisher:
         encoded = turn.mail or turn.aired
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
         with outlets.lock:
-            if plan.waits and not (plan.has_room() or outlets.has_room(turn)):
+            if plan.waits and not (plan.has_room() or outlets.admission.has_room(turn)):
                 return 0
             # Last, because a finalizer may publish in the middle of whatever makes objects.
             if numbers.get(topic, 0) + 1 != number or outlets.routes.version != plan.version:
@@ -248,8 +249,10 @@ class Publisher:
             broadcast.send(outgoing, turn.since)
         if version is not None and version != broadcast.version:
             self._send_late(turn, voices, version)
-        if plan.readers and not number & SHARE - 1 and not self._loop.in_thread():
-            give_way(plan.readers, turn.since)
+        if mailboxes := plan.route.mailboxes:
+            outlets.mailboxes.flush(mailboxes, together=turn.proof is not None)
+            if not number & SHARE - 1 and not self._loop.in_thread():
+                give_way(mailboxes, turn.since)
         return number
 
     def _record(self, turn: Turn, number: int, outgoing: list[Outgoing]) -> None:
@@ -257,13 +260,12 @@ class Publisher:
         published, mail = turn.published, turn.mail
         if mail is None:
             return
-        topic, key, sent_ms = published.topic, published.key, published.sent_ms
-        item = turn.item = Item(topic, number, key, sent_ms, *mail)
         if turn.aired is not None and turn.aired[0] == mail[0]:
             _, _, own, msgid, signature = next(frames for told, _, frames in outgoing if told)
-            turn.record = Record(topic, number, key, sent_ms, mail[0], own, bytes(msgid), bytes(signature))
+            turn.proof = own, bytes(msgid), bytes(signature)
         else:
-            turn.record = self._records.record(item)
+            topic, key, sent_ms = published.topic, published.key, published.sent_ms
+            turn.proof = self._records.prove(topic, number, key, sent_ms, *mail)
 
     def _send_late(self, turn: Turn, wanted: tuple[Voice, ...], version: int) -> None:
         """To filters that came after that version, in no voice that was wanted before."""

@@ -27,7 +27,6 @@ from .links.loans import lend
 from .links.outlets import Outlets
 from .links.published import Published
 from .links.topics import Advertised, advertised
-from .mail.posting import Posting
 from .publisher import Publisher
 from .readers import OnReaders, Readers
 from .statistics import topics_told
@@ -73,7 +72,6 @@ class Publishing:
         broadcast: its PUB socket.
         readers: who listens.
         outlets: its links.
-        mailboxes: what it keeps for their readers.
         words: control words, with what answers them.
         announcer: tells others of its topics; None until there is one.
     """
@@ -100,8 +98,8 @@ class Publishing:
         self._check_usable = check_usable
         self._forks = forks()
         self.announcer: Announcer | None = None
-        self.outlets = Outlets(loop, protocol, counters)
         records = Records(protocol.codec, agent_id, protocol.epoch, protocol.urn_at)
+        self.outlets = Outlets(loop, protocol, counters, records)
         self.broadcast = Broadcast(
             loop, endpoint, protocol, agent_id, records, counters, self.outlets.numbers,
             self.outlets.routes.about, replies.rep_endpoint,
@@ -110,16 +108,11 @@ class Publishing:
         self.readers = Readers(loop, self.outlets, self.broadcast, on_filters, callbacks.submit)
         self.broadcast.on_change = self.readers.act
         self.linking = Linking(
-            self.outlets, loop, protocol, agent_id, name, replies, self.readers.changed,
+            self.outlets, loop, counters, protocol, agent_id, name, replies, self.readers.changed,
             self.publisher.keeping, self.publisher.declared, partition,
         )  # fmt: skip
-        self.mailboxes = self.outlets.mail = Posting(
-            self.outlets, loop, protocol, records, replies, counters, self.readers.changed,
-            self.publisher.declared,
-        )  # fmt: skip
-        self.outlets.routes.mail_readers = self.mailboxes.readers
         self.outlets.routes.usual = self._say_usual if topics else None
-        self.words: dict[str, Word] = {"link": self.linking.answer, **self.mailboxes.words}
+        self.words: dict[str, Word] = {"link": self.linking.answer}
 
     def start(self) -> None:
         """Take subscribers from now on."""
@@ -309,13 +302,12 @@ class Publishing:
         return {
             "topics": topics_told(self.outlets, self.readers),
             "links": self.outlets.statistics(),
-            "mailboxes": self.mailboxes.statistics(),
+            "mailboxes": self.outlets.mailboxes.statistics(),
         }
 
     def close_links(self) -> None:
         """End links and mailboxes, with all that is under way to them as far as there is time."""
         local.withdraw(self._agent_id)
-        self.mailboxes.close()
         farewell.bid(self.outlets)
         self.outlets.close()
 

@@ -24,7 +24,7 @@ else:
     asyncio = Lazily("asyncio")
 
 if TYPE_CHECKING:
-    from .mail.bursts import Sink
+    from .columns import Sink
 
 
 class Reading(ABC):

@@ -5,8 +5,7 @@
     state   event                             next    what happens
     held    arrival, or a loss is told        held    kept, `early_notifications` of them, others are lost; of
                                                       mailboxes all
-    held    the publisher confirmed           open    what it numbers later is delivered; of a mailbox with a
-                                                      name everything: it was kept for us
+    held    the publisher confirmed           open    what it numbers later is delivered
     open    arrival                           open    losses before it are told, then it is delivered
     open    a loss is told                    open    a gap; what was broadcast is lost where its numbers miss
                                                       any
@@ -24,13 +23,14 @@ from contextlib import nullcontext, suppress
 
 from ...delivery.cursor import Cursor, Cursors, Gap
 from ...protocol import limits
+from ...protocol.errors import SubscriptionClosed
 from ...protocol.link_messages import MAX_ITEMS, Loss
 from ...protocol.notification import Notification
 from ...protocol.peer import Peer
 from .callbacks import start
+from .columns import Missed
 from .filters import ANY
 from .links.arrivals import Arrival, LeftOut, Together, arrival_of
-from .mail.bursts import Missed
 from .subscription import Subscription
 
 logger = logging.getLogger("pzc.subscription")
@@ -48,7 +48,6 @@ class Share:
     Args:
         subscription: who gets the arrivals.
         confirmed: to be done once the publisher has confirmed, or refused.
-        kept: what the publisher kept for this comes first.
         lock: lets any thread say the rest; None when that is said by the thread of the arrivals only.
 
     Attributes:
@@ -56,7 +55,7 @@ class Share:
     """
 
     __slots__ = (
-        "_confirmed", "_cursors", "_early", "_kept", "_left_out", "_lock", "_sums", "held", "subscription",
+        "_confirmed", "_cursors", "_early", "_left_out", "_lock", "_sums", "held", "subscription",
     )  # fmt: skip
 
     bounded = True
@@ -66,13 +65,11 @@ class Share:
         self,
         subscription: Subscription,
         confirmed: Future[None] | None = None,
-        kept: bool = False,
         lock: threading.Lock | None = None,
     ) -> None:
         self.subscription = subscription
         self.held = True
         self._confirmed = confirmed
-        self._kept = kept
         self._lock = lock or _NO_LOCK
         self._early: list[Come] | None = None
         self._left_out: dict[str, LeftOut] | None = None
@@ -84,26 +81,23 @@ class Share:
         self,
         epoch: int,
         lasts: Mapping[str, int],
-        earlier: Iterable[Together] = (),
-        retained: Iterable[Notification | Gap] | None = None,
+        retained: Iterable[Notification | Gap] = (),
     ) -> None:
         """The publisher has confirmed.
 
         Args:
             epoch: of the publisher.
-            lasts: each topic's last number that is not part of this, or was kept for it; 0 without one.
-            earlier: what came before it was asked for, and nobody else wanted.
+            lasts: each topic's last number that is not part of this; 0 without one.
             retained: of what was numbered before, which comes first; gaps for what is lost of it.
         """
         with self._lock:
             if not self.held:
-                _end(earlier)
                 return
             self.subscription.restarted = False
-            for topic, gap in self._cursors.begin(epoch, lasts, self._kept and retained is None):
+            for topic, gap in self._cursors.begin(epoch, lasts):
                 self._report(topic or ANY, gap, "restarted" if gap.restarted else "forgotten")
-            called = [self._retain(each) for each in retained or ()]
-            called += [self._admit(each) for each in (*earlier, *self._take_early())]
+            called = [self._retain(each) for each in retained]
+            called += [self._admit(each) for each in self._take_early()]
             self.held = False
         start(called)
         confirmed, self._confirmed = self._confirmed, None
@@ -142,6 +136,14 @@ class Share:
             self.held = True
             early = self._take_early()
         self._miss_early(early)
+
+    def leave(self) -> None:
+        """Nobody waits for it any more."""
+        with self._lock:
+            self.held = False
+            early = self._take_early()
+        _end(early)
+        self.fail(SubscriptionClosed(f"the subscription to {self.subscription.topic} ended unconfirmed"))
 
     def _miss_early(self, early: list[Come]) -> None:
         """What came is not confirmed any more."""

@@ -29,7 +29,7 @@ def topics_told(outlets: Outlets, readers: Readers) -> dict[str, Any]:
     now = monotonic()
     with outlets.lock:
         dropped = Counter[str]()
-        for outlet in outlets.links.values():
+        for outlet in outlets.live():
             for interest in outlet.queue.interests:
                 dropped[interest.topic] += interest.missed
         topics = {

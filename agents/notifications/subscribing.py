@@ -40,10 +40,9 @@ from ..interfaces import Client, Follower, NewClient, Watching
 from . import receiver
 from .bare import Bare
 from .callbacks import Runs
+from .columns import Sink
 from .keys import Keys
 from .links import local, open_links
-from .mail import readers
-from .mail.bursts import Sink
 from .merged import Make, Member, Merged
 from .readers import who_of
 from .sub_socket import SubSocket, check_topic
@@ -199,8 +198,9 @@ class Subscribing:
         try:
             if way:
                 self._linked[subscription] = None
-                join = readers.subscribe if subscription.policy.name == "mailbox" else open_links.subscribe
-                join(self._new_client, self._protocol, peer, subscription, way, deadline - reserve)
+                open_links.subscribe(
+                    self._new_client, self._protocol, peer, subscription, way, deadline - reserve
+                )
             else:
                 self._broadcast(peer, subscription, deadline - reserve)
         except BaseException:
@@ -269,7 +269,6 @@ class Subscribing:
         self._leave(subscription)
         if subscription in self._linked:
             self._linked.pop(subscription, None)
-            readers.remove(subscription)
             open_links.remove(subscription)
         elif self._sub_socket is not None:
             self._sub_socket.remove(subscription)
@@ -281,8 +280,7 @@ class Subscribing:
             PzcError: when it could not be reached, or did not confirm; to be called again then.
         """
         if subscription in self._linked:
-            if not readers.move(subscription, endpoint):
-                open_links.move(subscription, endpoint)
+            open_links.move(subscription, endpoint)
         elif not subscription.closed:
             self._meet_again(endpoint, before)
 
@@ -377,11 +375,10 @@ class Subscribing:
 
     def close(self) -> None:
         """Close every subscription."""
-        readers.park(self.subscriptions())
+        open_links.park(self.subscriptions())
         for subscription in [*self.merged, *self.subscriptions()]:
             subscription.close()
         open_links.settle()
-        readers.settle()
 
     def close_socket(self) -> None:
         """Hear broadcasts no longer; not in the receiver's thread."""

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from ...delivery.cursor import Gap, gaps_of
 from ...delivery.policies import Inbox, Policy
@@ -57,7 +56,6 @@ class Subscription(Called, Reading):
         initial: whether it begins with what its publisher retains.
         type: that messages must have, as `advertise` says it; empty for any.
         restarted: its publisher was, which the next confirmation tells.
-        reader: the `Reader` of the mailbox that it comes out of; None for one that comes another way.
         ignores_local: whether what a publisher of this process publishes is left out.
         manual_ack: whether a message is done with only when `Notification.acknowledge` was called.
     """
@@ -66,7 +64,7 @@ class Subscription(Called, Reading):
         "_callback", "_changed", "_closed", "_gaps", "_inbox", "_mutex", "_on_close", "_owing",
         "_proofs", "_pumping", "_reading", "_running", "_throttle", "_wakers", "arrivals", "callback_errors",
         "executor", "ignores_local", "initial", "key", "manual_ack", "on_gap", "on_lost", "publisher", "raw",
-        "reader", "restarted", "sink", "throttle", "topic", "transport", "type", "who",
+        "restarted", "sink", "throttle", "topic", "transport", "type", "who",
     )  # fmt: skip
 
     def __init__(
@@ -87,7 +85,6 @@ class Subscription(Called, Reading):
         self.raw = raw
         self.transport = "tcp"
         self.who = self.type = ""
-        self.reader: Any = None
         self.sink = self._owing = None
         self.ignores_local = self.manual_ack = self.initial = False
         self._gaps: list[Gap] | None = None

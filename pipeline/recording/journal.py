@@ -42,7 +42,7 @@ from .rows import JournalRow, Rows
 from .segments import BLOB_BYTES, last_offset, prepare, remove_leftovers, write_segment
 
 if TYPE_CHECKING:
-    from ...agents.notifications.mail.bursts import Burst
+    from ...agents.notifications.columns import Burst
     from ...protocol.notification import Notification
 
 __all__ = ["BLOB_BYTES", "Journal", "JournalRow"]
@@ -205,7 +205,7 @@ class Journal:
         """
         with self._mutex:
             self._require_open()
-            return self._take(lambda: self._rows.extend(burst)) + len(burst.letters) - 1
+            return self._take(lambda: self._rows.extend(burst)) + len(burst.rows) - 1
 
     def _take(self, put: Callable[[], object]) -> int:
         """The offset of the next row, which is put; with the mutex."""

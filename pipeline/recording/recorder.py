@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from ...agents.agent import Agent
+from ...agents.notifications.columns import Burst, Missed
 from ...agents.notifications.filters import ANY
-from ...agents.notifications.mail.bursts import Burst, Missed
 from ...agents.notifications.subscription import Notification, Subscription
 from ...agents.server.audit import CALLS
 from ...delivery.cursor import Gap
@@ -155,7 +155,7 @@ class Recorder:
         self.subscriptions.append(subscription)
         self.sources.append(publisher)
 
-    # --- what comes out of mailboxes: in the I/O thread ----------------------------------------------
+    # --- what comes out of mailboxes: in the receiver's thread ---------------------------------------
 
     @property
     def paused(self) -> bool:
@@ -171,7 +171,7 @@ class Recorder:
                 self._unacknowledged.append((last, burst.done))
         except JournalError:  # closed: they stay where they are
             return
-        self.recorded += len(burst.letters)
+        self.recorded += len(burst.rows)
         self._full = self.journal.full
         if self.journal.due_in() == 0.0:
             self._news.set()

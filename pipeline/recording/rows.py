@@ -20,7 +20,7 @@ except ImportError as exc:
     raise missing("pyarrow") from exc
 
 if TYPE_CHECKING:
-    from ...agents.notifications.mail.bursts import Burst
+    from ...agents.notifications.columns import Burst
     from ...protocol.notification import Notification
 
 Buffer = bytes | bytearray | memoryview
@@ -113,20 +113,20 @@ class Rows:
 
     def extend(self, burst: Burst) -> None:
         """Take a burst, whose parts were judged when it came."""
-        letters, bodies = burst.letters, burst.bodies
+        rows, bodies = burst.rows, burst.bodies
         headers, names, contents, msgids, signatures = self._frames
         headers += burst.headers
-        names += [letter.serializer for letter in letters]
+        names += [row.serializer for row in rows]
         contents += bodies
-        msgids += [letter.msgid for letter in letters]
-        signatures += [letter.signature for letter in letters]
-        self._topics += [letter.topic for letter in letters]
-        self._sequences += [letter.number for letter in letters]
-        self._sent += [letter.sent_ms * 1000 for letter in letters]
+        msgids += [row.msgid for row in rows]
+        signatures += [row.signature for row in rows]
+        self._topics += burst.topics
+        self._sequences += [row.number for row in rows]
+        self._sent += [row.sent_ms * 1000 for row in rows]
         name = burst.name.encode(errors="replace").decode()
         received = _microseconds(burst.received_at)
-        self._add_run(_Run(received, burst.publisher, name, burst.epoch, burst.key_id or None), len(letters))
-        self.bytes += sum(map(len, bodies)) + sum(map(len, burst.headers)) + (_OVERHEAD + 40) * len(letters)
+        self._add_run(_Run(received, burst.publisher, name, burst.epoch, burst.key_id or None), len(rows))
+        self.bytes += sum(map(len, bodies)) + sum(map(len, burst.headers)) + (_OVERHEAD + 40) * len(rows)
 
     def join(self, later: Rows) -> None:
         """Take all rows of another, which came later."""

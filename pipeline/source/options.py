@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...delivery.mail import ALL
+from ...delivery.interests import ALL
 from ...delivery.policies import WHEN_FULL, Policy, mailbox
 from ...discovery.names import Pattern, is_pattern
 from ...discovery.spelling import split_topic

@@ -112,8 +112,8 @@ class Reader(ABC):
             windows[self.wanted[told.interest][0]] = told.window
         return {"lasts": lasts, "windows": windows}
 
-    def report(self, upto: int, others: tuple[int, ...] = (), polls: bool = False) -> Report:
-        return Report(self.link, self.received, upto, list(others), polls)
+    def report(self, upto: int, others: tuple[int, ...] = (), hold: float = 0.0) -> Report:
+        return Report(self.link, self.received, upto, list(others), hold)
 
     def open(self) -> None:
         self.request(self.opening())
@@ -310,7 +310,7 @@ class PollReader(Reader):
         return self.agent.exchange(self.publisher.rep_endpoint, content, TIMEOUT, transport="tcp").content
 
     def receive(self, timeout: float) -> bool:
-        notify = self.request(self.report(self.upto, self.others, polls=True))
+        notify = self.request(self.report(self.upto, self.others, hold=1.0))
         self.enter(notify)
         return bool(notify.runs)
 

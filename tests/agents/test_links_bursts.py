@@ -8,7 +8,7 @@ import pytest
 
 from pzc import Agent
 from pzc.agents.notifications.links.bursts import Bursts
-from pzc.agents.notifications.links.outlet import LENT, Outlet
+from pzc.agents.notifications.links.live_outlet import LENT, LiveOutlet
 from pzc.protocol import limits
 
 from tests.agents.links_reader import UnixReader, wish
@@ -45,13 +45,13 @@ def test_the_first_one_after_a_pause_belongs_to_no_burst(timings: Callable[..., 
 @pytest.fixture
 def endless(monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]) -> None:
     """Whatever is published belongs to a burst, and neither a timer nor a sign of life ends one."""
-    monkeypatch.setattr(Outlet, "beat", lambda *_: None)
+    monkeypatch.setattr(LiveOutlet, "beat", lambda *_: None)
     timings(burst_pause=TIMEOUT)
     timings(burst_publications=0)
     timings(burst_gathering=10 * TIMEOUT)
 
 
-def opened(agent: Agent, reader: UnixReader) -> Outlet:
+def opened(agent: Agent, reader: UnixReader) -> LiveOutlet:
     """A reader's link, after the thread that opens it has sent all that it had to."""
     outlet = agent._publishing.outlets.links[reader.link]
     reader.ask(wish("t", bound=outlet.interests["t"][1].policy.bound))

@@ -11,7 +11,7 @@ import pytest
 from pzc import Agent, CallTimeout, SerializeError
 from pzc.agents.notifications.links import ways
 from pzc.agents.notifications.links.linking import Linking
-from pzc.agents.notifications.links.outlet import Outlet
+from pzc.agents.notifications.links.live_outlet import LiveOutlet
 from pzc.protocol.link_messages import Close, Notify
 
 from tests.agents.links_reader import PollReader, UnixReader, wish
@@ -24,7 +24,7 @@ def agent() -> Iterator[Agent]:
         yield publisher
 
 
-def begin(agent: Agent, reader: UnixReader) -> Outlet:
+def begin(agent: Agent, reader: UnixReader) -> LiveOutlet:
     """Publish the first notification, wait until it was sent and nobody sends; its link."""
     agent.publish("t", 1)
     assert [got.content for got in reader.take(1)] == [1]
@@ -154,7 +154,7 @@ def test_a_poll_that_waits_is_answered_when_its_link_ends(
     monkeypatch.setattr(ways.PollWay, "ready", property(lambda _: False))  # else a sign of life answers it
     with PollReader(agent, wish("t")) as reader:
         answers: list[Any] = []
-        poll: Callable[[], None] = lambda: answers.append(reader.request(reader.report(0, polls=True)))  # noqa: E731
+        poll: Callable[[], None] = lambda: answers.append(reader.request(reader.report(0, hold=1.0)))  # noqa: E731
         thread = threading.Thread(target=poll, daemon=True)
         thread.start()
         assert waits.wait(TIMEOUT)

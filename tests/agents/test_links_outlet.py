@@ -192,7 +192,7 @@ def test_a_second_poll_flushes_the_first(agent: Agent) -> None:
         answers: queue.SimpleQueue[Notify] = queue.SimpleQueue()
 
         def poll() -> None:
-            answers.put(reader.request(reader.report(0, polls=True)))
+            answers.put(reader.request(reader.report(0, hold=1.0)))
 
         polls = [threading.Thread(target=poll) for _ in range(2)]
         for each in polls:

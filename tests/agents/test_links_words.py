@@ -40,7 +40,7 @@ def stranger() -> Iterator[Agent]:
 @pytest.mark.parametrize(
     "say",
     [
-        lambda link: Report(link, 1, 1, polls=True),
+        lambda link: Report(link, 1, 1, hold=1.0),
         Close,
         Open,
         lambda link: Interests(link, 2, [Command(1)]),
@@ -94,7 +94,7 @@ def test_a_report_of_what_was_never_sent_is_refused(agent: Agent, told: tuple[An
         agent.publish("t", 0)
         reader.take(1)
         with pytest.raises(RemoteProtocolError):
-            reader.request(Report(reader.link, *told[:2], others=told[2] if told[2:] else [], polls=True))
+            reader.request(Report(reader.link, *told[:2], others=told[2] if told[2:] else [], hold=1.0))
         (found,) = agent.statistics()["links"]["links"]
         assert found["unacknowledged"] == 1
 

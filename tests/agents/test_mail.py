@@ -1,25 +1,29 @@
-"""Mailboxes over sockets: complete, in order, once; and every loss is told."""
+"""Mailboxes over sockets: what is told of those that end, and that nothing of them stays."""
 
 from __future__ import annotations
 
-import threading
-import time
+import gc
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
-from typing import Any
 
-from pzc import (
-    SubscriptionClosed,
-    mailbox,
-)
-from pzc.agents.notifications.mail.words import read_caller, read_commands
+import pytest
+
+from pzc import Subscription, SubscriptionClosed, mailbox
+from pzc.agents.notifications.links import open_links
+from pzc.agents.notifications.links.places import MailboxPlace
+from pzc.agents.notifications.links.roster import Roster
+from pzc.transport.executor import Executor
 
 from tests.agents.inside import forget_silent_readers
+from tests.contract.findings.test_notifications_mail import Rig, confirms
 from tests.contract.rigs.calling import in_thread
-from tests.contract.rigs.mailing import (
-    publisher_and_reader,
-)
+from tests.contract.rigs.mailing import POLICY, counted, publisher_and_reader, subscribed, taken
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import TIMEOUT
+
+MANY = [f"key-{number}" for number in range(50)]
 
 
 def test_what_a_removed_mailbox_missed_is_told() -> None:
@@ -36,29 +40,74 @@ def test_what_a_removed_mailbox_missed_is_told() -> None:
         assert [(gap.first, gap.last) for gap in subscription.gaps] == [(2, 2)]
 
 
-def test_a_subscription_that_is_closed_before_it_is_confirmed_ends_at_once_and_leaves_no_mailbox() -> None:
-    asked = threading.Event()
+def test_a_mailbox_that_was_removed_gets_all_keys_again() -> None:
     with publisher_and_reader() as (publisher, agent):
-        answer = publisher._control.words["mailbox"]
+        subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY)
+        publisher.publish("t", 0, key=MANY[3])
+        assert taken(subscription, 1) == [MANY[3]]
+        with publisher._publishing.outlets.lock:
+            forget_silent_readers(publisher)
+            publisher.publish("t", 1, key=MANY[4])
+        wait_until(lambda: bool(subscription.gaps))
+        for key in MANY:
+            publisher.publish("t", 2, key=key)
+        assert taken(subscription, len(MANY)) == MANY
+        assert [(gap.first, gap.last) for gap in subscription.gaps] == [(2, 2)]
 
-        def keep_waiting(request: Any, content: dict[str, Any]) -> None:
-            if "batch" not in content:
-                answer(request, content)
-                return
-            with publisher._publishing.outlets.lock:  # done, and never answered
-                publisher._publishing.mailboxes._boxes.command(
-                    read_caller(request, content), read_commands(content), time.monotonic()
-                )
-            asked.set()
 
-        publisher._control.words["mailbox"] = keep_waiting
+def test_a_subscription_that_is_closed_before_it_is_confirmed_ends_at_once_and_leaves_no_mailbox() -> None:
+    rig = Rig()
+    try:
+        rig.relay.loses_answer = confirms
         subscribe = partial(
-            agent.subscribe, publisher.rep_endpoint, "t", policy=mailbox(), timeout=3 * TIMEOUT
+            rig.reader.subscribe, rig.relay.endpoint, "t", policy=mailbox(), timeout=3 * TIMEOUT
         )
         thread, outcome = in_thread(subscribe)
-        assert asked.wait(TIMEOUT)
-        (subscription,) = agent._subscribing.subscriptions()
+        assert rig.publisher.wait_for_subscribers("t", 1, TIMEOUT)
+        (subscription,) = rig.reader._subscribing.subscriptions()
         subscription.close()
         thread.join(TIMEOUT)
         assert isinstance(outcome[0], SubscriptionClosed)
+        wait_until(lambda: rig.publisher.statistics()["mailboxes"] == [])
+    finally:
+        rig.close()
+
+
+def test_closing_all_keys_leaves_nothing() -> None:
+    with publisher_and_reader() as (publisher, agent):
+        made = subscribed(agent, publisher.rep_endpoint, 300, print)
+        made.append(agent.subscribe(publisher.rep_endpoint, "t", print, policy=POLICY, key=MANY))
+        gone = [weakref.ref(each) for each in made]
+        while made:
+            made.pop().close()
         wait_until(lambda: publisher.statistics()["mailboxes"] == [])
+        assert publisher._publishing.outlets.links == {}
+        assert agent.statistics()["subscriptions"] == []
+        open_links.settle()
+        assert not [each for each in open_links._table.links if each.peer.agent_id == publisher.agent_id]
+        wait_until(lambda: bool(gc.collect() or 1) and not [each for each in gone if each()])
+
+
+@pytest.mark.parametrize("step", ["add", "remove", "wanting", "paused"])
+def test_a_place_more_among_two_thousand_looks_at_no_other(executor: Executor, step: str) -> None:
+    def one(number: int) -> MailboxPlace:
+        subscription = Subscription("p", "t", None, POLICY, str(number), executor, lambda _: None)
+        return MailboxPlace(subscription, number + 1, Future())
+
+    def calls(number: int) -> int:
+        roster = Roster()
+        made = [one(each) for each in range(number)]
+        for place in made:
+            roster.add(place)
+        new, old = one(number), made[number // 2].subscription
+        does: dict[str, Callable[[], object]] = {
+            "add": lambda: roster.add(new),
+            "remove": lambda: roster.remove(old),
+            "wanting": lambda: roster.wanting([2]),
+            "paused": lambda: roster.paused,
+        }
+        with counted() as so_far:
+            does[step]()
+            return so_far()
+
+    assert calls(2000) == calls(2)

@@ -9,41 +9,45 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Protocol, mailbox
-from pzc.agents.notifications.mail import pace
-from pzc.agents.notifications.mail.bursts import Burst, Missed
-from pzc.agents.notifications.mail.posting import SMALL
-from pzc.delivery.mail import Caller, Command, CommandRequest, Commands, Message, PollRequest
+from pzc.agents.notifications.columns import Burst, Missed
+from pzc.agents.notifications.links import mailboxes
+from pzc.agents.notifications.links.mailbox_outlet import MailboxOutlet
+from pzc.agents.notifications.publisher import SMALL
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.keyring import Keyring
 
+from tests.agents.mailbox_reader import Reader
 from tests.contract.rigs.mailing import delivered, publisher_and_reader
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT, Inbox
 
 NAMED = mailbox(max_messages=100_000, name="archive")
 CODEC = Codec(Keyring.from_key(KEY))
-READER = Caller("r" * 32, "archive", Keyring.from_key(KEY).active.key_id)
 
 
-def payloads(publisher: Agent) -> list[Any]:
-    boxes = publisher._publishing.mailboxes._boxes._boxes.values()
-    messages = (message for box in boxes for message in box.mailbox._messages.part(0, len(box.mailbox)))
-    return [message.payload for message in messages if isinstance(message, Message)]
+def outlets_of(publisher: Agent) -> list[MailboxOutlet]:
+    outlets = publisher._publishing.outlets
+    with outlets.lock:
+        return outlets.mailboxes.all()
+
+
+def proofs(publisher: Agent) -> list[bool]:
+    """Of each message in the mailboxes whether it has its proof."""
+    return [
+        letter.message.proof is not None  # type: ignore[attr-defined]
+        for outlet in outlets_of(publisher)
+        for letter in outlet.queue._letters
+    ]
 
 
 @pytest.fixture
 def publisher() -> Iterator[Agent]:
-    """A publisher with a mailbox for frames, whose reader asked once and then no more."""
+    """A publisher with a mailbox for frames, whose reader never asks."""
     with Agent(protocol=Protocol(KEY, serializer="msgpack")) as agent:
-        boxes, outlets = agent._publishing.mailboxes._boxes, agent._publishing.outlets
-        with outlets.lock:
-            batch = Commands(1, [Command("*")], NAMED)
-            position = boxes.command(READER, CommandRequest(1, None, batch), time.monotonic()).position  # type: ignore[union-attr]
-            boxes.poll(READER, PollRequest(2, position, 0, 0, 0, 0.0, True), None, time.monotonic())  # type: ignore[arg-type]
-            boxes.tick(time.monotonic())
-            boxes._events.clear()
-            outlets.routes.renew()
+        reader = Reader(agent, "archive")
+        reader.open().want(1, "*", bound=100_000, raw=True)
+        reader.agent.stop()
         agent.publish("t", -1)
         yield agent
 
@@ -52,7 +56,7 @@ def test_what_is_small_is_signed_when_it_is_published(publisher: Agent) -> None:
     publisher.publish("t", 1)
     publisher.publish("t", 2, key="k")
     publisher.publish("t", bytes(SMALL + 1))
-    assert [each.record is not None for each in payloads(publisher)] == [True, True, True, False]
+    assert proofs(publisher) == [True, True, True, False]
 
 
 def test_every_notification_is_numbered_and_counted_whichever_way_it_goes(publisher: Agent) -> None:
@@ -78,20 +82,19 @@ def test_a_mailbox_of_frames_can_be_read_for_its_contents(publisher: Agent) -> N
     inbox = Inbox()
     for number in range(5):
         publisher.publish("t", number)
-    assert any(each.record for each in payloads(publisher))
+    assert all(proofs(publisher))
     with Agent(protocol=Protocol(KEY)) as agent:
         agent.subscribe(publisher.rep_endpoint, "t", inbox, policy=NAMED)
         assert inbox.contents(6) == [-1, 0, 1, 2, 3, 4]
 
 
 def test_a_mailbox_of_contents_is_charged_for_no_frames(publisher: Agent) -> None:
-    boxes, outlets = publisher._publishing.mailboxes._boxes, publisher._publishing.outlets
-    with outlets.lock:
-        boxes.command(Caller("o" * 32), CommandRequest(1, None, Commands(1, [Command("t")], mailbox())), 0.0)
-        outlets.routes.renew()
+    reader = Reader(publisher)
+    reader.open().want(1, "t")
+    reader.agent.stop()
     publisher.publish("t", 1)
     publisher.publish("t", 2)
-    assert [each.record is None for each in payloads(publisher)] == [False, True, True, True, True]
+    assert proofs(publisher) == [True, False, False, False, False]
     frames, contents = publisher.statistics()["mailboxes"]
     assert (contents["waiting"], contents["bytes"]) == (2, 2)
     assert frames["bytes"] > 600
@@ -112,24 +115,22 @@ def test_readers_of_contents_get_what_readers_of_frames_get() -> None:
 
 
 @pytest.mark.parametrize(
-    ("since_poll", "sent", "pauses"), [(0.0, False, 2), (0.0, True, 0), (10.0, False, 0)],
-    ids=["fetching", "all of it sent", "silent"],
+    ("since_heard", "waits", "pauses"), [(0.0, 6000, 2), (0.0, 100, 0), (10.0, 6000, 0)],
+    ids=["fetching", "little waits", "silent"],
 )  # fmt: skip
 def test_who_publishes_gives_way_to_a_reader_that_fetches(
-    publisher: Agent, monkeypatch: pytest.MonkeyPatch, since_poll: float, sent: bool, pauses: int
+    publisher: Agent, monkeypatch: pytest.MonkeyPatch, since_heard: float, waits: int, pauses: int
 ) -> None:
-    (box,) = publisher._publishing.mailboxes._boxes._boxes.values()
-    for number in range(6000):
+    [outlet] = outlets_of(publisher)
+    for number in range(waits):
         publisher.publish("t", number)
     slept: list[float] = []
-    monkeypatch.setattr(pace, "sleep", slept.append)
-    if sent:
-        box.mailbox.sent = box.mailbox.next - 1
+    monkeypatch.setattr(mailboxes, "sleep", slept.append)
     begin = publisher._publishing.outlets.numbers["t"]
-    for number in range(-begin % pace.SHARE + 1 + pace.SHARE):
-        box.polled_at = time.monotonic() - since_poll
+    for number in range(-begin % mailboxes.SHARE + 1 + mailboxes.SHARE):
+        outlet.heard_at = time.monotonic() - since_heard
         publisher.publish("t", number)
-    assert slept == [pace.PAUSE] * pauses
+    assert slept == [mailboxes.PAUSE] * pauses
 
 
 class Sink:
@@ -141,7 +142,7 @@ class Sink:
         self.sizes: list[int] = []
 
     def take(self, burst: Burst) -> None:
-        self.sizes.append(len(burst.letters))
+        self.sizes.append(len(burst.rows))
         burst.done()
 
     def miss(self, missed: Missed) -> None:
@@ -176,16 +177,16 @@ def test_small_notifications_gather_for_readers_of_frames_and_for_no_others(
 
 
 def test_the_io_thread_never_gives_way(publisher: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    (box,) = publisher._publishing.mailboxes._boxes._boxes.values()
+    [outlet] = outlets_of(publisher)
     slept: list[float] = []
 
     def publish_much() -> None:
         for number in range(6000):
-            box.polled_at = time.monotonic()
+            outlet.heard_at = time.monotonic()
             publisher.publish("t", number)
 
-    monkeypatch.setattr(pace, "sleep", slept.append)
-    publisher._publishing.mailboxes._loop.run(publish_much)
+    monkeypatch.setattr(mailboxes, "sleep", slept.append)
+    publisher._publishing._loop.run(publish_much)
     assert slept == []
     publish_much()
     assert slept

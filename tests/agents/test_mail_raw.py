@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc import Agent, Keyring, Notification, PolicyRefused, Protocol, drop
-from pzc.agents.notifications.mail import posting
-from pzc.agents.notifications.mail.bursts import Burst, Missed
+from pzc import Agent, Keyring, Notification, Protocol
+from pzc.agents.notifications.columns import Burst, Missed
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
@@ -67,23 +66,6 @@ def test_large_arrays_come_with_their_frames() -> None:
         assert [content.mean() for content in contents(kept.wait(3))] == [0.0, 1.0, 2.0]
 
 
-def test_a_publisher_that_knows_no_frames_in_mailboxes_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer = posting.Posting._on_mailbox
-
-    def as_before(self: Any, request: Any, content: dict[str, Any]) -> None:
-        if "offer" in content:
-            self._replies.reply(request, {"pzc": "mailbox", "offered": content["offer"]})
-        else:
-            offer(self, request, content)
-
-    monkeypatch.setattr(posting.Posting, "_on_mailbox", as_before)
-    with publisher_and_reader() as (publisher, agent):
-        with pytest.raises(PolicyRefused, match="keeps no frames"):
-            agent.subscribe(publisher.rep_endpoint, "t", policy=NAMED, raw=True)
-        fallback = agent.subscribe(publisher.rep_endpoint, "t", policy=NAMED, raw=True, fallback=drop(5))
-        assert fallback.policy == drop(5)
-
-
 # --- sinks -------------------------------------------------------------------------------------------------
 
 
@@ -105,7 +87,11 @@ class Pouring:
 
     @property
     def numbers(self) -> list[tuple[str, int]]:
-        return [(letter.topic, letter.number) for burst in self.bursts for letter in burst.letters]
+        return [
+            (topic, row.number)
+            for burst in self.bursts
+            for topic, row in zip(burst.topics, burst.rows, strict=True)
+        ]
 
 
 def pour(agent: Agent, publisher: Agent, sink: Pouring, *topics: str) -> None:
@@ -130,8 +116,8 @@ def test_a_sink_takes_everything_once_and_in_order(topics: list[str]) -> None:
             burst.headers[0],
             b"pickle",
             burst.bodies[0],
-            burst.letters[0].msgid,
-            burst.letters[0].signature,
+            burst.rows[0].msgid,
+            burst.rows[0].signature,
         )
         assert CODEC.content(CODEC.open(frames, kind=Kind.NOTIFICATION)) == 0
 
@@ -143,12 +129,7 @@ def test_a_paused_sink_gets_nothing_until_it_goes_on() -> None:
         publisher.publish("t", 1)
         wait_until(lambda: delivered(publisher) == 1)
         sink.paused = True
-        wait_until(
-            lambda: all(
-                box.held and not box.held[1].limit
-                for box in publisher._publishing.mailboxes._boxes._boxes.values()
-            )
-        )
+        wait_until(lambda: [each.queue.room for each in publisher._publishing.outlets.all()] == [0])
         publisher.publish("t", 2)
         assert len(sink.numbers) == 1
         sink.paused = False

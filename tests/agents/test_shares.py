@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import Gap, Notification, Subscription, drop, mailbox
-from pzc.agents.notifications.links.arrivals import Arrival, LeftOut, Together, alone, together
-from pzc.agents.notifications.mail.place import Place
+from pzc.agents.notifications.links.arrivals import Arrival, alone
+from pzc.agents.notifications.links.places import MailboxPlace
 from pzc.agents.notifications.shares import Share
 from pzc.protocol.link_messages import Loss
 from pzc.testing import Timings
@@ -38,10 +38,10 @@ class Counted:
 class Bench:
     """A share of topic ``t`` or of all."""
 
-    def __init__(self, executor: Executor, topic: str = "t", kept: bool = False) -> None:
+    def __init__(self, executor: Executor, topic: str = "t") -> None:
         self.book = Counted()
         self.subscription = Subscription("p", topic, None, drop(), None, executor, lambda _: None)
-        self.share = Share(self.subscription, kept=kept)
+        self.share = Share(self.subscription)
 
     def arrive(self, number: int) -> None:
         self.share.take(alone(self.book.arrival(number)))
@@ -154,36 +154,34 @@ def test_too_many_that_come_before_the_confirmation_are_lost_and_done_with(bench
     assert bench.subscription.dropped == 6
 
 
-def test_a_second_confirmation_changes_nothing_and_lets_go_of_what_came_with_it(bench: Bench) -> None:
+def test_a_second_confirmation_changes_nothing(bench: Bench) -> None:
     bench.share.begin(EPOCH, {"t": 1})
-    bench.share.begin(EPOCH, {"t": 4}, together([bench.book.arrival(9)]))
-    assert bench.book.ended == [9]
+    bench.share.begin(EPOCH, {"t": 4})
     assert bench.subscription.gaps == []
 
 
-@pytest.mark.parametrize(("durable", "lost"), [(False, Gap(EPOCH, 5, 6)), (True, Gap(EPOCH, 4, 6))])
-def test_what_a_mailbox_evicted_before_the_confirmation_is_lost_with_it(
-    executor: Executor, durable: bool, lost: Gap
-) -> None:
-    subscription = Subscription("p", "t", None, mailbox(), None, executor, lambda _: None)
-    place = Place(subscription, durable, Future())
-    place.take(LeftOut("t", 6, 3))
-    assert subscription.gaps == []
-    place.begin(EPOCH, {"t": 4})
-    assert subscription.gaps == [lost]
-
-
-def test_what_was_kept_for_it_is_new(executor: Executor) -> None:
-    bench = Bench(executor, kept=True)
-    bench.share.begin(EPOCH, {"t": 4}, together([bench.book.arrival(2)]))
-    bench.arrive(3)
-    assert bench.got == [2, 3]
-
-
-def test_arrivals_of_one_topic_in_succession_are_together() -> None:
+def early_of_a_mailbox(executor: Executor, name: str | None) -> tuple[Subscription, Counted]:
+    """What a subscription was told after the end of a mailbox that never confirmed it, nor the next one's 5."""
     book = Counted()
-    found = together([book.arrival(1), book.arrival(2), book.arrival(1, "u"), book.arrival(3)])
-    assert [(each.topic, [a.sequence for a in each.arrivals]) for each in found] == [
-        ("t", [1, 2]), ("u", [1]), ("t", [3]),
-    ]  # fmt: skip
-    assert all(isinstance(each, Together) for each in found)
+    subscription = Subscription("p", "t", None, mailbox(name=name), None, executor, lambda _: None)
+    place = MailboxPlace(subscription, 1, Future())
+    place.take(alone(book.arrival(3)))
+    place.forget()
+    place.begin(EPOCH, {"t": 5})
+    return subscription, book
+
+
+def test_what_a_mailbox_with_a_name_sent_before_its_end_is_delivered_unconfirmed(executor: Executor) -> None:
+    subscription, _ = early_of_a_mailbox(executor, "archive")
+    assert (subscription.recv(0).content, subscription.gaps) == (3, [Gap(EPOCH, 4, 5)])
+
+
+def test_what_a_mailbox_without_a_name_sent_before_its_end_is_lost_unconfirmed(executor: Executor) -> None:
+    subscription, book = early_of_a_mailbox(executor, None)
+    assert (book.ended, subscription.pending, subscription.gaps) == ([3], 0, [Gap(EPOCH, 3, 5)])
+
+
+def test_what_came_for_a_place_that_leaves_unconfirmed_is_done_with(bench: Bench) -> None:
+    bench.arrive(1)
+    bench.share.leave()
+    assert bench.book.ended == [1]

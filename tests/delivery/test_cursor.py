@@ -219,18 +219,14 @@ class Link(RuleBasedStateMachine):
     The model: numbers that were published since it began, and what became of each.
     """
 
-    @initialize(before=st.integers(0, 3), kept=st.booleans())
-    def start(self, before: int, kept: bool) -> None:
+    @initialize(before=st.integers(0, 3))
+    def start(self, before: int) -> None:
         self.cursor = Cursor()
-        assert self.cursor.begin(1, before, kept) is None
+        assert self.cursor.begin(1, before) is None
         self.published = self.begun = before
         self.dropped = 0  # of which the next message tells
         self.got: set[int] = set()
         self.lost: set[int] = set()
-        if kept:  # what it kept comes first
-            self.begun = before // 2
-            self.dropped = before - self.begun
-            self.tell()
 
     def hold(self, gap: Gap | None) -> None:
         if gap is not None:
@@ -308,25 +304,6 @@ def test_what_was_lost_of_some_keys_is_fewer_than_the_numbers_in_between() -> No
     cursor = Cursor()
     cursor.begin(1, 0)
     assert cursor.lost(2, 10) == Gap(1, 9, 10)
-
-
-def test_what_was_kept_and_never_came_is_lost_behind_where_the_publisher_was() -> None:
-    cursor = Cursor()
-    cursor.begin(1, 5, kept=True)
-    assert cursor.begin(1, 8) == Gap(1, 6, 8)
-
-
-def test_what_was_kept_is_new_and_counts_from_the_last_one_that_came() -> None:
-    cursor = Cursor()
-    cursor.begin(1, 5, kept=True)
-    assert cursor.new(3)
-    assert cursor.begin(1, 8) == Gap(1, 4, 8)
-
-
-def test_a_gap_behind_a_number_is_what_is_left_of_it() -> None:
-    gap, restart = Gap(1, 5, 7), Gap(2, 0, 0, restarted=True)
-    assert [gap.behind(number) for number in (4, 5, 7)] == [gap, Gap(1, 6, 7), None]
-    assert restart.behind(9) == restart
 
 
 def test_gaps_are_joined_when_no_number_is_in_between() -> None:

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.delivery.interests import Interests, Subscriptions
-from pzc.delivery.mail import ALL
+from pzc.delivery.interests import ALL, Interests
 
 ENTITIES = st.sampled_from([("a", None), ("a", "x"), ("a", "y"), ("b", "x"), (ALL, None)])
 
@@ -37,23 +36,24 @@ def test_whoever_wants_it_gets_a_message_once(
     commands: list[tuple[tuple[str, str | None], str, bool]], topic: str, key: str | None
 ) -> None:
     interests: Interests[str] = Interests()
-    subscriptions = {"one": Subscriptions(), "two": Subscriptions()}
     wanted: set[tuple[str, str | None, str]] = set()
     for entity, who, subscribe in commands:
-        if subscribe and subscriptions[who].add(*entity):
+        place = (*entity, who)
+        if subscribe and place not in wanted:
             interests.add(*entity, who)
-            wanted.add((*entity, who))
-        elif not subscribe and subscriptions[who].discard(*entity):
+            wanted.add(place)
+        elif not subscribe and place in wanted:
             interests.discard(*entity, who)
-            wanted.remove((*entity, who))
+            wanted.remove(place)
+        assert interests.has(*entity) == any(each[:2] == entity for each in wanted)
     expected = [
         who for who in ("one", "two") if {(topic, key, who), (topic, None, who), (ALL, None, who)} & wanted
     ]
     assert sorted(interests.matching(topic, key)) == expected
     assert len(interests) == len({(entity, at) for entity, at, _ in wanted})
-    for who, its in subscriptions.items():
-        assert sorted(its, key=str) == sorted(((t, k) for t, k, w in wanted if w == who), key=str)
-        assert len(its) == len(list(its))
+    assert [interests.knows(each) for each in "ab"] == [
+        any(name in (each, ALL) for name, _, _ in wanted) for each in "ab"
+    ]
 
 
 class Watched(str):
@@ -87,47 +87,11 @@ def test_a_message_to_one_of_two_thousand_keys_looks_at_no_other() -> None:
     assert looks(lambda: interests.matching("t", key)) <= 2
 
 
-def test_whoever_wants_any_key_of_a_topic_is_found_without_a_look_at_each_key() -> None:
-    interests: Interests[str] = Interests()
-    subscriptions = Subscriptions()
-    me, agent = Watched("me"), (Watched("agent"),)
-    for number in range(2000):
-        subscriptions.add("t", str(number), agent)
-        interests.add("t", str(number), me)
-    assert looks(lambda: interests.about("t")) < 10
-    assert looks(lambda: subscriptions.who("t")) < 10
-
-
-@given(st.lists(st.tuples(ENTITIES, st.sampled_from([(), ("x",), ("x", "y")]), st.booleans()), max_size=40))
-def test_a_topic_is_about_those_for_whom_any_of_its_entities_is(
-    commands: list[tuple[tuple[str, str | None], tuple[str, ...], bool]],
-) -> None:
-    interests: Interests[str] = Interests()
-    subscriptions = Subscriptions()
-    wanted: dict[tuple[str, str | None], tuple[str, ...]] = {}
-    for entity, who, subscribe in commands:
-        if subscribe:
-            if subscriptions.add(*entity, who):
-                interests.add(*entity, "me")
-            wanted[entity] = who
-        elif subscriptions.discard(*entity):
-            interests.discard(*entity, "me")
-            del wanted[entity]
-    for topic in ("a", "b"):
-        groups = [who for (name, _), who in wanted.items() if name in (topic, ALL)]
-        assert subscriptions.who(topic) == {agent for group in groups for agent in group}
-        assert interests.about(topic) == ({"me"} if groups else set())
-
-
 def test_nothing_is_left_of_entities_that_are_gone() -> None:
     interests: Interests[str] = Interests()
-    subscriptions = Subscriptions()
     for key in (None, "x", "y"):
-        subscriptions.add("a", key, (key or "all",))
         interests.add("a", key, "me")
     interests.discard("a", "z", "me")
     for key in (None, "x", "y"):
-        assert subscriptions.discard("a", key)
         interests.discard("a", key, "me")
-    assert (interests._topics, interests._shares) == ({}, {})
-    assert (subscriptions._topics, subscriptions._told, len(subscriptions)) == ({}, {}, 0)
+    assert (interests._topics, interests._shares, len(interests)) == ({}, {}, 0)

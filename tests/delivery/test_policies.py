@@ -17,7 +17,6 @@ from pzc.delivery.policies import (
     latest,
     mailbox,
     profile,
-    strongest,
 )
 from pzc.protocol.errors import ConfigError
 
@@ -208,47 +207,3 @@ def test_profiles_are_policies_under_other_names() -> None:
 def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="'dds' is not known, expected one of ezmsg, ecal, gz, ray"):
         profile("dds")
-
-
-@pytest.mark.parametrize(
-    ("policies", "expected"),
-    [
-        ([drop(5)], drop(5)),
-        ([drop(5), drop(9)], drop(9)),
-        ([latest(2), latest(1)], latest(2)),
-        ([drop(9), latest(2)], latest(9)),
-        ([latest(1000), block(slots=4), drop(5)], block(slots=4)),
-        ([block(1.0, 8), block(2.0, 4)], block(1.0, 4)),
-        ([block(0, 8), block()], block(0, 8)),
-        ([block(), mailbox(), drop()], mailbox()),
-        ([mailbox(5, 100), mailbox(9, 10, "block")], mailbox(9, 100, "block")),
-        ([Policy("mailbox", 5), mailbox(9, 10)], Policy("mailbox", 9, when_full="drop_oldest", keep=300.0)),
-        ([Policy("mailbox", 5), Policy("mailbox", 9)], Policy("mailbox", 9, when_full="drop_oldest")),
-        ([mailbox(name="a", keep=1), mailbox(name="a", keep=2)], mailbox(name="a", keep=2)),
-    ],
-)
-def test_the_strongest_policy_serves_all_readers_in_any_order(
-    policies: list[Policy], expected: Policy
-) -> None:
-    assert strongest(policies) == strongest(reversed(policies)) == expected
-
-
-@pytest.mark.parametrize(
-    ("promises", "strongest_one"),
-    [(("drop", "raise", "close"), "raise"), (("drop", "close"), "close"), (("drop", "drop"), "drop")],
-)
-def test_the_strongest_promise_counts_when_the_time_is_over(
-    promises: tuple[str, ...], strongest_one: str
-) -> None:
-    blocks = [block(on_timeout=promise) for promise in promises]
-    assert strongest(blocks).on_timeout == strongest(blocks[::-1]).on_timeout == strongest_one
-
-
-def test_mailboxes_of_different_names_cannot_be_one() -> None:
-    with pytest.raises(ConfigError, match="different names"):
-        strongest([mailbox(name="archive"), mailbox()])
-
-
-def test_there_is_no_strongest_of_no_policies() -> None:
-    with pytest.raises(ConfigError, match="no policies"):
-        strongest([])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,13 +16,12 @@ from tests.effort import many
 class Reading(RuleBasedStateMachine):
     """Receipts beside plain sets of what is held and what is done, and of what a publisher was told."""
 
-    @initialize(received=st.integers(0, 3), singly=st.booleans())
-    def start(self, received: int, singly: bool) -> None:
-        self.receipts = Receipts(received, singly=singly)
-        self.before = self.received = received
-        self.singly = singly
+    @initialize()
+    def start(self) -> None:
+        self.receipts = Receipts()
+        self.received = 0
         self.held, self.done = set[int](), set[int]()
-        self.told = self.last_upto = received
+        self.told = self.last_upto = 0
         self.others = set[int]()
         self.again = False
 
@@ -37,12 +38,6 @@ class Reading(RuleBasedStateMachine):
         with pytest.raises(RemoteProtocolError, match=f"expected {self.received + 1}"):
             self.receipts.arrived(self.received + 1 + beyond, 1)
 
-    @rule(count=st.integers(-1, 4))
-    def skip(self, count: int) -> None:
-        self.receipts.skip(self.received + count)
-        self.done |= set(range(self.received + 1, self.received + count + 1))
-        self.received = max(self.received, self.received + count)
-
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
@@ -52,13 +47,6 @@ class Reading(RuleBasedStateMachine):
         self.held.remove(position)
         self.done.add(position)
 
-    @rule(first=st.integers(0, 40), count=st.integers(0, 8))
-    def finish_all(self, first: int, count: int) -> None:
-        positions = range(first, first + count)
-        self.receipts.done_all(positions)
-        self.done |= self.held.intersection(positions)
-        self.held -= set(positions)
-
     @rule(beyond=st.integers(1, 3))
     def what_never_came_is_not_done(self, beyond: int) -> None:
         assert not self.receipts.done(self.received + beyond)
@@ -67,7 +55,7 @@ class Reading(RuleBasedStateMachine):
     def report(self, always: bool) -> None:
         report = self.receipts.report(always=always)
         upto = min(self.held, default=self.received + 1) - 1
-        beyond = {position for position in self.done if position > upto} if self.singly else set[int]()
+        beyond = {position for position in self.done if position > upto}
         if report is None:
             assert not always
             assert (self.told, self.last_upto) == (self.received, upto)
@@ -103,6 +91,11 @@ def came(count: int) -> Receipts:
     return receipts
 
 
+def finish(receipts: Receipts, positions: Iterable[int]) -> None:
+    for position in positions:
+        receipts.done(position)
+
+
 def reports(receipts: Receipts) -> list[Report]:
     """Until nothing is new."""
     found = list[Report]()
@@ -113,7 +106,7 @@ def reports(receipts: Receipts) -> list[Report]:
 
 def test_a_report_tells_what_arrived_and_what_is_done() -> None:
     receipts = came(5)
-    receipts.done_all([1, 2, 4])
+    finish(receipts, [1, 2, 4])
     assert reports(receipts) == [(5, 2, [4])]
 
 
@@ -134,13 +127,13 @@ def test_what_is_held_for_ever_does_not_delay_the_others_and_each_is_told_once()
 
 def test_a_report_is_bounded_and_the_rest_is_told_by_the_next() -> None:
     receipts = came(2 * MAX_OTHERS + 2)
-    receipts.done_all(range(2, 2 * MAX_OTHERS + 3))
+    finish(receipts, range(2, 2 * MAX_OTHERS + 3))
     assert [len(report.others) for report in reports(receipts)] == [MAX_OTHERS, MAX_OTHERS, 1]
 
 
 def test_everything_is_told_again_after_a_lost_connection() -> None:
     receipts = came(MAX_OTHERS + 5)
-    receipts.done_all([1, 2, *range(4, MAX_OTHERS + 5)])
+    finish(receipts, [1, 2, *range(4, MAX_OTHERS + 5)])
     first = reports(receipts)
     receipts.repeat()
     again = reports(receipts)
@@ -151,7 +144,7 @@ def test_everything_is_told_again_after_a_lost_connection() -> None:
 
 def test_what_a_lost_connection_carried_is_told_again_even_without_news() -> None:
     receipts = came(2)
-    receipts.done_all([1, 2])
+    finish(receipts, [1, 2])
     assert reports(receipts) == [(2, 2, [])]
     receipts.repeat()
     assert reports(receipts) == [(2, 2, [])]
@@ -159,15 +152,8 @@ def test_what_a_lost_connection_carried_is_told_again_even_without_news() -> Non
 
 def test_what_is_told_by_upto_is_not_told_again_one_by_one() -> None:
     receipts = came(3)
-    receipts.done_all([2, 3])
+    finish(receipts, [2, 3])
     receipts.report()
     receipts.repeat()
     receipts.done(1)
     assert receipts.report() == (3, 3, [])
-
-
-def test_what_another_process_had_is_not_told() -> None:
-    receipts = Receipts(7)
-    assert receipts.report() is None
-    assert receipts.arrived(6, 3) == 2
-    assert receipts.report() == (8, 7, [])

@@ -35,7 +35,7 @@ def test_drop_keeps_the_oldest_while_the_carrier_takes_nothing() -> None:
     queue.refill()
     put(queue, 5)
     assert taken(queue) == [1, 2, 5]
-    assert queue.losses(10) == [Loss(interest, 4, 2)]
+    assert queue.losses(10) == [Loss(interest, "t", 4, 2)]
 
 
 def test_latest_keeps_the_newest_while_the_carrier_takes_nothing() -> None:
@@ -46,7 +46,7 @@ def test_latest_keeps_the_newest_while_the_carrier_takes_nothing() -> None:
     flows[0] = True
     queue.refill()
     assert taken(queue) == [3, 4]
-    assert queue.losses(10) == [Loss(interest, 2, 2)]
+    assert queue.losses(10) == [Loss(interest, "t", 2, 2)]
 
 
 def test_what_is_abandoned_is_lost_whether_it_waits_or_is_ready() -> None:
@@ -58,7 +58,7 @@ def test_what_is_abandoned_is_lost_whether_it_waits_or_is_ready() -> None:
     put(queue, 3)
     queue.abandon()
     assert (len(queue), interest.held, queue.lent, queue.behind) == (0, 1, 0, True)
-    assert queue.losses(10) == [Loss(interest, 3, 2)]
+    assert queue.losses(10) == [Loss(interest, "t", 3, 2)]
     assert sorted(entry.number for entry in queue.gone) == [2, 3]
     put(queue, 4)
     flows[0] = True
@@ -151,10 +151,10 @@ def test_a_sum_is_told_once_and_again_over_another_connection() -> None:
     queue.lose(interest, 2)
     queue.lose(interest, 1)
     assert queue.behind
-    assert queue.losses(10) == [Loss(interest, 2, 2)]
+    assert queue.losses(10) == [Loss(interest, "t", 2, 2)]
     assert (queue.losses(10), queue.behind) == ([], False)
     queue.resume(0)
-    assert queue.losses(10) == [Loss(interest, 2, 2)]
+    assert queue.losses(10) == [Loss(interest, "t", 2, 2)]
 
 
 def test_of_many_sums_some_are_told_at_a_time() -> None:
@@ -162,7 +162,7 @@ def test_of_many_sums_some_are_told_at_a_time() -> None:
     other = queue.want(2, "u", block())
     queue.lose(one, 1)
     queue.lose(other, 1)
-    assert [queue.losses(1), queue.losses(1)] == [[Loss(one, 1, 1)], [Loss(other, 1, 1)]]
+    assert [queue.losses(1), queue.losses(1)] == [[Loss(one, "t", 1, 1)], [Loss(other, "u", 1, 1)]]
 
 
 def test_of_what_is_forgotten_no_loss_is_told() -> None:
@@ -185,7 +185,7 @@ def test_what_is_suspended_is_lost_unless_it_was_received() -> None:
     assert (len(queue), queue.unacknowledged) == (0, 0)
     queue.resume(1)
     assert (waited.delivered, waited.missed, lossy.missed) == (1, 2, 1)
-    assert queue.losses(10) == [Loss(waited, 3, 2), Loss(lossy, 7, 1)]
+    assert queue.losses(10) == [Loss(waited, "t", 3, 2), Loss(lossy, "u", 7, 1)]
 
 
 def test_while_it_is_suspended_nothing_is_kept_and_everything_is_counted() -> None:
@@ -255,7 +255,7 @@ def test_a_block_is_given_out_of_the_middle_of_what_waits() -> None:
     flows[0] = True
     queue.refill()
     assert taken(queue) == [1, 3]
-    assert queue.losses(10) == [Loss(interest, 2, 1)]
+    assert queue.losses(10) == [Loss(interest, "t", 2, 1)]
 
 
 def test_an_entry_takes_along_all_that_wait_for_it_and_may_go() -> None:

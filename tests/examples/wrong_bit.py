@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from typing import Any
 
-from pzc.protocol.bundle import Item, Record
+from pzc.protocol.link_messages import Body
 from pzc.protocol.records import Records
 
 from examples.lab import station
 
-sign = Records.record
+prove = Records.prove
 
 
-def sign_and_change_one_bit(self: Records, item: Item) -> Record:
-    record = sign(self, item)
-    if item.number != 6:
-        return record
-    content = bytearray(record.body)
+def prove_and_change_one_bit(
+    self: Records, topic: str, number: int, *about: Any
+) -> tuple[Body, bytes, bytes]:
+    body, msgid, signature = prove(self, topic, number, *about)
+    if number != 6:
+        return body, msgid, signature
+    content = bytearray(body)
     content[len(content) // 2] ^= 1
-    return replace(record, body=bytes(content))
+    return bytes(content), msgid, signature
 
 
 class CameraStation(station.CameraStation):
     def __init__(self) -> None:
         super().__init__()
-        Records.record = sign_and_change_one_bit  # type: ignore[method-assign]
+        Records.prove = prove_and_change_one_bit  # type: ignore[method-assign]

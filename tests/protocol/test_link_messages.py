@@ -15,18 +15,24 @@ from pzc.protocol import serializers
 from pzc.protocol.codec import Codec
 from pzc.protocol.errors import DecodeError, LocalProtocolError, SerializeError
 from pzc.protocol.frames import MAX_CONTENT
+from pzc.protocol.link_codec import COPIED, decode, encode
 from pzc.protocol.link_messages import (
-    COPIED,
     MAX_BLOCK,
+    MAX_HOLD,
     MAX_ITEMS,
+    MAX_NAME,
     MAX_NUMBER,
+    Command,
     Ended,
+    Interests,
+    LinkMessage,
     Loss,
     Notify,
+    Open,
+    Opened,
+    Report,
     Row,
     Run,
-    decode,
-    encode,
 )
 
 from tests.effort import many
@@ -41,7 +47,12 @@ in_block = st.builds(
     Row, numbers, numbers, texts, st.just("buffers"), st.just(b""), st.integers(1, MAX_BLOCK),
     st.integers(0, MAX_CONTENT),
 )  # fmt: skip
-runs = st.builds(Run, names, st.lists(numbers, max_size=4), st.lists(inline | in_block, max_size=8))
+signed = st.builds(
+    Row, numbers, numbers, texts, st.just("json"), st.binary(max_size=100), msgid=st.binary(max_size=60),
+    signature=st.binary(max_size=60),
+)  # fmt: skip
+rows = st.lists(inline | in_block | signed, max_size=8)
+runs = st.builds(Run, names, st.lists(numbers, max_size=4), rows)
 made = st.builds(
     Notify, numbers, st.lists(runs, max_size=4), st.lists(st.builds(Loss, numbers, names, numbers, numbers)),
     st.lists(st.builds(Ended, numbers, texts), max_size=3), st.integers(0, MAX_BLOCK),
@@ -69,6 +80,17 @@ def test_a_large_message_comes_back_as_it_was(notify: Notify, size: int) -> None
     assert [type(row.body) for row in found.runs[-1].rows] == [memoryview, bytes]
 
 
+@given(numbers, names, st.lists(numbers, max_size=40), st.integers(20, 300))
+@settings(max_examples=many(20))
+def test_many_rows_of_a_large_message_are_copies(
+    first: int, topic: str, interests: list[int], count: int
+) -> None:
+    rows = [Row(n, 2, "", "pickle", os.urandom(15_000)) for n in range(count)]
+    found = decode(encode(Notify(first, [Run(topic, interests, rows)])))
+    assert isinstance(found, Notify)
+    assert {type(row.body) for row in found.runs[0].rows} == {bytes}
+
+
 @given(st.binary(max_size=200))
 @example(b"\x93\x06\x01" + b"\x91" * 100_000)
 @example(b"\x93\x06\x01\xdd\xff\xff\xff\xff")
@@ -94,7 +116,8 @@ def test_a_message_that_was_cut_is_refused(notify: Notify, data: Any) -> None:
         raw(ROW, interests=["1"]),
         raw(ROW, interests=[1] * (MAX_ITEMS + 1)),
         raw(ROW[:4]),
-        raw([*ROW, 0, 0, 0]),
+        raw([*ROW, 0, 0, b"", b"", b""]),
+        raw([*ROW, 0, 0, b"i" * 200]),
         raw([-1, *ROW[1:]]),
         raw([*ROW[:4], "text"]),
         raw([*ROW, 1, 5]),
@@ -104,6 +127,12 @@ def test_a_message_that_was_cut_is_refused(notify: Notify, data: Any) -> None:
         msgspec.msgpack.encode([6, 1, [], [[1, "t", 1]]]),
         msgspec.msgpack.encode([6, 1, [], [], [[1]]]),
         msgspec.msgpack.encode([6, 1, [], [], [], 0, [], False, {}, 1]),
+        msgspec.msgpack.encode([1, "0" * 32, 0, "tcp", "n" * (MAX_NAME + 1)]),
+        msgspec.msgpack.encode(
+            [3, "0" * 32, 1, [[1, "t", None, "mailbox", 1, None, None, "", "", False, 0]]]
+        ),
+        msgspec.msgpack.encode([5, "0" * 32, 1, 1, [], MAX_HOLD + 1]),
+        msgspec.msgpack.encode([5, "0" * 32, 1, 1, [], float("nan")]),
         msgspec.msgpack.encode({"first": 1}),
     ],
 )
@@ -116,6 +145,32 @@ def test_what_is_no_message_is_refused(data: bytes) -> None:
 def test_nothing_else_is_encoded_as_one(content: object) -> None:
     with pytest.raises(SerializeError):
         encode(content)
+
+
+@pytest.mark.parametrize(
+    ("message", "fields"),
+    [
+        (Open("0" * 32, 5, "tcp", "n", 3), [1, "0" * 32, 5, "tcp", "n", 3]),
+        (Open("0" * 32), [1, "0" * 32, 0, "tcp", None, 0]),
+        (Opened(7, 3), [2, 7, 3]),
+        (Report("0" * 32, 9, 8, [4], 0.5, 109), [5, "0" * 32, 9, 8, [4], 0.5, 109]),
+        (
+            Interests("0" * 32, 1, [Command(
+                2, "t", None, "mailbox", 10, max_bytes=99, when_full="block", keep=7.5, raw=True
+            )]),
+            [3, "0" * 32, 1, [
+                [2, "t", None, "mailbox", 10, None, None, "", "", False, 99, "block", 7.5, True]
+            ]],
+        ),
+        (
+            Notify(1, [Run("t", [2], [Row(*ROW, msgid=b"i", signature=b"s")])]),
+            [6, 1, [["t", [2], [[*ROW, 0, 0, b"i", b"s"]], 0]], [], [], 0, [], False, {}],
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_mailbox_needs_has_its_place_in_the_arrays(message: LinkMessage, fields: list[object]) -> None:
+    assert msgspec.msgpack.decode(encode(message)) == fields
+    assert decode(msgspec.msgpack.encode(fields)) == message
 
 
 def test_no_content_is_sent_as_a_link_message() -> None:

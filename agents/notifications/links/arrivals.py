@@ -6,6 +6,7 @@ A link number at the reader's end::
     -        arrives, no subscription wants it       done
     -        arrives                                 held
     held     a subscription is done with it          held
+    held     one of several arrivals is done with    held     of subscriptions that have one of their own
     held     the last subscription is done with it   held     the content is let go of here
     held     the last view of its block is gone      held
     held     neither subscription nor view is left   done     the publisher may be told
@@ -20,8 +21,6 @@ import enum
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
-from operator import attrgetter
 from threading import get_ident
 from typing import NamedTuple, Protocol
 
@@ -189,15 +188,6 @@ def alone(arrival: Arrival) -> Together:
     return Together(arrival.topic, [arrival], arrival.size)
 
 
-def together(arrivals: Iterable[Arrival]) -> list[Together]:
-    """Arrivals of several topics, those of one in succession together."""
-    return [
-        Together(topic, found, sum([each.size for each in found]))
-        for topic, group in groupby(arrivals, attrgetter("topic"))
-        if (found := list(group))
-    ]
-
-
 class Urgency(enum.Enum):
     """How soon a publisher should be told what is done.
 
@@ -231,6 +221,7 @@ class Ledger:
         self._held: dict[int, Flow] = {}
         self._leased: dict[int, int] = {}  # bytes of the numbers in blocks
         self._kept: set[int] = set()  # those of which either subscriptions or view ended
+        self._several: dict[int, int] = {}  # numbers with several arrivals, and how many are left
         self._freed = 0
         self._ended: deque[int] = deque()  # filled by finalizers, which may take no lock
         self._lent = 0  # number whose block is looked at, of a flow without a window
@@ -263,6 +254,17 @@ class Ledger:
                 if row.block:
                     self._leased[number] = row.size
         return repeated
+
+    def divide(self, number: int, arrivals: int) -> None:
+        """A number has so many arrivals, each with an end of its own."""
+        if arrivals > 1:
+            with self.lock:
+                self._several[number] = arrivals
+
+    def ended(self, numbers: Iterable[int]) -> None:
+        """One arrival of each of these is done with; any thread."""
+        self._ended.extend(numbers)
+        self.settle()
 
     def returned(self, arrival: Arrival) -> None:
         """As `consumed`, by a thread that waits for it no longer; it calls `waits` when it reads again."""
@@ -349,6 +351,9 @@ class Ledger:
 
     def _end(self, number: int) -> Urgency | None:
         """One hold of a number less; with the lock."""
+        if self._several and (left := self._several.pop(number, 1) - 1):
+            self._several[number] = left
+            return None
         leased = self._leased.get(number, 0)
         if leased and number not in self._kept:
             self._kept.add(number)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ....delivery.commands import Batch, Commands
 from ....delivery.cursor import Gap
 from ....protocol.contents import error_of
-from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
+from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, ReplayedMessage
 from ....protocol.link_messages import (
     MAX_ITEMS,
     Applied,
@@ -35,7 +35,7 @@ logger = logging.getLogger("pzc.links")
 RETRY = 0.25
 """Seconds between two attempts."""
 
-_PASSING = (PeerLost, CallTimeout, AgentClosed)  # what the next attempt may overcome
+_PASSING = (PeerLost, CallTimeout, ReplayedMessage, AgentClosed)  # what the next attempt may overcome
 
 
 class Asked(NamedTuple):
@@ -47,6 +47,7 @@ class Asked(NamedTuple):
         link: its id there.
         epoch: of the publisher.
         read: makes notifications, and gaps, of what is retained.
+        begun: called after some subscriptions were confirmed.
     """
 
     way: Inward
@@ -54,6 +55,7 @@ class Asked(NamedTuple):
     link: str
     epoch: int
     read: Callable[[Run], list[Notification | Gap]]
+    begun: Callable[[], object]
 
 
 class Asking:
@@ -62,10 +64,17 @@ class Asking:
     Args:
         places: of the link.
         later: runs a function in another thread, ``after`` seconds.
+        make: makes a place.
     """
 
-    def __init__(self, places: Roster, later: Callable[..., object]) -> None:
+    def __init__(
+        self,
+        places: Roster,
+        later: Callable[..., object],
+        make: Callable[[Subscription, int, Future[None]], Place],
+    ) -> None:
         self._places = places
+        self._make = make
         self._later = later
         self._mutex = threading.Lock()
         self._commands: Commands[Command] = Commands(MAX_ITEMS)
@@ -73,8 +82,8 @@ class Asking:
         self._asked: Asked | None = None
 
     def want(self, subscription: Subscription, confirmed: Future[None]) -> None:
-        """One subscription more, ``confirmed`` or refused once that was said and answered."""
-        place = Place(subscription, next(self._interests), confirmed)
+        """One subscription more, ``confirmed`` or refused once that was answered; errors as `Roster.add`."""
+        place = self._make(subscription, next(self._interests), confirmed)
         with self._mutex:
             self._places.add(place)
             self._commands.want(place.interest, place.command)
@@ -85,6 +94,8 @@ class Asking:
             place = self._places.remove(subscription)
             if place is not None:
                 self._commands.forget(place.interest)
+        if place is not None:
+            place.leave()
         return place is not None
 
     def anew(self) -> None:
@@ -153,6 +164,7 @@ class Asking:
             if place is not None:
                 error = refusal or (error_of(each.code, each.text) if each.code else None)
                 self._confirm(place, each, asked, error, retained.get(each.interest, []))
+        asked.begun()
         if not self._commands.settled:
             self._later(self.say)
         return None

@@ -60,7 +60,7 @@ class Carriers:
         protocol: Protocol,
         peer: Peer,
         take: Take,
-        poll: Callable[[], Report],
+        poll: Callable[[bool], Report],
         receiver: Loop,
     ) -> None:
         self.loop = loop.acquire()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from ....delivery.kept import MAX_BYTES
-from ....protocol.errors import Refused
+from ....protocol.errors import PolicyRefused, Refused
 from ....protocol.link_messages import MAX_KEYS, Applied, Command, Confirmed, Row, Run
 from ..declared import Declared
+from ..filters import ANY
 from ..keeping import Keeping
+from .mailbox_outlet import MailboxOutlet
 from .outlet import Outlet
 from .outlets import Outlets
-from .topics import Wanted
+from .topics import Advertised, Wanted
 
 _Alike = tuple[str, frozenset[str] | None]
 
@@ -23,16 +25,19 @@ class Answering:
         declared: what is said of topics.
         outlet: the reader's; None: nothing is wanted, only told.
         way: by which was asked, for one without a link.
+        lets_wait: the reader may let whoever publishes wait for its mailbox.
     """
 
     def __init__(
-        self, outlets: Outlets, keeping: Keeping, declared: Declared, outlet: Outlet | None, way: str
-    ) -> None:
+        self, outlets: Outlets, keeping: Keeping, declared: Declared, outlet: Outlet | None, way: str,
+        lets_wait: bool,
+    ) -> None:  # fmt: skip
+        self._lets_wait = lets_wait
         self._outlets = outlets
         self._keeping = keeping
         self._declared = declared
         self._outlet = outlet
-        self._way = way if outlet is None else outlet.kind
+        self._way = way if outlet is None or isinstance(outlet, MailboxOutlet) else outlet.kind
         self._retained: dict[_Alike, tuple[list[int], list[tuple[str, list[Row]]]]] = {}
         self._room = MAX_BYTES
 
@@ -74,7 +79,7 @@ class Answering:
             if outlet is None:
                 routes.about(wanted.topic).check_way(wanted.topic, self._way)
             else:
-                routes.about(wanted.topic).check(wanted.topic, wanted.policy, self._way)
+                self._check(outlet, wanted)
                 if outlet.size + 1 + len(wanted.keys or ()) > MAX_KEYS:
                     raise Refused(f"a link has at most {MAX_KEYS} interests and keys")
             self._declared.judge(wanted.topic, wanted.type)
@@ -85,6 +90,21 @@ class Answering:
         if outlet is None:
             return Confirmed(wanted.interest, routes.lasts(wanted.topic))
         return Confirmed(wanted.interest, *routes.follow(outlet, wanted))
+
+    def _check(self, outlet: Outlet, wanted: Wanted) -> None:
+        topic, policy, keeps = wanted.topic, wanted.policy, isinstance(outlet, MailboxOutlet)
+        if keeps is not (policy.name == "mailbox"):
+            raise PolicyRefused(
+                f"policy {policy.name} is none of a link that {'keeps' if keeps else 'loses'}"
+            )
+        if policy.when_full == "block" and not self._lets_wait:
+            raise PolicyRefused(
+                "a mailbox that lets publish wait (when_full='block') takes the role operator"
+            )
+        about = Advertised() if keeps and topic == ANY else self._outlets.routes.about(topic)
+        about.check(topic, policy, self._way)
+        if isinstance(outlet, MailboxOutlet):
+            outlet.check_room(wanted)
 
     def _retain(self, wanted: Wanted) -> None:
         alike = wanted.topic, wanted.keys

@@ -8,6 +8,7 @@ from functools import partial
 from ....protocol import serializers
 from ....protocol.codec import Codec
 from ....protocol.errors import LocalProtocolError
+from ....protocol.link_messages import Body
 from ....protocol.signing import Suite
 from ....shm.blocks import available
 from ....shm.ring import Ring, Slot
@@ -82,6 +83,24 @@ class Encoding:
             self.give_back(published)
             raise
         published.serializer, published.body = name, body
+
+    def copy(self, published: Published, arrays: bool) -> tuple[str, Body]:
+        """Serializer and body for mailboxes, in no block: it would stay there as long as a mailbox has it.
+
+        Args:
+            published: that may have its body already.
+            arrays: every reader reads ``buffers``.
+
+        Raises:
+            SerializeError: when the content cannot be expressed.
+            LocalProtocolError: when it is too large.
+        """
+        name, body = published.serializer, published.body
+        if name and (arrays or name != "buffers"):
+            return name, body if published.slot is None else bytes(body)
+        copy = Published(published.topic, published.key, published.content)
+        self.encode(copy, blocks=False, arrays=arrays)
+        return copy.serializer, copy.body
 
     def slot(self, size: int) -> Slot | None:
         """Writable memory that readers will see; None, and counted, when there is none."""

@@ -17,6 +17,8 @@ import math
 import time
 
 from ....protocol import limits
+from .live_outlet import LiveOutlet
+from .mailbox_outlet import MailboxOutlet
 from .outlet import Outlet
 from .outlets import Outlets
 from .ways import UnixWay
@@ -49,6 +51,8 @@ def bid(outlets: Outlets) -> None:
 def _owes(outlet: Outlet) -> bool:
     """Whether its reader, which can be reached, has not got or been told of everything; with the lock."""
     way = outlet.way
+    if isinstance(outlet, MailboxOutlet):  # what it keeps for a reader that does not ask is lost
+        return way is not None and way.ready and (outlet.waiting > 0 or outlet.queue.behind)
     if way is None and outlet.was_reached:
         return False
     return outlet.queue.behind or outlet.waiting > 0 or (isinstance(way, UnixWay) and not way.drained)
@@ -56,7 +60,7 @@ def _owes(outlet: Outlet) -> bool:
 
 def _send(outlets: Outlets, outlet: Outlet, late: bool) -> None:
     with outlets.lock:
-        if late:
+        if late and isinstance(outlet, LiveOutlet):
             outlet.give_up()
         outlet.pull()
     outlet.flush()

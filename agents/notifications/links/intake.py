@@ -41,9 +41,10 @@ logger = logging.getLogger("pzc.links")
 
 OnNews = Callable[["Intake", Urgency], object]
 
-_Decoded = dict[int, tuple[Notification | None, Make | None]]
+Decoded = dict[int, tuple[Notification | None, Make | None]]
 
-_Come = tuple[tuple[Place, ...], Together | LeftOut | Loss]
+Handed = tuple[tuple[Place, ...], Together | LeftOut | Loss]
+"""What came, and who wants it."""
 
 
 class Intake:
@@ -60,6 +61,9 @@ class Intake:
         peer: the publisher; its handshake may be renewed.
         ledger: what is not done.
     """
+
+    _gathers = False
+    """Whether some subscriptions may have a sink."""
 
     def __init__(
         self,
@@ -87,6 +91,9 @@ class Intake:
         """Drop the mappings; views stay true."""
         self._mapped.close()
 
+    def flow(self) -> None:
+        """Subscriptions were confirmed: hand on what had to wait for that."""
+
     def take(self, received: Received, roster: Roster) -> deque[Errand]:
         """Enter a message's notifications; how they are handed on.
 
@@ -105,7 +112,10 @@ class Intake:
             self.peer.learn(notify.about)
         entered = _told(notify.losses, roster) if notify.losses else []
         first, runs = notify.first, notify.runs
-        same: dict[int, _Decoded] = {run.like: {} for run in runs if run.like} if len(runs) > 1 else {}
+        poured = self._gathered(notify, received.key_id, roster) if self._gathers else None
+        if poured is not None:
+            runs = []
+        same: dict[int, Decoded] = {run.like: {} for run in runs if run.like} if len(runs) > 1 else {}
         for index, run in enumerate(runs, 1):
             decoded = same.get(run.like or index)
             self._enter(first, run, received.key_id, roster.wanting(run.interests), entered, decoded)
@@ -117,6 +127,8 @@ class Intake:
                 ready += hand_on(wanted, come)
         if ready:
             errands.appendleft(partial(_calls, ready))
+        if poured is not None:
+            errands.append(poured)
         errands.extend([partial(self.end, each, roster) for each in notify.ended])
         if notify.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
             self._drop(self._mapped, notify.dropped)
@@ -142,26 +154,34 @@ class Intake:
                 raise Starved(text) from exc  # a way without blocks will do
             logger.warning("%s", text)  # its contents are lost here, and counted when they come
 
+    def _gathered(self, notify: Notify, key_id: str, roster: Roster) -> Errand | None:
+        """Enter what all goes to one sink, and how it gets there; None when it goes to inboxes."""
+
+    def _note(self, first: int, run: Run, flow: Flow) -> int:
+        """Write down that rows came; how many of the first ones came before."""
+        repeated, number = self.ledger.entered(first, run.rows, flow), len(run.rows)
+        if repeated:
+            self._counters.add("notifications_repeated", repeated)
+        if repeated < number:
+            self._counters.add("notifications", number - repeated)
+        return repeated
+
     def _enter(
         self,
         first: int,
         run: Run,
         key_id: str,
         wanting: Wanting,
-        entered: list[_Come],
-        decoded: _Decoded | None,
+        entered: list[Handed],
+        decoded: Decoded | None,
     ) -> None:
         """Enter notifications: those in succession together, losses apart, and who wants them.
 
         ``decoded``: what was decoded of another run with the same rows, or will be wanted by one.
         """
         ledger, now = self.ledger, time.time()
-        (wanted, flow), topic, rows = wanting, run.topic, run.rows
-        repeated = ledger.entered(first, rows, flow)
-        if repeated:
-            self._counters.add("notifications_repeated", repeated)
-        if repeated < len(rows):
-            self._counters.add("notifications", len(rows) - repeated)
+        wanted, flow, topic, rows = wanting.places, wanting.flow, run.topic, run.rows
+        repeated = self._note(first, run, flow)
         together, epoch = None, self.peer.epoch
         for number, row in enumerate(rows[repeated:] if repeated else rows, first + repeated):
             block = row.block > 0
@@ -205,7 +225,7 @@ class Intake:
         ready = [each for come in _told(notify.losses, roster) for each in hand_on(*come)]
         position, following = notify.first, iter(notifications)
         for run in notify.runs:
-            wanted, flow = roster.wanting(run.interests)
+            wanted, flow, *_ = roster.wanting(run.interests)
             new = len(run.rows) - self.ledger.entered(position, run.rows, flow)
             for number, notification in enumerate(islice(following, len(run.rows)), position):
                 if number < position + len(run.rows) - new:
@@ -315,12 +335,12 @@ def _once(make: Make) -> Make:
     return made
 
 
-def _told(losses: list[Loss], roster: Roster) -> list[_Come]:
+def _told(losses: list[Loss], roster: Roster) -> list[Handed]:
     """The sums of losses, and whose they are."""
     return [(place, loss) for loss in losses if (place := roster.wanting([loss.interest]).places)]
 
 
-def _parts(wanted: tuple[Place, ...], come: Together | LeftOut | Loss) -> Iterator[_Come]:
+def _parts(wanted: tuple[Place, ...], come: Together | LeftOut | Loss) -> Iterator[Handed]:
     """Arrivals in parts that every inbox takes, so that quick callbacks get all of them."""
     if not isinstance(come, Together):
         yield wanted, come

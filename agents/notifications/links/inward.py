@@ -26,9 +26,18 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ....protocol import link_messages
-from ....protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, Refused, RemoteProtocolError
+from ....protocol import limits, link_codec
+from ....protocol.errors import (
+    AgentClosed,
+    CallTimeout,
+    PeerLost,
+    PzcError,
+    Refused,
+    RemoteProtocolError,
+    ReplayedMessage,
+)
 from ....protocol.link_messages import LinkMessage, Notify, Open, Report
 from ....protocol.message import Message
 from ....protocol.peer import Peer
@@ -42,11 +51,8 @@ from .reception import Reception
 SEND_TIMEOUT = 4.0
 """Seconds in which a publisher that lives takes a few bytes."""
 
-ASK_TIMEOUT = 10.0
-"""Seconds until an answer that nobody waits for any longer is given up."""
-
-POLL_TIMEOUT = 4.0
-"""Seconds for the answer to a long poll, which a publisher that lives gives after 1."""
+_GRACE = 0.5
+"""Seconds behind its time that an answer is still waited for."""
 
 REST_TIMEOUT = 4.0
 """Seconds in which a publisher that lives sends the rest of a message that it has begun."""
@@ -110,10 +116,10 @@ def opened(peer: Peer, answer: Future[T], timeout: float | None = 0) -> T:
     """The answer to the request for a link, with the errors of `Inward.open`."""
     try:
         return answer.result(timeout)
+    except (TimeoutError, ReplayedMessage) as exc:  # its answer may be on the way
+        raise CallTimeout(f"{peer.endpoint} did not open a link in time") from exc
     except (PeerLost, RemoteProtocolError) as exc:
         raise LinkOver(str(exc)) from exc
-    except TimeoutError as exc:
-        raise CallTimeout(f"{peer.endpoint} did not open a link in time") from exc
     finally:
         del answer  # else its error, whose traceback holds this frame, would hold itself
 
@@ -221,7 +227,7 @@ class OverUnix:
     def _taken(self, message: Message) -> Received | None:
         said = None
         if message.serializer == "link":
-            said = link_messages.decode(message.content)
+            said = link_codec.decode(message.content)
             if isinstance(said, Notify) and message.msgid == self._opened:
                 return Received(said, self._key_id, self._exchange.stream.take_descriptor())
         if self._reception is not None:
@@ -248,37 +254,49 @@ class OverUnix:
 class OverTcp:
     """Long polls, one after the other; all of it goes through the I/O thread.
 
+    One that is not answered is said again, until nothing was heard of the publisher for `silence`.
+
     Args:
         client: asks, polls, and sends news.
         peer: the publisher.
-        poll: the next request for notifications.
+        poll: the next request for notifications; whether the one before was not answered.
     """
 
     kind = "tcp"
 
-    def __init__(self, client: Client, peer: Peer, poll: Callable[[], Report]) -> None:
+    def __init__(self, client: Client, peer: Peer, poll: Callable[[bool], Report]) -> None:
         self._client = client
         self._peer = peer
         self._poll = poll
         self._closed = False
         self._polling: Future[Reply] | None = None
+        self._heard = time.monotonic()
+        self._opening: Open | None = None
         self._reception: Reception | None = None
 
     def open(self, message: Open, deadline: float) -> LinkMessage:
         """See `Inward.open`."""
-        left = max(0.001, deadline - time.monotonic())
-        return self._said(opened(self._peer, self._client.submit_to(self._peer, message, left), left))
+        self._opening = message
+        while True:
+            left = max(0.001, min(deadline - time.monotonic(), limits.current.mail_patience))
+            asked = self._client.submit_to(self._peer, message, left)
+            try:
+                return self._said(opened(self._peer, asked, left + _GRACE))
+            except CallTimeout:
+                if time.monotonic() >= deadline:
+                    raise
 
     def ask(self, message: LinkMessage) -> Future[LinkMessage]:
         """See `Inward.ask`."""
         answer: Future[LinkMessage] = Future()
-        asked = self._client.submit_to(self._peer, message, ASK_TIMEOUT)
+        asked = self._client.submit_to(self._peer, message, limits.current.mail_patience)
         asked.add_done_callback(lambda told: settle(answer, lambda: self._said(told.result(0))))
         return answer
 
     def _said(self, reply: Reply) -> LinkMessage:
         if reply.sender != self._peer.agent_id:
             raise PeerLost(f"{self._peer.endpoint} was restarted")
+        self._heard = time.monotonic()
         return _said(self._peer, reply)
 
     def tell(self, news: News) -> bool:
@@ -299,17 +317,28 @@ class OverTcp:
             raise AgentClosed("the link was closed here")
         polling = self._polling
         if polling is None:
-            self._polling = polling = self._client.submit_to(self._peer, self._poll(), POLL_TIMEOUT)
-            polling.add_done_callback(lambda _: self._look())
+            self._ask_again(lost=False)
             return []
         if not polling.done():
             return []
         self._polling = None
         try:
             said = self._said(polling.result(0))
-        except CallTimeout as exc:
-            raise PeerLost(f"{self._peer.endpoint} has been silent for {POLL_TIMEOUT:g} s") from exc
+        except (CallTimeout, ReplayedMessage) as exc:
+            silence = time.monotonic() - self._heard
+            if silence >= limits.current.silence:
+                raise PeerLost(f"{self._peer.endpoint} has been silent for {silence:.1f} s") from exc
+            self._ask_again(lost=True)
+            return []
         return [Received(expected(self._peer, said, Notify), self._peer.publishing)]
+
+    def _ask_again(self, *, lost: bool) -> None:
+        poll, patience = self._poll(lost), limits.current.mail_patience
+        if lost and self._opening is not None:  # the publisher is to say again what the answer may have said
+            self._client.submit_to(self._peer, replace(self._opening, received=poll.received), patience)
+        timeout = poll.hold + patience
+        self._polling = polling = self._client.submit_to(self._peer, poll, timeout)
+        polling.add_done_callback(lambda _: self._look())
 
     def _look(self) -> None:
         if self._reception is not None:

@@ -9,7 +9,10 @@
     broken     the same publisher had closed the link         open; what was missed is a gap
     broken     another one confirmed, at its endpoint         open; one restart gap per subscription
     broken     silent for 4 s                                 broken; told as lost, once; tried further
-    any        the last subscription left                     ended
+    broken     its mailbox is read by another process         ended; its subscriptions are lost
+    any        the last subscription left                     ended; what a mailbox keeps goes with it
+    any        the last one ended with its agent, and the     ended; what is done with is told; the mailbox
+               mailbox has a name                             stays for the next process
 
 The receiver takes what comes, hands it on, and sends signs of life; its helpers open what is broken.
 """
@@ -28,7 +31,7 @@ from typing import Any
 
 from ....delivery.liveness import Liveness
 from ....protocol import limits
-from ....protocol.errors import CallTimeout, PzcError, SubscriptionClosed
+from ....protocol.errors import CallTimeout, PzcError, Refused, SubscriptionClosed
 from ....protocol.link_messages import Close, LinkMessage, Notify, Open, Opened, Report
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
@@ -44,7 +47,10 @@ from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers
 from .inside import Inside
 from .intake import Intake
 from .inward import Inward, LinkOver, Received, expected
+from .mailbox import MailboxIntake
+from .places import MailboxPlace, Place
 from .reception import Reception
+from .reports import Reports
 from .roster import Roster
 
 logger = logging.getLogger("pzc.links")
@@ -58,15 +64,19 @@ class Link:
         protocol: formats, checks and decodes.
         peer: the publisher.
         on_end: called once with the link when it has ended.
+        mailbox: name of the mailbox that it reads, empty for the process's own; None for no mailbox.
 
     Attributes:
+        mailbox: as given.
         wanted: way by which it was opened first: ``inproc``, ``unix`` or ``tcp``.
     """
 
     def __init__(
-        self, new_client: NewClient, protocol: Protocol, peer: Peer, on_end: Callable[[Link], object]
-    ) -> None:
+        self, new_client: NewClient, protocol: Protocol, peer: Peer, on_end: Callable[[Link], object],
+        mailbox: str | None = None,
+    ) -> None:  # fmt: skip
         self.wanted = ""
+        self.mailbox = mailbox
         self._on_end = on_end
         self._protocol = protocol
         self._receiver = receiver.acquire()
@@ -78,7 +88,9 @@ class Link:
             raise
         self._mutex, self._attempting = threading.Lock(), threading.Lock()
         self._places = Roster()
-        self._asking = Asking(self._places, self._receiver.helpers.submit)
+        make = Place if mailbox is None else MailboxPlace
+        self._asking = Asking(self._places, self._receiver.helpers.submit, make)
+        self._tenure, self._parked = 0, False
         self._over, self._finished = threading.Event(), threading.Event()
         self._last_word: Future[LinkMessage] | None = None
         self._way: Inward | None = None
@@ -110,9 +122,13 @@ class Link:
         self._link = secrets.token_hex(16)
         self._asking.anew()
         call, counters = self._loop.call, self._carriers.counters
-        self._intake = Intake(
+        make = Intake if self.mailbox is None else partial(MailboxIntake, roster=self._places)
+        self._intake = make(
             self._protocol, peer, counters, self._on_news, lambda each: call(each.ledger.settle)
         )
+        self._reports = Reports(self._link, self._intake.ledger, self._places, self.mailbox)
+        if self._parked:
+            self._reports.park()
 
     def start(self, transport: str, deadline: float) -> None:
         """Open the link; errors as `open_links.subscribe`."""
@@ -125,7 +141,7 @@ class Link:
         self.wanted = self.kind
 
     def add(self, subscription: Subscription, deadline: float) -> None:
-        """One subscription more; errors as `start`.
+        """One subscription more; errors as `start`, and as `Roster.add`.
 
         Raises:
             SubscriptionClosed: when the link has ended meanwhile; another one is needed.
@@ -134,8 +150,11 @@ class Link:
         with self._mutex:
             if self._over.is_set():
                 raise SubscriptionClosed("the link has ended")
+            bound = self._places.bound
             self._asking.want(subscription, confirmed)
         try:
+            if self.mailbox is not None and self._places.bound > bound:
+                self._acknowledgements.say(always=True)  # the poll that waits allows for less
             self._asking.say()
             confirmed.result(max(0.0, deadline - monotonic()))
         except TimeoutError as exc:
@@ -158,8 +177,16 @@ class Link:
                 self._over.set()
         if last:
             self._hang_up()
-        else:
+        elif not self._parked:
             self._asking.say()
+            self._intake.flow()
+
+    def park(self, subscriptions: set[Subscription]) -> None:
+        """These end with their agent; when no others are left, nothing more is done with, and it stays."""
+        with self._mutex:
+            if not self._parked and subscriptions.issuperset(self.subscriptions()):
+                self._parked = True
+                self._reports.park()
 
     def move(self, endpoint: str) -> None:
         """Its publisher is at another endpoint from now on; any thread."""
@@ -173,27 +200,26 @@ class Link:
         """All of the link."""
         return [place.subscription for place in self._places]
 
-    def _poll(self) -> Report:
-        told = self._intake.ledger.report(always=True)
-        return Report(self._link, *told, polls=True) if told else Report(self._link, 0, 0, polls=True)
+    def _poll(self, again: bool) -> Report:
+        return self._reports.poll(again)
 
     def _attach(self, way: Inward, deadline: float) -> None:
         """Open the link over a way, with what has arrived over others."""
         intake = self._intake
         carrier: Any = way.kind
         try:
-            answer = way.open(Open(self._link, intake.ledger.received, carrier), deadline)
-            epoch = expected(self.peer, answer, Opened).epoch
+            asked = Open(self._link, intake.ledger.received, carrier, self.mailbox, self._tenure)
+            answer = expected(self.peer, way.open(asked, deadline), Opened)
         except BaseException:
             way.close()
             raise
         intake.map_anew()
         intake.ledger.repeat()
         self._liveness = Liveness(monotonic())
-        self._way, self._lost = way, False
+        self._way, self._lost, self._tenure = way, False, answer.tenure
         self._watch()
         read = partial(intake.retained, trusts=way.kind == "inproc")
-        self._asking.attach(Asked(way, self.peer, self._link, epoch, read))
+        self._asking.attach(Asked(way, self.peer, self._link, answer.epoch, read, intake.flow))
         self._acknowledgements.say()
         way.listen(self._reception)
         self._asking.say()
@@ -226,7 +252,11 @@ class Link:
                 again()
             except Exception as exc:  # of the system, too: the next attempt may succeed
                 logger.debug("%r cannot be opened again: %s", self, exc)
-                again(after=RETRY)
+                if self.mailbox is None or not isinstance(exc, Refused):
+                    again(after=RETRY)
+                    return
+                for place in self._places:  # it is another process's by now
+                    place.refuse(exc)
 
     def _meet_again(self, deadline: float) -> None:
         peer = self._carriers.meet(self.peer.endpoint, deadline)
@@ -234,6 +264,7 @@ class Link:
             self._intake.peer = peer
         else:
             self._intake.close()
+            self._tenure = 0
             self._begin_anew(peer)
             self._places.restart(peer.agent_id)
         self._attach(self._carriers.way_again(peer, self.wanted, deadline), deadline)
@@ -256,21 +287,20 @@ class Link:
         self._acknowledgements.news(urgency)
 
     def _tell(self, always: bool) -> bool:
-        way, intake = self._way, self._intake
+        way = self._way
         if way is None:
             return True
         try:
-            return way.tell(partial(self._news, intake, always))
+            return way.tell(partial(self._news, self._reports, always))
         except PzcError as exc:  # whoever receives finds out
             logger.debug("%r cannot acknowledge: %s", self, exc)
             return True
 
-    def _news(self, intake: Intake, always: bool) -> Report | None:
-        news = intake.ledger.report(always=always)
-        if news is None:
-            return None
-        self._liveness.spoke(monotonic())
-        return Report(self._link, *news)
+    def _news(self, reports: Reports, always: bool) -> Report | None:
+        news = reports.next(always=always)
+        if news is not None:
+            self._liveness.spoke(monotonic())
+        return news
 
     def _take_local(self, way: Inside, notify: Notify, notifications: Sequence[Notification]) -> None:
         """Notifications of a publisher in this process, in whose thread nobody is called."""
@@ -332,7 +362,7 @@ class Link:
         """What it is, and what it saw."""
         return {
             "publisher": self.peer.agent_id, "endpoint": self.peer.endpoint, "transport": self.kind,
-            "link": self._link, "state": self._liveness.state(monotonic()),
+            "link": self._link, "mailbox": self.mailbox, "state": self._liveness.state(monotonic()),
             "undone": len(self._intake.ledger), "subscriptions": len(self._places),
             "counts": self._carriers.counters.as_dict(),
         }  # fmt: skip
@@ -342,7 +372,7 @@ class Link:
         if way is not None:
             self._asking.lose(way)
             try:
-                self._last_word = way.ask(Close(self._link))
+                self._last_word = way.ask(self._reports.last() or Close(self._link))
             except PzcError as exc:
                 logger.debug("%r: %s", self, exc)
             way.close()

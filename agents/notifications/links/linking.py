@@ -9,12 +9,14 @@ by `PeerLost`.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from functools import partial
 
 from ....protocol import limits
 from ....protocol.errors import PeerLost, Refused, RemoteProtocolError
+from ....protocol.keyring import Role
 from ....protocol.link_messages import (
     Applied,
     Close,
@@ -27,6 +29,7 @@ from ....protocol.link_messages import (
 )
 from ....protocol.session import ARRAYS
 from ....protocol.shown import shown
+from ....transport.counters import Counters
 from ....transport.lifelines import Lifeline
 from ....transport.loop import Loop
 from ....transport.wire import Protocol
@@ -34,12 +37,14 @@ from ...words import Connection, Replies, Request
 from ..declared import Declared
 from ..keeping import Keeping
 from .confirming import Answering
+from .live_outlet import LiveOutlet
 from .local import LocalReader
 from .looking import Looking
+from .mailbox_outlet import MailboxOutlet
 from .outlet import Outlet, Owner
 from .outlets import Outlets
 from .topics import wanted_of
-from .ways import LocalWay, PollWay, UnixWay, Way
+from .ways import MAIL_LIMIT, LocalWay, PollWay, UnixWay, Way
 
 logger = logging.getLogger("pzc.links")
 
@@ -52,6 +57,7 @@ class Linking:
     Args:
         outlets: the links.
         loop: for what watches the readers' processes.
+        counters: where mailboxes that are removed are counted.
         protocol: of the agent.
         agent_id: of the agent.
         name: of the agent.
@@ -66,6 +72,7 @@ class Linking:
         self,
         outlets: Outlets,
         loop: Loop,
+        counters: Counters,
         protocol: Protocol,
         agent_id: str,
         name: str,
@@ -85,7 +92,7 @@ class Linking:
         self.keeping = keeping
         self._declared = declared
         self._partition = partition
-        self._looking = Looking(outlets, loop)
+        self._looking = Looking(outlets, loop, counters)
         self._over: dict[str, str] = {}
         self._lifelines: dict[str, Lifeline] = {}
         outlets.on_end = self._on_end
@@ -104,7 +111,7 @@ class Linking:
             self._on_open(request, owner, message)
         elif isinstance(message, Interests):
             way = "tcp" if request.connection is None else "unix"
-            self._tell(request, self._want(owner, message, way))
+            self._tell(request, self._want(owner, message, way, request.role is not Role.OBSERVER))
         elif isinstance(message, Report):
             self._on_report(request, owner, message)
         elif isinstance(message, Close):
@@ -130,7 +137,7 @@ class Linking:
         if isinstance(message, Open):
             return self._open_here(message, owner, link)
         if isinstance(message, Interests):
-            return self._want(owner, message, "inproc")
+            return self._want(owner, message, "inproc", True)
         outlet = self._outlets.links.get(getattr(message, "link", ""))
         if outlet is not None and isinstance(message, Report):
             self._outlets.acknowledged(outlet, message.received, message.upto, message.others)
@@ -141,7 +148,9 @@ class Linking:
     # --- opening -------------------------------------------------------------------------------------
 
     def _open_here(self, message: Open, owner: Owner, link: LocalReader) -> Opened:
-        outlet = self._open(message.link, owner, True, 0)
+        if message.name is not None:
+            raise Refused("a mailbox is polled: open it over tcp")
+        outlet = self._open(message, owner, True)
         epoch = self._protocol.epoch
         if outlet.way is None:
             way = LocalWay(
@@ -154,11 +163,14 @@ class Linking:
         link, received = message.link, message.received
         connection = request.connection if message.way == "unix" else None
         if message.way == "unix":
+            if message.name is not None:
+                raise Refused("a mailbox is polled: open it over tcp")
             self._check_connection(connection, link)
         arrays = bool(request.message.sequence & ARRAYS)
         is_new = link not in self._outlets.links
-        outlet = self._open(link, owner, arrays, received)
-        tell = partial(self._tell, request, Opened(self._protocol.epoch))
+        outlet = self._open(message, owner, arrays)
+        tenure = outlet.tenure if isinstance(outlet, MailboxOutlet) else 0
+        tell = partial(self._tell, request, Opened(self._protocol.epoch, tenure))
         way = outlet.way
         if connection is not None:
             if not _is_over(way, connection):
@@ -168,8 +180,9 @@ class Linking:
                     raise self._short(outlet, exc, is_new) from exc
                 self._outlets.attach(outlet, unix, received, tell)
                 return
-        elif not isinstance(way, PollWay):
-            self._outlets.attach(outlet, PollWay(), received, tell)
+        elif not isinstance(way, PollWay) or isinstance(outlet, MailboxOutlet):
+            poll = PollWay(MAIL_LIMIT) if isinstance(outlet, MailboxOutlet) else PollWay()
+            self._outlets.attach(outlet, poll, received, tell)
             return
         tell()
 
@@ -180,27 +193,44 @@ class Linking:
         if connection.is_link and (outlet is None or not _is_over(outlet.way, connection)):
             raise Refused("the connection is that of another link")
 
-    def _open(self, link: str, owner: Owner, arrays: bool, received: int) -> Outlet:
-        outlets = self._outlets
+    def _open(self, message: Open, owner: Owner, arrays: bool) -> Outlet:
+        outlets, link, name, then = self._outlets, message.link, message.name, _nothing
         with outlets.lock:
-            outlet = self._find(link, owner) or self._new(link, owner, arrays, received)
-            outlet.queue.check(received)
+            outlet = self._find(link, owner)
+            if outlet is None and message.received:
+                raise _over(link, "it was silent for too long")
+            if outlet is not None:
+                outlet.queue.check(message.received)
+                outlet.heard(time.monotonic())
+            elif name is None:
+                outlet = self._new(link, owner, arrays)
+            else:
+                outlet, then = self._new_mailbox(message, owner, arrays, name)
+        then()
         self._looking.watch()
         return outlet
 
-    def _new(self, link: str, owner: Owner, arrays: bool, received: int) -> Outlet:
+    def _new(self, link: str, owner: Owner, arrays: bool) -> Outlet:
         outlets = self._outlets
-        if received:
-            raise _over(link, "it was silent for too long")
-        links = outlets.all()
+        links = outlets.live()
         of_key = [each for each in links if each.owner.key_id == owner.key_id]
         by_key = len(of_key) >= limits.current.links_per_key
         crowd = of_key if by_key else links
         if (by_key or len(links) >= limits.current.links) and not self._looking.make_room(crowd):
             raise Refused(f"this {'key' if by_key else 'agent'} has {len(crowd)} links already")
-        outlet = Outlet(link, owner, arrays, outlets.lock, outlets.ring, time.monotonic())
+        outlet = LiveOutlet(link, owner, arrays, outlets.lock, outlets.ring, time.monotonic())
         outlets.add(outlet)
         return outlet
+
+    def _new_mailbox(
+        self, message: Open, owner: Owner, arrays: bool, name: str
+    ) -> tuple[Outlet, Callable[[], object]]:
+        """It, and what is to be called without the lock."""
+        outlets = self._outlets
+        outlets.check_open()
+        outlet, before = outlets.mailboxes.open(message.link, owner, arrays, name, message.tenure)
+        outlets.add(outlet)
+        return outlet, _nothing if before is None else outlets.forget(before, "another process reads it now")
 
     def _find(self, link: str, owner: Owner) -> Outlet | None:
         """The link of that id.
@@ -218,8 +248,11 @@ class Linking:
 
     # --- interests -----------------------------------------------------------------------------------
 
-    def _want(self, owner: Owner, message: Interests, way: str) -> Applied:
-        """What a reader wants from now on; without a link it asks only what an interest would begin with."""
+    def _want(self, owner: Owner, message: Interests, way: str, lets_wait: bool) -> Applied:
+        """What a reader wants from now on; without a link it asks only what an interest would begin with.
+
+        ``lets_wait``: as that of `Answering`.
+        """
         outlet = self._open_one(message.link, owner) if message.link else None
         said = [(command, wanted_of(command)) for command in message.commands]
         with self._outlets.lock:
@@ -228,7 +261,9 @@ class Linking:
                 raise RemoteProtocolError(
                     f"batch {message.number} of interests came behind batch {before.number}"
                 )
-            answering = Answering(self._outlets, self.keeping, self._declared, outlet, way)
+            if isinstance(outlet, MailboxOutlet):
+                outlet.heard_at = outlet.said_at = time.monotonic()
+            answering = Answering(self._outlets, self.keeping, self._declared, outlet, way, lets_wait)
             if message.number == before.number:
                 return answering.repeat(before, said)
             applied = answering.obey(message.number, said)
@@ -268,21 +303,43 @@ class Linking:
     # --- what readers tell ---------------------------------------------------------------------------
 
     def _on_report(self, request: Request, owner: Owner, message: Report) -> None:
-        request.oneway = not message.polls
+        request.oneway = not message.hold
         outlet = self._open_one(message.link, owner)
-        self._outlets.acknowledged(outlet, message.received, message.upto, message.others)
+        outlets, hold = self._outlets, message.hold
+        if isinstance(outlet, MailboxOutlet):
+            hold = min(hold, outlet.keep)
+            with outlets.lock:
+                outlet.queue.room = message.room
+        outlets.acknowledged(outlet, message.received, message.upto, message.others)
         way = outlet.way
-        if isinstance(way, PollWay) and message.polls:
-            self._poll(outlet, way, request, message.received)
+        if isinstance(way, PollWay) and message.hold:
+            self._poll(outlet, way, request, message.received, hold)
 
-    def _poll(self, outlet: Outlet, way: PollWay, request: Request, received: int) -> None:
+    def _poll(self, outlet: Outlet, way: PollWay, request: Request, received: int, hold: float) -> None:
         outlets = self._outlets
         with outlets.lock:
             if received < outlet.queue.sent:  # the answer to the poll before was lost
                 outlet.attach(way, received)
             way.wait(request, received + 1)
+            way.until = time.monotonic() + hold
             outlet.pull()
         outlet.flush()
+        if way.ready:
+            self._watch(outlet, way)
+
+    def _watch(self, outlet: Outlet, way: PollWay) -> None:
+        """Answer the poll that waits when its time is over; I/O thread."""
+        if not way.watched:
+            way.watched = True
+            self._loop.call_later(max(0.0, way.until - time.monotonic()), partial(self._ring, outlet, way))
+
+    def _ring(self, outlet: Outlet, way: PollWay) -> None:
+        way.watched = False
+        if outlet.way is way and way.ready:
+            if way.until <= time.monotonic():
+                outlet.beat(math.inf)
+            else:
+                self._watch(outlet, way)
 
     def _of(self, link: str, owner: Owner) -> Outlet:
         outlet = self._find(link, owner)
@@ -316,7 +373,7 @@ def _is_over(way: Way | None, connection: Connection) -> bool:
     return isinstance(way, UnixWay) and way.connection is connection
 
 
-def _nothing() -> None:
+def _nothing() -> object:
     return None
 
 

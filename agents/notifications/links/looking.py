@@ -7,8 +7,11 @@ import time
 from collections.abc import Iterable
 
 from ....protocol import limits
+from ....transport.counters import Counters
 from ....transport.loop import Loop
 from ....transport.timers import until_next
+from .live_outlet import LiveOutlet
+from .mailbox_outlet import MailboxOutlet
 from .outlet import Outlet
 from .outlets import Outlets
 
@@ -21,9 +24,11 @@ class Looking:
     Args:
         outlets: the links.
         loop: keeps the time.
+        counters: where mailboxes that are removed are counted.
     """
 
-    def __init__(self, outlets: Outlets, loop: Loop) -> None:
+    def __init__(self, outlets: Outlets, loop: Loop, counters: Counters) -> None:
+        self._counters = counters
         self._outlets = outlets
         self._loop = loop
         self._looking = False
@@ -49,6 +54,28 @@ class Looking:
 
     def _look_at(self, outlet: Outlet, now: float) -> bool:
         """As `Loop.call_later` returns it."""
+        if isinstance(outlet, LiveOutlet):
+            return self._look_at_live(outlet, now)
+        return not isinstance(outlet, MailboxOutlet) or self._look_at_mailbox(outlet, now)
+
+    def _look_at_mailbox(self, outlet: MailboxOutlet, now: float) -> bool:
+        outlets, queue = self._outlets, outlet.queue
+        with outlets.lock:
+            if queue.has_orphans and now - outlet.said_at > limits.current.mail_adoption:
+                queue.forget_others()
+                outlets.routes.renew()
+            over, kept = outlet.is_over(now), queue.waiting + queue.unacknowledged
+        if over:
+            self._counters.add("mailboxes_expired")
+            self._counters.add("mailbox_messages_expired", kept)
+            logger.warning(
+                "the mailbox of %s was removed with %d messages: it was silent for too long",
+                outlet.reader, kept,
+            )  # fmt: skip
+            outlets.end(outlet, "it was silent for too long")
+        return not over
+
+    def _look_at_live(self, outlet: LiveOutlet, now: float) -> bool:
         if outlet.is_local:
             outlet.liveness.heard(now)
         if outlet.alone(now) > limits.current.link_keep:

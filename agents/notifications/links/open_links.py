@@ -9,7 +9,10 @@ A subscription takes the first link to its publisher that fits, and opens one wh
     tcp         tcp                              tcp
 
 Agents share a link when their protocols send and accept the same, whatever the policies of their
-subscriptions. A link ends with its last subscription; a forked child begins with none.
+subscriptions; but mailboxes have links of their own, one for the process's own and one for each name, all of
+them over tcp. A link ends with its last subscription; a forked child begins with none. A mailbox with a name
+outlives the end of the agent, or of the process, but not that of its last subscription by
+`Subscription.close`.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from ....protocol.errors import CallTimeout, PolicyRefused, Refused, SubscriptionClosed
@@ -38,7 +41,8 @@ logger = logging.getLogger("pzc.links")
 JOIN_TIMEOUT = 2.0
 """Seconds that ended links may take to give back what they had."""
 
-Key = tuple[str, Hashable]
+Key = tuple[str, Hashable, str | None]
+"""Agent id of the publisher, the reader's protocol, and the name of the mailbox, if it is one."""
 
 
 class _Table(Table):
@@ -52,12 +56,12 @@ class _Table(Table):
 
     def fitting(self, key: Key, transport: str) -> Link | None:
         """A link to that publisher that a subscription may take."""
-        agent_id, kind = key
+        agent_id, kind, mailbox = key
         with self.lock:
             for link, its in self.links.items():
                 if (
                     its == kind
-                    and link.peer.agent_id == agent_id
+                    and (link.peer.agent_id, link.mailbox) == (agent_id, mailbox)
                     and transport in ("auto", link.wanted)
                     and not link.ended
                 ):
@@ -81,12 +85,15 @@ class _Table(Table):
 _table = _Table()
 
 
-def check(peer: Peer, subscription: Subscription) -> None:
-    """Whether a link can serve a subscription.
-
-    Raises:
-        PolicyRefused: saying what it cannot have over a link.
-    """
+def _check(peer: Peer, subscription: Subscription, transport: str) -> None:
+    if subscription.policy.name == "mailbox":
+        if peer.dialect != PZC01:
+            raise PolicyRefused(
+                f"{peer.endpoint} is an original Pizco, which keeps no mailboxes: use drop(n)"
+            )
+        if transport not in ("auto", "tcp"):
+            raise PolicyRefused(f"a mailbox is read over tcp, not over {transport}: use transport='auto'")
+        return
     if subscription.raw:
         raise PolicyRefused("raw frames come by broadcast notifications only: use drop(n) or latest(k)")
     if peer.dialect != PZC01:
@@ -115,39 +122,47 @@ def subscribe(
         deadline: in monotonic seconds.
 
     Raises:
-        PolicyRefused: when the publisher does not offer what is asked for.
+        PolicyRefused: when the publisher does not offer what is asked for, or a link cannot have it.
+        Refused: when the mailbox is somebody else's.
         PeerLost: when it cannot be reached that way.
         CallTimeout: when it did not confirm by the deadline.
     """
-    check(peer, subscription)
-    key = (peer.agent_id, protocol.fingerprint)
+    _check(peer, subscription, transport)
+    mailbox = (subscription.policy.durable or "") if subscription.policy.name == "mailbox" else None
+    way = transport if mailbox is None else "tcp"
+    key = (peer.agent_id, protocol.fingerprint, mailbox)
     opening = _table.opening(key)
     if not opening.acquire(timeout=max(0.0, deadline - time.monotonic())):
         raise CallTimeout(f"the link to {peer.endpoint} is being opened by another thread, which takes long")
     try:
-        link = _table.fitting(key, transport)
+        link = _table.fitting(key, way)
         if link is None:
             try:
-                link = _open(new_client, protocol, peer, transport, deadline)
+                link = _open(new_client, protocol, peer, mailbox, way, deadline)
             except (Refused, Starved) as exc:
-                if transport != "auto" or type(exc) not in (Refused, Starved):
+                if way != "auto" or type(exc) not in (Refused, Starved):
                     raise
                 logger.info("the link to %s goes over tcp: %s", peer.endpoint, exc)
-                link = _open(new_client, protocol, peer, "tcp", deadline)
+                link = _open(new_client, protocol, peer, mailbox, "tcp", deadline)
     finally:
         opening.release()
     _table.of[subscription] = link
     try:
         link.add(subscription, deadline)
     except SubscriptionClosed:  # it ended at this moment
+        if subscription.closed:
+            raise
         subscribe(new_client, protocol, peer, subscription, transport, deadline)
     except BaseException:
         _table.of.pop(subscription, None)
         raise
 
 
-def _open(new_client: NewClient, protocol: Protocol, peer: Peer, transport: str, deadline: float) -> Link:
-    link = Link(new_client, protocol, peer, _table.leave)
+def _open(
+    new_client: NewClient, protocol: Protocol, peer: Peer, mailbox: str | None, transport: str,
+    deadline: float,
+) -> Link:  # fmt: skip
+    link = Link(new_client, protocol, peer, _table.leave, mailbox)
     link.start(transport, deadline)
     _table.enter(link, protocol.fingerprint)
     return link
@@ -158,6 +173,14 @@ def remove(subscription: Subscription) -> None:
     link = _table.of.pop(subscription, None)
     if link is not None:
         link.remove(subscription)
+
+
+def park(subscriptions: Iterable[Subscription]) -> None:
+    """These are to end with their agent or process: mailboxes with a name are kept for the next one."""
+    ending = set(subscriptions)
+    for link in {link for each in ending if (link := _table.of.get(each)) is not None}:
+        if link.mailbox:
+            link.park(ending)
 
 
 def move(subscription: Subscription, endpoint: str) -> None:
@@ -186,8 +209,9 @@ def statistics(subscription: Subscription) -> dict[str, Any] | None:
 def _close_all() -> None:
     with _table.lock:
         open_links = list(_table.links)
-    for link in open_links:
-        for subscription in link.subscriptions():
-            with contextlib.suppress(Exception):
-                subscription.close()
+    subscriptions = [each for link in open_links for each in link.subscriptions()]
+    park(subscriptions)
+    for subscription in subscriptions:
+        with contextlib.suppress(Exception):
+            subscription.close()
     settle()

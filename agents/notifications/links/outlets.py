@@ -1,10 +1,9 @@
 """Outlets: the links of one publisher.
 
-A publication goes through them in these steps, of which only `wait` and `wait_until_done` wait, both without
-any lock::
+A publication goes through them in these steps, of which only `Admission.wait` and `wait_until_done` wait,
+both without any lock::
 
     admit      every reader that is waited for has a place in its window; else `wait`, and again
-    prepare    the content is encoded, once
     has_room   once more, because others publish meanwhile
     commit     it gets its number and a place in each queue, in one moment
     flush      what is ready is sent, as far as each way takes it; that of a burst together
@@ -21,24 +20,30 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
-from ....delivery.claims import Interest
 from ....delivery.liveness import Liveness
 from ....delivery.meters import Meter
 from ....delivery.patience import Patience
 from ....protocol import limits
-from ....protocol.errors import AgentClosed, CallTimeout
+from ....protocol.errors import AgentClosed
+from ....protocol.records import Records
 from ....shm.ring import BUFFERS, Ring
 from ....transport.counters import Counters
 from ....transport.loop import Loop
 from ....transport.wire import Protocol
 from ..declared import Declared
+from .admission import Admission
 from .bursts import Bursts
 from .encoding import Encoding
+from .live_outlet import LiveOutlet
+from .mailbox_outlet import MailboxOutlet
+from .mailboxes import Mailboxes
 from .outlet import Outlet
+from .published import Mailed
 from .routes import SPARE, Routes
-from .turns import Mailboxes, Turn
+from .turns import Turn
 from .ways import Way
 
 logger = logging.getLogger("pzc.links")
@@ -51,6 +56,7 @@ class Outlets:
         loop: for timers.
         protocol: of the agent.
         counters: where everything is counted.
+        records: makes frames of what is kept.
 
     Attributes:
         lock: of all links, and of ``numbers``.
@@ -63,11 +69,12 @@ class Outlets:
         on_end: told every link that has ended, and its way.
         on_pause: called after a link was suspended, or came back from that.
         changed: on the lock, when there may be room.
-        mail: the mailboxes, which get what links get.
+        admission: waits for readers before something is published.
+        mailboxes: those of the links that keep.
         on_topic: called with the lock when a topic is published for the first time.
     """
 
-    def __init__(self, loop: Loop, protocol: Protocol, counters: Counters) -> None:
+    def __init__(self, loop: Loop, protocol: Protocol, counters: Counters, records: Records) -> None:
         self.lock = threading.RLock()
         self.numbers: dict[str, int] = {}
         self.meters: defaultdict[str, Meter] = defaultdict(Meter)
@@ -81,95 +88,23 @@ class Outlets:
         self._loop = loop
         self._counters = counters
         self.changed = threading.Condition(self.lock)
-        self.mail: Mailboxes | None = None
         self.routes = Routes(
             self.lock, self.links, self.numbers, self.ring, counters, self.changed.notify_all
         )
         self._patience = Patience()
+        self.admission = Admission(loop, self.changed, self.encoding, counters, self.routes.renew)
+        self.mailboxes = Mailboxes(self.lock, self.links, self.ring, loop, records)
         self._closed = False
         self._armed = self._gathered = False
         self.bursts = Bursts()
 
     # --- publishing ----------------------------------------------------------------------------------
 
-    def admit(self, turn: Turn) -> bool:
-        """Whether every reader that is waited for seems to have room; any thread."""
-        if self.mail is not None:
-            self.mail.prepare_to_wait(turn)
-        return self.has_room(turn)  # without the lock: it is asked again with it
-
-    def has_room(self, turn: Turn) -> bool:
-        """Whether nobody who is waited for is full; with the lock."""
-        turn.full = self.mail is not None and self.mail.is_full(turn)
-        if turn.full or not turn.route.waits:
-            return not turn.full
-        topic, key = turn.published.topic, turn.published.key
-        turn.blocked = tuple(
-            [
-                (outlet, interest)
-                for outlet in turn.route.outlets
-                for interest in outlet.queue.matching(topic, key)
-                if interest.held >= interest.window and interest not in turn.passed
-            ]
-        )
-        return not turn.blocked
-
     def withdraw(self, turn: Turn) -> None:
         """It is not published after all."""
         with self.lock:
             if not turn.published.number:
                 self.encoding.give_back(turn.published)
-
-    def wait(self, turn: Turn) -> None:
-        """Wait until no window is full, or the time of one is over; no lock may be held.
-
-        Raises:
-            CallTimeout: when that reader's policy says so; nothing was published.
-            AgentClosed: when the agent is stopped meanwhile.
-        """
-        if turn.full and self.mail is not None:
-            self.mail.wait(turn)
-            return
-        for outlet, _ in turn.blocked:
-            outlet.flush()
-        since = -math.inf if self._loop.in_thread() else turn.since
-        with self.lock:
-            while not self._closed:
-                blocked = [each for each in turn.blocked if not each[0].ended and each[1].is_full]
-                now = time.monotonic()
-                due = [each for each in blocked if since + (each[1].policy.timeout or 0.0) <= now]
-                if due or not blocked:
-                    break
-                until = min(since + (interest.policy.timeout or 0.0) for _, interest in blocked)
-                self.changed.wait(min(until - now, _LONGEST))
-            else:
-                raise AgentClosed("the agent was stopped while a publication waited for its readers")
-        self._give_up(turn, due)
-
-    def _give_up(self, turn: Turn, due: list[tuple[Outlet, Interest]]) -> None:
-        for outlet, interest in due:
-            policy = interest.policy
-            self._counters.add("publish_timeouts")
-            if policy.on_timeout == "raise":
-                raise CallTimeout(
-                    f"agent {outlet.owner.agent[:8]} is not done with {interest.held} messages of "
-                    f"{interest.topic!r} after {policy.timeout:g} s; nothing was published"
-                )
-            if policy.on_timeout == "close":
-                with self.lock:
-                    outlet.end_interest(interest.number, f"it was not done with {interest.topic!r} in time")
-                    self.routes.renew()
-                outlet.beat(math.inf)
-            else:
-                turn.passed = (*turn.passed, interest)
-
-    def prepare(self, turn: Turn) -> None:
-        """Encode the content when a link needs it encoded; errors as `Encoding.encode`."""
-        route, published = turn.route, turn.published
-        if published.serializer == "buffers" and not (route.arrays or self.encoding.frames_all):
-            self.encoding.give_back(published)
-        if route.remote and not published.serializer:
-            self.encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
 
     def commit(self, turn: Turn, number: int, size: int) -> None:
         """Take the number and hand the notification to every link; with the lock, prepared, and room.
@@ -181,10 +116,14 @@ class Outlets:
         self.numbers[topic] = published.number = number
         if number == 1 or topic in self.withdrawn:
             self._offer(topic)
-        if turn.mail is not None and self.mail is not None:
-            self.mail.put(turn, number)
         self.meters[topic].add(turn.since, 1, size)
-        took: list[Outlet] = []
+        if turn.route.mailboxes and turn.mail is not None:
+            mailed = Mailed(
+                topic, published.key, None, *turn.mail, None, number, published.sent_ms, proof=turn.proof
+            )
+            for mailbox in turn.route.mailboxes:
+                mailbox.post(mailed, turn.since)
+        took: list[LiveOutlet] = []
         for outlet, claims in zip(turn.route.outlets, turn.route.claims, strict=True):
             if published.key:
                 claims = outlet.queue.matching(topic, published.key)
@@ -211,8 +150,6 @@ class Outlets:
                 return False
             self.withdrawn.add(topic)
             self.meters.pop(topic, None)
-            for box in () if self.mail is None else self.mail.readers_of(topic):
-                box.withdraw(topic)
             for outlet in self.links.values():
                 outlet.withdraw(topic, reason)
             self.routes.withdraw(topic)
@@ -279,7 +216,7 @@ class Outlets:
         with self.lock:
             if outlet.ended:
                 return
-            outlet.liveness.heard(time.monotonic())
+            outlet.heard(time.monotonic())
             if outlet.acknowledged(received, upto, others):
                 self._patience.acknowledged(outlet.link)
                 self.changed.notify_all()
@@ -291,10 +228,14 @@ class Outlets:
         Raises:
             AgentClosed: after `close`.
         """
-        if self._closed:
-            raise AgentClosed("the agent was stopped; it takes no more links")
+        self.check_open()
         self.links[outlet.link] = outlet
         self._counters.add("links_opened")
+
+    def check_open(self) -> None:
+        """AgentClosed after `close`."""
+        if self._closed:
+            raise AgentClosed("the agent was stopped; it takes no more links")
 
     def attach(self, outlet: Outlet, way: Way, received: int, first: Callable[[], object]) -> None:
         """Let a link send over a way, and again what came after number ``received``; no lock may be held.
@@ -334,7 +275,7 @@ class Outlets:
             outlet.pull()
         outlet.flush()
 
-    def suspend(self, outlet: Outlet, reason: str) -> None:
+    def suspend(self, outlet: LiveOutlet, reason: str) -> None:
         """Keep nothing for a link until its reader comes back; no lock may be held."""
         with self.lock:
             if outlet.ended or outlet.queue.suspended:
@@ -351,12 +292,22 @@ class Outlets:
     def end(self, outlet: Outlet, reason: str) -> None:
         """Close a link; no lock may be held."""
         with self.lock:
-            if outlet.ended:
-                return
-            way = outlet.end(reason)
-            self.links.pop(outlet.link, None)
-            self._patience.forget(outlet.link)
-            self.routes.renew()
+            end = self.forget(outlet, reason)
+        end()
+
+    def forget(self, outlet: Outlet, reason: str) -> Callable[[], object]:
+        """As `end`, with the lock; returns what is to be called without it."""
+        if outlet.ended:
+            return bool
+        way = outlet.end(reason)
+        self.links.pop(outlet.link, None)
+        self._patience.forget(outlet.link)
+        if isinstance(outlet, MailboxOutlet):
+            self.mailboxes.forget(outlet)
+        self.routes.renew()
+        return partial(self._ended, outlet, way)
+
+    def _ended(self, outlet: Outlet, way: Way | None) -> None:
         logger.info("%r", outlet)
         self._counters.add("links_ended")
         if way is not None:
@@ -365,18 +316,23 @@ class Outlets:
 
     def _make_room(self) -> bool:
         with self.lock:
-            return any(outlet.give_block() for outlet in self.links.values())
+            return any(outlet.give_block() for outlet in self.live())
 
     def all(self) -> list[Outlet]:
         """Those that are open or suspended."""
         with self.lock:
             return list(self.links.values())
 
+    def live(self) -> list[LiveOutlet]:
+        """Those of them that are no mailboxes."""
+        with self.lock:
+            return [outlet for outlet in self.links.values() if isinstance(outlet, LiveOutlet)]
+
     def statistics(self) -> dict[str, Any]:
         """Every link, and the shared memory."""
         now = time.monotonic()
         with self.lock:
-            links = [outlet.statistics(now, self.numbers) for outlet in self.links.values()]
+            links = [outlet.statistics(now, self.numbers) for outlet in self.live()]
         leases = self.ring.leases()
         for link in links:
             link["leases"] = leases.get(link["link"], 0)
@@ -385,7 +341,7 @@ class Outlets:
     def close(self) -> None:
         """End every link, and every wait of a publication."""
         with self.lock:
-            self._closed = True
+            self._closed = self.admission.closed = True
             self.changed.notify_all()
         for outlet in self.all():
             self.end(outlet, "the publisher was stopped")
@@ -394,6 +350,3 @@ class Outlets:
 
 def _nobody(outlet: Outlet, way: Way | None) -> None:
     return None
-
-
-_LONGEST = 1.0  # nothing but a lost wake-up would ever need it

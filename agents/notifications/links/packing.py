@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ....delivery.claim_queue import ClaimQueue
 from ....delivery.claims import Interest
-from ....delivery.send_queue import SendQueue
 from ....protocol.link_messages import MAX_ITEMS, Ended, Loss, Notify, Row, Run
 from ....protocol.peer import MOST_TYPES
+from ....protocol.records import Records
 from ....shm.ring import Ring
 from ....shm.views import INTRODUCED
-from .published import Published
+from .published import Mailed, Published
 from .ways import Way
 
 MAX_ROWS = 1000
@@ -26,14 +29,23 @@ class Packing:
     Args:
         queue: of the reader.
         ring: blocks of the publisher.
+        rows: most of them that go together.
+        records: makes frames; None where nobody may want any.
 
     Attributes:
         ended: why interests have ended, by their numbers, until the reader gives them up.
+        signs: rows have message id and signature.
     """
 
-    def __init__(self, queue: SendQueue[Published], ring: Ring) -> None:
+    def __init__(
+        self, queue: ClaimQueue[Published, Any], ring: Ring, rows: int = MAX_ROWS,
+        records: Records | None = None,
+    ) -> None:  # fmt: skip
         self._queue = queue
         self._ring = ring
+        self._rows = rows
+        self._records = records
+        self.signs = False
         self._reader = object()  # who has the descriptors: one connection of the reader
         self._introduced = 0  # whose descriptors it has
         self.ended: dict[int, Ended] = {}
@@ -59,7 +71,7 @@ class Packing:
     def next(self, way: Way) -> Batch | None:
         """What goes next over a way; None when nothing is ready."""
         blocks = way.blocks
-        entries = self._queue.take(MAX_ROWS, way.limit, blocks)
+        entries = self._queue.take(self._rows, way.limit, blocks)
         if not entries:
             return None
         runs: list[Run] = []
@@ -83,8 +95,12 @@ class Packing:
             if (entry.claims is not claims and entry.claims != claims) or published.topic != topic:
                 topic, claims, rows = published.topic, entry.claims, []
                 runs.append(Run(topic, [interest.number for interest in claims], rows))
+            msgid = signature = b""
+            if self.signs and self._records is not None and isinstance(published, Mailed):
+                body, msgid, signature = published.prove(self._records)
             rows.append(Row(
-                published.number, published.sent_ms, published.key, published.serializer, body, block, size
+                published.number, published.sent_ms, published.key, published.serializer, body, block, size,
+                msgid, signature,
             ))  # fmt: skip
             contents.append(published)
             if published.waited is not None:
@@ -99,8 +115,10 @@ class Packing:
 
     def _notify(self, way: Way, first: int, runs: list[Run], lent: int, hurry: bool) -> Notify:
         losses: list[Loss] = []
-        for interest, at, total in self._queue.losses(MAX_ITEMS):
-            losses.append(Loss(interest.number, interest.topic, at, total))
+        if self._queue.behind:
+            shown = first + max(0, sum([len(run.rows) for run in runs]) - 1)
+            for interest, topic, at, total in self._queue.losses(MAX_ITEMS, shown):
+                losses.append(Loss(interest.number, topic, at, total))
         ended: list[Ended] = []
         if self._told < len(self.ended):
             ended = list(self.ended.values())[:MAX_ITEMS]

@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ....protocol.bundle import Body
+from ....protocol.link_messages import Body
+from ....protocol.records import Records
 from ....shm.ring import Slot
 
 
@@ -34,3 +35,25 @@ class Published(Struct, eq=False):
     number: int = 0
     sent_ms: int = 0
     waited: set[Any] | None = None
+
+
+Proof = tuple[Body, bytes, bytes]
+"""Content as it was sealed, message id and signature of a notification; the last two empty without one."""
+
+
+class Mailed(Published, eq=False):
+    """What mailboxes keep of a notification, all of them the same: without the object, and in no block.
+
+    Attributes:
+        proof: for readers that want its frames; None as long as nobody asked.
+    """
+
+    proof: Proof | None = None
+
+    def prove(self, records: Records) -> Proof:
+        """The proof, made now unless there is one; without id and signature when no header can carry it."""
+        if self.proof is None:
+            self.proof = records.prove(
+                self.topic, self.number, self.key, self.sent_ms, self.serializer, self.body
+            )
+        return self.proof

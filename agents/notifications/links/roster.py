@@ -6,9 +6,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ....protocol import limits
+from ....protocol.errors import PolicyRefused
+from ..columns import Sink
 from ..subscription import Subscription
 from .arrivals import Flow
-from .places import Place
+from .places import MailboxPlace, Place
 
 _MOST_KNOWN = 10_000
 
@@ -19,25 +22,44 @@ class Wanting(NamedTuple):
     Attributes:
         places: theirs.
         flow: all that comes for just these; it knows nobody, because a view that is kept keeps it.
+        special: those of a mailbox whose arrivals are their own.
+        sink: what takes everything for all of them; None when each is to get its own.
     """
 
     places: tuple[Place, ...]
     flow: Flow
+    special: tuple[Place, ...] = ()
+    sink: Sink | None = None
+
+
+def _keys(place: Place) -> int:
+    return 1 if place.command.keys is None else len(place.command.keys)
 
 
 def _wanting(places: tuple[Place, ...]) -> Wanting:
     windows = [each.window for each in places if not each.subscription.policy.lossy]
-    return Wanting(places, Flow(max(1, min(windows) // 2) if windows else None))
+    flow = Flow(max(1, min(windows) // 2) if windows else None)
+    special = tuple([each for each in places if isinstance(each, MailboxPlace) and each.special])
+    if not special:
+        return Wanting(places, flow)
+    sinks = [each.subscription.sink if each.subscription.key is None else None for each in places]
+    return Wanting(places, flow, special, sinks[0] if all(each is sinks[0] for each in sinks) else None)
 
 
 class Roster:
-    """Safe from any thread."""
+    """Safe from any thread.
+
+    Attributes:
+        bound: the largest one of all policies that there were.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of: dict[Subscription, Place] = {}
         self._by_interest: dict[int, Place] = {}
         self._known: dict[tuple[int, ...], Wanting] = {}
+        self._sinks: dict[Subscription, Sink] = {}
+        self._keys = self.bound = 0
 
     def __len__(self) -> int:
         return len(self._of)
@@ -47,9 +69,23 @@ class Roster:
             return iter(list(self._of.values()))
 
     def add(self, place: Place) -> None:
-        """One more."""
+        """One more.
+
+        Raises:
+            PolicyRefused: when a mailbox had more topics and keys then than any may have.
+        """
+        subscription, keys = place.subscription, _keys(place)
         with self._lock:
-            self._of[place.subscription] = self._by_interest[place.interest] = place
+            most = limits.current.mail_subscriptions
+            if isinstance(place, MailboxPlace) and self._keys + keys > most:
+                raise PolicyRefused(
+                    f"a mailbox has at most {most} topics and keys, not {self._keys + keys}: ask for all keys"
+                )
+            self._of[subscription] = self._by_interest[place.interest] = place
+            self._keys += keys
+            self.bound = max(self.bound, subscription.policy.bound)
+            if subscription.sink is not None:
+                self._sinks[subscription] = subscription.sink
 
     def remove(self, subscription: Subscription) -> Place | None:
         """One less; None when it had none."""
@@ -57,8 +93,16 @@ class Roster:
             place = self._of.pop(subscription, None)
             if place is not None:
                 del self._by_interest[place.interest]
+                self._keys -= _keys(place)
+                self._sinks.pop(subscription, None)
                 self._known = {}
             return place
+
+    @property
+    def paused(self) -> bool:
+        """Whether any sink takes no more for now."""
+        with self._lock:
+            return any(sink.paused for sink in self._sinks.values())
 
     def at(self, interest: int) -> Place | None:
         """The place of an interest, while it is there."""

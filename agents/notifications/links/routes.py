@@ -9,6 +9,8 @@ from ....delivery.ahead import Most
 from ....shm.ring import BUFFERS, Ring
 from ....transport.counters import Counters
 from ..filters import ANY
+from .live_outlet import LiveOutlet
+from .mailbox_outlet import MailboxOutlet
 from .outlet import Outlet
 from .topics import Advertised, Wanted
 from .turns import Route, route_of
@@ -35,7 +37,6 @@ class Routes:
         version: another one after each change.
         changes: how often what readers want has changed.
         usual: what is said of topics that nobody advertised; None for nothing of any.
-        mail_readers: who reads a topic out of a mailbox.
     """
 
     def __init__(
@@ -58,7 +59,6 @@ class Routes:
         self._known: dict[str, Route] = {}
         self.version = self.changes = 0
         self.usual: Callable[[str], Advertised | None] | None = None
-        self.mail_readers: Callable[[str], set[str]] = _nobody
 
     def advertise(self, topic: str, about: Advertised) -> None:
         """Say how a topic differs from the defaults; links that are open follow."""
@@ -67,7 +67,7 @@ class Routes:
             self._buffers += about.buffers - (0 if before is None else before.buffers)
             self._advertised[topic] = about
             self._ring.buffers = SPARE + max(BUFFERS, self._buffers)
-            for outlet in self._links.values():
+            for outlet in self._live():
                 for interest in outlet.interests.get(topic, {}).values():
                     if not interest.lossy:
                         interest.window = min(interest.policy.bound, about.buffers)
@@ -106,13 +106,13 @@ class Routes:
 
     def is_wanted(self, topic: str) -> bool:
         """True when a link wants a topic."""
-        of_links = any(not outlet.queue.suspended for outlet in self.of(topic).outlets)
-        return of_links or bool(self.mail_readers(topic))
+        route = self.of(topic)
+        return any(not outlet.queue.suspended for outlet in (*route.outlets, *route.mailboxes))
 
     def readers(self, topic: str) -> set[str]:
         """Agents that want a topic by a link, as in their marks; a reader that does not say them is one."""
-        found = self.mail_readers(topic)
-        for outlet in self.of(topic).outlets:
+        found, route = set[str](), self.of(topic)
+        for outlet in (*route.outlets, *route.mailboxes):
             found |= outlet.readers(topic)
         return found
 
@@ -122,15 +122,24 @@ class Routes:
 
     def _find(self, topic: str) -> Route:
         with self._lock:
-            for outlet in self._links.values():
+            live, about = self._live(), self.about(topic)
+            for outlet in live:
                 for number, wanted in outlet.everything.items():
                     if number not in outlet.interests.get(topic, ()):
-                        self._begin(outlet, wanted, topic)
-            wanting = tuple(outlet for outlet in self._links.values() if topic in outlet.interests)
-            route = self._known[topic] = route_of(topic, wanting, self.about(topic).zero_copy)
+                        outlet.begin(wanted, topic, self._window(wanted, topic))
+            wanting = tuple(outlet for outlet in live if outlet.gets(topic))
+            keeping = tuple(
+                outlet
+                for outlet in self._links.values()
+                if isinstance(outlet, MailboxOutlet) and outlet.gets(topic) and about.scope == "all"
+            )
+            route = self._known[topic] = route_of(topic, wanting, keeping, about.zero_copy)
             if len(self._known) > _MAX_ROUTES:
                 self._known = {topic: route}
             return route
+
+    def _live(self) -> list[LiveOutlet]:
+        return [outlet for outlet in self._links.values() if isinstance(outlet, LiveOutlet)]
 
     def renew(self) -> None:
         """What links or mailboxes want has changed; with the lock. Have the agent act upon it then."""
@@ -139,8 +148,7 @@ class Routes:
 
     def renew_ways(self) -> None:
         """The way of a link has changed; with the lock."""
-        links = self._links.values()
-        lossy = (outlet for outlet in links if any(each.lossy for each in outlet.queue.interests))
+        lossy = (outlet for outlet in self._live() if any(each.lossy for each in outlet.queue.interests))
         self._ring.lossy = Most().leased * sum(outlet.takes_blocks for outlet in lossy)
         self._change()
 
@@ -149,30 +157,18 @@ class Routes:
         self.version += 1
         self._on_change()
 
-    def _begin(self, outlet: Outlet, wanted: Wanted, topic: str) -> int:
+    def _window(self, wanted: Wanted, topic: str) -> int | None:
         policy = wanted.policy
-        window = None if policy.lossy else min(policy.bound, self.about(topic).buffers)
-        outlet.begin(wanted, topic, window)
-        return window or policy.bound
+        return None if policy.lossy else min(policy.bound, self.about(topic).buffers)
 
     def follow(self, outlet: Outlet, wanted: Wanted) -> tuple[dict[str, int], int]:
         """Let a reader have an interest from now on; with the lock, and `renew` is to follow.
 
         Returns:
-            The last number of each of its topics until now, and the smallest window.
+            As `Outlet.follow`.
         """
-        outlet.want(wanted)
-        if wanted.topic == ANY:
-            outlet.everything[wanted.interest] = wanted
-        lasts = self.lasts(wanted.topic)
-        window = min([self._begin(outlet, wanted, topic) for topic in lasts], default=wanted.policy.bound)
-        return lasts, window
+        return outlet.follow(wanted, self.lasts(wanted.topic), self._window)
 
     def lasts(self, topic: str) -> dict[str, int]:
         """The last number of a topic, or with ``*`` of each."""
         return {**self._numbers} if topic == ANY else {topic: self._numbers.get(topic, 0)}
-
-
-def _nobody(topic: str) -> set[str]:
-    del topic
-    return set()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ....delivery.policies import NAMES, Policy
+from ....delivery.policies import NAMES, Policy, check_size
 from ....delivery.throttle import Throttle
 from ....protocol.errors import ConfigError, PolicyRefused, RemoteProtocolError
 from ....protocol.link_messages import Command
@@ -41,7 +41,7 @@ class Advertised:
             PolicyRefused: naming what the publisher offers instead.
         """
         if policy.name == "mailbox":
-            raise PolicyRefused(f"a mailbox for {topic!r} is polled by itself, and is no policy of a link")
+            check_size(policy)
         self._check_policy(topic, policy.name)
         self.check_way(topic, way)
 
@@ -120,6 +120,7 @@ class Wanted(NamedTuple):
         policy: of the subscription.
         who: the agent whose subscription it is, as in its marks; empty when the reader does not say.
         type: that its messages must have; empty for any.
+        raw: its rows have message id and signature.
     """
 
     interest: int
@@ -128,6 +129,7 @@ class Wanted(NamedTuple):
     policy: Policy
     who: str
     type: str
+    raw: bool
 
 
 def wanted_of(command: Command) -> Wanted | None:
@@ -139,8 +141,13 @@ def wanted_of(command: Command) -> Wanted | None:
     if not command.topic:
         return None
     try:
-        policy = Policy(command.policy, command.bound, timeout=command.timeout, on_timeout=command.on_timeout)
+        policy = Policy(
+            command.policy, command.bound, command.timeout, command.max_bytes, command.when_full,
+            command.on_timeout, keep=command.keep,
+        )  # fmt: skip
     except (TypeError, ValueError) as exc:
         raise RemoteProtocolError(f"interest {command.interest} has an unknown policy: {exc}") from None
     keys = None if command.keys is None else frozenset(command.keys)
-    return Wanted(command.interest, command.topic, keys, policy, command.who[:_LONGEST_WHO], command.type)
+    return Wanted(
+        command.interest, command.topic, keys, policy, command.who[:_LONGEST_WHO], command.type, command.raw
+    )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from ....delivery.claims import Interest
-from ....protocol.bundle import Body, Item, Record
+from ....protocol.link_messages import Body
+from .live_outlet import LiveOutlet
+from .mailbox_outlet import MailboxOutlet
 from .outlet import Outlet
-from .published import Published
+from .published import Proof, Published
 
 
 class Route(NamedTuple):
@@ -22,29 +24,34 @@ class Route(NamedTuple):
         remote: somebody needs a body.
         blocks: somebody reads blocks.
         arrays: everybody reads ``buffers``.
+        mailboxes: that get any message of it.
     """
 
-    outlets: tuple[Outlet, ...] = ()
+    outlets: tuple[LiveOutlet, ...] = ()
     claims: tuple[tuple[Interest, ...], ...] = ()
     waits: bool = False
     remote: bool = False
     blocks: bool = False
     arrays: bool = True
+    mailboxes: tuple[MailboxOutlet, ...] = ()
 
 
 NOWHERE = Route()
 
 
-def route_of(topic: str, outlets: tuple[Outlet, ...], zero_copy: bool) -> Route:
-    """The route of a topic over these, which all want it; without ``zero_copy`` nobody gets blocks."""
+def route_of(
+    topic: str, outlets: tuple[LiveOutlet, ...], mailboxes: tuple[MailboxOutlet, ...], zero_copy: bool
+) -> Route:
+    """The route of a topic to these, which all want it; without ``zero_copy`` nobody gets blocks."""
     remote = [outlet for outlet in outlets if not (outlet.is_local or outlet.queue.suspended)]
     return Route(
         outlets,
         tuple(outlet.queue.matching(topic, "") for outlet in outlets),
-        any(outlet.waits(topic) for outlet in outlets),
+        any(outlet.waits(topic) for outlet in (*outlets, *mailboxes)),
         bool(remote),
         zero_copy and any(outlet.takes_blocks for outlet in remote),
         all(outlet.arrays for outlet in remote),
+        mailboxes,
     )
 
 
@@ -62,9 +69,7 @@ class Turn(Struct, eq=False):
         aired: serializer and content for broadcast; None as long as nobody needs it.
         kept: serializer and content to be kept; None when nothing of its topic is.
         framed: every mailbox wants it with its frames, so that it is sealed by whoever publishes it.
-        item: as it goes to mailboxes; None when it is not sealed yet.
-        record: the same with its frames, as long as it is sealed.
-        full: a mailbox has no room.
+        proof: as that of `Mailed`; None when it is not sealed yet.
     """
 
     published: Published
@@ -77,41 +82,9 @@ class Turn(Struct, eq=False):
     aired: tuple[str, Body] | None = None
     kept: tuple[str, bytes] | None = None
     framed: bool = False
-    item: Item | None = None
-    record: Record | None = None
-    full: bool = False
-
-
-class Mailboxes(Protocol):
-    """The mailboxes of a publisher, false while there are none, as its links see them: `Posting`."""
-
-    def __bool__(self) -> bool: ...
+    proof: Proof | None = None
 
     @property
-    def may_block(self) -> bool:
-        """Whether a publication may have to wait for room in one."""
-        ...
-
-    def readers_of(self, topic: str) -> tuple[Any, ...]:
-        """The mailboxes that get any message of a topic."""
-        ...
-
-    def prepare(self, turn: Turn, readers: tuple[Any, ...]) -> None:
-        """Encode the content for these, unless that was done; without the lock."""
-        ...
-
-    def prepare_to_wait(self, turn: Turn) -> None:
-        """As `prepare`, when one may have no room for so many bytes."""
-        ...
-
-    def is_full(self, turn: Turn) -> bool:
-        """Whether one that blocks has no room; with the lock."""
-        ...
-
-    def put(self, turn: Turn, number: int) -> None:
-        """Put it into each that wants it, under its number; with the lock."""
-        ...
-
-    def wait(self, turn: Turn) -> None:
-        """Wait until there is room, or the time is over; no lock may be held."""
-        ...
+    def size(self) -> int:
+        """Bytes of the content for mailboxes; 0 without any."""
+        return 0 if self.mail is None else len(self.mail[1])

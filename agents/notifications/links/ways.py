@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from ....protocol.link_messages import Notify, encode
+from ....protocol.link_codec import encode
+from ....protocol.link_messages import Notify
 from ....protocol.notification import Notification
 from ....transport.exchange import UnixExchange
 from ....transport.loop import Loop
@@ -29,6 +30,9 @@ UNIX_LIMIT = 1 << 16
 
 TCP_LIMIT = 1 << 20
 """Bytes of contents that go together as the answer to a poll; a larger one goes alone."""
+
+MAIL_LIMIT = 4 << 20
+"""As `TCP_LIMIT`, of what was kept."""
 
 
 class Way(Protocol):
@@ -133,13 +137,23 @@ class UnixWay:
 
 
 class PollWay:
-    """Answers the long polls of a reader, one after the other."""
+    """Answers the long polls of a reader, one after the other.
+
+    Args:
+        limit: as of `Way`.
+
+    Attributes:
+        until: monotonic seconds when the poll that waits is to be answered.
+        watched: somebody looks then.
+    """
 
     kind = "tcp"
-    limit = TCP_LIMIT
     blocks = False
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = TCP_LIMIT) -> None:
+        self.limit = limit
+        self.until = 0.0
+        self.watched = False
         self._lock = threading.Lock()
         self._poll: Request | None = None
         self._following = 1

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from pzc import Agent, Server, Signal, block, drop, latest, mailbox
-from pzc.testing import Timings
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs.peers import TIMEOUT, Inbox, in_place_of
@@ -103,7 +102,7 @@ def test_a_block_reader_gets_everything_that_lies_in_more_than_256_blocks() -> N
 @finding("3.15")
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_a_typed_subscription_asks_the_agent_that_took_its_publisher_s_place(transport: str) -> None:
-    with Timings(type_pause=0.02), Agent(discovery=False) as reader:
+    with Agent(discovery=False) as reader:
         first = Agent(discovery=False)
         endpoint = first.rep_endpoint
         reader.subscribe(endpoint, "t", policy=block(), transport=transport, type="Reading")

@@ -20,8 +20,8 @@ HUNDRED = list(range(100))
 
 
 def confirms(frames: Frames) -> bool:
-    """Whether an answer says that commands of a mailbox were applied."""
-    return any(b"applied" in frame for frame in frames)
+    """Whether an answer says that commands of a link were applied."""
+    return b"link" in frames and any(frame[:2] == b"\x95\4" for frame in frames)
 
 
 class Rig:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 
-import pytest
 import zmq
 
 from pzc import (
@@ -182,13 +181,6 @@ def counted() -> Iterator[Callable[[], int]]:
     finally:
         sys.setprofile(None)
         gc.enable()
-
-
-@pytest.fixture
-def small_batches(timings: Callable[..., None]) -> int:
-    """Of so many commands."""
-    timings(mail_commands=8)
-    return 8
 
 
 def in_mailboxes(publisher: Agent) -> list[int]:

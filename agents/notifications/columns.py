@@ -1,4 +1,4 @@
-"""Bursts: messages that came out of a mailbox together, for a sink that takes them as columns.
+"""Columns: messages that came out of a mailbox together, for a sink that takes them as a burst.
 
 What a `Sink` takes has cost nothing for each message but its frames: no notification, no inbox, no callback.
 """
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ....delivery.cursor import Gap
-from ....protocol.bundle import Body, Record
+from ...delivery.cursor import Gap
+from ...protocol.link_messages import Body, Row
 
 
 @dataclass(slots=True, eq=False)
@@ -23,8 +23,9 @@ class Burst:
         epoch: of the publisher.
         key_id: of the key that signed them; empty when unsigned.
         received_at: Unix seconds by this machine's clock.
-        headers: frame 0 of each; the other frames are in the letters.
-        letters: as many.
+        topics: of each.
+        headers: frame 0 of each; the other frames are in the rows.
+        rows: as many.
         done: to be called once, by any thread, when they are done with.
     """
 
@@ -33,14 +34,15 @@ class Burst:
     epoch: int
     key_id: str
     received_at: float
+    topics: list[str]
     headers: list[bytes]
-    letters: list[Record]
+    rows: list[Row]
     done: Callable[[], object]
 
     @property
     def bodies(self) -> list[Body]:
         """Frame 2 of each; large ones are views of what was received."""
-        return [letter.body for letter in self.letters]
+        return [row.body for row in self.rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,10 @@ class Missed:
 
 
 class Sink(Protocol):
-    """Takes everything that comes for subscriptions; called by the I/O thread, which it must not keep.
+    """Takes everything that comes for subscriptions; called by the receiver's thread, which it must not keep.
 
-    The subscriptions have ``raw`` and ``manual_ack``. Should others without the sink share their mailbox, or
-    one have a key, their callback is called instead.
+    The subscriptions have ``raw`` and ``manual_ack``. Of what others without the sink want as well, or one
+    with a key wants, their callback is called instead.
     """
 
     @property

@@ -1,0 +1,129 @@
+"""Admission: who is waited for before something is published, and what happens when that takes too long."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+
+from ....delivery.claims import Interest
+from ....protocol import limits
+from ....protocol.errors import AgentClosed, CallTimeout
+from ....transport.counters import Counters
+from ....transport.loop import Loop
+from .encoding import Encoding
+from .outlet import Outlet
+from .turns import Turn
+
+
+class Admission:
+    """Safe from any thread.
+
+    Args:
+        loop: whose thread waits for nobody.
+        changed: on the lock of all links, when there may be room.
+        encoding: encodes what has to be measured.
+        counters: where timeouts are counted.
+        renew: called with the lock after an interest was given up.
+
+    Attributes:
+        closed: nobody is waited for any more.
+    """
+
+    def __init__(
+        self, loop: Loop, changed: threading.Condition, encoding: Encoding, counters: Counters,
+        renew: Callable[[], object],
+    ) -> None:  # fmt: skip
+        self._loop = loop
+        self._changed = changed
+        self._encoding = encoding
+        self._counters = counters
+        self._renew = renew
+        self.closed = False
+
+    def admit(self, turn: Turn) -> bool:
+        """Whether every reader that is waited for seems to have room; any thread."""
+        if any(outlet.waits(turn.published.topic) for outlet in turn.route.mailboxes):
+            arrays = all(each.arrays for each in turn.route.mailboxes)
+            turn.mail = turn.mail or self._encoding.copy(turn.published, arrays)
+        return self.has_room(turn)  # without the lock: it is asked again with it
+
+    def has_room(self, turn: Turn) -> bool:
+        """Whether nobody who is waited for is full; with the lock."""
+        if not turn.route.waits:
+            return True
+        topic, key = turn.published.topic, turn.published.key
+        blocked: list[tuple[Outlet, Interest]] = [
+            (outlet, interest)
+            for outlet in turn.route.outlets
+            for interest in outlet.queue.matching(topic, key)
+            if interest.held >= interest.window and interest not in turn.passed
+        ]
+        for outlet in turn.route.mailboxes if turn.mail else ():
+            blocked += [
+                (outlet, each)
+                for each in outlet.queue.full(outlet.queue.matching(topic, key), key, turn.size)
+            ]
+        turn.blocked = tuple(blocked)
+        return not blocked
+
+    def wait(self, turn: Turn) -> None:
+        """Wait until no window is full, or the time of one is over; no lock may be held.
+
+        Raises:
+            CallTimeout: when that reader's policy says so; nothing was published.
+            AgentClosed: when the agent is stopped meanwhile.
+        """
+        for outlet, _ in turn.blocked:
+            outlet.flush()
+        since = -math.inf if self._loop.in_thread() else turn.since
+        key = turn.published.key
+        with self._changed:
+            while not self.closed:
+                blocked = [
+                    each
+                    for each in turn.blocked
+                    if not each[0].ended and each[0].is_full(each[1], key, turn.size)
+                ]
+                now = time.monotonic()
+                due = [each for each in blocked if since + _timeout(each[1]) <= now]
+                if due or not blocked:
+                    break
+                until = min(since + _timeout(interest) for _, interest in blocked)
+                self._changed.wait(min(until - now, _LONGEST))
+            else:
+                raise AgentClosed("the agent was stopped while a publication waited for its readers")
+        self._give_up(turn, due)
+
+    def _give_up(self, turn: Turn, due: list[tuple[Outlet, Interest]]) -> None:
+        for outlet, interest in due:
+            policy = interest.policy
+            self._counters.add("publish_timeouts")
+            if policy.name == "mailbox":
+                raise CallTimeout(
+                    f"the mailbox of {outlet.owner.agent[:8]} has no room for a message of "
+                    f"{turn.published.topic!r} after {_timeout(interest):g} s; nothing was published"
+                )
+            if policy.on_timeout == "raise":
+                raise CallTimeout(
+                    f"agent {outlet.owner.agent[:8]} is not done with {interest.held} messages of "
+                    f"{interest.topic!r} after {policy.timeout:g} s; nothing was published"
+                )
+            if policy.on_timeout == "close":
+                with self._changed:
+                    outlet.end_interest(interest.number, f"it was not done with {interest.topic!r} in time")
+                    self._renew()
+                outlet.beat(math.inf)
+            else:
+                turn.passed = (*turn.passed, interest)
+
+
+def _timeout(interest: Interest) -> float:
+    """Seconds that whoever publishes waits for it."""
+    if interest.policy.name == "mailbox":
+        return limits.current.mail_block
+    return interest.policy.timeout or 0.0
+
+
+_LONGEST = 1.0  # nothing but a lost wake-up would ever need it

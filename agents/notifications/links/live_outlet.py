@@ -1,0 +1,243 @@
+"""Live outlet: the publisher's end of a link that is suspended, and loses all, when its reader is silent.
+
+::
+
+    state      event                              next
+    open       way attached                       open: what is ready is sent, and again what was not received
+    open       way lost                           open, alone: some waits or is lost by policy
+    open       4 s of silence, or alone for 4 s   suspended: nothing is kept, everything counted; leases end,
+                                                  blocks that the reader may see are never written again
+    suspended  way attached                       open: what was lost is told
+    suspended  `link_keep` seconds, or another    ended
+               link needs the place
+    any        unlink, end of the process         ended
+    open       ``on_timeout`` of an interest      open: that interest has ended
+
+An interest in all topics is one for each topic, with the same number.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from ....delivery.claims import Entry, Interest, summary
+from ....delivery.send_queue import SendQueue
+from ....shm.ring import Ring
+from ..filters import ANY
+from ..metering import Sampled
+from .outlet import Outlet, Owner
+from .packing import Packing
+from .published import Published
+from .topics import Wanted
+from .ways import Way
+
+GATHERED = 256
+"""Messages of a burst that wait for one another, at most half of the smallest window of those waited for."""
+
+LENT = 4 << 20
+"""Bytes in blocks that wait for others of their burst: with more under way, a block has left the processor's
+cache before it is written again."""
+
+
+class LiveOutlet(Outlet):
+    """See `Outlet`.
+
+    Attributes:
+        interests: by topic, and by the number that the reader gave them.
+        everything: those that are in all topics.
+    """
+
+    queue: SendQueue[Published]
+
+    def __init__(
+        self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
+    ) -> None:  # fmt: skip
+        queue: SendQueue[Published] = SendQueue(self._flows)
+        super().__init__(link, owner, arrays, lock, ring, now, queue, Packing(queue, ring))
+        self.queue = queue
+        self.interests: dict[str, dict[int, Interest]] = {}
+        self.everything: dict[int, Wanted] = {}
+        self._windows: Counter[str] = Counter()
+        self._done_after = Sampled()
+        self._waits_since, self._gathers = 0.0, GATHERED
+
+    # --- interests: with the lock --------------------------------------------------------------------
+
+    def follow(
+        self, wanted: Wanted, lasts: Mapping[str, int], window: Callable[[Wanted, str], int | None]
+    ) -> tuple[dict[str, int], int]:
+        """See `Outlet.follow`."""
+        self.want(wanted)
+        if wanted.topic == ANY:
+            self.everything[wanted.interest] = wanted
+        windows = {topic: window(wanted, topic) for topic in lasts}
+        for topic in lasts:
+            self.begin(wanted, topic, windows[topic])
+        bound = wanted.policy.bound
+        return {**lasts}, min([each or bound for each in windows.values()], default=bound)
+
+    def begin(self, wanted: Wanted, topic: str, window: int | None) -> None:
+        """An interest has a topic from now on; ``window`` as that of `Interest`."""
+        policy = wanted.policy
+        half = GATHERED if policy.lossy else max(1, (window or policy.bound) // 2)
+        self._gathers = min(self._gathers, half)
+        interest = self.queue.want(wanted.interest, topic, policy, window, wanted.keys)
+        self.interests.setdefault(topic, {})[wanted.interest] = interest
+        self._windows[topic] += not interest.lossy
+
+    def _forget(self, wanted: Wanted) -> None:
+        number = wanted.interest
+        self.everything.pop(number, None)
+        for topic in [*self.interests] if wanted.topic == ANY else [wanted.topic]:
+            interest = self.interests.get(topic, {}).pop(number, None)
+            if interest is not None:
+                self._windows[topic] -= not interest.lossy
+                self.queue.forget(interest)
+                if not self.interests[topic]:
+                    del self.interests[topic], self._windows[topic]
+        self._let_go()
+
+    def gets(self, topic: str) -> bool:
+        """See `Outlet.gets`."""
+        return topic in self.interests
+
+    def waits(self, topic: str) -> bool:
+        """See `Outlet.waits`."""
+        return self._windows[topic] > 0 and not self.queue.suspended
+
+    def is_full(self, interest: Interest, key: str, size: int) -> bool:
+        """See `Outlet.is_full`."""
+        return interest.is_full
+
+    def attach(self, way: Way, received: int) -> None:
+        """See `Outlet.attach`."""
+        super().attach(way, received)
+        self.queue.runs_ahead = way.kind == "unix"
+        self.pull()
+
+    def lose_way(self, way: Way, now: float) -> None:
+        """See `Outlet.lose_way`."""
+        super().lose_way(way, now)
+        self.queue.runs_ahead = self.queue.runs_ahead and self.way is not None
+
+    def suspend(self, now: float) -> Way | None:
+        """Keep nothing until the reader comes back; returns the way, to be closed without the lock."""
+        way = self.way
+        if way is not None:
+            self.lose_way(way, now)
+        self._empty()
+        self.takes_blocks = False
+        return way
+
+    def _empty(self) -> None:
+        for entry in self.queue.suspend():
+            self._free(entry, visible=entry.position > 0)
+        self._let_go()
+        self.packing.begin()
+        self._ring.gone(self.link)  # what the reader may see is never written again
+
+    def end(self, reason: str) -> Way | None:
+        """See `Outlet.end`."""
+        way = super().end(reason)
+        self._empty()
+        return way
+
+    # --- messages: with the lock ---------------------------------------------------------------------
+
+    def post(self, published: Published, claims: tuple[Interest, ...], passed: Collection[Interest]) -> bool:
+        """Place a message that has its number, for its claims; False when nobody there gets it.
+
+        ``passed``: those whose time to make place is over.
+        """
+        queue, number = self.queue, published.number
+        if passed:
+            for interest in claims:
+                if interest in passed:
+                    queue.lose(interest, number)
+            claims = tuple(interest for interest in claims if interest not in passed)
+        if not claims:
+            return False
+        leased = published.slot is not None and self.takes_blocks
+        takes = queue.put(published, number, len(published.body), leased, claims)
+        if queue.gone:
+            self._let_go()
+        return takes
+
+    def _flows(self) -> bool:
+        way = self.way
+        return way is not None and way.ready
+
+    def _let_go(self) -> None:
+        """Free what nothing waits for any more."""
+        gone = self.queue.gone
+        while gone:
+            self._free(gone.pop())
+
+    def _free(self, entry: Entry[Published], visible: bool = False) -> None:
+        published = entry.message
+        if published.waited is not None:
+            published.waited.discard(self)
+        if entry.leased and not visible and published.slot is not None:
+            self._ring.end(published.slot.block, self.link)
+
+    def give_up(self) -> None:
+        """Drop what did not go yet."""
+        self.queue.abandon()
+        self._let_go()
+
+    def give_block(self) -> bool:
+        """Drop a message that waits and lies in a block; False when there is none."""
+        given = self.queue.give_block()
+        self._let_go()
+        return given
+
+    def pull(self) -> None:
+        """What waits is ready as far as it can go now."""
+        self.queue.refill()
+        self._let_go()
+
+    def acknowledged(self, received: int, upto: int, others: Iterable[int]) -> bool:
+        """The reader tells what it has and what it is done with; True when that is news.
+
+        Raises:
+            RemoteProtocolError: for a number that was never sent.
+        """
+        done = self.queue.done(received, upto, others)
+        for entry in done:
+            if entry.leased or entry.message.waited is not None:
+                self._free(entry)
+        if done:
+            self._done_after.add_ms(done[-1].message.sent_ms)
+            self.pull()
+        return bool(done)
+
+    def is_due(self, now: float, pause: float) -> bool:
+        """True when what waits should not wait for more: always, but on a way where each sending costs.
+
+        To be asked after each message of a burst.
+        """
+        waiting = len(self.queue)
+        if waiting >= self._gathers or self.queue.lent >= LENT or not self.queue.runs_ahead:
+            return True
+        if waiting <= 1:
+            self._waits_since = now
+        return now - self._waits_since >= pause
+
+    # --- for people ----------------------------------------------------------------------------------
+
+    def statistics(self, now: float, lasts: Mapping[str, int]) -> dict[str, Any]:
+        """What it is, what waits and what was dropped; with the lock."""
+        return {
+            "link": self.link, "agent": self.owner.agent, "transport": self.kind,
+            "state": "suspended" if self.queue.suspended else self.liveness.state(now),
+            "waiting": self.waiting,
+            "unacknowledged": self.queue.unacknowledged, "sent": self._meter.messages,
+            **self._done_after.told(self._meter, now),
+            "topics": {
+                topic: {"last": lasts.get(topic, 0), **summary(interests.values())}
+                for topic, interests in self.interests.items()
+            },
+        }  # fmt: skip

@@ -1,0 +1,182 @@
+"""Mailbox outlet: the publisher's end of a link whose messages are kept until its reader is done with them.
+
+::
+
+    state   event                                        next
+    open    silence, or no way                           open: it goes on keeping
+    open    ``keep`` seconds and `mail_grace` of that    ended, with all that is in it
+    open    its name is opened by another process        ended; that one's outlet has the queue
+    open    closed by its reader, end of the publisher   ended
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ....delivery.keep_queue import KeepQueue
+from ....delivery.letters import Kept
+from ....delivery.policies import KEEP
+from ....protocol import limits
+from ....protocol.errors import Refused
+from ....protocol.records import Records, size_beside
+from ....shm.ring import Ring
+from .outlet import Outlet, Owner
+from .packing import Packing
+from .published import Mailed, Published
+from .topics import Wanted
+
+ROWS = 5000
+"""Notifications that go together."""
+
+FETCHING = 0.25
+"""Seconds since it was last heard for which a reader is taken to fetch on."""
+
+
+class MailboxOutlet(Outlet):
+    """See `Outlet`.
+
+    Args:
+        link: its id.
+        owner: who opened it.
+        arrays: its reader reads ``buffers``.
+        lock: of all outlets.
+        ring: blocks of the publisher.
+        now: monotonic seconds.
+        name: of the mailbox, empty for the process's own.
+        tenure: of its reader.
+        before: of the process from which this takes over; None without one.
+        records: makes frames.
+        room: most topics and keys.
+
+    Attributes:
+        heard_at: when its reader was heard.
+        said_at: when that said what it wants.
+    """
+
+    queue: KeepQueue[Published]
+
+    def __init__(
+        self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
+        name: str, tenure: int, before: MailboxOutlet | None, records: Records, room: int,
+    ) -> None:  # fmt: skip
+        queue = KeepQueue[Published]() if before is None else before.queue
+        super().__init__(link, owner, arrays, lock, ring, now, queue, Packing(queue, ring, ROWS, records))
+        self.queue = queue
+        self.name = name
+        self.tenure = tenure
+        self.heard_at = self.said_at = now
+        self._room = room
+        if before is not None:
+            queue.hand_over()
+            self.packing.signs = before.packing.signs
+        self._kept: dict[int, Kept] = {}
+        self._blocking: set[int] = set()
+
+    @property
+    def signs(self) -> bool:
+        """Whether its rows have message id and signature."""
+        return self.packing.signs
+
+    @property
+    def reader(self) -> str:
+        """Its name, or the agent that reads it, for people."""
+        return self.name or self.owner.agent
+
+    @property
+    def keep(self) -> float:
+        """Seconds for which it is kept without a sign of life."""
+        return max([each.policy.keep or KEEP for each in self.queue.interests], default=KEEP)
+
+    def is_over(self, now: float) -> bool:
+        """Whether it was silent for longer than it is kept."""
+        silence = now - self.heard_at - limits.current.mail_grace
+        return silence > 0 and silence > self.keep
+
+    # --- interests: with the lock --------------------------------------------------------------------
+
+    def check_room(self, wanted: Wanted) -> None:
+        """Judge one more interest.
+
+        Raises:
+            Refused: for one more topic or key than a mailbox may have.
+        """
+        index, topic = self.queue.index, wanted.topic
+        keys = (None,) if wanted.keys is None else wanted.keys
+        new = [key for key in keys if not index.has(topic, key)]
+        if new and len(index) + len(new) > self._room:
+            what = f"topic {topic!r}" if new == [None] else f"key {new[0]!r:.100} of topic {topic!r}"
+            raise Refused(
+                f"the mailbox of {self.reader[:40]} does not take {what}: it has as many topics and keys as "
+                "it may have"
+            )
+
+    def follow(
+        self, wanted: Wanted, lasts: Mapping[str, int], window: Callable[[Wanted, str], int | None]
+    ) -> tuple[dict[str, int], int]:
+        """See `Outlet.follow`."""
+        self.want(wanted)
+        number, policy = wanted.interest, wanted.policy
+        kept = self._kept[number] = self.queue.want(number, wanted.topic, policy, wanted.keys)
+        if policy.when_full == "block":
+            self._blocking.add(number)
+        self.packing.signs = self.packing.signs or wanted.raw
+        return kept.begins(lasts), policy.bound
+
+    def _forget(self, wanted: Wanted) -> None:
+        self._blocking.discard(wanted.interest)
+        kept = self._kept.pop(wanted.interest, None)
+        if kept is not None:
+            self.queue.forget(kept)
+
+    def gets(self, topic: str) -> bool:
+        """See `Outlet.gets`."""
+        return self.queue.index.knows(topic)
+
+    def waits(self, topic: str) -> bool:
+        """See `Outlet.waits`."""
+        return bool(self._blocking) and self.gets(topic)
+
+    def is_full(self, interest: Kept, key: str, size: int) -> bool:
+        """See `Outlet.is_full`."""
+        return interest in self.queue.interests and bool(self.queue.full((interest,), key, size))
+
+    def heard(self, now: float) -> None:
+        """Its reader gave a sign of life."""
+        self.heard_at = max(self.heard_at, now)
+
+    # --- messages: with the lock ---------------------------------------------------------------------
+
+    def post(self, mailed: Mailed, now: float) -> None:
+        """Keep a message that has its number."""
+        topic, key, size = mailed.topic, mailed.key, len(mailed.body)
+        if self.signs:
+            size += size_beside(topic, key)
+        self.queue.put(mailed, topic, key, mailed.number, size, self.queue.matching(topic, key), now)
+
+    def fetches(self, now: float) -> bool:
+        """Whether its reader fetches, and has fallen behind."""
+        return (
+            now - self.heard_at < FETCHING
+            and not (self.way is not None and self.way.ready)
+            and self.queue.waiting > ROWS
+        )
+
+    def pull(self) -> None:
+        """See `Outlet.pull`: what waits goes when there is room."""
+
+    def acknowledged(self, received: int, upto: int, others: Iterable[int]) -> bool:
+        """See `Outlet.acknowledged`."""
+        return bool(self.queue.done(received, upto, others))
+
+    # --- for people ----------------------------------------------------------------------------------
+
+    def statistics(self, now: float) -> dict[str, Any]:
+        """What it holds and has done; with the lock."""
+        queue, oldest = self.queue, self.queue.oldest
+        return {
+            "reader": self.reader, "waiting": queue.waiting + queue.unacknowledged, "bytes": queue.bytes,
+            "unacknowledged": queue.unacknowledged, "evicted": queue.evicted, "delivered": queue.delivered,
+            "age": 0.0 if oldest is None else max(0.0, now - oldest), "subscriptions": len(queue.index),
+        }  # fmt: skip

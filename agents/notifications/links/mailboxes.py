@@ -1,0 +1,154 @@
+"""Mailboxes: those of one publisher, by their names, and the answers that their readers wait for.
+
+Openings of a name, where its reader has a tenure::
+
+    name        opened with              then
+    nobody's    anything                 opened
+    somebody's  no tenure                taken over: another tenure; the link before is over
+    somebody's  the reader's tenure      as above: its process opens it anew
+    somebody's  another tenure           Refused: another process reads it now
+
+A name belongs to a key. Openings count in the order in which they are served: one of a process that has ended
+meanwhile counts, too.
+
+The I/O thread answers the polls that wait, so that what is published meanwhile goes with it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from time import monotonic, sleep
+from typing import Any
+
+from ....protocol import limits
+from ....protocol.errors import Refused
+from ....protocol.records import Records
+from ....shm.ring import Ring
+from ....transport.loop import Loop
+from .mailbox_outlet import MailboxOutlet
+from .outlet import Outlet, Owner
+from .ways import Way
+
+SHARE = 64
+"""Notifications between two pauses of whoever publishes faster than is fetched; a power of two."""
+
+PAUSE = 50e-6
+"""Seconds, at least, that the others get."""
+
+
+class Mailboxes:
+    """The mailboxes of one agent; safe from any thread.
+
+    Args:
+        lock: of all links.
+        links: all of them, by id.
+        ring: blocks of the agent.
+        loop: answers the polls that wait.
+        records: makes frames of what the agent publishes.
+    """
+
+    def __init__(
+        self, lock: threading.RLock, links: Mapping[str, Outlet], ring: Ring, loop: Loop, records: Records
+    ) -> None:
+        self._lock = lock
+        self._links = links
+        self._ring = ring
+        self._loop = loop
+        self._records = records
+        self._room = limits.current.mail_subscriptions
+        self._named: dict[tuple[str, str], MailboxOutlet] = {}
+        self._tenures = 0
+        self._answering = self._gathering = False
+
+    def all(self) -> list[MailboxOutlet]:
+        """Those that are open, oldest first; with the lock."""
+        return [each for each in self._links.values() if isinstance(each, MailboxOutlet)]
+
+    def open(
+        self, link: str, owner: Owner, arrays: bool, name: str, tenure: int
+    ) -> tuple[MailboxOutlet, MailboxOutlet | None]:
+        """A new link to a mailbox; with the lock. Arguments as those of `MailboxOutlet`.
+
+        Returns:
+            It, and the one from which it takes over.
+
+        Raises:
+            Refused: when another process reads it now, or there is no room for one more.
+        """
+        before = self._named.get((name, owner.key_id)) if name else None
+        if before is None:
+            self._check_room(owner)
+        elif tenure and tenure != before.tenure:
+            raise Refused(
+                f"the mailbox {name!r} is read by another process now, which subscribed with the same name"
+            )
+        self._tenures += 1
+        outlet = MailboxOutlet(
+            link, owner, arrays, self._lock, self._ring, monotonic(), name, self._tenures, before,
+            self._records, self._room,
+        )  # fmt: skip
+        if name:
+            self._named[name, owner.key_id] = outlet
+        return outlet, before
+
+    def _check_room(self, owner: Owner) -> None:
+        found = self.all()
+        of_key = sum(each.owner.key_id == owner.key_id for each in found)
+        if len(found) >= limits.current.mailboxes or of_key >= limits.current.mailboxes_per_key:
+            raise Refused(
+                "the mailbox was refused: its publisher has no room for one more, or for one more of this key"
+            )
+
+    def forget(self, outlet: MailboxOutlet) -> None:
+        """It is over; with the lock."""
+        key = outlet.name, outlet.owner.key_id
+        if self._named.get(key) is outlet:
+            del self._named[key]
+
+    def statistics(self) -> list[dict[str, Any]]:
+        """What each mailbox holds and has done."""
+        now = monotonic()
+        with self._lock:
+            return [each.statistics(now) for each in self.all() if each.queue.interests]
+
+    # --- answers -------------------------------------------------------------------------------------
+
+    def flush(self, mailboxes: Iterable[MailboxOutlet], together: bool) -> None:
+        """Answer the polls that wait for a publication soon.
+
+        Args:
+            mailboxes: that got it.
+            together: with what follows within a moment: nobody waits for it so urgently.
+        """
+        if not any(_answers(each) for each in mailboxes):
+            return
+        if not together and not self._answering:
+            self._answering = True
+            self._loop.call(self._answer)
+        elif together and not self._gathering:
+            self._gathering = True
+            self._loop.call_later(limits.current.mail_gathering, self._answer_gathered)
+
+    def _answer_gathered(self) -> None:
+        self._gathering = False
+        self._answer()
+
+    def _answer(self) -> None:
+        self._answering = False
+        with self._lock:
+            found = self.all()
+        for outlet in found:
+            if _answers(outlet):
+                outlet.flush()
+
+
+def _answers(outlet: MailboxOutlet) -> bool:
+    way: Way | None = outlet.way
+    return way is not None and way.ready and outlet.waiting > 0
+
+
+def give_way(mailboxes: Iterable[MailboxOutlet], now: float) -> None:
+    """Pause when the reader of one of these has fallen behind; not the I/O thread."""
+    if any(each.fetches(now) for each in mailboxes):
+        sleep(PAUSE)

@@ -1,0 +1,56 @@
+"""Reports: what a link tells its publisher: what it has, what it is done with, and how far it takes more."""
+
+from __future__ import annotations
+
+from ....delivery import receipts
+from ....protocol import limits
+from ....protocol.link_messages import Report
+from .arrivals import Ledger
+from .roster import Roster
+
+LAST_WORD = 0.001
+"""Seconds within which a publisher answers the last report of a mailbox that is left as it is."""
+
+
+class Reports:
+    """Those of one link; safe from any thread.
+
+    Args:
+        link: its id.
+        ledger: what of it is not done.
+        roster: the subscriptions.
+        mailbox: its name; None for a link that reads none.
+    """
+
+    def __init__(self, link: str, ledger: Ledger, roster: Roster, mailbox: str | None) -> None:
+        self._link = link
+        self._ledger = ledger
+        self._roster = roster
+        self._keeps = mailbox is not None
+        self._last: receipts.Report | None = None
+
+    def park(self) -> None:
+        """What is done with from now on is not told: the mailbox stays as it is."""
+        self._last = self._ledger.report(always=True)
+
+    def next(self, *, always: bool) -> Report | None:
+        """What nobody answers; None when nothing is new, unless ``always``."""
+        news = None if self._last is not None else self._ledger.report(always=always)
+        return None if news is None else self._report(news)
+
+    def poll(self, again: bool) -> Report:
+        """What is answered by what comes next; ``again``: the answer before may be lost."""
+        if again:
+            self._ledger.repeat()
+        told = self._last or self._ledger.report(always=True) or receipts.Report(0, 0, [])
+        return self._report(told, limits.current.mail_hold)
+
+    def last(self) -> Report | None:
+        """The last word to a mailbox that is parked; None for any other."""
+        return None if self._last is None else self._report(self._last, LAST_WORD)
+
+    def _report(self, told: receipts.Report, hold: float = 0.0) -> Report:
+        room = 0
+        if self._keeps and self._last is None and not self._roster.paused:
+            room = told.received + max(0, self._roster.bound - len(self._ledger))
+        return Report(self._link, *told, hold, room)

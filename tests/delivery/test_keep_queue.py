@@ -1,0 +1,107 @@
+"""KeepQueue: rules that need a certain order of events."""
+
+from __future__ import annotations
+
+import pytest
+
+from pzc.delivery.keep_queue import KeepQueue
+from pzc.delivery.letters import Kept
+from pzc.delivery.policies import drop, mailbox
+from pzc.protocol.errors import PolicyRefused
+
+
+def put(queue: KeepQueue[object], *numbers: int, key: str = "", size: int = 1) -> None:
+    for number in numbers:
+        queue.put(object(), "t", key, number, size, queue.matching("t", key), 0.0)
+
+
+def made(max_messages: int = 100, max_bytes: int = 1000) -> tuple[KeepQueue[object], Kept]:
+    queue: KeepQueue[object] = KeepQueue()
+    queue.room = 100
+    return queue, queue.want(1, "t", mailbox(max_messages, max_bytes))
+
+
+def taken(queue: KeepQueue[object]) -> list[int]:
+    """Numbers."""
+    return [letter.number for letter in queue.take(100, 1 << 30)]
+
+
+def test_only_a_mailbox_keeps() -> None:
+    with pytest.raises(PolicyRefused):
+        KeepQueue[object]().want(1, "t", drop())
+
+
+def test_the_bound_in_bytes_is_that_of_all_and_the_largest_makes_room() -> None:
+    queue, every = made(max_bytes=10)
+    small = queue.want(2, "t", mailbox(max_bytes=5), ("a",))
+    put(queue, 1, 2, 3, size=3)
+    put(queue, 4, key="a", size=3)
+    assert ([each.number for each in every.waiting], len(small.waiting), queue.bytes) == ([2, 3, 4], 1, 9)
+
+
+def test_what_is_under_way_counts_and_one_more_may_wait_beside_it() -> None:
+    queue, interest = made(max_messages=2)
+    put(queue, 1, 2)
+    assert taken(queue) == [1, 2]
+    put(queue, 3, 4)
+    assert ([each.number for each in interest.waiting], interest.missed) == ([4], 1)
+
+
+def test_whoever_publishes_waits_for_the_interests_that_block() -> None:
+    queue: KeepQueue[object] = KeepQueue()
+    interest = queue.want(1, "t", mailbox(1, when_full="block"))
+    assert not queue.full(queue.matching("t", ""), "", 1)
+    put(queue, 1)
+    assert queue.full(queue.matching("t", ""), "", 1) == [interest]
+
+
+def test_a_loss_is_settled_when_what_came_with_it_was_acknowledged() -> None:
+    queue, interest = made(max_messages=1)
+    put(queue, 1, 2)
+    taken(queue)
+    queue.losses(10, shown=1)
+    queue.done(1, 0)
+    queue.hand_over()
+    assert queue.want(2, "t", mailbox()) is interest
+    [loss] = queue.losses(10, shown=1)
+    assert (loss.at, loss.total) == (1, 1)
+    queue.room = 1
+    assert taken(queue) == [2]
+    queue.done(1, 1)
+    queue.hand_over()
+    queue.want(3, "t", mailbox())
+    assert queue.losses(10, shown=2) == []
+
+
+def test_what_several_kept_for_nobody_comes_in_order_to_one_who_wants_all_of_it() -> None:
+    queue: KeepQueue[object] = KeepQueue()
+    for number, key in enumerate("ab", 1):
+        queue.want(number, "t", mailbox(), (key,))
+    for number, key in enumerate("abab", 1):
+        put(queue, number, key=key)
+    queue.hand_over()
+    queue.want(3, "t", mailbox())
+    queue.room = 10
+    assert taken(queue) == [1, 2, 3, 4]
+    queue.forget_others()
+    assert (queue.waiting, len(queue.interests)) == (0, 1)
+
+
+def test_a_flood_of_one_key_costs_another_one_of_the_same_interest_nothing() -> None:
+    queue: KeepQueue[object] = KeepQueue()
+    interest = queue.want(1, "t", mailbox(2), ("a", "b"))
+    put(queue, 1, key="a")
+    put(queue, *range(2, 10), key="b")
+    assert ([each.number for each in interest.waiting], interest.missed) == ([1, 8, 9], 6)
+
+
+def test_what_is_under_way_of_one_key_takes_no_room_of_another() -> None:
+    queue: KeepQueue[object] = KeepQueue()
+    interest = queue.want(1, "t", mailbox(2, when_full="block"), ("a", "b"))
+    put(queue, 1, 2, key="a")
+    queue.room = 10
+    assert taken(queue) == [1, 2]
+    assert queue.full(queue.matching("t", "a"), "a", 1) == [interest]
+    assert queue.full(queue.matching("t", "b"), "b", 1) == []
+    queue.done(2, 2)
+    assert queue.full(queue.matching("t", "a"), "a", 1) == []
