@@ -19,7 +19,7 @@ from tests.contract.acceptance import acceptance
 from tests.contract.rigs.endpoints import free_endpoint
 from tests.contract.rigs.evidence import digest, memory_of, memory_of_all, payload
 from tests.contract.rigs.pairs import LONG, OUTSIDE, Publishing, pair, read, wait_until
-from tests.contract.rigs.peers import KEY, TIMEOUT
+from tests.contract.rigs.peers import KEY, QUICK, TIMEOUT
 from tests.contract.rigs.processes import Hand, Workers
 
 logger = logging.getLogger("tests.faults")
@@ -82,7 +82,7 @@ def test_nothing_is_left_of_a_reader_that_was_killed_with_leases_and_unread_mess
 @pytest.mark.usefixtures("quick")
 def test_a_publisher_goes_on_without_frozen_readers_which_count_what_they_missed(workers: Workers) -> None:
     frozen = {way: workers.start() for way in OUTSIDE}
-    well = workers.start()
+    well = workers.start(timings=QUICK)  # it says that it lives as often as the publisher listens
     with pair() as (publisher, _):
         publisher.advertise("t", buffers=4)
         for way, reader in frozen.items():
