@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,6 @@ import pytest
 from pzc import Agent, Gap
 from pzc.agents.notifications import publisher as publishers
 from pzc.agents.notifications.broadcast_in import BroadcastIn
-from pzc.transport import wire
 
 from tests.contract.rigs import altered
 from tests.contract.rigs.altered import instead, published
@@ -46,11 +46,11 @@ def test_what_comes_in_order_is_taken_in_the_short_way(
 def test_what_is_old_is_refused_and_a_gap(
     publisher: Elsewhere, reader: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, arrived = wire.now_ms, threading.Event()
+    arrived = threading.Event()
     monkeypatch.setattr(reader._subscribing.sub_socket._presence, "ask", lambda _: None)
 
     def late(frames: Frames) -> list[Frames]:
-        monkeypatch.setattr(publishers, "now_ms", real)
+        monkeypatch.setattr(publishers, "time_ns", time.time_ns)
         arrived.set()
         return [frames]
 
@@ -60,7 +60,7 @@ def test_what_is_old_is_refused_and_a_gap(
         for number in range(1, 5):
             publisher.publish("t", number)
         assert [subscription.recv(TIMEOUT).content for _ in range(4)] == [1, 2, 3, 4]
-        monkeypatch.setattr(publishers, "now_ms", lambda: real() - 60_000)
+        monkeypatch.setattr(publishers, "time_ns", lambda: time.time_ns() - 60_000_000_000)
         publisher.publish("t", "old")
         assert arrived.wait(TIMEOUT)
         publisher.publish("t", "new")

@@ -54,6 +54,7 @@ def endless(monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]) -> No
 def opened(agent: Agent, reader: UnixReader) -> LiveOutlet:
     """A reader's link, after the thread that opens it has sent all that it had to."""
     outlet = agent._publishing.outlets.links[reader.link]
+    assert isinstance(outlet, LiveOutlet)
     reader.ask(wish("t", bound=outlet.interests["t"][1].policy.bound))
     return outlet
 

@@ -29,6 +29,7 @@ def begin(agent: Agent, reader: UnixReader) -> LiveOutlet:
     agent.publish("t", 1)
     assert [got.content for got in reader.take(1)] == [1]
     outlet = agent._publishing.outlets.links[reader.link]
+    assert isinstance(outlet, LiveOutlet)
     with outlet.sending:
         return outlet
 
@@ -171,5 +172,5 @@ def test_a_window_that_is_full_takes_no_place_of_other_readers(agent: Agent) -> 
         for _ in range(20):
             with pytest.raises(CallTimeout):
                 agent.publish("t", 3)
-        links = agent._publishing.outlets.links
+        links = cast("dict[str, LiveOutlet]", agent._publishing.outlets.links)
         assert [links[reader.link].interests["t"][1].held for reader in (first, second)] == [2, 2]

@@ -10,6 +10,7 @@ import pytest
 
 from pzc import Agent, Keyring, Notification, Protocol
 from pzc.agents.notifications.columns import Burst, Missed
+from pzc.agents.notifications.links.mailbox_outlet import MailboxOutlet
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
@@ -19,6 +20,10 @@ from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, Inbox
 
 CODEC = Codec(Keyring.from_key(KEY))
+
+
+def boxes(agent: Agent) -> list[MailboxOutlet]:
+    return [each for each in agent._publishing.outlets.all() if isinstance(each, MailboxOutlet)]
 
 
 def contents(notifications: list[Notification]) -> list[Any]:
@@ -129,7 +134,7 @@ def test_a_paused_sink_gets_nothing_until_it_goes_on() -> None:
         publisher.publish("t", 1)
         wait_until(lambda: delivered(publisher) == 1)
         sink.paused = True
-        wait_until(lambda: [each.queue.room for each in publisher._publishing.outlets.all()] == [0])
+        wait_until(lambda: [each.queue.room for each in boxes(publisher)] == [0])
         publisher.publish("t", 2)
         assert len(sink.numbers) == 1
         sink.paused = False

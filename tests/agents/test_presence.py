@@ -120,7 +120,7 @@ def test_a_clock_that_was_set_is_measured_again_and_delivery_goes_on(
 
         monkeypatch.setattr(reader._subscribing.sub_socket, "moved", tell)
         monkeypatch.setattr(control, "now_ms", lambda: real() + ahead)
-        monkeypatch.setattr(publishers, "now_ms", lambda: real() + ahead)
+        monkeypatch.setattr(publishers, "time_ns", lambda: (real() + ahead) * 1_000_000)
         publisher.publish("t", "too new to be true")
         assert measured.wait(TIMEOUT)
         publisher.publish("t", "believed")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pzc.delivery.locks import Changed, Granted, Lock, Owner, Refusal, Waiting
-from pzc.protocol.errors import LockedBy, LockLost
+from pzc.delivery.locks import Changed, Granted, Lock, Outcome, Owner, Refusal
+from pzc.protocol.errors import LockLost
 
 ALICE = Owner("alice", "3f2a90c1" + 24 * "0", "token of alice")
 BOB = Owner("bob", "b0b" + 29 * "0", "token of bob")
 CAROL = Owner("", "ca401" + 27 * "0", "token of carol")
 
 
-def ask(lock: Lock[str], owner: Owner, now: float) -> Granted[str] | Waiting[str] | LockedBy:
+def ask(lock: Lock[str], owner: Owner, now: float) -> Outcome[str]:
     return lock.acquire(owner, 10, "", now + 1000, owner.token, now, now)[0]
 
 

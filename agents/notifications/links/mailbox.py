@@ -32,7 +32,7 @@ from ....protocol.signing import Suite
 from ....transport.counters import Counters
 from ....transport.wire import Protocol
 from ..columns import Burst, Sink
-from .arrivals import Arrival, Flow, Ledger, Make, Together
+from .arrivals import Arrival, Ledger, Make, Together
 from .intake import Decoded, Handed, Intake, OnNews
 from .places import Place
 from .reception import Call, Errand
@@ -236,7 +236,7 @@ class MailboxIntake(Intake):
 
     def _make(
         self, topic: str, row: Row, body: Body, key_id: str, received_at: float,
-        lent: tuple[int, Flow] | None = None, trusts: bool = False, initial: bool = False,
+        lent: int = 0, trusts: bool = False, initial: bool = False,
     ) -> Notification:  # fmt: skip
         if row.signature[:1] == _SEALED:
             try:

@@ -69,7 +69,7 @@ def test_publishing_to_one_key_calls_no_more_functions_with_a_thousand_others() 
         assert subscription.recv(TIMEOUT)
         alone = max(calls() for _ in range(3))  # of those that find a poll that waits, too
         made = subscribed(agent, publisher.rep_endpoint, 1000)
-        assert min(calls() for _ in range(3)) <= alone + 5
+        assert min(calls() for _ in range(3)) <= alone + 20  # with a poll that waits or without
         assert len(made) == 1000
 
 
