@@ -47,6 +47,7 @@ class LiveOutlet(Outlet):
 
     Attributes:
         interests: by topic, and by the number that the reader gave them.
+        lossy: how many of them have no window.
         everything: those that are in all topics.
     """
 
@@ -61,6 +62,7 @@ class LiveOutlet(Outlet):
         self.interests: dict[str, dict[int, Interest]] = {}
         self.everything: dict[int, Wanted] = {}
         self._windows: Counter[str] = Counter()
+        self.lossy = 0
         self._done_after = Sampled()
         self._waits_since, self._gathers = 0.0, GATHERED
 
@@ -87,6 +89,7 @@ class LiveOutlet(Outlet):
         interest = self.queue.want(wanted.interest, topic, policy, window, wanted.keys)
         self.interests.setdefault(topic, {})[wanted.interest] = interest
         self._windows[topic] += not interest.lossy
+        self.lossy += interest.lossy
 
     def _forget(self, wanted: Wanted) -> None:
         number = wanted.interest
@@ -95,6 +98,7 @@ class LiveOutlet(Outlet):
             interest = self.interests.get(topic, {}).pop(number, None)
             if interest is not None:
                 self._windows[topic] -= not interest.lossy
+                self.lossy -= interest.lossy
                 self.queue.forget(interest)
                 if not self.interests[topic]:
                     del self.interests[topic], self._windows[topic]

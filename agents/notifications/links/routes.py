@@ -148,7 +148,7 @@ class Routes:
 
     def renew_ways(self) -> None:
         """The way of a link has changed; with the lock."""
-        lossy = (outlet for outlet in self._live() if any(each.lossy for each in outlet.queue.interests))
+        lossy = (outlet for outlet in self._live() if outlet.lossy)
         self._ring.lossy = Most().leased * sum(outlet.takes_blocks for outlet in lossy)
         self._change()
 
