@@ -35,7 +35,7 @@ class Effort:
     each: int
     fanned: int
     grown: int
-    idle: float = 20.0
+    idle: float = 10.0
     whole: bool = False
 
 
