@@ -18,7 +18,7 @@ def _open(setting: Setting) -> Any:
     ecal: Any = importlib.import_module("ecal.nanobind_core")
     config = ecal.Configuration()
     config.registration.local.transport_type = ecal.LocalTransportType.SHM
-    config.registration.local.shm.domain = f"pzc{setting.token}"
+    config.registration.local.shm.domain = f"bench{setting.token}"
     for way in (config.transport_layer.udp.local, config.transport_layer.udp.network):
         way.group, way.ttl = ecal.IpAddressV4(LOOPBACK), 0
     config.registration.registration_refresh = 100
@@ -29,7 +29,7 @@ def _open(setting: Setting) -> Any:
     config.publisher.layer.tcp.enable = False
     config.subscriber.layer.udp.enable = False
     parts = ecal.init
-    ecal.initialize(config, f"pzc{setting.token}", parts.PUBLISHER | parts.SUBSCRIBER)
+    ecal.initialize(config, f"bench{setting.token}", parts.PUBLISHER | parts.SUBSCRIBER)
     return ecal, config
 
 

@@ -28,7 +28,7 @@ def _services(setting: Setting) -> tuple[Any, Any, Any]:
     iox.set_log_level(iox.LogLevel.Error)
     config = iox.config.default()
     config.global_cfg.root_path = iox.Path.new(setting.folder)
-    config.global_cfg.prefix = iox.FileName.new(f"pzc{setting.token}_")
+    config.global_cfg.prefix = iox.FileName.new(f"bench{setting.token}_")
     node = iox.NodeBuilder.new().config(config).create(iox.ServiceType.Ipc)
     slots = min(SLOTS[setting.size <= SMALL], max(2, (256 << 20) // setting.size))
     payload = (
