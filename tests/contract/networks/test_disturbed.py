@@ -10,6 +10,7 @@ import pytest
 from pzc import Policy, block, drop, latest, mailbox
 
 from tests.contract.rigs.namespaces import Host, Lab
+from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.processes import Hand
 from tests.contract.rigs.residents import EVERYTHING, Residents
 
@@ -158,6 +159,7 @@ def test_what_a_mailbox_could_not_hold_in_a_partition_is_counted_when_it_heals(
     pair: Pair, residents: Residents
 ) -> None:
     publisher, reader = hearing(residents, pair, mailbox(max_messages=10))
+    wait_until(lambda: publisher.ask("unacknowledged") == 0)
     with pair[1].cut_off():
         reader.start("wait_for", "r", "lost")
         publisher.ask("publish", "frame", [100] * 49, 2)

@@ -80,6 +80,10 @@ class Worker:
         """Links, ring and counts."""
         return {**self.agent.statistics()["links"], "counts": self.agent.counters.as_dict()}
 
+    def unacknowledged(self) -> int:
+        """Messages of mailboxes that their readers have and are not done with."""
+        return sum(each["unacknowledged"] for each in self.agent.statistics()["mailboxes"])
+
     def refuse_blocks(self) -> None:
         """Let the kernel refuse all further blocks."""
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
