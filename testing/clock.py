@@ -63,7 +63,7 @@ class ShiftedClock:
 
 
 def _replace(functions: dict[Any, Any]) -> None:
-    for module in list(sys.modules.values()):
+    for module in filter(None, list(sys.modules.values())):  # None stands for what cannot be imported
         for name in ("time", "time_ns"):
             found = vars(module).get(name)
             if isinstance(found, FunctionType | BuiltinFunctionType) and found in functions:

@@ -137,7 +137,11 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs a JVM where there is no Java; mark what is tested once."""
     wheel = {ROOT / "tests" / each for each in WHEEL}
+    without = set(os.environ.get("TESTS_WITHOUT", "").split(","))
     for item in items:
+        for mark in item.iter_markers("needs"):
+            if lacking := without & set(mark.args):
+                item.add_marker(pytest.mark.skip(reason=f"it is about {', '.join(sorted(lacking))}"))
         if item.path not in wheel:
             item.add_marker(pytest.mark.once)
     if not any(item.get_closest_marker("java") for item in items):

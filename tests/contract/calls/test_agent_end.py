@@ -48,6 +48,7 @@ def test_a_request_from_the_io_thread_is_refused_instead_of_waiting_for_itself()
             agent.loop.run(lambda: agent.request(agent.rep_endpoint, 7))
 
 
+@pytest.mark.needs("fork")
 def test_an_agent_used_after_fork_says_so_and_a_new_one_works_there() -> None:
     with Agent() as agent, Agent() as client:
         assert client.request(agent.rep_endpoint, 7) == 7

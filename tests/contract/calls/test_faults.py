@@ -368,6 +368,7 @@ def test_a_clock_that_jumps_costs_nothing_but_a_new_handshake(tmp_path: Path) ->
     assert lines(notes) == ["before", "after", "after", "last"]
 
 
+@pytest.mark.needs("fork")
 def test_a_forked_server_is_reached_by_its_parent() -> None:
     reader, writer = os.pipe()
 

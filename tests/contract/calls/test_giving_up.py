@@ -61,6 +61,7 @@ def test_a_call_whose_turn_does_not_come_in_its_time_never_runs_and_is_told_what
     assert step(client, lone, transport, timeout=TIMEOUT)[2] == 1
 
 
+@pytest.mark.needs("pidfd")
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_the_call_of_a_process_that_was_killed_sees_that_it_was_cancelled(
     client: Agent, lone: Server, worker: Worker, transport: str

@@ -115,6 +115,7 @@ def waiting(server: Server, count: int) -> Callable[[], bool]:
     return lambda: (owner_of(server) or {}).get("waiting") == count
 
 
+@pytest.mark.needs("pidfd", "unix")
 def test_a_killed_client_loses_lock_and_stream_because_its_connection_ends(
     server: Server, bench: Bench, timings: Callable[..., None]
 ) -> None:

@@ -61,6 +61,7 @@ def sockets() -> Iterator[socket.socket]:
                 found.detach()
 
 
+@pytest.mark.needs("fork")
 def test_a_forked_child_has_no_connection_of_its_parent_and_the_parent_keeps_all() -> None:
     with pair() as (publisher, reader):
         ports = {int(end.rpartition(":")[2]) for end in (publisher.rep_endpoint, publisher.pub_endpoint)}
@@ -97,6 +98,7 @@ def test_a_forked_child_keeps_the_sockets_that_are_no_business_of_this_package()
             assert ours.recv(100) == b"from the child"
 
 
+@pytest.mark.needs("fork")
 def test_a_child_that_forks_while_connections_come_and_go_has_none_of_them() -> None:
     with Server(Gate(), protocol=Protocol(KEY)) as server:
         stop, errors = threading.Event(), queue.SimpleQueue[BaseException]()

@@ -61,6 +61,7 @@ def served(supply: Supply, **options: Any) -> Iterator[Server]:
             supply.opened.set()
 
 
+@pytest.mark.needs("pidfd", "unix")
 @finding("L3")
 @BOTH_CARRIERS
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])

@@ -133,6 +133,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.needs("fork")
 @pytest.mark.parametrize(
     "way",
     [

@@ -211,6 +211,7 @@ def test_a_proxy_lives_as_long_as_its_method_and_what_that_returned() -> None:
         gc.collect()
 
 
+@pytest.mark.needs("fork")
 def test_a_proxy_used_after_fork_says_so_and_a_new_one_works_there(both: tuple[Server, Proxy]) -> None:
     server, psu = both
     psu.voltage_changed.connect(print)

@@ -192,6 +192,7 @@ def test_a_host_that_is_not_known_says_so(doctor: Doctor) -> None:
     assert "not known" in finding["found"]
 
 
+@pytest.mark.needs("unix")
 def test_a_peer_that_is_well_tells_how_it_is_reached(doctor: Doctor, console: Console) -> None:
     _, endpoint = console.serve("--name", "psu")
     details = doctor(PZC_PEERS=f"psu={endpoint}")["peer psu"]["details"]

@@ -58,6 +58,7 @@ def test_the_demo_takes_no_file_for_a_folder(run: Run, tmp_path: Path) -> None:
     assert (refused.status, "is a file: pzc demo DIR takes a folder" in refused.err) == (1, True)
 
 
+@pytest.mark.needs("unix")
 def test_a_bench_measures_calls_and_notifications_by_both_transports() -> None:
     rows = command("bench", "--seconds", "0.02", "--json").rows
     assert [row["transport"] for row in rows] == ["unix"] * LINES + ["tcp"] * LINES

@@ -13,6 +13,10 @@ from pzc.testing import Running
 
 from tests.contract.rigs.console import Console
 
+EVERY_WAY = pytest.mark.parametrize(
+    "transport", ["auto", pytest.param("unix", marks=pytest.mark.needs("unix")), "tcp"]
+)
+
 
 @pytest.fixture
 def source() -> Iterator[Agent]:
@@ -38,7 +42,7 @@ def _publishing(source: Agent, topic: str, content: object, pause: float = 0.005
         thread.join()
 
 
-@pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
+@EVERY_WAY
 def test_hz_tells_rate_and_intervals_as_json(console: Console, source: Agent, transport: str) -> None:
     with _publishing(source, "readings", 1):
         outcome = console(
@@ -63,7 +67,7 @@ def test_hz_tells_rate_and_intervals_as_json(console: Console, source: Agent, tr
     assert (rows[1]["gaps"], rows[1]["lost"]) == (0, 0)
 
 
-@pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
+@EVERY_WAY
 def test_bw_tells_bytes_as_json(console: Console, source: Agent, transport: str) -> None:
     with _publishing(source, "readings", bytes(1000)):
         outcome = console(

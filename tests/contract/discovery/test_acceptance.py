@@ -260,6 +260,7 @@ def test_a_signal_that_is_connected_by_name_follows_its_server() -> None:
     assert values == [7]
 
 
+@pytest.mark.needs("fork")
 def test_a_forked_child_takes_part_on_its_own() -> None:
     with Agent(name="parent") as parent, Agent() as asking:
         assert asking.request("parent", 1) == 1

@@ -190,6 +190,7 @@ def in_a_child(calls: dict[str, Any]) -> dict[str, str]:
     return dict(line.rstrip("\n").split("\t") for line in lines)
 
 
+@pytest.mark.needs("fork")
 @finding("3.4")
 @pytest.mark.parametrize("transport", ["auto", "inproc", "unix", "tcp"])
 def test_a_forked_child_runs_nothing_on_its_copy_of_the_object(transport: str) -> None:

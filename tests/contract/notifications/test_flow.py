@@ -94,6 +94,7 @@ def test_a_slice_that_is_kept_never_changes(way: str) -> None:
         assert np.array_equal(kept, np.arange(50_000, 60_000))
 
 
+@pytest.mark.needs("memfd", "unix")
 def test_kept_slices_keep_the_slots_of_the_publisher() -> None:
     with pair() as (publisher, reader):
         publisher.advertise("t", buffers=2)

@@ -223,6 +223,7 @@ def test_contents_of_all_sizes_arrive_whole(workers: Workers, way: str, kind: An
         assert reader.ask("account", "t", len(SIZES)) == (len(SIZES), 0, expected(SIZES))
 
 
+@pytest.mark.needs("memfd", "unix")
 def test_a_publisher_that_gets_no_memory_sends_everything_all_the_same(workers: Workers) -> None:
     publisher, endpoint = workers.publisher()
     readers = {way: workers.start() for way in OUTSIDE}

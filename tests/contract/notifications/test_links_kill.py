@@ -51,6 +51,7 @@ def outstanding(publisher: Agent) -> int:
 # --- readers ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("memfd", "pidfd", "unix")
 @pytest.mark.usefixtures("quick")
 def test_nothing_is_left_of_a_reader_that_was_killed_with_leases_and_unread_messages(
     workers: Workers, caplog: pytest.LogCaptureFixture

@@ -52,6 +52,7 @@ def test_whoever_receives_inside_the_process_has_a_copy() -> None:
     assert received is not content
 
 
+@pytest.mark.needs("unix")
 @lossy
 def test_a_reader_of_this_host_takes_the_unix_socket(workers: Workers, policy: Policy | None) -> None:
     hand, endpoint = workers.publisher()
@@ -92,6 +93,7 @@ def test_what_links_may_not_have_comes_by_broadcast() -> None:
         assert links_of(publisher) == []
 
 
+@pytest.mark.needs("unix")
 def test_a_topic_that_does_not_leave_its_host_needs_no_transport() -> None:
     with pair() as (publisher, reader), stranger() as other:
         publisher.advertise("t", scope="host")
@@ -145,6 +147,7 @@ def test_a_lossy_subscription_that_nobody_reads_does_not_hold_up_a_block_of_the_
         assert read(unread, 10) == [*range(10)]
 
 
+@pytest.mark.needs("unix")
 @pytest.mark.usefixtures("quick")
 def test_a_restarted_publisher_is_followed_over_a_new_link() -> None:
     with Agent(protocol=Protocol(KEY)) as reader, Child() as first:
@@ -160,6 +163,7 @@ def test_a_restarted_publisher_is_followed_over_a_new_link() -> None:
             assert (subscription.received, subscription.dropped) == (6, 0)
 
 
+@pytest.mark.needs("memfd", "unix")
 def test_64_mib_lie_in_shared_memory_by_default(workers: Workers) -> None:
     size = 64 << 20
     hand, endpoint = workers.publisher()
@@ -173,6 +177,7 @@ def test_64_mib_lie_in_shared_memory_by_default(workers: Workers) -> None:
             assert digest(notification.content) == digest(payload(1, size))
 
 
+@pytest.mark.needs("unix")
 @pytest.mark.parametrize("policy", [drop(10), latest(1), latest(5)], ids=named)
 def test_a_reader_that_stands_still_accounts_for_everything(workers: Workers, policy: Policy) -> None:
     publisher, endpoint = workers.publisher()
@@ -204,6 +209,7 @@ def test_a_publisher_of_small_messages_has_as_much_patience_as_on_the_broadcast_
     assert received + dropped == 5000
 
 
+@pytest.mark.needs("memfd", "unix")
 @pytest.mark.parametrize("policy", [drop(), latest()], ids=named)
 def test_whoever_keeps_every_array_goes_on_getting_others(workers: Workers, policy: Policy) -> None:
     publisher, endpoint = workers.publisher()

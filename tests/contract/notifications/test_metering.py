@@ -123,6 +123,7 @@ def test_drops_for_a_reader_are_told_of_the_topic_and_of_the_link() -> None:
         wait_until(lambda: _of(reader)["dropped"] == 4)
 
 
+@pytest.mark.needs("memfd", "unix")
 def test_who_holds_a_lease_is_told() -> None:
     with pair() as (publisher, reader):
         subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")

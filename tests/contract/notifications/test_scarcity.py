@@ -61,6 +61,7 @@ def test_a_publisher_without_descriptors_sends_everything_and_takes_readers_once
     assert late.ask("account", "t", 1)[:2] == (1, 0)
 
 
+@pytest.mark.needs("memfd", "unix")
 def test_what_a_reader_without_memory_cannot_map_is_lost_and_counted_and_the_rest_arrives(
     workers: Workers,
 ) -> None:
@@ -125,6 +126,7 @@ def knock(agent: Agent) -> socket.socket:
     return made
 
 
+@pytest.mark.needs("unix")
 def test_a_fast_lane_that_cannot_accept_rests(timings: Callable[..., None]) -> None:
     timings(scarcity_pause=3600.0)
     with Agent(protocol=Protocol(KEY)) as agent, knock(agent) as client:
@@ -136,6 +138,7 @@ def test_a_fast_lane_that_cannot_accept_rests(timings: Callable[..., None]) -> N
         assert agent.counters["fast_lane_rests"] == 1
 
 
+@pytest.mark.needs("unix")
 def test_a_fast_lane_that_rested_says_so_once_and_accepts_when_it_can(
     timings: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:

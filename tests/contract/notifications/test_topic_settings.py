@@ -74,6 +74,7 @@ def test_an_acknowledgement_is_waited_for_when_the_file_says_so(
         assert publisher.counters["ack_waits_missed"] == 1
 
 
+@pytest.mark.needs("memfd", "unix")
 @pytest.mark.parametrize("loaned", [False, True])
 def test_without_zero_copy_nothing_lies_in_shared_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaned: bool
