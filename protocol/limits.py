@@ -52,6 +52,7 @@ class Limits:
 
     name_kept: float = 60.0
     """Seconds for which the name of an agent that is gone can be taken only with the key that it had."""
+
     # Calls
 
     call_recovery: float = 3.0
