@@ -165,5 +165,9 @@ def test_what_a_mailbox_could_not_hold_in_a_partition_is_counted_when_it_heals(
         publisher.ask("publish", "frame", [100] * 49, 2)
         assert "unreachable" in reader.finish()[0]
     received, dropped, found = reader.ask("account", "r", 50)
-    assert (received, dropped) == (11, 39)
-    assert [number for number, _ in found] == [1, *range(41, 51)]
+    assert received + dropped == 50
+    numbers = [number for number, _ in found]
+    # Whatever is on its way when the network is cut counts for the bound, and may still arrive.
+    assert len(numbers) == received <= 1 + 10 + 10
+    assert (numbers[0], numbers[-1]) == (1, 50)
+    assert numbers == sorted(set(numbers))
