@@ -243,9 +243,11 @@ class Sources(Protocol):
 
     Attributes:
         topic: of all of them.
+        patience: seconds for which a source stays whose publisher is gone.
     """
 
     topic: str
+    patience: float
 
     @property
     def sources(self) -> list[str]:

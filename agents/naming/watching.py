@@ -10,13 +10,20 @@ The pattern may be a name that nobody has yet; once somebody has it, the subscri
     joining    not to be reached                         joining, again after `RETRY` seconds
     joining    refused by its publisher                  refused: told once, until the name is gone
     joined     its agent is at another endpoint          joined: it follows as any subscription by name
-    any        nobody has the name any more              absent; of a single name as it was
+    joined     nobody has the name any more              away
+    away       somebody has it again                     joined: it has followed
+    away       for the seconds of `Sources.patience`     absent; of a single name never
+    any other  nobody has the name any more              absent
     joining    refused, of a single name                 the subscription ends
+
+The patience of lossy subscriptions is 0. Where publishers keep a mailbox it is as long as they keep it: to
+leave one ends its mailbox, with all that it holds of a publisher that is frozen, or cut off.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from functools import partial
@@ -56,6 +63,7 @@ class Watching:
         self._gathering: Sources | None = None
         self._lock = threading.Lock()
         self._busy: set[str] = set()
+        self._away: dict[str, float] = {}  # since when, monotonic
         self._refused: set[str] = set()
         self._idle = threading.Condition(self._lock)
         self._closed = threading.Event()
@@ -99,8 +107,7 @@ class Watching:
     def _there(self) -> set[str]:
         """The sources that there are now."""
         if self._fits is None:
-            joined = self._gathering is not None and self._gathering.sources
-            return {self._pattern} if joined or self._naming.known(self._pattern) else set()
+            return {self._pattern} if self._naming.known(self._pattern) else set()
         return {f"@{entry.partition}@{entry.name}" for entry in self._naming.match(self._pattern)}
 
     def follow(self, until: float) -> bool:
@@ -120,15 +127,25 @@ class Watching:
             self._busy |= new
         for source in new:
             self._naming.help(partial(self._join, gathering, source), new=True)
-        for source in set(gathering.sources) - there:
+        for source in self._over(set(gathering.sources) - there, gathering.patience):
             gathering.remove(source)
+
+    def _over(self, away: set[str], patience: float) -> list[str]:
+        """Those of the sources that are away now which have been so for too long."""
+        now = time.monotonic()
+        with self._lock:
+            new = away - self._away.keys()
+            self._away = {source: self._away.get(source, now) for source in away}
+            over = [source for source, since in self._away.items() if since + patience <= now]
+        if new and 0 < patience < math.inf:
+            self._naming.help(self._look, after=patience)
+        return over
 
     def _join(self, gathering: Sources, source: str) -> None:
         again = False
         try:
             gathering.add(source)
-            if source not in self._there():  # it went while it was joined
-                gathering.remove(source)
+            self._look_soon()  # it may have gone while it was joined
         except _PASSING as exc:
             logger.info("%s cannot be subscribed to yet: %s", source, exc)
             again = True

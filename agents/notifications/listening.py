@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -215,6 +216,7 @@ class Listening:
         way: dict[str, Any],
     ) -> Merged:
         single = not is_pattern(pattern)
+        patience = math.inf if single else way["policy"].keep or 0.0
 
         def join(source: str, make: Make) -> Subscription:
             return self.join(source, timeout, {**way, "callback": None, "key": own["key"], "make": make})
@@ -222,7 +224,7 @@ class Listening:
         def make(on_close: OnClose) -> Merged:
             return Merged(
                 pattern, way["topic"], own["callback"], way["policy"], own["key"], way["executor"], on_close,
-                way["raw"], own["throttle"], join=join, single=single,
+                way["raw"], own["throttle"], join=join, patience=patience,
             )  # fmt: skip
 
         return self._subscribing.follow(self._watching(pattern), make, 0.0 if single else timeout)

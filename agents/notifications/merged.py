@@ -7,6 +7,7 @@ for all of them together. `Notification.publisher` tells whose each one is.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,21 +30,22 @@ class Merged(Subscription):
     Args:
         args, options: as `Subscription`.
         join: subscribes to one source.
-        single: there is one source only.
+        patience: seconds for which a source stays whose publisher is gone: it may be back, and have kept what
+            it published. Infinite for a subscription that has one source only.
         takes_along: a source that is removed takes with it what is pending of it.
 
     ``received``, ``dropped`` and ``gaps`` are those of all sources together. ``on_lost`` is not called, as a
-    source that is lost may come back, unless it is for a ``single`` one.
+    source that is lost may come back, unless it is the only one.
     """
 
     join: Join
 
     def __init__(
-        self, *args: object, join: Join, single: bool = False, takes_along: bool = False, **options: object
-    ) -> None:  # fmt: skip
+        self, *args: object, join: Join, patience: float = 0.0, takes_along: bool = False, **options: object
+    ) -> None:
         super().__init__(*args, **options)  # pyright: ignore[reportArgumentType]
         self.join = join
-        self.single = single
+        self.patience = patience
         self._members: dict[str, Subscription] = {}
         self._joining = threading.Lock()
         self._seen: dict[Subscription, set[tuple[str, int]]] | None = {} if takes_along else None
@@ -136,7 +138,7 @@ class Member(Subscription):
     def report_lost(self, reason: str, *, ends: bool = False) -> None:
         """As `Subscription.report_lost`, for the merged subscription too when this is its only source."""
         super().report_lost(reason, ends=ends)
-        if self._merged.single:
+        if self._merged.patience == math.inf:
             self._merged.report_lost(reason, ends=ends)
 
     def ignore(self, entries: Sequence[Arrival]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from pzc.agents.naming.watching import Watching
-from pzc.discovery.events import Appeared
+from pzc.discovery.events import Appeared, Vanished
 from pzc.discovery.records import Entry
 
 
@@ -26,7 +29,13 @@ class Names:
 
 
 class Gathering:
-    sources: tuple[str, ...] = ()
+    """A subscription to one publisher, which is not there any more."""
+
+    def __init__(self, patience: float = 0.0, *sources: str) -> None:
+        self.patience, self.sources = patience, list(sources)
+
+    def remove(self, source: str) -> None:
+        self.sources.remove(source)
 
 
 def test_names_that_come_together_are_looked_for_once() -> None:
@@ -48,3 +57,25 @@ def test_a_name_that_comes_after_a_look_is_looked_for_again() -> None:
         watching._on_event(Appeared(Entry("agent", f"/cam{number}")))
         names.tasks.pop()()
     assert names.looks == 2
+
+
+@pytest.mark.parametrize(("patience", "left"), [(0.0, []), (3600.0, ["@@/cam1"]), (math.inf, ["@@/cam1"])])
+def test_a_source_that_is_away_stays_for_as_long_as_its_publisher_may_keep_something(
+    patience: float, left: list[str]
+) -> None:
+    names: Any = Names()
+    watching: Any = Watching(names, "cam*")
+    watching._gathering = Gathering(patience, "@@/cam1")
+    watching._on_event(Vanished(Entry("agent", "/cam1"), "silent"))
+    names.tasks.pop()()
+    assert watching._gathering.sources == left
+
+
+def test_a_source_that_was_away_for_too_long_is_left() -> None:
+    names: Any = Names()
+    watching: Any = Watching(names, "cam*")
+    watching._gathering = Gathering(1e-9, "@@/cam1")
+    watching._on_event(Vanished(Entry("agent", "/cam1"), "silent"))
+    while names.tasks:
+        names.tasks.pop(0)()
+    assert watching._gathering.sources == []
