@@ -7,17 +7,17 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Generic, TypeVar
 
-from .claims import Entry, Interest, Loss, M
+from .claims import Claim, Loss, Sent
 from .interests import Interests
-from .under_way import UnderWay
+from .under_way import E, UnderWay
 
-I = TypeVar("I", bound=Interest)  # noqa: E741
+I = TypeVar("I", bound=Claim)  # noqa: E741
 
 OVERHEAD = 64
 """Bytes of an entry beside its content."""
 
 
-class ClaimQueue(ABC, Generic[M, I]):
+class ClaimQueue(ABC, Generic[E, I]):
     """Not thread-safe: the publisher's lock protects it. Its length counts what may go now.
 
     Attributes:
@@ -33,8 +33,8 @@ class ClaimQueue(ABC, Generic[M, I]):
         self.matching: Callable[[str, str], tuple[I, ...]] = self.index.matching
         self.suspended = False
         self.parts: dict[int, int] = {}
-        self._under_way: UnderWay[M] = UnderWay()
-        self._again: deque[Entry[M]] = deque()
+        self._under_way: UnderWay[E] = UnderWay()
+        self._again: deque[E] = deque()
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -65,7 +65,7 @@ class ClaimQueue(ABC, Generic[M, I]):
             self.index.discard(interest.topic, key, interest)
 
     @abstractmethod
-    def take(self, messages: int, size: int, blocks: bool) -> list[Entry[M]]:
+    def take(self, messages: int, size: int, blocks: bool) -> list[E]:
         """What goes next, at least one if anything may.
 
         Args:
@@ -74,7 +74,7 @@ class ClaimQueue(ABC, Generic[M, I]):
             blocks: the carrier takes contents in blocks.
         """
 
-    def later(self, entries: Iterable[Entry[M]]) -> None:
+    def later(self, entries: Iterable[E]) -> None:
         """The last that were taken did not go after all: they are the next."""
         self._again.extendleft(reversed(list(entries)))
 
@@ -106,14 +106,9 @@ class ClaimQueue(ABC, Generic[M, I]):
             RemoteProtocolError: for a position that was never sent.
         """
 
-    def _done(self, received: int, upto: int, others: Iterable[int]) -> list[Entry[M]]:
+    def _done(self, received: int, upto: int, others: Iterable[int]) -> list[E]:
         self._under_way.received(received)
-        done = self._under_way.done(upto, others)
-        for entry in done:
-            for interest in entry.claims:
-                interest.held -= 1
-                interest.delivered += 1
-        return done
+        return self._under_way.done(upto, others)
 
     @abstractmethod
     def resume(self, received: int) -> None:

@@ -22,18 +22,36 @@ M = TypeVar("M")
 UNBOUNDED: Final = 1 << 62
 
 
-class Interest:
-    """Compared by identity; made by `SendQueue.want`.
+class Claim:
+    """An interest of any queue; compared by identity.
 
     Attributes:
         number: that its reader gave it.
-        topic: one topic.
+        topic: one topic, or of a mailbox all.
         keys: of the messages that it gets; None for all.
-        policy: ``drop``, ``latest`` or ``block``.
-        window: most messages of a block that are not done with; a lossy policy has no window.
-        held: messages that are ready or under way.
+        policy: what happens when its reader is slower.
+        bound: most messages that wait for it.
         delivered: messages that the reader is done with.
         missed: messages that it lost.
+    """
+
+    __slots__ = ("bound", "delivered", "keys", "missed", "number", "policy", "topic")
+
+    def __init__(self, number: int, topic: str, policy: Policy, keys: Collection[str] | None) -> None:
+        self.number = number
+        self.topic = topic
+        self.policy = policy
+        self.keys = keys
+        self.bound = policy.bound
+        self.delivered = self.missed = 0
+
+
+class Interest(Claim):
+    """One whose messages are not kept; made by `SendQueue.want`. Its policy is ``drop``, ``latest`` or ``block``.
+
+    Attributes:
+        window: most messages of a block that are not done with; a lossy policy has no window.
+        held: messages that are ready or under way.
         lost_at: the largest number that it lost.
         waiting: what waits for it, oldest first.
 
@@ -42,10 +60,7 @@ class Interest:
         ConfigError: for a window below 1.
     """
 
-    __slots__ = (
-        "bound", "delivered", "held", "keys", "lossy", "lost_at", "missed", "newest", "number", "policy",
-        "topic", "waiting", "window",
-    )  # fmt: skip
+    __slots__ = ("held", "lossy", "lost_at", "newest", "waiting", "window")
 
     def __init__(
         self, number: int, topic: str, policy: Policy, window: int | None, keys: Collection[str] | None
@@ -54,15 +69,11 @@ class Interest:
             raise PolicyRefused("a mailbox is no policy of a send queue: use block(), drop(n) or latest(k)")
         if window is not None and window < 1:
             raise ConfigError(f"an interest needs a window of at least 1 message, not {window}")
-        self.number = number
-        self.topic = topic
-        self.keys = keys
-        self.policy = policy
+        super().__init__(number, topic, policy, keys)
         self.lossy = policy.lossy
         self.newest = policy.name == "latest"
-        self.bound = policy.bound if policy.lossy else UNBOUNDED
         self.window = UNBOUNDED if policy.lossy else window or policy.bound
-        self.held = self.delivered = self.missed = self.lost_at = 0
+        self.held = self.lost_at = 0
         self.waiting: deque[Entry[Any]] = deque()
 
     @property
@@ -92,29 +103,37 @@ class Loss(NamedTuple):
         total: how many it lost.
     """
 
-    interest: Interest
+    interest: Claim
     topic: str
     at: int
     total: int
 
 
-class Entry(Struct, Generic[M], eq=False):
-    """One notification on one link.
+class Sent(Struct, Generic[M], eq=False):
+    """A notification on its way to one reader.
 
     Attributes:
         message: what goes.
         number: in its topic.
         size: bytes of its content.
-        leased: the content lies in a block, which the link holds.
         claims: who gets it.
-        ahead: bytes that it counts among those sent to lossy claims; -1 without any.
+        leased: the content lies in a block, which the link holds.
         position: of the link, from 1; 0 before it goes.
     """
 
     message: M
     number: int
     size: int
-    leased: bool
-    claims: tuple[Interest, ...]
-    ahead: int = -1
+    claims: tuple[Any, ...]
+    leased: bool = False
     position: int = 0
+
+
+class Entry(Sent[M], Generic[M], eq=False):
+    """One notification in a send queue.
+
+    Attributes:
+        ahead: bytes that it counts among those sent to lossy claims; -1 without any.
+    """
+
+    ahead: int = -1

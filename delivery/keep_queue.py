@@ -14,7 +14,8 @@
     under way   hand_over                               waiting, in front, one for each claim
     waiting     forget of its last claim                gone; what is under way goes as ever
 
-What is under way counts for a bound and is never evicted: one message may always wait beside it.
+What is under way counts for a bound and is never evicted: one message may always wait beside it. Where all
+have too many bytes, that interest makes room which has most of them, or that key of one with several.
 
 A mailbox with a name outlives the process that reads it::
 
@@ -32,11 +33,13 @@ as sums, for each topic of an interest by itself, perhaps before older messages,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
-from itertools import islice
+from collections.abc import Collection, Iterable, Mapping
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import count, islice
+from typing import Generic
 
 from .claim_queue import OVERHEAD, ClaimQueue
-from .claims import Entry, Loss, M
+from .claims import Loss, M
 from .letters import Kept, Letter, Part, Sum
 from .policies import Policy
 from .under_way import UnderWay
@@ -44,12 +47,14 @@ from .under_way import UnderWay
 MOST = 1_000_000
 """Messages that wait for one reader; beyond that the oldest makes room, whosever it is."""
 
+_FEW = 1024
 
-class KeepQueue(ClaimQueue[M, Kept]):
+
+class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
     """Not thread-safe: the publisher's lock protects it. Its length counts what may go now.
 
     The bound in messages is that of each interest, and of each of its keys. The bound in bytes, the largest
-    of them, is that of all together; the interest with most bytes makes room.
+    of them, is that of all together. Nothing that happens to one message looks at all interests.
 
     Attributes:
         room: position up to which the reader takes messages, as it said last.
@@ -63,16 +68,19 @@ class KeepQueue(ClaimQueue[M, Kept]):
         super().__init__()
         self.room = self.bytes = self.waiting = self.delivered = self.evicted = 0
         self._orphans: dict[tuple[str, Collection[str] | None], list[Kept]] = {}  # that have no reader
-        self._letters: deque[Letter[M]] = deque()  # that wait for readers; those without a claim are gone
-        self._hollow = 0  # how many these are
+        self._orders = count(1)
+        self._letters: dict[int, Letter[M]] = {}  # that wait for readers, by their orders, as they go
+        self._orphaned: dict[int, Letter[M]] = {}  # that wait for those without one
         self._untold: dict[tuple[Kept, str], None] = {}
         self._tellings: deque[tuple[int, Sum, int]] = deque()  # position that shows that it came, sum, total
-        self._orders = self._max_bytes = 0
+        self._max_bytes = 0
         self._measured = True
+        # What parts have at most, largest first, each as it was or as it is; None as long as all have room.
+        self._heap: list[tuple[int, int, Kept, Part]] | None = None
+        self._heaped = 0
 
     def __len__(self) -> int:
-        room = max(0, self.room - self.sent)
-        return len(self._again) + min(len(self._letters) - self._hollow, room)
+        return len(self._again) + min(len(self._letters), max(0, self.room - self.sent))
 
     @property
     def behind(self) -> bool:
@@ -82,9 +90,18 @@ class KeepQueue(ClaimQueue[M, Kept]):
     @property
     def oldest(self) -> float | None:
         """When the oldest message came that is kept; None without one."""
-        waiting = [part.waiting[0] for each in self.interests if (part := each.oldest()) is not None]
-        kept: list[Entry[M]] = [*self._under_way.all()[:1], *waiting]
-        return min([each.at for each in kept if isinstance(each, Letter)], default=None)
+        first = [
+            (self._letters if each.has_reader else self._orphaned)[part.waiting[0]]
+            for each in self.interests
+            for part in each.parts.values()
+            if part.waiting
+        ]
+        return min([each.at for each in (*self._under_way.all()[:1], *first)], default=None)
+
+    def letters(self, interest: Kept) -> list[Letter[M]]:
+        """What waits for an interest, oldest first."""
+        letters = self._letters if interest.has_reader else self._orphaned
+        return [letters[order] for order in interest.orders]
 
     # --- what the reader wants -----------------------------------------------------------------------
 
@@ -95,7 +112,8 @@ class KeepQueue(ClaimQueue[M, Kept]):
             found = self._orphans[like][0]
             self._claim(found)
             found.adopt(number, policy)
-            self._letters.extend(found.waiting)
+            for order in found.orders:
+                self._letters[order] = self._orphaned.pop(order)
             self._tell_anew(found)
             self._measured = False
             return found
@@ -103,9 +121,20 @@ class KeepQueue(ClaimQueue[M, Kept]):
         self._begin(found)
         self._max_bytes = max(self._max_bytes, found.max_bytes)
         orphans = [each for several in self._orphans.values() for each in several]
-        kept = {each.order: each for orphan in orphans for each in orphan.waiting if found.wants(each)}
-        for order in sorted(kept):
-            self._wait(kept[order], (found,))
+        kept = {
+            (letter.topic, letter.number): letter
+            for order in sorted([order for orphan in orphans for order in orphan.orders])
+            if found.wants(letter := self._orphaned[order])
+        }
+        for letter in kept.values():
+            self._wait(letter.copy((found,)))
+        return found
+
+    def begins(self, interest: Kept, lasts: Mapping[str, int]) -> dict[str, int]:
+        """The numbers behind which an interest goes on, where ``lasts`` are those of its topics now."""
+        found = {**lasts}
+        for letter in self.letters(interest):
+            found[letter.topic] = min(found.get(letter.topic, letter.number), letter.number - 1)
         return found
 
     def _claim(self, orphan: Kept) -> None:
@@ -117,10 +146,11 @@ class KeepQueue(ClaimQueue[M, Kept]):
     def forget(self, interest: Kept) -> None:
         """Nobody wants it any more."""
         self._cease(interest)
+        for part in list(interest.parts.values()):
+            while part.waiting:
+                self._let_go(interest, part)
         if not interest.has_reader:
             self._claim(interest)
-        while (part := interest.oldest()) is not None:
-            self._let_go(interest, part)
         for topic in interest.sums:
             self._untold.pop((interest, topic), None)
         self._measured = False
@@ -135,57 +165,58 @@ class KeepQueue(ClaimQueue[M, Kept]):
         """Whether something is kept for nobody."""
         return bool(self._orphans)
 
-    def _most_bytes(self) -> int:
+    def _has_room(self, size: int) -> bool:
+        """Whether so many bytes more may be kept."""
         if not self._measured:
             self._max_bytes = max([each.max_bytes for each in self.interests], default=0)
             self._measured = True
-        return self._max_bytes
+        return self.bytes + size <= self._max_bytes
 
     # --- what is published ---------------------------------------------------------------------------
 
     def full(self, claims: Iterable[Kept], key: str, size: int) -> list[Kept]:
         """Those for which whoever publishes so many bytes has to wait."""
         blocking = [each for each in claims if each.policy.when_full == "block"]
-        if blocking and self.bytes > 0 and self.bytes + size > self._most_bytes():
+        if blocking and self.bytes > 0 and not self._has_room(size):
             return blocking
-        parts = [(each, each.part(key)) for each in blocking]
-        return [each for each, part in parts if part is not None and part.is_full(each.bound)]
+        return [each for each in blocking if each.is_full(key)]
 
     def put(
         self, message: M, topic: str, key: str, number: int, size: int, claims: tuple[Kept, ...], now: float
     ) -> None:
         """Keep a message, newer than all before it; arguments as `SendQueue.put`, monotonic seconds."""
+        if not claims:
+            return
         for interest in claims:
-            part = interest.part(key)
-            while part is not None and part.waiting and part.is_full(interest.bound):
-                self._evict(interest, part)
-        while self.waiting and (self.bytes + size > self._most_bytes() or self.waiting >= MOST):
-            self._evict_largest()
-        self._orders += 1
-        letter = Letter(
-            message=message, number=number, size=size, leased=False, claims=(), topic=topic, key=key,
-            order=self._orders, at=now,
-        )  # fmt: skip
-        reading = tuple([each for each in claims if each.has_reader]) if self._orphans else claims
-        if reading:
-            self._wait(letter, reading)
-        for interest in claims if self._orphans else ():
+            part = interest.parts.get(key if interest.apart else "")
+            if part is not None:
+                while part.waiting and len(part.waiting) + part.held >= interest.bound:
+                    self._evict(interest, part)
+        while self.waiting and (self.waiting >= MOST or not self._has_room(size)):
+            self._evict(*self._largest())
+        letter = Letter(message, number, size, claims, False, 0, topic, key, now)
+        if not self._orphans:
+            self._wait(letter)
+            return
+        if reading := tuple([each for each in claims if each.has_reader]):
+            self._wait(letter.copy(reading))
+        for interest in claims:
             if not interest.has_reader:
-                self._wait(letter, (interest,))
+                self._wait(letter.copy((interest,)))
 
-    def _wait(self, like: Letter[M], claims: tuple[Kept, ...]) -> None:
-        """A letter of that content waits for these, behind all that waits for them."""
-        letter = like if not like.claims else like.copy()
-        letter.claims = claims
+    def _wait(self, letter: Letter[M]) -> None:
+        """A letter waits for its claims, behind all that waits for them."""
+        order, key, size, claims = next(self._orders), letter.key, letter.size, letter.claims
         for interest in claims:
-            interest.wait(letter)
-        self._count(letter, 1)
-        if claims[0].has_reader:
-            self._letters.append(letter)
-
-    def _count(self, letter: Letter[M], change: int) -> None:
-        self.waiting += change
-        self.bytes += change * letter.size
+            place = key if interest.apart else ""
+            part = interest.parts.get(place) or interest.parts.setdefault(place, Part())
+            part.waiting.append(order)
+            part.bytes += size
+            if self._heap is not None:
+                self._heap_up(interest, part)
+        self.waiting += 1
+        self.bytes += size
+        (self._letters if claims[0].has_reader else self._orphaned)[order] = letter
 
     def lose(self, interest: Kept, topic: str, number: int) -> None:
         """An interest does not get the message of this number."""
@@ -196,15 +227,35 @@ class KeepQueue(ClaimQueue[M, Kept]):
         if interest.has_reader:
             self._untold[interest, topic] = None
 
-    def _evict_largest(self) -> None:
-        """The oldest of the interest with most bytes makes room."""
-        largest: tuple[int, Kept, Part] | None = None
-        for interest in self.interests:
-            if largest is None or interest.bytes > largest[0]:
-                part = interest.oldest()
-                largest = largest if part is None else (interest.bytes, interest, part)
-        if largest is not None:
-            self._evict(*largest[1:])
+    def _largest(self) -> tuple[Kept, Part]:
+        """The part with most bytes of those where something waits; that is so somewhere."""
+        heap = self._heap if self._heap else self._heap_anew()
+        while True:
+            size, order, interest, part = heap[0]
+            if part.waiting and -size == part.bytes:
+                return interest, part
+            if part.waiting and -size > part.bytes:
+                heapreplace(heap, (-part.bytes, order, interest, part))
+            else:  # what has more now is there once more
+                heappop(heap)
+
+    def _heap_up(self, interest: Kept, part: Part) -> None:
+        """A part has more."""
+        if self._heap is not None:
+            heappush(self._heap, (-part.bytes, next(self._orders), interest, part))
+            if len(self._heap) > 2 * self._heaped + _FEW:
+                self._heap_anew()
+
+    def _heap_anew(self) -> list[tuple[int, int, Kept, Part]]:
+        self._heap = [
+            (-part.bytes, next(self._orders), each, part)
+            for each in self.interests
+            for part in each.parts.values()
+            if part.waiting
+        ]
+        heapify(self._heap)
+        self._heaped = len(self._heap)
+        return self._heap
 
     def _evict(self, interest: Kept, part: Part) -> None:
         letter = self._let_go(interest, part)
@@ -213,46 +264,46 @@ class KeepQueue(ClaimQueue[M, Kept]):
 
     def _let_go(self, interest: Kept, part: Part) -> Letter[M]:
         """The oldest that waits in a part of an interest waits for it no longer."""
-        letter: Letter[M] = interest.take(part)
+        letters, order = self._letters if interest.has_reader else self._orphaned, part.waiting.popleft()
+        letter = letters[order]
+        part.bytes -= letter.size
+        interest.tidy(letter.key, part)
         letter.claims = tuple([each for each in letter.claims if each is not interest])
         if not letter.claims:
-            self._count(letter, -1)
-            if interest.has_reader:
-                self._hollow += 1
-                if self._hollow > 1024 and 2 * self._hollow > len(self._letters):
-                    self._letters = deque([each for each in self._letters if each.claims])
-                    self._hollow = 0
+            del letters[order]
+            self.waiting -= 1
+            self.bytes -= letter.size
         return letter
 
     # --- what goes -----------------------------------------------------------------------------------
 
-    def take(self, messages: int, size: int, blocks: bool = False) -> list[Entry[M]]:
+    def take(self, messages: int, size: int, blocks: bool = False) -> list[Letter[M]]:
         """See `ClaimQueue.take`."""
-        taken: list[Entry[M]] = []
+        taken: list[Letter[M]] = []
         again, letters = self._again, self._letters
         while again and len(taken) < messages:
             size -= OVERHEAD + again[0].size
             if size < 0 and taken:
                 return taken
             taken.append(again.popleft())
-        while letters and len(taken) < messages and self.sent < self.room:
-            letter = letters.popleft()
-            if not letter.claims:
-                self._hollow -= 1
-                continue
+        orders: list[int] = []
+        for order, letter in islice(letters.items(), max(0, min(messages - len(taken), self.room - self.sent))):
             size -= OVERHEAD + letter.size
-            if size < 0 and taken:
-                letters.appendleft(letter)
+            if size < 0 and (taken or orders):
                 break
-            self._send(letter)
-            taken.append(letter)
-        return taken
-
-    def _send(self, letter: Letter[M]) -> None:
-        self._under_way.sent(letter)
-        self.waiting -= 1
-        for interest in letter.claims:
-            interest.send(letter)
+            orders.append(order)
+        fresh = [letters.pop(order) for order in orders]
+        for letter in fresh:
+            for interest in letter.claims:
+                part = interest.parts[letter.key if interest.apart else ""]
+                part.waiting.popleft()
+                part.held += 1
+        self._under_way.sent(fresh)
+        self.waiting -= len(fresh)
+        if not letters:
+            letters.clear()  # what went leaves holes, which would be passed each time
+            self._heap = None
+        return taken + fresh
 
     def losses(self, most: int, shown: int) -> list[Loss]:
         """See `ClaimQueue.losses`."""
@@ -265,14 +316,18 @@ class KeepQueue(ClaimQueue[M, Kept]):
             self._tellings.append((shown, told, told.total))
         return losses
 
-    def done(self, received: int, upto: int, others: Iterable[int] = ()) -> list[Entry[M]]:
+    def done(self, received: int, upto: int, others: Iterable[int] = ()) -> list[Letter[M]]:
         """See `ClaimQueue.done`."""
         done = self._done(received, upto, others)
         for letter in done:
-            self.bytes -= letter.size
+            size, key = letter.size, letter.key
+            self.bytes -= size
             for interest in letter.claims:
-                if isinstance(interest, Kept) and isinstance(letter, Letter):
-                    interest.done(letter)
+                interest.delivered += 1
+                part = interest.parts[key if interest.apart else ""]
+                part.held -= 1
+                part.bytes -= size
+                interest.tidy(key, part)
         self.delivered += len(done)
         while self._tellings and self._tellings[0][0] <= upto:
             _, told, total = self._tellings.popleft()
@@ -290,10 +345,9 @@ class KeepQueue(ClaimQueue[M, Kept]):
 
     def hand_over(self) -> None:
         """Another process reads it from now on: what is not done with is kept for it, until it asks."""
-        under_way: list[Letter[M]] = self._under_way.all()  # pyright: ignore[reportAssignmentType]
-        waiting = [each for each in self._letters if each.claims]
-        self.bytes -= sum([each.size for each in (*under_way, *waiting)])
-        self.waiting -= len(waiting)
+        kept = [*self._under_way.all(), *self._letters.values()]
+        self.bytes -= sum([each.size for each in kept])
+        self.waiting -= len(self._letters)
         for interest in self.interests:
             if interest.has_reader:
                 self._orphans.setdefault((interest.topic, interest.keys), []).append(interest)
@@ -301,9 +355,9 @@ class KeepQueue(ClaimQueue[M, Kept]):
             for told in interest.sums.values():
                 told.total -= told.settled
                 told.settled = 0
-        self._letters, self._again, self._under_way = deque(), deque(), UnderWay()
-        self._untold, self._tellings, self._hollow, self.room = {}, deque(), 0, 0
-        for letter in (*under_way, *waiting):
+        self._letters, self._again, self._under_way = {}, deque(), UnderWay()
+        self._untold, self._tellings, self._heap, self.room = {}, deque(), None, 0
+        for letter in kept:
             for interest in letter.claims:
                 if interest in self.interests:
-                    self._wait(letter.copy(), (interest,))
+                    self._wait(letter.copy((interest,)))

@@ -37,6 +37,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
+from typing import Generic
 
 from .ahead import Ahead, Most
 from .claim_queue import OVERHEAD, ClaimQueue
@@ -44,7 +45,7 @@ from .claims import UNBOUNDED, Entry, Interest, Loss, M
 from .policies import Policy
 
 
-class SendQueue(ClaimQueue[M, Interest]):
+class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
     """Not thread-safe: the publisher's lock protects it. Its length counts what is ready.
 
     Args:
@@ -111,9 +112,9 @@ class SendQueue(ClaimQueue[M, Interest]):
             if interest.lossy is not lossy or (
                 lossy and (interest.waiting or not self._may_go(interest, leased))
             ):
-                return self._put_apart(Entry(message, number, size, leased, claims))
+                return self._put_apart(Entry(message, number, size, claims, leased))
         ahead = -1 if not lossy else 0 if leased else size
-        self._make_ready(Entry(message, number, size, leased, claims, ahead))
+        self._make_ready(Entry(message, number, size, claims, leased, 0, ahead))
         return True
 
     def _put_apart(self, entry: Entry[M]) -> bool:
@@ -155,7 +156,7 @@ class SendQueue(ClaimQueue[M, Interest]):
         """What is an entry of its own from now on, for these."""
         message = entry.message
         self.parts[id(message)] = self.parts.get(id(message), 0) + 1
-        return Entry(message, entry.number, entry.size, entry.leased, tuple(claims))
+        return Entry(message, entry.number, entry.size, tuple(claims), entry.leased)
 
     def _may_go(self, interest: Interest, leased: bool) -> bool:
         """Whether a lossy claim can go now."""
@@ -287,9 +288,8 @@ class SendQueue(ClaimQueue[M, Interest]):
         fresh = [entry for entry in taken if not entry.position]
         if self.parts and len(fresh) > 1:  # in this order, contents of several entries go once
             taken[-len(fresh) :] = fresh = sorted(fresh, key=lambda each: each.ahead >= 0)
-        for entry in fresh:
-            self._under_way.sent(entry)
-            self.lent -= entry.size if entry.leased else 0
+        self._under_way.sent(fresh)
+        self.lent -= sum([entry.size for entry in fresh if entry.leased])
         return taken
 
     def losses(self, most: int, shown: int = 0) -> list[Loss]:
@@ -308,6 +308,9 @@ class SendQueue(ClaimQueue[M, Interest]):
         """See `ClaimQueue.done`."""
         done = self._done(received, upto, others)
         for entry in done:
+            for interest in entry.claims:
+                interest.held -= 1
+                interest.delivered += 1
             if entry.ahead >= 0:
                 self._ahead.remove(entry)
         return [entry for entry in done if self._is_last(entry)] if self.parts else done

@@ -21,13 +21,15 @@ told again; the reader's part is `Receipts`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Generic
+from typing import Any, Generic, TypeVar
 
 from ..protocol.errors import RemoteProtocolError
-from .claims import Entry, Interest, M
+from .claims import Interest, Sent
+
+E = TypeVar("E", bound=Sent[Any])
 
 
-class UnderWay(Generic[M]):
+class UnderWay(Generic[E]):
     """Oldest first; its length counts it. Not thread-safe: the publisher's lock protects it.
 
     Attributes:
@@ -41,17 +43,18 @@ class UnderWay(Generic[M]):
         self.next = 1
         self.arrived = 0
         self._upto = 0
-        self._entries: dict[int, Entry[M]] = {}
+        self._entries: dict[int, E] = {}
         self._stubs: list[tuple[int, int, tuple[Interest, ...]]] = []
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def sent(self, entry: Entry[M]) -> None:
-        """An entry goes for the first time, at the next position."""
-        position = entry.position = self.next
-        self._entries[position] = entry
-        self.next = position + 1
+    def sent(self, entries: Iterable[E]) -> None:
+        """Entries go for the first time, at the next positions."""
+        for position, entry in enumerate(entries, self.next):
+            entry.position = position
+            self._entries[position] = entry
+            self.next = position + 1
 
     def received(self, position: int) -> None:
         """The reader has everything up to it: that is never sent again.
@@ -63,7 +66,7 @@ class UnderWay(Generic[M]):
         if position > self.arrived:
             self.arrived = position
 
-    def done(self, upto: int, others: Iterable[int] = ()) -> list[Entry[M]]:
+    def done(self, upto: int, others: Iterable[int] = ()) -> list[E]:
         """The reader is done with all positions up to ``upto``, and with ``others``.
 
         Returns:
@@ -78,7 +81,7 @@ class UnderWay(Generic[M]):
             self._check(later[0])
             self._check(later[-1])
         entries = self._entries
-        done: list[Entry[M]] = []
+        done: list[E] = []
         count = upto - self._upto
         if count > 0:
             self._upto = upto
@@ -91,7 +94,7 @@ class UnderWay(Generic[M]):
                 done.append(entries.pop(position))
         return done
 
-    def after(self, position: int) -> list[Entry[M]]:
+    def after(self, position: int) -> list[E]:
         """What to send again to a reader that has everything up to ``position``, in order.
 
         Raises:
@@ -100,7 +103,7 @@ class UnderWay(Generic[M]):
         self.received(position)
         return [entry for sent, entry in self._entries.items() if sent > self.arrived]
 
-    def suspend(self) -> list[Entry[M]]:
+    def suspend(self) -> list[E]:
         """Keep of everything under way only what it was; returns it, oldest first."""
         left = self.all()
         self._stubs += [(entry.position, entry.number, entry.claims) for entry in left]
@@ -120,7 +123,7 @@ class UnderWay(Generic[M]):
         stubs, self._stubs, self.next = self._stubs, [], self.arrived + 1
         return [(sent <= self.arrived, number, claims) for sent, number, claims in stubs]
 
-    def all(self) -> list[Entry[M]]:
+    def all(self) -> list[E]:
         """Every entry that the reader is not done with, oldest first."""
         return list(self._entries.values())
 

@@ -37,7 +37,7 @@ def proofs(publisher: Agent) -> list[bool]:
     return [
         letter.message.proof is not None  # type: ignore[attr-defined]
         for outlet in outlets_of(publisher)
-        for letter in outlet.queue._letters
+        for letter in outlet.queue._letters.values()
     ]
 
 

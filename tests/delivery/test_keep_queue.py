@@ -21,6 +21,11 @@ def made(max_messages: int = 100, max_bytes: int = 1000) -> tuple[KeepQueue[obje
     return queue, queue.want(1, "t", mailbox(max_messages, max_bytes))
 
 
+def waiting(queue: KeepQueue[object], interest: Kept) -> list[int]:
+    """Numbers."""
+    return [letter.number for letter in queue.letters(interest)]
+
+
 def taken(queue: KeepQueue[object]) -> list[int]:
     """Numbers."""
     return [letter.number for letter in queue.take(100, 1 << 30)]
@@ -36,7 +41,7 @@ def test_the_bound_in_bytes_is_that_of_all_and_the_largest_makes_room() -> None:
     small = queue.want(2, "t", mailbox(max_bytes=5), ("a",))
     put(queue, 1, 2, 3, size=3)
     put(queue, 4, key="a", size=3)
-    assert ([each.number for each in every.waiting], len(small.waiting), queue.bytes) == ([2, 3, 4], 1, 9)
+    assert (waiting(queue, every), len(waiting(queue, small)), queue.bytes) == ([2, 3, 4], 1, 9)
 
 
 def test_what_is_under_way_counts_and_one_more_may_wait_beside_it() -> None:
@@ -44,7 +49,7 @@ def test_what_is_under_way_counts_and_one_more_may_wait_beside_it() -> None:
     put(queue, 1, 2)
     assert taken(queue) == [1, 2]
     put(queue, 3, 4)
-    assert ([each.number for each in interest.waiting], interest.missed) == ([4], 1)
+    assert (waiting(queue, interest), interest.missed) == ([4], 1)
 
 
 def test_whoever_publishes_waits_for_the_interests_that_block() -> None:
@@ -92,7 +97,7 @@ def test_a_flood_of_one_key_costs_another_one_of_the_same_interest_nothing() -> 
     interest = queue.want(1, "t", mailbox(2), ("a", "b"))
     put(queue, 1, key="a")
     put(queue, *range(2, 10), key="b")
-    assert ([each.number for each in interest.waiting], interest.missed) == ([1, 8, 9], 6)
+    assert (waiting(queue, interest), interest.missed) == ([1, 8, 9], 6)
 
 
 def test_what_is_under_way_of_one_key_takes_no_room_of_another() -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pzc.delivery.claim_queue import OVERHEAD
-from pzc.delivery.claims import Entry, Loss
+from pzc.delivery.claims import Loss
 from pzc.delivery.keep_queue import KeepQueue
-from pzc.delivery.letters import Kept
+from pzc.delivery.letters import Kept, Letter
 from pzc.delivery.policies import mailbox
 
 from tests.effort import many
@@ -64,9 +64,9 @@ class Processes(RuleBasedStateMachine):
         self.begin()
 
     def begin(self) -> None:
-        self.wire: list[tuple[list[Entry[Number]], list[Loss]]] = []
+        self.wire: list[tuple[list[Letter[Number]], list[Loss]]] = []
         self.received, self.queue.room = 0, 6
-        self.undone: dict[int, Entry[Number]] = {}
+        self.undone: dict[int, Letter[Number]] = {}
 
     # --- the reader's wishes
 
@@ -82,8 +82,8 @@ class Processes(RuleBasedStateMachine):
         if same:
             assert interest is same[0]
         else:
-            self.models[interest] = Model([each.message for each in interest.waiting])
-            assert all(interest.wants(each) for each in interest.waiting)
+            self.models[interest] = Model([each.message for each in self.queue.letters(interest)])
+            assert all(interest.wants(each) for each in self.queue.letters(interest))
 
     @precondition(lambda self: self.queue.interests)
     @rule(data=st.data())
@@ -115,7 +115,7 @@ class Processes(RuleBasedStateMachine):
         self.queue.put((topic, number), topic, key, number, size, claims, self.clock)
         for each in claims:
             self.models[each].put.append((topic, number))
-            assert each.waiting[-1].number == number
+            assert self.queue.letters(each)[-1].number == number
             part = each.part(key)
             assert part is not None
             assert len(part.waiting) <= max(1, each.bound - part.held)
@@ -155,7 +155,7 @@ class Processes(RuleBasedStateMachine):
             self.received = letter.position
             self.undone[letter.position] = letter
             for interest in letter.claims:
-                if isinstance(interest, Kept) and interest in self.models:
+                if interest in self.models:
                     self.models[interest].take(letter.message)
         for interest, topic, at, total in losses:
             if isinstance(interest, Kept) and interest in self.models:
@@ -179,7 +179,7 @@ class Processes(RuleBasedStateMachine):
         for letter in self.queue.done(self.received, upto, others):
             assert letter is self.undone.pop(letter.position)
             for interest in letter.claims:
-                if isinstance(interest, Kept) and interest in self.models:
+                if interest in self.models:
                     self.models[interest].done.append(letter.message)
 
     @rule(again=st.lists(st.booleans(), min_size=5, max_size=5))
@@ -202,7 +202,9 @@ class Processes(RuleBasedStateMachine):
     @invariant()
     def all_is_accounted_for(self) -> None:
         for interest, model in self.models.items():
-            held = interest.held + len(interest.waiting)
+            parts = interest.parts.values()
+            held = sum(part.held + len(part.waiting) for part in parts)
+            assert all(part.held or part.waiting for part in parts)
             assert interest.delivered + held + interest.missed == len(model.put)
             assert interest.delivered == len(model.done)
             assert sum(each.total for each in interest.sums.values()) + model.settled == interest.missed
@@ -210,7 +212,7 @@ class Processes(RuleBasedStateMachine):
     @invariant()
     def sizes_are_right(self) -> None:
         if hasattr(self, "queue"):
-            letters = {id(each): each for one in self.models for each in one.waiting}.values()
+            letters = {id(each): each for one in self.models for each in self.queue.letters(one)}.values()
             assert len(letters) == self.queue.waiting
             assert self.queue.unacknowledged or sum(each.size for each in letters) == self.queue.bytes
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from ....delivery.claims import Interest
+from ....delivery.claims import Claim, Interest
 from ....protocol import limits
 from ....protocol.errors import AgentClosed, CallTimeout
 from ....transport.counters import Counters
@@ -54,7 +54,7 @@ class Admission:
         if not turn.route.waits:
             return True
         topic, key = turn.published.topic, turn.published.key
-        blocked: list[tuple[Outlet, Interest]] = [
+        blocked: list[tuple[Outlet, Claim]] = [
             (outlet, interest)
             for outlet in turn.route.outlets
             for interest in outlet.queue.matching(topic, key)
@@ -96,11 +96,11 @@ class Admission:
                 raise AgentClosed("the agent was stopped while a publication waited for its readers")
         self._give_up(turn, due)
 
-    def _give_up(self, turn: Turn, due: list[tuple[Outlet, Interest]]) -> None:
+    def _give_up(self, turn: Turn, due: list[tuple[Outlet, Claim]]) -> None:
         for outlet, interest in due:
             policy = interest.policy
             self._counters.add("publish_timeouts")
-            if policy.name == "mailbox":
+            if not isinstance(interest, Interest):
                 raise CallTimeout(
                     f"the mailbox of {outlet.owner.agent[:8]} has no room for a message of "
                     f"{turn.published.topic!r} after {_timeout(interest):g} s; nothing was published"
@@ -119,7 +119,7 @@ class Admission:
                 turn.passed = (*turn.passed, interest)
 
 
-def _timeout(interest: Interest) -> float:
+def _timeout(interest: Claim) -> float:
     """Seconds that whoever publishes waits for it."""
     if interest.policy.name == "mailbox":
         return limits.current.mail_block

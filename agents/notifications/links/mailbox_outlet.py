@@ -24,7 +24,7 @@ from ....protocol.records import Records, size_beside
 from ....shm.ring import Ring
 from .outlet import Outlet, Owner
 from .packing import Packing
-from .published import Mailed, Published
+from .published import Mailed
 from .topics import Wanted
 
 ROWS = 5000
@@ -55,13 +55,13 @@ class MailboxOutlet(Outlet):
         said_at: when that said what it wants.
     """
 
-    queue: KeepQueue[Published]
+    queue: KeepQueue[Mailed]
 
     def __init__(
         self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
         name: str, tenure: int, before: MailboxOutlet | None, records: Records, room: int,
     ) -> None:  # fmt: skip
-        queue = KeepQueue[Published]() if before is None else before.queue
+        queue = KeepQueue[Mailed]() if before is None else before.queue
         super().__init__(link, owner, arrays, lock, ring, now, queue, Packing(queue, ring, ROWS, records))
         self.queue = queue
         self.name = name
@@ -122,7 +122,7 @@ class MailboxOutlet(Outlet):
         if policy.when_full == "block":
             self._blocking.add(number)
         self.packing.signs = self.packing.signs or wanted.raw
-        return kept.begins(lasts), policy.bound
+        return self.queue.begins(kept, lasts), policy.bound
 
     def _forget(self, wanted: Wanted) -> None:
         self._blocking.discard(wanted.interest)

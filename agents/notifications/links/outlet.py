@@ -23,7 +23,6 @@ from ....shm.ring import Ring
 from ..declared import Declared
 from ..filters import ANY
 from .packing import Batch, Packing
-from .published import Published
 from .topics import Wanted
 from .ways import Way
 
@@ -59,7 +58,7 @@ class Outlet(ABC):
 
     def __init__(
         self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
-        queue: ClaimQueue[Published, Any], packing: Packing,
+        queue: ClaimQueue[Any, Any], packing: Packing,
     ) -> None:  # fmt: skip
         self.link = link
         self.owner = owner

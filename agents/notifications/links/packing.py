@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....delivery.claim_queue import ClaimQueue
-from ....delivery.claims import Interest
+from ....delivery.claims import Claim
 from ....protocol.link_messages import MAX_ITEMS, Ended, Loss, Notify, Row, Run
 from ....protocol.peer import MOST_TYPES
 from ....protocol.records import Records
@@ -38,7 +38,7 @@ class Packing:
     """
 
     def __init__(
-        self, queue: ClaimQueue[Published, Any], ring: Ring, rows: int = MAX_ROWS,
+        self, queue: ClaimQueue[Any, Any], ring: Ring, rows: int = MAX_ROWS,
         records: Records | None = None,
     ) -> None:  # fmt: skip
         self._queue = queue
@@ -77,7 +77,7 @@ class Packing:
         runs: list[Run] = []
         contents: list[Published] = []
         rows: list[Row] = []
-        claims: tuple[Interest, ...] = ()
+        claims: tuple[Claim, ...] = ()
         topic, lent, fd, hurry = "", 0, -1, False
         for entry in entries:
             published = entry.message

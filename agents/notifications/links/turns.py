@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from ....delivery.claims import Interest
+from ....delivery.claims import Claim, Interest
 from ....protocol.link_messages import Body
 from .live_outlet import LiveOutlet
 from .mailbox_outlet import MailboxOutlet
@@ -76,7 +76,7 @@ class Turn(Struct, eq=False):
     since: float
     route: Route = NOWHERE
     passed: tuple[Interest, ...] = ()
-    blocked: tuple[tuple[Outlet, Interest], ...] = ()
+    blocked: tuple[tuple[Outlet, Claim], ...] = ()
     ack_wait: float | None = None
     mail: tuple[str, Body] | None = None
     aired: tuple[str, Body] | None = None
