@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Generic, TypeVar
 
-from .claims import Claim, Loss, Sent
+from .claims import Claim, Loss
 from .interests import Interests
 from .under_way import E, UnderWay
 

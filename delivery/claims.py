@@ -47,7 +47,7 @@ class Claim:
 
 
 class Interest(Claim):
-    """One whose messages are not kept; made by `SendQueue.want`. Its policy is ``drop``, ``latest`` or ``block``.
+    """One whose messages are not kept, of the policy ``drop``, ``latest`` or ``block``; see `SendQueue.want`.
 
     Attributes:
         window: most messages of a block that are not done with; a lossy policy has no window.

@@ -287,7 +287,9 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
                 return taken
             taken.append(again.popleft())
         orders: list[int] = []
-        for order, letter in islice(letters.items(), max(0, min(messages - len(taken), self.room - self.sent))):
+        for order, letter in islice(
+            letters.items(), max(0, min(messages - len(taken), self.room - self.sent))
+        ):
             size -= OVERHEAD + letter.size
             if size < 0 and (taken or orders):
                 break

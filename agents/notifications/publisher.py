@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 
 from ...delivery.claims import Interest
 from ...protocol.errors import AgentClosed, LocalProtocolError
-from ...protocol.records import Records
+from ...protocol.link_messages import Body
 from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.wire import Protocol
@@ -32,7 +32,7 @@ from .links.turns import Route, Turn
 from .voices import Voice
 
 SMALL = 4096
-"""Bytes of a content that is sealed by whoever publishes it, when all mailboxes want its frames."""
+"""Bytes of a content that is gathered with others, when all mailboxes want frames."""
 
 _MOST_PLANS = 10_000
 _MOST_WINDOWS = 8
@@ -53,6 +53,8 @@ class Plan(NamedTuple):
         throttled: it may be one too many.
         kept: the last of each key is kept.
         ack_wait: seconds to wait for links, unless a publication says others.
+        arrays: every mailbox reads ``buffers``.
+        signs: every mailbox has frames.
     """
 
     version: int
@@ -66,6 +68,8 @@ class Plan(NamedTuple):
     throttled: bool
     kept: bool
     ack_wait: float | None
+    arrays: bool
+    signs: bool
 
     def has_room(self) -> bool:
         """True when surely nobody has to be waited for."""
@@ -81,7 +85,6 @@ class Publisher:
     Args:
         loop: whose thread never waits for a reader.
         protocol: encodes.
-        records: makes frames.
         counters: where everything is counted.
         outlets: its links; closed by their owner.
         broadcast: its PUB endpoint.
@@ -93,11 +96,9 @@ class Publisher:
     """
 
     def __init__(
-        self, loop: Loop, protocol: Protocol, records: Records, counters: Counters, outlets: Outlets,
-        broadcast: Broadcast,
-    ) -> None:  # fmt: skip
+        self, loop: Loop, protocol: Protocol, counters: Counters, outlets: Outlets, broadcast: Broadcast
+    ) -> None:
         self._loop = loop
-        self._records = records
         self._counted = counters.tally()  # with the lock of the links
         self._outlets = outlets
         self._broadcast = broadcast
@@ -168,7 +169,7 @@ class Publisher:
                 self._encode(turn, plan)
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
             late = version if dialects is None else None
-            if voices or turn.framed:
+            if voices:
                 with self._publishing:  # which sends in the order of numbers
                     number = self._number(turn, plan, voices, late)
             else:
@@ -196,6 +197,8 @@ class Publisher:
                 route.remote and not (mailed or kept),
                 route.waits, None if blocks or len(windows) > _MOST_WINDOWS else tuple(windows),
                 about.throttle is not None, kept, about.ack_wait,
+                all(outlet.arrays for outlet in route.mailboxes),
+                all(outlet.signs for outlet in route.mailboxes),
             )  # fmt: skip
         if len(plans) < _MOST_PLANS or topic in plans:
             plans[topic] = plan
@@ -215,8 +218,7 @@ class Publisher:
         if route.remote and not published.serializer:
             encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
         if route.mailboxes:
-            turn.mail = turn.mail or encoding.copy(published, all(each.arrays for each in route.mailboxes))
-            turn.framed = turn.size <= SMALL and all(each.signs for each in route.mailboxes)
+            turn.mail = turn.mail or encoding.copy(published, plan.arrays)
         if plan.kept:
             turn.kept = self.keeping.encode(published)
 
@@ -231,8 +233,7 @@ class Publisher:
         number, published.sent_ms = numbers.get(topic, 0) + 1, time_ns() // 1_000_000
         if voices:
             outgoing = [broadcast.seal(voice, turn, number) for voice in voices]
-        if turn.framed:
-            self._record(turn, number, outgoing or [])
+            turn.proof = _proof(turn, outgoing)
         encoded = turn.mail or turn.aired
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
         with outlets.lock:
@@ -250,22 +251,13 @@ class Publisher:
         if version is not None and version != broadcast.version:
             self._send_late(turn, voices, version)
         if mailboxes := plan.route.mailboxes:
-            outlets.mailboxes.flush(mailboxes, together=turn.proof is not None)
+            for mailbox in mailboxes:
+                if mailbox.asked:
+                    outlets.mailboxes.flush(mailboxes, together=plan.signs and turn.size <= SMALL)
+                    break
             if not number & SHARE - 1 and not self._loop.in_thread():
                 give_way(mailboxes, turn.since)
         return number
-
-    def _record(self, turn: Turn, number: int, outgoing: list[Outgoing]) -> None:
-        """Seal it for mailboxes that want frames: as it is broadcast, where that is the same."""
-        published, mail = turn.published, turn.mail
-        if mail is None:
-            return
-        if turn.aired is not None and turn.aired[0] == mail[0]:
-            _, _, own, msgid, signature = next(frames for told, _, frames in outgoing if told)
-            turn.proof = own, bytes(msgid), bytes(signature)
-        else:
-            topic, key, sent_ms = published.topic, published.key, published.sent_ms
-            turn.proof = self._records.prove(topic, number, key, sent_ms, *mail)
 
     def _send_late(self, turn: Turn, wanted: tuple[Voice, ...], version: int) -> None:
         """To filters that came after that version, in no voice that was wanted before."""
@@ -311,3 +303,14 @@ class Publisher:
 
 def _over() -> AgentClosed:
     return AgentClosed("the agent was stopped; it publishes no more")
+
+
+def _proof(turn: Turn, outgoing: list[Outgoing]) -> tuple[Body, bytes, bytes] | None:
+    """Frames 2 to 4 as they are broadcast, where those of mailboxes are the same."""
+    if turn.mail is None or turn.aired is None or turn.aired[0] != turn.mail[0]:
+        return None
+    for topic, _, frames in outgoing:
+        if topic:  # it is not in the voice of an original
+            _, _, body, msgid, signature = frames
+            return body, bytes(msgid), bytes(signature)
+    return None

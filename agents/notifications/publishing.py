@@ -104,7 +104,7 @@ class Publishing:
             loop, endpoint, protocol, agent_id, records, counters, self.outlets.numbers,
             self.outlets.routes.about, replies.rep_endpoint,
         )  # fmt: skip
-        self.publisher = Publisher(loop, protocol, records, counters, self.outlets, self.broadcast)
+        self.publisher = Publisher(loop, protocol, counters, self.outlets, self.broadcast)
         self.readers = Readers(loop, self.outlets, self.broadcast, on_filters, callbacks.submit)
         self.broadcast.on_change = self.readers.act
         self.linking = Linking(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,10 +13,15 @@ from pzc import Agent, Protocol, mailbox
 from pzc.agents.notifications.columns import Burst, Missed
 from pzc.agents.notifications.links import mailboxes
 from pzc.agents.notifications.links.mailbox_outlet import MailboxOutlet
+from pzc.agents.notifications.links.outlet import Owner
+from pzc.agents.notifications.links.published import Mailed
+from pzc.agents.notifications.links.topics import Wanted
 from pzc.agents.notifications.publisher import SMALL
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.keyring import Keyring
+from pzc.protocol.link_messages import Notify, Row
+from pzc.shm.ring import Ring
 
 from tests.agents.mailbox_reader import Reader
 from tests.contract.rigs.mailing import delivered, publisher_and_reader
@@ -32,10 +38,10 @@ def outlets_of(publisher: Agent) -> list[MailboxOutlet]:
         return outlets.mailboxes.all()
 
 
-def proofs(publisher: Agent) -> list[bool]:
-    """Of each message in the mailboxes whether it has its proof."""
+def sealed(publisher: Agent) -> list[bool]:
+    """Of each message that waits in the mailboxes whether it has its proof."""
     return [
-        letter.message.proof is not None  # type: ignore[attr-defined]
+        letter.message.sealed is not None
         for outlet in outlets_of(publisher)
         for letter in outlet.queue._letters.values()
     ]
@@ -52,11 +58,91 @@ def publisher() -> Iterator[Agent]:
         yield agent
 
 
-def test_what_is_small_is_signed_when_it_is_published(publisher: Agent) -> None:
+def test_nothing_is_sealed_before_it_goes(publisher: Agent) -> None:
     publisher.publish("t", 1)
     publisher.publish("t", 2, key="k")
     publisher.publish("t", bytes(SMALL + 1))
-    assert proofs(publisher) == [True, True, True, False]
+    assert sealed(publisher) == [False] * 4
+
+
+def test_what_is_broadcast_goes_to_mailboxes_with_the_same_proof(publisher: Agent) -> None:
+    with Agent(protocol=Protocol(KEY)) as agent:
+        agent.subscribe(publisher.rep_endpoint, "t", Inbox(), transport="tcp")
+        publisher.publish("t", 1)
+    assert sealed(publisher) == [False, True]
+
+
+def test_all_readers_of_frames_get_the_same_ones(publisher: Agent) -> None:
+    found: list[list[tuple[bytes, bytes]]] = []
+    for name in ("first", "second"):
+        reader = Reader(publisher, name)
+        reader.open().want(1, "t", raw=True)
+        found.append([])
+        publisher.publish("t", name)
+        reader.poll(TIMEOUT)
+        found[-1] += [(row.msgid, row.signature) for row in reader.rows]
+        reader.agent.stop()
+    again = Reader(publisher, "first")
+    again.open().want(1, "t", raw=True)
+    again.poll(TIMEOUT)
+    again.agent.stop()
+    assert [(row.msgid, row.signature) for row in again.rows] == [*found[0], *found[1]]
+
+
+class Watching:
+    """Seals, and looks whether somebody else could take a lock meanwhile."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self.lock, self.sealing = lock, threading.Lock()
+        self.free: list[bool] = []
+
+    def prove(
+        self, topic: str, number: int, key: str, sent_ms: int, name: str, body: bytes
+    ) -> tuple[bytes, ...]:
+        other = threading.Thread(target=self._look)
+        other.start()
+        other.join(TIMEOUT)
+        return body, b"id", b"tag"
+
+    def _look(self) -> None:
+        free = self.lock.acquire(timeout=1)
+        self.free.append(free)
+        if free:
+            self.lock.release()
+
+
+class Noting:
+    """A way that notes what goes."""
+
+    kind, limit, blocks, ready = "tcp", 1 << 20, False, True
+
+    def __init__(self) -> None:
+        self.sent: list[Notify] = []
+
+    def send(self, notify: Notify, fd: int, contents: object) -> bool:
+        self.sent.append(notify)
+        return True
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_nobody_waits_for_what_is_sealed() -> None:
+    lock, way = threading.RLock(), Noting()
+    records: Any = Watching(lock)
+    outlet = MailboxOutlet("a", Owner("b", ""), True, lock, Ring(), 0.0, "", 1, None, records, 10)
+    outlet.follow(Wanted(1, "t", None, mailbox(), "", "", True), {"t": 0}, lambda *_: None)
+    outlet.attach(way, 0)
+    outlet.queue.room = 10
+    outlet.post(Mailed("t", Row(1, 0, "", "pickle", b"1")), 0.0)
+    outlet.post(Mailed("t", Row(2, 0, "", "pickle", b"2")), 0.0)
+    outlet.flush()
+    assert records.free == [True, True]
+    [notify] = way.sent
+    assert [(row.number, row.signature) for run in notify.runs for row in run.rows] == [
+        (1, b"tag"),
+        (2, b"tag"),
+    ]
 
 
 def test_every_notification_is_numbered_and_counted_whichever_way_it_goes(publisher: Agent) -> None:
@@ -82,7 +168,6 @@ def test_a_mailbox_of_frames_can_be_read_for_its_contents(publisher: Agent) -> N
     inbox = Inbox()
     for number in range(5):
         publisher.publish("t", number)
-    assert all(proofs(publisher))
     with Agent(protocol=Protocol(KEY)) as agent:
         agent.subscribe(publisher.rep_endpoint, "t", inbox, policy=NAMED)
         assert inbox.contents(6) == [-1, 0, 1, 2, 3, 4]
@@ -94,7 +179,6 @@ def test_a_mailbox_of_contents_is_charged_for_no_frames(publisher: Agent) -> Non
     reader.agent.stop()
     publisher.publish("t", 1)
     publisher.publish("t", 2)
-    assert proofs(publisher) == [True, False, False, False, False]
     frames, contents = publisher.statistics()["mailboxes"]
     assert (contents["waiting"], contents["bytes"]) == (2, 2)
     assert frames["bytes"] > 600

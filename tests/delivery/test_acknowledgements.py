@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from typing import Generic
 
 import pytest
 from hypothesis import given, settings
@@ -18,12 +19,12 @@ from tests.effort import many
 TIMEOUT = 20
 
 
-class Sender(UnderWay[M]):
+class Sender(UnderWay[Entry[M]], Generic[M]):
     """What is under way, as plain messages."""
 
     def send(self, message: M) -> int:
-        entry = Entry(message, 1, 0, False, ())
-        self.sent(entry)
+        entry = Entry(message, 1, 0, ())
+        self.sent((entry,))
         return entry.position
 
     def acknowledged(self, upto: int, others: Iterable[int] = ()) -> list[M]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from pzc.delivery.keep_queue import KeepQueue
 from pzc.delivery.letters import Kept
 from pzc.delivery.policies import drop, mailbox
 from pzc.protocol.errors import PolicyRefused
+
+from tests.contract.rigs.mailing import counted
 
 
 def put(queue: KeepQueue[object], *numbers: int, key: str = "", size: int = 1) -> None:
@@ -110,3 +115,55 @@ def test_what_is_under_way_of_one_key_takes_no_room_of_another() -> None:
     assert queue.full(queue.matching("t", "b"), "b", 1) == []
     queue.done(2, 2)
     assert queue.full(queue.matching("t", "a"), "a", 1) == []
+
+
+def test_those_with_most_bytes_make_room_one_after_the_other() -> None:
+    queue: KeepQueue[object] = KeepQueue()
+    interests = [
+        queue.want(number, "t", mailbox(max_bytes=100), (key,)) for number, key in enumerate("abc", 1)
+    ]
+    for number, (key, size) in enumerate([("a", 20), ("a", 20), ("b", 30), ("c", 5), ("b", 25)], 1):
+        put(queue, number, key=key, size=size)
+    lost: list[list[int]] = []
+    for number in range(6, 10):
+        put(queue, number, key="c", size=20)
+        lost.append([each.missed for each in interests])
+    assert lost == [[0, 1, 0], [1, 1, 0], [1, 1, 2], [1, 1, 3]]
+
+
+def test_that_key_of_an_interest_makes_room_which_has_most_bytes() -> None:
+    queue: KeepQueue[object] = KeepQueue()
+    interest = queue.want(1, "t", mailbox(max_bytes=10), ("a", "b"))
+    put(queue, 1, key="a", size=2)
+    put(queue, *range(2, 10), key="b", size=2)
+    assert waiting(queue, interest) == [1, 6, 7, 8, 9]
+
+
+def calls_of_an_eviction(interests: int) -> int:
+    queue: KeepQueue[object] = KeepQueue()
+    for number in range(interests):
+        queue.want(number + 1, "t", mailbox(max_bytes=interests), (str(number),))
+        put(queue, number, key=str(number))
+    put(queue, interests, key="0")
+    with counted() as calls:
+        put(queue, *range(interests + 1, interests + 101), key="1")
+        return calls()
+
+
+def test_eviction_costs_the_same_however_many_interests_there_are() -> None:
+    assert calls_of_an_eviction(2000) <= 1.1 * calls_of_an_eviction(20)
+
+
+def test_letters_are_let_go_of_without_the_collector() -> None:
+    queue, interest = made(max_messages=10)
+    put(queue, *range(1, 21))
+    [kept] = {id(letter.claims[0]) for letter in queue.letters(interest)}
+    assert kept == id(interest)
+    assert not any(gc.is_tracked(letter) for letter in queue.letters(interest))
+    gone = weakref.ref(queue)
+    gc.disable()
+    try:
+        del queue
+        assert gone() is None
+    finally:
+        gc.enable()

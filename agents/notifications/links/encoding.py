@@ -60,29 +60,34 @@ class Encoding:
             SerializeError: when the content cannot be expressed.
             LocalProtocolError: when it is too large.
         """
-        name = self._codec.serializer
-        if arrays and name == "pickle" and type(published.content) in SCALARS:
-            body = serializers.encode_pickle(published.content)
-            if len(body) <= UNIX_LIMIT:
-                published.serializer, published.body = name, body
-                return
-        allocate = partial(self._allocate, published) if blocks and self._may_share else None
         try:
-            if arrays and name == "pickle":
-                name, body = serializers.encode_arrays(published.content, allocate)
-            else:
-                body = serializers.encode(name, published.content, allocate)
-            if len(body) > self._codec.max_content - _FRAME:
-                limit = self._codec.max_content - _FRAME
-                raise LocalProtocolError(f"content has {len(body)} bytes, the limit is {limit}")
-            if name != "buffers" and allocate is not None and len(body) > UNIX_LIMIT:
-                memory = allocate(len(body))
-                memory[: len(body)] = body
-                body = memoryview(memory)[: len(body)]  # the slot takes its own view away
+            published.serializer, published.body = self._encoded(
+                published.content, arrays, published if blocks and self._may_share else None
+            )
         except BaseException:
             self.give_back(published)
             raise
-        published.serializer, published.body = name, body
+
+    def _encoded(self, content: object, arrays: bool, lies: Published | None) -> tuple[str, Body]:
+        """Serializer and body; in a block where one may be had for ``lies``."""
+        name = self._codec.serializer
+        if arrays and name == "pickle" and type(content) in SCALARS:
+            body = serializers.encode_pickle(content)
+            if len(body) <= UNIX_LIMIT:
+                return name, body
+        allocate = None if lies is None else partial(self._allocate, lies)
+        if arrays and name == "pickle":
+            name, body = serializers.encode_arrays(content, allocate)
+        else:
+            body = serializers.encode(name, content, allocate)
+        if len(body) > self._codec.max_content - _FRAME:
+            limit = self._codec.max_content - _FRAME
+            raise LocalProtocolError(f"content has {len(body)} bytes, the limit is {limit}")
+        if name != "buffers" and allocate is not None and len(body) > UNIX_LIMIT:
+            memory = allocate(len(body))
+            memory[: len(body)] = body
+            return name, memoryview(memory)[: len(body)]  # the slot takes its own view away
+        return name, body
 
     def copy(self, published: Published, arrays: bool) -> tuple[str, Body]:
         """Serializer and body for mailboxes, in no block: it would stay there as long as a mailbox has it.
@@ -98,9 +103,7 @@ class Encoding:
         name, body = published.serializer, published.body
         if name and (arrays or name != "buffers"):
             return name, body if published.slot is None else bytes(body)
-        copy = Published(published.topic, published.key, published.content)
-        self.encode(copy, blocks=False, arrays=arrays)
-        return copy.serializer, copy.body
+        return self._encoded(published.content, arrays, None)
 
     def slot(self, size: int) -> Slot | None:
         """Writable memory that readers will see; None, and counted, when there is none."""

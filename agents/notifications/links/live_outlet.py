@@ -19,12 +19,15 @@ An interest in all topics is one for each topic, with the same number.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ....delivery.claims import Entry, Interest, summary
+from ....delivery.meters import Meter
 from ....delivery.send_queue import SendQueue
+from ....protocol.link_messages import Notify
 from ....shm.ring import Ring
 from ..filters import ANY
 from ..metering import Sampled
@@ -64,6 +67,7 @@ class LiveOutlet(Outlet):
         self._windows: Counter[str] = Counter()
         self.lossy = 0
         self._done_after = Sampled()
+        self._meter = Meter()
         self._waits_since, self._gathers = 0.0, GATHERED
 
     # --- interests: with the lock --------------------------------------------------------------------
@@ -229,6 +233,11 @@ class LiveOutlet(Outlet):
         if waiting <= 1:
             self._waits_since = now
         return now - self._waits_since >= pause
+
+    def _goes(self, notify: Notify, contents: Sequence[Published]) -> None:
+        """Count what goes."""
+        if contents:
+            self._meter.add(time.monotonic(), len(contents), sum([len(each.body) for each in contents]))
 
     # --- for people ----------------------------------------------------------------------------------
 

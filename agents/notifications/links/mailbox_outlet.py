@@ -12,7 +12,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from ....delivery.keep_queue import KeepQueue
@@ -20,15 +21,13 @@ from ....delivery.letters import Kept
 from ....delivery.policies import KEEP
 from ....protocol import limits
 from ....protocol.errors import Refused
+from ....protocol.link_messages import Notify
 from ....protocol.records import Records, size_beside
 from ....shm.ring import Ring
 from .outlet import Outlet, Owner
-from .packing import Packing
-from .published import Mailed
+from .packing import MAIL_ROWS, MailPacking
+from .published import Mailed, seal
 from .topics import Wanted
-
-ROWS = 5000
-"""Notifications that go together."""
 
 FETCHING = 0.25
 """Seconds since it was last heard for which a reader is taken to fetch on."""
@@ -53,6 +52,8 @@ class MailboxOutlet(Outlet):
     Attributes:
         heard_at: when its reader was heard.
         said_at: when that said what it wants.
+        signs: its rows have message id and signature.
+        asked: its reader waits for something, perhaps, and nobody is about to look what there is.
     """
 
     queue: KeepQueue[Mailed]
@@ -62,22 +63,19 @@ class MailboxOutlet(Outlet):
         name: str, tenure: int, before: MailboxOutlet | None, records: Records, room: int,
     ) -> None:  # fmt: skip
         queue = KeepQueue[Mailed]() if before is None else before.queue
-        super().__init__(link, owner, arrays, lock, ring, now, queue, Packing(queue, ring, ROWS, records))
+        super().__init__(link, owner, arrays, lock, ring, now, queue, MailPacking(queue, ring))
         self.queue = queue
         self.name = name
         self.tenure = tenure
         self.heard_at = self.said_at = now
+        self.signs = before is not None and before.signs
+        self.asked = False
+        self._records = records
         self._room = room
         if before is not None:
             queue.hand_over()
-            self.packing.signs = before.packing.signs
         self._kept: dict[int, Kept] = {}
         self._blocking: set[int] = set()
-
-    @property
-    def signs(self) -> bool:
-        """Whether its rows have message id and signature."""
-        return self.packing.signs
 
     @property
     def reader(self) -> str:
@@ -121,7 +119,7 @@ class MailboxOutlet(Outlet):
         kept = self._kept[number] = self.queue.want(number, wanted.topic, policy, wanted.keys)
         if policy.when_full == "block":
             self._blocking.add(number)
-        self.packing.signs = self.packing.signs or wanted.raw
+        self.signs = self.signs or wanted.raw
         return self.queue.begins(kept, lasts), policy.bound
 
     def _forget(self, wanted: Wanted) -> None:
@@ -150,17 +148,18 @@ class MailboxOutlet(Outlet):
 
     def post(self, mailed: Mailed, now: float) -> None:
         """Keep a message that has its number."""
-        topic, key, size = mailed.topic, mailed.key, len(mailed.body)
+        topic, row = mailed.topic, mailed.row
+        key, size = row.key, len(row.body)
         if self.signs:
             size += size_beside(topic, key)
-        self.queue.put(mailed, topic, key, mailed.number, size, self.queue.matching(topic, key), now)
+        self.queue.put(mailed, topic, key, row.number, size, self.queue.matching(topic, key), now)
 
     def fetches(self, now: float) -> bool:
         """Whether its reader fetches, and has fallen behind."""
         return (
             now - self.heard_at < FETCHING
             and not (self.way is not None and self.way.ready)
-            and self.queue.waiting > ROWS
+            and self.queue.waiting > MAIL_ROWS
         )
 
     def pull(self) -> None:
@@ -169,6 +168,21 @@ class MailboxOutlet(Outlet):
     def acknowledged(self, received: int, upto: int, others: Iterable[int]) -> bool:
         """See `Outlet.acknowledged`."""
         return bool(self.queue.done(received, upto, others))
+
+    # --- sending: without the lock -------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """See `Outlet.flush`."""
+        if self.way is not None and self.way.ready:
+            self.asked = True  # before it looks, so that what is published meanwhile is not left lying
+        super().flush()
+
+    def _goes(self, notify: Notify, contents: Sequence[Any]) -> None:
+        """Seal what goes, where its reader wants that."""
+        if self.signs and contents:
+            rows = iter(seal(contents, self._records))
+            for run in notify.runs:
+                run.rows[:] = islice(rows, len(run.rows))
 
     # --- for people ----------------------------------------------------------------------------------
 

@@ -121,8 +121,8 @@ class Mailboxes:
             mailboxes: that got it.
             together: with what follows within a moment: nobody waits for it so urgently.
         """
-        if not any(_answers(each) for each in mailboxes):
-            return
+        for each in mailboxes:
+            each.asked = False
         if not together and not self._answering:
             self._answering = True
             self._loop.call(self._answer)

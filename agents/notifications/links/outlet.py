@@ -11,14 +11,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ....delivery.claim_queue import ClaimQueue
 from ....delivery.liveness import Liveness
-from ....delivery.meters import Meter
 from ....protocol.errors import TypeMismatch
-from ....protocol.link_messages import Applied, Ended
+from ....protocol.link_messages import Applied, Ended, Notify
 from ....shm.ring import Ring
 from ..declared import Declared
 from ..filters import ANY
@@ -79,7 +78,6 @@ class Outlet(ABC):
         self._ring = ring
         self.sending = threading.Lock()
         self._alone_since = now
-        self._meter = Meter()
 
     def __repr__(self) -> str:
         return f"<Outlet {self.link[:8]} to agent {self.owner.agent[:8]}: {self.ended or self.kind}>"
@@ -260,12 +258,15 @@ class Outlet(ABC):
             self.liveness.spoke(time.monotonic())
         notify, fd, contents = made
         try:
+            self._goes(notify, contents)
             return way.send(notify, fd, contents)
         finally:
-            if contents:
-                self._meter.add(time.monotonic(), len(contents), sum([len(each.body) for each in contents]))
             if fd >= 0:
                 os.close(fd)
+
+    @abstractmethod
+    def _goes(self, notify: Notify, contents: Sequence[Any]) -> None:
+        """A batch is about to go; what there is to be done to it is done now."""
 
     def _sign(self, way: Way) -> Batch:
         """An empty message, or whatever there is; with the lock."""

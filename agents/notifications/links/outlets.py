@@ -28,6 +28,7 @@ from ....delivery.meters import Meter
 from ....delivery.patience import Patience
 from ....protocol import limits
 from ....protocol.errors import AgentClosed
+from ....protocol.link_messages import Row
 from ....protocol.records import Records
 from ....shm.ring import BUFFERS, Ring
 from ....transport.counters import Counters
@@ -118,9 +119,12 @@ class Outlets:
             self._offer(topic)
         self.meters[topic].add(turn.since, 1, size)
         if turn.route.mailboxes and turn.mail is not None:
-            mailed = Mailed(
-                topic, published.key, None, *turn.mail, None, number, published.sent_ms, proof=turn.proof
-            )
+            name, body = turn.mail
+            key, sent_ms = published.key, published.sent_ms
+            mailed = Mailed(topic, Row(number, sent_ms, key, name, body))
+            if turn.proof is not None:
+                body, msgid, signature = turn.proof
+                mailed.sealed = Row(number, sent_ms, key, name, body, 0, 0, msgid, signature)
             for mailbox in turn.route.mailboxes:
                 mailbox.post(mailed, turn.since)
         took: list[LiveOutlet] = []

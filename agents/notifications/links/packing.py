@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ....delivery.claim_queue import ClaimQueue
-from ....delivery.claims import Claim
+from ....delivery.claims import Claim, Sent
 from ....protocol.link_messages import MAX_ITEMS, Ended, Loss, Notify, Row, Run
 from ....protocol.peer import MOST_TYPES
-from ....protocol.records import Records
 from ....shm.ring import Ring
 from ....shm.views import INTRODUCED
 from .published import Mailed, Published
@@ -17,10 +17,13 @@ from .ways import Way
 MAX_ROWS = 1000
 """Notifications that go together."""
 
+MAIL_ROWS = 5000
+"""Those of a mailbox."""
 
-Batch = tuple[Notify, int, list[Published]]
+
+Batch = tuple[Notify, int, Sequence[Any]]
 """What goes at once: a message for the reader; a descriptor that goes with it, to be closed by whoever sends,
--1 for none; the notifications of its rows."""
+-1 for none; the notifications of its rows, `Published` or `Mailed`."""
 
 
 class Packing:
@@ -29,23 +32,14 @@ class Packing:
     Args:
         queue: of the reader.
         ring: blocks of the publisher.
-        rows: most of them that go together.
-        records: makes frames; None where nobody may want any.
 
     Attributes:
         ended: why interests have ended, by their numbers, until the reader gives them up.
-        signs: rows have message id and signature.
     """
 
-    def __init__(
-        self, queue: ClaimQueue[Any, Any], ring: Ring, rows: int = MAX_ROWS,
-        records: Records | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, queue: ClaimQueue[Any, Any], ring: Ring) -> None:
         self._queue = queue
         self._ring = ring
-        self._rows = rows
-        self._records = records
-        self.signs = False
         self._reader = object()  # who has the descriptors: one connection of the reader
         self._introduced = 0  # whose descriptors it has
         self.ended: dict[int, Ended] = {}
@@ -71,16 +65,14 @@ class Packing:
     def next(self, way: Way) -> Batch | None:
         """What goes next over a way; None when nothing is ready."""
         blocks = way.blocks
-        entries = self._queue.take(self._rows, way.limit, blocks)
+        entries = self._queue.take(MAX_ROWS, way.limit, blocks)
         if not entries:
             return None
-        runs: list[Run] = []
         contents: list[Published] = []
         rows: list[Row] = []
-        claims: tuple[Claim, ...] = ()
-        topic, lent, fd, hurry = "", 0, -1, False
+        lent, fd, hurry = 0, -1, False
         for entry in entries:
-            published = entry.message
+            published: Published = entry.message
             body, block, size = published.body, 0, 0
             if entry.leased and blocks and published.slot is not None:
                 block = published.slot.block
@@ -92,19 +84,13 @@ class Packing:
                     lent = block = block if fd >= 0 else 0
                 if block:
                     body, size = b"", entry.size
-            if (entry.claims is not claims and entry.claims != claims) or published.topic != topic:
-                topic, claims, rows = published.topic, entry.claims, []
-                runs.append(Run(topic, [interest.number for interest in claims], rows))
-            msgid = signature = b""
-            if self.signs and self._records is not None and isinstance(published, Mailed):
-                body, msgid, signature = published.prove(self._records)
             rows.append(Row(
-                published.number, published.sent_ms, published.key, published.serializer, body, block, size,
-                msgid, signature,
+                published.number, published.sent_ms, published.key, published.serializer, body, block, size
             ))  # fmt: skip
             contents.append(published)
             if published.waited is not None:
                 hurry = True
+        runs = runs_of(entries, rows)
         if self._queue.parts and way.kind != "inproc":
             _say_once(runs, contents)
         return self._notify(way, entries[0].position, runs, lent, hurry), fd, contents
@@ -140,6 +126,33 @@ class Packing:
             self._ring.introduced(self._reader, block)
             self._introduced += 1
         return fd
+
+
+class MailPacking(Packing):
+    """That of a mailbox, whose messages have their rows."""
+
+    def next(self, way: Way) -> Batch | None:
+        """See `Packing.next`."""
+        entries = self._queue.take(MAIL_ROWS, way.limit, blocks=False)
+        if not entries:
+            return None
+        mailed: list[Mailed] = [entry.message for entry in entries]
+        runs = runs_of(entries, [each.row for each in mailed])
+        return self._notify(way, entries[0].position, runs, 0, False), -1, mailed
+
+
+def runs_of(entries: Sequence[Sent[Any]], rows: Sequence[Row]) -> list[Run]:
+    """Rows by what is the same for several in succession; there may be fewer of them than entries."""
+    runs: list[Run] = []
+    claims: tuple[Claim, ...] = ()
+    same: list[Row] = []
+    topic = ""
+    for entry, row in zip(entries, rows, strict=False):
+        if (entry.claims is not claims and entry.claims != claims) or entry.message.topic != topic:
+            topic, claims, same = entry.message.topic, entry.claims, []
+            runs.append(Run(topic, [claim.number for claim in claims], same))
+        same.append(row)
+    return runs
 
 
 def _say_once(runs: list[Run], contents: list[Published]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from ....protocol.link_messages import Body
+from ....protocol.link_messages import Body, Row
 from ....protocol.records import Records
 from ....shm.ring import Slot
 
@@ -37,23 +38,31 @@ class Published(Struct, eq=False):
     waited: set[Any] | None = None
 
 
-Proof = tuple[Body, bytes, bytes]
-"""Content as it was sealed, message id and signature of a notification; the last two empty without one."""
-
-
-class Mailed(Published, eq=False):
+class Mailed(Struct, eq=False, gc=False):
     """What mailboxes keep of a notification, all of them the same: without the object, and in no block.
 
     Attributes:
-        proof: for readers that want its frames; None as long as nobody asked.
+        topic: of the notification.
+        row: of the notification, without proof.
+        sealed: the row with its proof; None as long as nobody needs it.
     """
 
-    proof: Proof | None = None
+    topic: str
+    row: Row
+    sealed: Row | None = None
 
-    def prove(self, records: Records) -> Proof:
-        """The proof, made now unless there is one; without id and signature when no header can carry it."""
-        if self.proof is None:
-            self.proof = records.prove(
-                self.topic, self.number, self.key, self.sent_ms, self.serializer, self.body
-            )
-        return self.proof
+
+def seal(mailed: Sequence[Mailed], records: Records) -> list[Row]:
+    """Rows with their proofs, made now where there is none; no lock may be held, for this takes long."""
+    made = [each.sealed or _sealed(each, records) for each in mailed]
+    with records.sealing:  # what two threads made at once is what the first one made
+        for each, row in zip(mailed, made, strict=True):
+            each.sealed = each.sealed or row
+    return [each.sealed or each.row for each in mailed]
+
+
+def _sealed(mailed: Mailed, records: Records) -> Row:
+    row = mailed.row
+    number, sent_ms, key, name = row.number, row.sent_ms, row.key, row.serializer
+    body, msgid, signature = records.prove(mailed.topic, number, key, sent_ms, name, row.body)
+    return Row(number, sent_ms, key, name, body, 0, 0, msgid, signature)

@@ -11,7 +11,7 @@ from ....protocol.link_messages import Body
 from .live_outlet import LiveOutlet
 from .mailbox_outlet import MailboxOutlet
 from .outlet import Outlet
-from .published import Proof, Published
+from .published import Published
 
 
 class Route(NamedTuple):
@@ -68,8 +68,7 @@ class Turn(Struct, eq=False):
         mail: serializer and content for mailboxes; None when none wants it.
         aired: serializer and content for broadcast; None as long as nobody needs it.
         kept: serializer and content to be kept; None when nothing of its topic is.
-        framed: every mailbox wants it with its frames, so that it is sealed by whoever publishes it.
-        proof: as that of `Mailed`; None when it is not sealed yet.
+        proof: frames 2 to 4, as it is broadcast; None when it is not, or is another content for mailboxes.
     """
 
     published: Published
@@ -81,8 +80,7 @@ class Turn(Struct, eq=False):
     mail: tuple[str, Body] | None = None
     aired: tuple[str, Body] | None = None
     kept: tuple[str, bytes] | None = None
-    framed: bool = False
-    proof: Proof | None = None
+    proof: tuple[Body, bytes, bytes] | None = None
 
     @property
     def size(self) -> int:
