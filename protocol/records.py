@@ -16,7 +16,6 @@ Whoever reads records trusts the line that they came over: `Opener` verifies no 
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -104,9 +103,6 @@ class Records:
         sender: agent id.
         epoch: of the sender.
         urn: gives a fresh message id of that epoch for a time in Unix milliseconds.
-
-    Attributes:
-        sealing: for whoever shares what was sealed.
     """
 
     def __init__(self, codec: Codec, sender: str, epoch: int, urn: Callable[[int], str]) -> None:
@@ -115,7 +111,6 @@ class Records:
         self._epoch = epoch
         self._urn = urn
         self._known: Kept[_Shared] = Kept()
-        self.sealing = threading.Lock()
 
     def seal(self, topic: str, number: int, key: str, sent_ms: int, serializer: str, body: Body) -> Frames:
         """The five frames of a notification.

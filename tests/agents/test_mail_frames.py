@@ -93,7 +93,7 @@ class Watching:
     """Seals, and looks whether somebody else could take a lock meanwhile."""
 
     def __init__(self, lock: threading.RLock) -> None:
-        self.lock, self.sealing = lock, threading.Lock()
+        self.lock = lock
         self.free: list[bool] = []
 
     def prove(

@@ -180,7 +180,7 @@ class MailboxOutlet(Outlet):
     def _goes(self, notify: Notify, contents: Sequence[Any]) -> None:
         """Seal what goes, where its reader wants that."""
         if self.signs and contents:
-            rows = iter(seal(contents, self._records))
+            rows = iter(seal(contents, self._records, self._lock))
             for run in notify.runs:
                 run.rows[:] = islice(rows, len(run.rows))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from msgspec import Struct
@@ -52,10 +53,10 @@ class Mailed(Struct, eq=False, gc=False):
     sealed: Row | None = None
 
 
-def seal(mailed: Sequence[Mailed], records: Records) -> list[Row]:
-    """Rows with their proofs, made now where there is none; no lock may be held, for this takes long."""
+def seal(mailed: Sequence[Mailed], records: Records, lock: AbstractContextManager[object]) -> list[Row]:
+    """Rows with their proofs, made without any lock where there is none; ``lock``: of whoever shares them."""
     made = [each.sealed or _sealed(each, records) for each in mailed]
-    with records.sealing:  # what two threads made at once is what the first one made
+    with lock:  # what two threads made at once is what the first one made
         for each, row in zip(mailed, made, strict=True):
             each.sealed = each.sealed or row
     return [each.sealed or each.row for each in mailed]
