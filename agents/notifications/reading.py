@@ -15,7 +15,7 @@ from ...delivery.policies import Inbox
 from ...protocol.errors import ReceiveTimeout, Refused, SubscriptionClosed
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Notification, let_go, own
-from .links.arrivals import Arrival, Ledger
+from .links.arrivals import Arrival
 from .metering import Arrivals
 
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ class Reading(ABC):
     _wakers: tuple[Callable[[], object], ...]
     _reading: bool
     _closed: bool
-    _owing: Ledger | None
-    """Whose publisher is not told of the last one that `recv` returned."""
 
     @property
     def received(self) -> int:
@@ -97,14 +95,10 @@ class Reading(ABC):
         return self._own(self._take(timeout))
 
     def _own(self, entry: Arrival) -> Notification:
-        ledger = self._owing = entry.ledger if type(entry.ledger) is Ledger else None
         try:
             return own(entry.open())
         finally:
-            if ledger is None:
-                entry.consumed()
-            else:
-                ledger.returned(entry)
+            entry.ledger.consumed(entry)
 
     @contextmanager
     def recv_zero_copy(self, timeout: float | None = None) -> Generator[Notification]:
@@ -125,9 +119,6 @@ class Reading(ABC):
     def _take(self, timeout: float | None) -> Arrival:
         """The next entry that could be opened."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        owing, self._owing = self._owing, None
-        if owing is not None and not len(self._inbox):  # now, and not before the last one was returned
-            owing.waits()
         while True:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             with self._mutex:

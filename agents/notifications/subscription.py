@@ -61,7 +61,7 @@ class Subscription(Called, Reading):
     """
 
     __slots__ = (  # a process may have 100 000
-        "_callback", "_changed", "_closed", "_gaps", "_inbox", "_mutex", "_on_close", "_owing",
+        "_callback", "_changed", "_closed", "_gaps", "_inbox", "_mutex", "_on_close",
         "_proofs", "_pumping", "_reading", "_running", "_throttle", "_wakers", "arrivals", "callback_errors",
         "executor", "ignores_local", "initial", "key", "manual_ack", "on_gap", "on_lost", "publisher", "raw",
         "restarted", "sink", "throttle", "topic", "transport", "type", "who",
@@ -85,7 +85,7 @@ class Subscription(Called, Reading):
         self.raw = raw
         self.transport = "tcp"
         self.who = self.type = ""
-        self.sink = self._owing = None
+        self.sink = None
         self.ignores_local = self.manual_ack = self.initial = False
         self._gaps: list[Gap] | None = None
         self.on_gap: Callable[[Gap], object] | None = None

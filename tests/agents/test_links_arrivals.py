@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import Notification
-from pzc.agents.notifications.links.arrivals import Arrival, Flow, Ledger, Urgency
+from pzc.agents.notifications.links.arrivals import Arrival, Flow, Ledger
 from pzc.protocol.errors import DecodeError, RemoteProtocolError
 from pzc.protocol.link_messages import Row
 
@@ -26,7 +26,7 @@ class News:
     """What a ledger tells."""
 
     def __init__(self) -> None:
-        self.told: list[Urgency] = []
+        self.told: list[bool] = []
         self.woken = 0
         self.flow = Flow()
         self.ledger = Ledger(self.told.append, self.wake)
@@ -99,7 +99,7 @@ def test_a_leased_notification_is_not_done_while_a_view_is_kept() -> None:
     assert news.woken == 1
     news.ledger.settle()
     assert news.report() == (1, 1, [])
-    assert news.told[-1] is Urgency.NOW
+    assert news.told[-1] is True
 
 
 def test_a_view_that_ends_with_its_last_subscription_wakes_nobody() -> None:
@@ -116,21 +116,21 @@ def test_a_leased_content_that_nobody_opened_is_let_go_of() -> None:
     assert news.report() == (1, 1, [])
 
 
-def test_the_last_one_done_is_told_soon_and_others_later() -> None:
+def test_what_is_done_is_told_in_a_while_and_once_until_the_next_report() -> None:
     news = News()
-    first, second = news.arrive(1, 1), news.arrive(2, 1)
+    first, second, third = (news.arrive(number, 1) for number in range(1, 4))
     first.consumed()
     second.consumed()
-    assert news.told == [Urgency.LATER, Urgency.SOON]
+    assert news.told == [False]
+    assert news.report() == (3, 2, [])
+    third.consumed()
+    assert news.told == [False, False]
 
 
-def test_the_last_one_that_recv_returns_is_told_when_its_thread_waits_again() -> None:
+def test_what_is_done_counts_no_more_before_anybody_is_told() -> None:
     news = News()
-    arrival = news.arrive(1, 1)
-    news.ledger.returned(arrival)
-    assert news.told == [Urgency.LATER]
-    news.ledger.waits()
-    assert news.told == [Urgency.LATER, Urgency.SOON]
+    news.arrive(1, 1).consumed()
+    assert len(news.ledger) == 0
 
 
 def test_half_a_window_is_told_now() -> None:
@@ -139,10 +139,10 @@ def test_half_a_window_is_told_now() -> None:
     arrivals = [news.arrive(number, 1) for number in range(1, 5)]
     arrivals[0].consumed()
     arrivals[1].consumed()
-    assert news.told == [Urgency.LATER, Urgency.NOW]
+    assert news.told == [False, True]
     assert news.report() == (4, 2, [])
     arrivals[2].consumed()
-    assert news.told[-1] is Urgency.LATER
+    assert news.told[-1] is False
 
 
 def test_blocks_of_a_topic_with_a_window_are_given_back_together() -> None:
@@ -151,10 +151,10 @@ def test_blocks_of_a_topic_with_a_window_are_given_back_together() -> None:
     arrivals = [leased(news, number, 1) for number in range(1, 7)]
     for arrival in arrivals[:4]:
         arrival.consumed()
-    assert news.told == [Urgency.LATER, Urgency.LATER, Urgency.LATER, Urgency.NOW]
+    assert news.told == [False, True]
     assert news.report() == (6, 4, [])
     arrivals[4].consumed()
-    assert news.told[-1] is Urgency.LATER
+    assert news.told[-1] is False
 
 
 def test_a_block_is_given_back_at_once_while_another_one_is_kept() -> None:
@@ -164,7 +164,7 @@ def test_a_block_is_given_back_at_once_while_another_one_is_kept() -> None:
     kept = first.open().content[2:4]
     first.consumed()
     second.consumed()
-    assert news.told == [Urgency.NOW]
+    assert news.told == [True]
     del kept
 
 
@@ -172,7 +172,7 @@ def test_a_block_of_a_topic_without_a_window_is_given_back_at_once() -> None:
     news = News()
     first, _ = leased(news, 1, 1), leased(news, 2, 1)
     first.consumed()
-    assert news.told == [Urgency.NOW]
+    assert news.told == [True]
 
 
 def test_what_somebody_waits_for_is_told_now() -> None:
@@ -180,8 +180,10 @@ def test_what_somebody_waits_for_is_told_now() -> None:
     news.ledger.hurry = 1
     first, second, _ = (news.arrive(number, 1) for number in range(1, 4))
     first.consumed()
+    assert news.told == [True]
+    news.report()
     second.consumed()
-    assert news.told == [Urgency.NOW, Urgency.LATER]
+    assert news.told == [True, False]
 
 
 def test_a_number_that_came_before_is_refused_and_a_hole_is_an_error() -> None:

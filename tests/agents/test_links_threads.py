@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pzc.agents.notifications.links.acknowledging import SPACING, AcknowledgementScheduler
-from pzc.agents.notifications.links.arrivals import Urgency
 from pzc.agents.notifications.links.reception import Call, Errand, Reception
 from pzc.transport import loop as loops
 from pzc.transport.executor import Executor
@@ -230,26 +229,20 @@ class Told:
 def test_urgent_news_are_told_at_once_each_time() -> None:
     told = Told()
     for _ in range(3):
-        told.acknowledging.news(Urgency.NOW)
+        told.acknowledging.news(True)
     assert told.told == [False] * 3
 
 
 def test_news_for_later_are_told_together_by_a_timer() -> None:
     told = Told()
     for _ in range(3):
-        told.acknowledging.news(Urgency.LATER)
+        told.acknowledging.news(False)
     assert told.told == []
     assert [delay for delay, _ in told.timers.due] == [SPACING]
     told.timers.run_out()
     assert told.told == [False]
-    told.acknowledging.news(Urgency.LATER)
+    told.acknowledging.news(False)
     assert len(told.timers.due) == 1
-
-
-def test_the_first_news_after_silence_are_told_at_once() -> None:
-    told = Told()
-    told.acknowledging.news(Urgency.SOON)
-    assert told.told == [False]
 
 
 def test_what_cannot_be_told_now_is_told_by_a_timer() -> None:
@@ -265,7 +258,7 @@ def test_what_cannot_be_told_now_is_told_by_a_timer() -> None:
 def test_the_timer_is_the_one_of_the_loop() -> None:
     loop, event = loops.acquire(), threading.Event()
     try:
-        AcknowledgementScheduler(loop, lambda _: event.set() or True).news(Urgency.LATER)
+        AcknowledgementScheduler(loop, lambda _: event.set() or True).news(False)
         assert event.wait(TIMEOUT)
     finally:
         loops.release(loop)

@@ -2,28 +2,22 @@
 
 ::
 
-    state    event                                     next
-    any      news that are to be told now              as it was: told
-    any      soon, and `SPACING` after the last        as it was: told
-    quiet    `recv` has returned the last one          due: a timer is set
-    due      its thread waits for the next one         as it was: told, `SPACING` after the last
-    quiet    soon but not yet, or later                due: a timer is set
-    quiet    the way cannot take it in this thread     due: a timer is set
-    due      soon but not yet, or later                due: they are told together
-    due      the timer                                 quiet: told
+    state    event                             next
+    any      news that are to be told now      as it was: told
+    quiet    other news                        due: a timer is set
+    quiet    the way cannot take it now        due: a timer is set
+    due      other news                        due: they are told together
+    due      the timer                         quiet: told
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
 
 from ....transport.loop import Loop
-from .arrivals import NOW, SOON, Urgency
 
 SPACING = 0.02
-"""Seconds after which the next news are told at once by whoever has them, and others by a timer. Nobody waits
-for them: what frees much memory, or half of a window, is told at once."""
+"""Seconds in which news that nobody waits for are gathered."""
 
 
 class AcknowledgementScheduler:
@@ -37,19 +31,17 @@ class AcknowledgementScheduler:
     def __init__(self, loop: Loop, tell: Callable[[bool], bool]) -> None:
         self._loop = loop
         self._tell = tell
-        self._last = 0.0
         self._due = False
 
-    def news(self, urgency: Urgency) -> None:
+    def news(self, urgent: bool) -> None:
         """Something is done."""
-        if urgency is NOW or (urgency is SOON and monotonic() - self._last >= SPACING):
+        if urgent:
             self.say()
-        elif not self._due:
+        else:
             self._later()
 
     def say(self, *, always: bool = False) -> None:
         """Tell what is new now, and ``always`` something."""
-        self._last = monotonic()
         if not self._tell(always):
             self._later()
 

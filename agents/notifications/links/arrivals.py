@@ -17,7 +17,6 @@ takes is let go of before it was decoded.
 
 from __future__ import annotations
 
-import enum
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -35,6 +34,9 @@ Make = Callable[[], Notification]
 
 FREED = 4 << 20
 """Bytes of blocks of a topic with a window that are given back together, because each word costs."""
+
+GATHERED = 1000
+"""Ended ones that are written down together, or half of the smallest window: each lock costs."""
 
 
 class Book(Protocol):
@@ -188,34 +190,20 @@ def alone(arrival: Arrival) -> Together:
     return Together(arrival.topic, [arrival], arrival.size)
 
 
-class Urgency(enum.Enum):
-    """How soon a publisher should be told what is done.
-
-    ``NOW``: somebody waits for it, or half of a window is done, or memory was freed: without a
-    window any, with a window `FREED` bytes, or any while other memory is kept here. ``SOON``: nothing
-    is left to do here. ``LATER``: the reader is still busy with what it has.
-    """
-
-    NOW = 0
-    SOON = 1
-    LATER = 2
-
-
-NOW, SOON, LATER = Urgency  # to be had without a property of the class
-
-
 class Ledger:
     """What of one link this process has and is not done with; safe from any thread.
 
     Args:
-        on_news: called when the publisher should be told.
+        on_news: called when the publisher should be told something: True at once, because somebody waits for
+            it, or half of a window is done, or memory was freed (without a window any, with a window `FREED`
+            bytes, or any while other memory is kept here); False in a while, once until the next report.
         wake: makes some thread call `settle` soon; may be called by finalizers.
 
     Attributes:
         hurry: somebody waits for the end of numbers up to this.
     """
 
-    def __init__(self, on_news: Callable[[Urgency], object], wake: Callable[[], object]) -> None:
+    def __init__(self, on_news: Callable[[bool], object], wake: Callable[[], object]) -> None:
         self.lock = threading.Lock()
         self._receipts = Receipts()
         self._held: dict[int, Flow] = {}
@@ -223,17 +211,20 @@ class Ledger:
         self._kept: set[int] = set()  # those of which either subscriptions or view ended
         self._several: dict[int, int] = {}  # numbers with several arrivals, and how many are left
         self._freed = 0
-        self._ended: deque[int] = deque()  # filled by finalizers, which may take no lock
+        self._ended: deque[int] = deque()  # filled without the lock, which finalizers may not take
+        self._gathers = GATHERED
         self._lent = 0  # number whose block is looked at, of a flow without a window
         self.hurry = 0
         self._since_report: dict[Flow, int] = {}
         self._on_news = on_news
         self._wake = wake
         self._settling: set[int] = set()
-        self._later = False  # since the last report it was said that there is something to be told
+        self._due = False  # since the last report it was said that there is something to be told
 
     def __len__(self) -> int:
-        return len(self._held)
+        with self.lock:
+            self._write_down()
+            return len(self._held)
 
     @property
     def received(self) -> int:
@@ -246,13 +237,14 @@ class Ledger:
         Raises:
             RemoteProtocolError: when others before them are missing.
         """
-        held = self._held
         with self.lock:
             repeated = self._receipts.arrived(first, len(rows))
-            for number, row in enumerate(rows[repeated:] if repeated else rows, first + repeated):
-                held[number] = flow
+            self._held.update(dict.fromkeys(range(first + repeated, first + len(rows)), flow))
+            for number, row in enumerate(rows[repeated:], first + repeated):
                 if row.block:
                     self._leased[number] = row.size
+            if flow.half is not None and flow.half < self._gathers:
+                self._gathers = flow.half
         return repeated
 
     def divide(self, number: int, arrivals: int) -> None:
@@ -266,42 +258,24 @@ class Ledger:
         self._ended.extend(numbers)
         self.settle()
 
-    def returned(self, arrival: Arrival) -> None:
-        """As `consumed`, by a thread that waits for it no longer; it calls `waits` when it reads again."""
-        self.consumed(arrival, LATER)
-
-    def waits(self) -> None:
-        """A thread that got something by `returned` waits for more."""
-        self._on_news(SOON)
-
-    def consumed(self, arrival: Arrival, at_once: Urgency = SOON) -> None:
-        """One subscription less needs an arrival; how urgent that is when nothing is left to do here."""
-        with self.lock:
-            left = arrival.left = arrival.left - 1
-            if left > 0:
-                return
-            urgency, content = None, None
-            slow = arrival.leased or self._ended
-            if not slow:
-                content = (
-                    arrival.notification,
-                    arrival.make,
-                    arrival.error,
-                )  # it goes without the lock: user code may run
-                arrival.make = arrival.notification = arrival.error = None
-                urgency = self._end(arrival.number)
-                if urgency is LATER:
-                    if not self._held:
-                        urgency = at_once
-                    elif self._later:
-                        urgency = None
-                    else:
-                        self._later = True
-        del content
-        if slow:
+    def consumed(self, arrival: Arrival) -> None:
+        """One subscription less needs an arrival."""
+        if arrival.left > 1:
+            with self.lock:
+                arrival.left -= 1
+                if arrival.left:
+                    return
+        if arrival.leased:
             self.unwanted(arrival)
-        elif urgency is not None:
-            self._on_news(urgency)
+            return
+        arrival.make = arrival.notification = arrival.error = None  # without the lock: user code may run
+        ended, number = self._ended, arrival.number
+        ended.append(number)
+        if len(ended) >= self._gathers or number <= self.hurry:
+            self.settle()
+        elif not self._due:
+            self._due = True
+            self._on_news(False)
 
     def unwanted(self, arrival: Arrival) -> None:
         """No subscription needs an arrival."""
@@ -334,22 +308,21 @@ class Ledger:
 
     def settle(self) -> None:
         """Write down what has ended, and tell whether that is news."""
-        urgency: Urgency | None = None
         with self.lock:
-            while self._ended:
-                try:
-                    number = self._ended.popleft()
-                except IndexError:
-                    break
-                ended = self._end(number)
-                if urgency is not NOW and ended is not None:
-                    urgency = ended
-            if urgency is LATER and not self._held:
-                urgency = SOON
-        if urgency is not None:
-            self._on_news(urgency)
+            urgent, due = self._write_down(), self._due
+            self._due = due or urgent is not None
+        if urgent or (urgent is not None and not due):
+            self._on_news(urgent)
 
-    def _end(self, number: int) -> Urgency | None:
+    def _write_down(self) -> bool | None:
+        """What has ended; whether that is to be told at once, None when nothing has. With the lock."""
+        ended, told = self._ended, None
+        while ended:
+            if (urgent := self._end(ended.popleft())) is not None:
+                told = urgent or told or False
+        return told
+
+    def _end(self, number: int) -> bool | None:
         """One hold of a number less; with the lock."""
         if self._several and (left := self._several.pop(number, 1) - 1):
             self._several[number] = left
@@ -371,7 +344,7 @@ class Ledger:
             self._kept.discard(number)
             self._freed += leased
             urgent = urgent or half is None or bool(self._kept) or self._freed >= FREED
-        return NOW if urgent else LATER
+        return urgent
 
     def report(self, *, always: bool) -> Report | None:
         """What the publisher is to be told; None: nothing new.
@@ -380,8 +353,9 @@ class Ledger:
             always: tell something all the same.
         """
         with self.lock:
+            self._due = False  # first: what ends from now on is told again
+            self._write_down()
             self._since_report.clear()
-            self._later = False
             self._freed = 0
             return self._receipts.report(always=always)
 

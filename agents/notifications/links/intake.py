@@ -31,7 +31,7 @@ from ....transport.wire import Protocol
 from ..callbacks import runners
 from ..shares import hand_on, room
 from ..subscription import Subscription
-from .arrivals import Arrival, Flow, Ledger, LeftOut, Make, Together, Urgency, alone
+from .arrivals import Arrival, Flow, Ledger, LeftOut, Make, Together, alone
 from .inward import Received
 from .places import Place
 from .reception import Call, Errand
@@ -39,7 +39,7 @@ from .roster import Roster, Wanting
 
 logger = logging.getLogger("pzc.links")
 
-OnNews = Callable[["Intake", Urgency], object]
+OnNews = Callable[["Intake", bool], object]
 
 Decoded = dict[int, tuple[Notification | None, Make | None]]
 

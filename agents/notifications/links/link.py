@@ -41,7 +41,6 @@ from ...interfaces import NewClient
 from .. import receiver
 from ..subscription import Subscription
 from .acknowledging import AcknowledgementScheduler
-from .arrivals import NOW, SOON, Urgency
 from .asking import RETRY, Asked, Asking
 from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers
 from .inside import Inside
@@ -276,15 +275,13 @@ class Link:
         for place in self._places:
             place.forget()
 
-    def _on_news(self, intake: Intake, urgency: Urgency) -> None:
+    def _on_news(self, intake: Intake, urgent: bool) -> None:
         way = self._way
         if intake is not self._intake or way is None:
             return  # of a publisher that was replaced, or not to be reached
         if way.kind == "tcp" and self._loop.leads():
             return  # its next poll tells it
-        if urgency is SOON and way.kind == "inproc":
-            urgency = NOW  # it costs no message
-        self._acknowledgements.news(urgency)
+        self._acknowledgements.news(urgent)
 
     def _tell(self, always: bool) -> bool:
         way = self._way
