@@ -17,6 +17,7 @@ from ..shm import machine
 from .echo import Echo
 from .options import Commands, add_command, add_json, add_timeout, seconds
 from .output import say, write_json
+from .reaching import leased_agent, meet
 from .tables import write_table
 
 SECONDS = 1.0
@@ -73,7 +74,9 @@ def run_bench(args: argparse.Namespace) -> int:
         rows: list[Row] = []
         for way in ways:
             target = args.agent if own is None else remote_of(own).endpoint
-            proxy: Any = Proxy(target, transport=way, timeout=args.timeout or 30.0)
+            with leased_agent(None) as (agent, _):
+                meet(agent, target, args.timeout)
+                proxy: Any = Proxy(target, transport=way, timeout=args.timeout)
             if not args.json:
                 say(f"measuring by {way}" if own is not None else f"measuring with {target}")
             try:

@@ -10,12 +10,11 @@ from typing import Any
 
 from ..agents.agent import Agent
 from ..agents.client.locking import lock
-from ..agents.proxy import Proxy, close
 from ..protocol.contents import as_table
 from ..protocol.errors import LockLost
-from .members import leased_agent
 from .options import Commands, add_agent, add_command, add_json, add_timeout, seconds
 from .output import say, write, write_json
+from .reaching import leased_agent, proxy_of
 from .running import SIGNAL_LATENCY, Signals
 from .values import plain
 
@@ -55,9 +54,8 @@ def add_commands(commands: Commands) -> None:
 def run_lock(args: argparse.Namespace) -> int:
     """``pzc lock``; returns when it was given back, fails when it was taken away."""
     signals = Signals()
-    proxy = Proxy(args.agent, timeout=args.timeout)
     try:
-        with leased_agent(args.timeout) as (agent, timeout):
+        with leased_agent(args.timeout) as (agent, timeout), proxy_of(args.agent, args.timeout) as proxy:
             held = lock(proxy, args.ttl, wait=args.wait, reason=args.reason, takeover=args.takeover)
             with held:
                 signals.interrupt = False
@@ -67,7 +65,6 @@ def run_lock(args: argparse.Namespace) -> int:
                 _hold(agent, args, signals, timeout, mine)
     finally:
         signals.interrupt = False
-        close(proxy)
     return 0
 
 
@@ -94,14 +91,10 @@ def _hold(
 
 def run_unlock(args: argparse.Namespace) -> int:
     """``pzc unlock``; nothing is done when nobody holds it."""
-    with leased_agent(args.timeout) as (agent, timeout):
+    with leased_agent(args.timeout) as (agent, timeout), proxy_of(args.agent, args.timeout) as proxy:
         owner = _owner(_holder(agent, args.agent, timeout))
         if owner:
-            proxy = Proxy(args.agent, timeout=args.timeout)
-            try:
-                lock(proxy, takeover=True, reason="pzc unlock").release()
-            finally:
-                close(proxy)
+            lock(proxy, takeover=True, reason="pzc unlock").release()
     if args.json:
         write_json({"agent": args.agent, "owner": owner or None})
     elif owner:

@@ -273,10 +273,13 @@ def asked(places: Places, timeout: float) -> Generator[Any]:
     """The supervisor of a lab.
 
     Raises:
+        ConfigError: when the lab is not up, and its file cannot be read.
         PeerLost: when the lab is not up.
     """
     if places.free():
-        raise PeerLost("the lab is not up: pzc up starts it")
+        read_lab(places.file)
+        named = "" if places.file == Path(DEFAULT).absolute() else f" {places.file}"
+        raise PeerLost(f"the lab of {places.file} is not up: pzc up{named} starts it")
     proxy = Proxy(places.endpoint, protocol=Protocol(""), timeout=timeout)
     try:
         yield proxy

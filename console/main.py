@@ -60,7 +60,7 @@ example:
 pzc COMMAND --help tells more."""
 
 
-def build_parser(command: str = "") -> argparse.ArgumentParser:
+def build_parser(command: str = "") -> Parser:
     """The parser of all commands, or of one and those beside it: nothing else is imported for that."""
     parser = Parser(
         prog="pzc",
@@ -71,9 +71,7 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pzc {__version__}")
     parser.add_argument("--debug", action="store_true", help="show tracebacks, and log what happens")
-    commands = parser.add_subparsers(
-        prog="pzc", metavar="COMMAND", required=True, dest="command", help=argparse.SUPPRESS
-    )
+    commands = parser.add_subparsers(prog="pzc", metavar="COMMAND", dest="command", help=argparse.SUPPRESS)
     if command in MODULES and command != "completion":  # which tells of all
         _add(MODULES[command], commands)
         return parser
@@ -106,8 +104,14 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     Raises:
         SystemExit: for ``--help``, ``--version`` and, with status 2, what cannot be parsed.
     """
-    parser = build_parser(next((text for text in argv if not text.startswith("-")), ""))
+    command = next((text for text in argv if not text.startswith("-")), "")
+    parser = build_parser(command)
     args, extra = parser.parse_known_args([shield(text) for text in argv])
+    before = argv[: argv.index(command)] if command else argv
+    if wrong := [text for text in before if text in extra]:
+        parser.refuse(wrong)
+    if not args.command:
+        parser.error("a COMMAND is missing; pzc --help lists them")
     end = extra.index("--") if "--" in extra else len(extra)
     unknown = [text for text in extra[:end] if text.startswith("-") and not is_negative_literal(text)]
     if unknown or (extra and not hasattr(args, "arguments")):

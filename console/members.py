@@ -10,14 +10,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from ..agents.agent import Agent
 from ..agents.client.arguments import remote_of
 from ..agents.client.described import About
 from ..agents.client.pending import PendingCall
 from ..agents.client.reference import RemoteReference
 from ..agents.client.streams import RemoteStream
 from ..agents.discover import discover
-from ..agents.leasing import lease
 from ..agents.proxy import Proxy, close
 from ..discovery.records import Entry
 from ..discovery.static import parse_peers
@@ -30,6 +28,7 @@ from ..transport.settings import load
 from .ls import names_of
 from .options import Commands, add_agent, add_command, add_json, add_timeout, positive
 from .output import write, write_json, write_value
+from .reaching import leased_agent, meet, proxy_of
 from .tables import write_table
 from .targets import UsageError, parse_arguments, parse_value, split_member
 from .values import plain, to_line
@@ -88,16 +87,6 @@ def all_names() -> list[str]:
     return list(dict.fromkeys([*parse_peers(settings["PZC_PEERS"]), *found]))
 
 
-@contextmanager
-def leased_agent(timeout: float | None) -> Generator[tuple[Agent, float]]:
-    """The process's agent, and the timeout or its default in seconds."""
-    agent, release = lease(None)
-    try:
-        yield agent, agent.settings["PZC_TIMEOUT"] if timeout is None else timeout
-    finally:
-        release()
-
-
 class _Named:
     """A member that was named on the command line.
 
@@ -144,11 +133,8 @@ class _Named:
 def _member_of(args: argparse.Namespace) -> Generator[_Named]:
     target, member = split_member(args.target, known_names(args.target))
     path = parse(member)
-    proxy = Proxy(target, timeout=args.timeout)
-    try:
+    with proxy_of(target, args.timeout) as proxy:
         yield _Named(proxy, path)
-    finally:
-        close(proxy)
 
 
 def run_get(args: argparse.Namespace) -> int:
@@ -233,8 +219,8 @@ def run_call(args: argparse.Namespace) -> int:
 def run_info(args: argparse.Namespace) -> int:
     """``pzc info``."""
     with leased_agent(args.timeout) as (agent, timeout):
+        peer = meet(agent, args.agent, args.timeout)
         entry = agent.place(args.agent, timeout).entry
-        peer = agent.peer(args.agent, timeout)
         details = {name: value for name, value in peer.details.items() if name not in _OF_THE_HANDSHAKE}
         told = {
             "endpoint": peer.endpoint,
@@ -304,7 +290,7 @@ def run_ping(args: argparse.Namespace) -> int:
     """``pzc ping``; the handshake is over before the first round trip."""
     times: list[float] = []
     with leased_agent(args.timeout) as (agent, timeout):
-        peer = agent.peer(args.agent, timeout)
+        peer = meet(agent, args.agent, args.timeout)
         for number in range(1, args.count + 1):
             began = time.perf_counter()
             answer = agent.request(peer.endpoint, "ping", timeout)

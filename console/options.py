@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from ..protocol.nearest import hint
 
@@ -26,6 +26,11 @@ _OPTION = re.compile(r"--[a-z][a-z-]*")
 class Parser(argparse.ArgumentParser):
     """A parser that tells the nearest right word for a wrong one."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """See `argparse.ArgumentParser`; what was given is kept for `error`."""
+        self._given = list[str](args or ())
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         """Print the usage and an error, and end with status 2."""
         found = _CHOICE.fullmatch(message)
@@ -33,18 +38,34 @@ class Parser(argparse.ArgumentParser):
             told, word, choices = found.groups()
             known = [each.strip(_QUOTES) for each in choices.split(",")]
             message = f"{word} is no {told}: {hint(word.strip(_QUOTES), known)}"
+        elif message.startswith("the following arguments are required") and (wrong := self._unknown()):
+            message = _refusal(wrong, self.options())
         super().error(message)
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """As `error`, for words that mean nothing here."""
+        self.error(_refusal(words, self.options()))
+
+    def _unknown(self) -> list[str]:
+        """Options that were given and are none; those of a job of a command are not its own."""
         known = self.options()
-        wrong = words[0].partition("=")[0]
-        near = f": {hint(wrong, known)}" if wrong.startswith("-") else ""
-        self.error(f"unrecognized arguments: {' '.join(words)}{near}")
+        if "JOB" in self.format_usage() or "COMMAND" in self.format_usage():
+            return []
+        return [
+            each
+            for each in self._given
+            if each[2:] and each.startswith("--") and each.partition("=")[0] not in known
+        ]
 
     def options(self) -> list[str]:
         """Its long options."""
         return sorted(set(_OPTION.findall(self.format_usage())) | {"--help"})
+
+
+def _refusal(words: Sequence[str], known: Iterable[str]) -> str:
+    wrong = words[0].partition("=")[0]
+    near = f": {hint(wrong, known)}" if wrong.startswith("-") else ""
+    return f"unrecognized arguments: {' '.join(words)}{near}"
 
 
 def seconds(text: str) -> float:

@@ -18,9 +18,10 @@ from ..delivery.policies import drop
 from ..protocol.errors import PolicyRefused, ReceiveTimeout
 from ..protocol.notification import Notification
 from ..transport.settings import TRANSPORTS
-from .members import known_names, leased_agent
+from .members import known_names
 from .options import Commands, add_command, add_every, add_json, add_timeout, positive, seconds
 from .output import say, write, write_json
+from .reaching import leased_agent, meet
 from .targets import split_topic
 from .watch import ALL, check_topic, full_topic
 
@@ -74,7 +75,7 @@ def run_bw(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace, add: Callable[[Notification], None], tell: Report, line: Line) -> int:
     target, topic = split_topic(args.target, known_names(args.target, "/"))
     with leased_agent(args.timeout) as (agent, timeout), ExitStack() as stack:
-        topic = full_topic(agent, target, topic, timeout)
+        topic = full_topic(meet(agent, target, args.timeout), target, topic)
         subscription = stack.enter_context(_subscribed(agent, target, topic, add, timeout, args.transport))
         if topic != ALL:
             check_topic(agent, target, topic, timeout)

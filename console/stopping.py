@@ -8,12 +8,12 @@ import time
 
 from ..agents.agent import Agent
 from ..agents.client.running import cancel, cancel_of_key, running
-from ..agents.proxy import Proxy, close
+from ..agents.proxy import Proxy
 from ..protocol.errors import CallTimeout, PzcError
 from ..protocol.peer import Peer
-from .members import leased_agent
 from .options import Commands, add_agent, add_command, add_json, add_timeout
 from .output import say, write, write_json
+from .reaching import leased_agent, meet, proxy_of
 from .tables import write_table
 from .targets import UsageError
 
@@ -50,11 +50,8 @@ def add_commands(commands: Commands) -> None:
 
 def run_running(args: argparse.Namespace) -> int:
     """``pzc running``."""
-    proxy = Proxy(args.agent, timeout=args.timeout)
-    try:
+    with proxy_of(args.agent, args.timeout) as proxy:
         calls = running(proxy)
-    finally:
-        close(proxy)
     if args.json:
         for call in calls:
             write_json(call._asdict())
@@ -74,14 +71,11 @@ def run_cancel(args: argparse.Namespace) -> int:
     """``pzc cancel``; status 1 when there was no such call."""
     if args.id and args.everybody:
         raise UsageError("either an ID or --everybody")
-    proxy = Proxy(args.agent, timeout=args.timeout)
-    try:
+    with proxy_of(args.agent, args.timeout) as proxy:
         if args.id:
             count = cancel(proxy, call=_whole(proxy, args.id))
         else:
             count = cancel(proxy, everybody=True) if args.everybody else cancel_of_key(proxy)
-    finally:
-        close(proxy)
     if args.json:
         write_json({"cancelled": count})
     else:
@@ -94,7 +88,7 @@ def run_cancel(args: argparse.Namespace) -> int:
 def run_stop(args: argparse.Namespace) -> int:
     """``pzc stop``; returns when it has ended."""
     with leased_agent(args.timeout) as (agent, timeout):
-        peer = agent.peer(args.agent, timeout)
+        peer = meet(agent, args.agent, args.timeout)
         agent.request(peer.endpoint, "stop", timeout)
         deadline, pause = time.monotonic() + timeout, threading.Event()
         while _answers(agent, peer):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..agents.proxy import Proxy, close, stubs
+from ..agents.proxy import stubs
 from .options import Commands, add_agent, add_command, add_json, add_timeout
 from .output import write, write_json
+from .reaching import proxy_of
 from .targets import UsageError
 
 
@@ -29,11 +30,8 @@ def run_stubs(args: argparse.Namespace) -> int:
     """``pzc stubs``."""
     if args.output is not None and args.json:
         raise UsageError("--json prints the stub and --output writes it: give one of them")
-    proxy = Proxy(args.agent, timeout=args.timeout)
-    try:
+    with proxy_of(args.agent, args.timeout) as proxy:
         text = stubs(proxy)
-    finally:
-        close(proxy)
     if args.output is not None:
         args.output.write_text(text, encoding="utf-8")
     elif args.json:

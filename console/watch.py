@@ -22,9 +22,10 @@ from ..protocol.nearest import hint
 from ..protocol.paths import parse, text, to_wire
 from ..protocol.peer import Peer
 from ..protocol.reply import Reply
-from .members import known_names, leased_agent
+from .members import known_names
 from .options import Commands, add_command, add_json, add_timeout, positive
 from .output import say, write, write_json
+from .reaching import leased_agent, meet
 from .targets import split_topic
 from .values import plain, to_line
 
@@ -49,7 +50,7 @@ def run_watch(args: argparse.Namespace) -> int:
     target, topic = split_topic(args.target, known_names(args.target, "/"))
     deadline = None if args.timeout is None else time.monotonic() + args.timeout
     with leased_agent(args.timeout) as (agent, timeout):
-        topic = full_topic(agent, target, topic, timeout)
+        topic = full_topic(meet(agent, target, args.timeout), target, topic)
         with agent.subscribe(target, topic, timeout=timeout, must_exist=True) as subscription:
             subscription.on_lost = say
             if topic != ALL:
@@ -80,15 +81,11 @@ def _received(
             raise ReceiveTimeout(text) from None
 
 
-def full_topic(agent: Agent, target: str, topic: str, timeout: float) -> str:
-    """A topic as its agent publishes it: a name may be that of one of several objects of a server.
-
-    Raises:
-        CallTimeout, PeerLost: when the agent cannot be asked.
-    """
+def full_topic(peer: Peer, target: str, topic: str) -> str:
+    """A topic as its agent publishes it: a name may be that of one of several objects of a server."""
     if topic == ALL or "://" in target:
         return topic
-    return text((*root_of(target, agent.peer(target, timeout)), topic))
+    return text((*root_of(target, peer), topic))
 
 
 def check_topic(agent: Agent, target: str, topic: str, timeout: float) -> None:

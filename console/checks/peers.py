@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import socket
 import statistics
 import time
 from collections.abc import Iterator
@@ -28,6 +26,7 @@ from ...protocol.errors import (
 from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
 from ...protocol.version import VERSION
+from ..reaching import unreached
 from .finding import Finding, Subject, failed, ok, skipped, warning
 from .settings import key_name
 from .targets import known_targets
@@ -35,8 +34,6 @@ from .targets import known_targets
 ROUND_TRIPS = 5
 MAX_AT_ONCE = 16
 """Peers that are asked at the same time."""
-
-_TCP = re.compile(r"tcp://(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d+)")
 
 
 @dataclass(frozen=True)
@@ -158,30 +155,5 @@ def diagnose(target: str, error: Exception, signed: bool, timeout: float) -> tup
     if isinstance(error, ConfigError):
         return str(error), "write tcp://HOST:PORT, ipc://PATH or a name"
     if isinstance(error, PeerLost | CallTimeout):
-        return _unreached(target, error, timeout)
+        return unreached(target, timeout)[:2]
     return f"{type(error).__name__}: {error}", "see the text"
-
-
-def _unreached(target: str, error: Exception, timeout: float) -> tuple[str, str]:
-    """What plain TCP says of an endpoint that gave no answer."""
-    found = _TCP.fullmatch(target)
-    if found is None:
-        return f"no answer from {target}: {error}", "is it running, and by the same user?"
-    host, port = found["six"] or found["host"], int(found["port"])
-    try:
-        socket.create_connection((host, port), timeout).close()
-    except socket.gaierror as exc:
-        return f"host {host} is not known: {exc.strerror}", "correct the name, or give the address"
-    except ConnectionRefusedError:
-        todo = "start the server, or correct the port; 127.0.0.1 is reached from its own machine only"
-        return f"nothing listens at {target}: connection refused", todo
-    except TimeoutError:
-        todo = "is the machine up? a firewall may drop what comes for this port"
-        return f"no connection to {target} within {timeout:g} s", todo
-    except OSError as exc:
-        return f"no way to {target}: {exc.strerror}", "look at the network: cable, address, route"
-    text = f"{target} takes connections, but nobody answered within {timeout:g} s: {error}"
-    return (
-        text,
-        "the server hangs or is stopped (SIGSTOP?), or another program listens there; look at it there",
-    )

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ..members import leased_agent
 from ..options import add_every, add_json, add_timeout
+from ..reaching import leased_agent
 from .collector import PATIENCE, Collector
 
 

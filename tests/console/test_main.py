@@ -131,7 +131,11 @@ def test_to_get_a_value_imports_nothing_that_it_does_not_need() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        ("", "pzc: error: a COMMAND is missing; pzc --help lists them"),
+        ("--nope", "pzc: error: unrecognized arguments: --nope: known are --debug, --help, --version"),
+        ("--debgu version", "unrecognized arguments: --debgu: did you mean --debug?"),
         ("get", "usage: pzc get [-h]"),
+        ("get --tiemout 3", "pzc get: error: unrecognized arguments: --tiemout: did you mean --timeout?"),
         ("get psu.voltage x", "pzc get: error: unrecognized arguments: x"),
         ("doctor --peer psu", "unrecognized arguments: --peer: known are --bind, --debug"),
         ("doctor --spak", "unrecognized arguments: --spak: did you mean --spark?"),

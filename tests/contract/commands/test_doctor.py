@@ -182,7 +182,7 @@ def test_a_port_that_takes_connections_and_does_not_answer_says_so(doctor: Docto
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         endpoint = f"tcp://127.0.0.1:{deaf.getsockname()[1]}"
         finding = doctor(endpoint, "--timeout", "0.5")[f"peer {endpoint}"]
-    assert "takes connections, but nobody answered" in finding["found"]
+    assert "takes connections, but no agent answers" in finding["found"]
 
 
 def test_a_host_that_is_not_known_says_so(doctor: Doctor) -> None:

@@ -173,6 +173,13 @@ def test_a_lab_that_is_not_up_is_told(bench: Bench, verb: str) -> None:
     assert "not up" in refused.err
 
 
+@pytest.mark.parametrize("verb", ["up", "status", "down", "restart", "check"])
+def test_a_folder_without_a_lab_file_is_told(bench: Bench, verb: str) -> None:
+    refused = bench.run(verb)
+    assert refused.status == 1
+    assert f"lab file {bench.folder / 'lab.toml'} cannot be read: No such file or directory" in refused.err
+
+
 @finding("L8")
 def test_a_killed_pzc_up_leaves_no_process_and_neither_do_its_servers(bench: Bench) -> None:
     bench.write(f'{SUPPLY}[server.parent]\nobject = "bench:Parent"\n')
