@@ -91,7 +91,7 @@ def interfaces() -> list[Interface]:
     try:
         for name, flags, address, netmask in _told():
             _take(found.setdefault(name, _Found()), flags, address, netmask)
-    except (OSError, AttributeError):  # no C library, or none with that function
+    except (OSError, AttributeError, TypeError):  # no C library without a name, or none with that function
         return _by_host_name()
     known = [
         Interface(name, _index(name), address, each.loopback, netmask, tuple(each.ipv6))

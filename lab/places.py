@@ -7,7 +7,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from ..protocol.errors import ConfigError
+from ..pipeline.storage import lock_file
+from ..protocol.errors import ConfigError, JournalError
 
 
 class Places:
@@ -17,13 +18,14 @@ class Places:
         file: the lab file.
 
     Attributes:
+        file: the lab file.
         state: ``$XDG_STATE_HOME/pzc/labs/NAME-ID``, default ``~/.local/state/…``.
         endpoint: where its supervisor is asked.
         lock: file that its supervisor holds locked as long as it lives.
     """
 
     def __init__(self, file: Path) -> None:
-        path = file.absolute()
+        self.file = path = file.absolute()
         self.id = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
         home = os.environ.get("XDG_STATE_HOME", "")
         base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"
@@ -42,26 +44,23 @@ class Places:
         Raises:
             ConfigError: when they cannot be made, or belong to somebody else.
         """
+        if _user() is None:
+            raise ConfigError("a lab is kept running on Linux and macOS only; here pzc serve starts a server")
         try:
             self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
             raise ConfigError(f"the lab's folder {exc.filename} cannot be made: {exc.strerror}") from exc
         about = self._runtime.stat()
-        if about.st_uid != os.getuid() or about.st_mode & 0o077:
+        if about.st_uid != _user() or about.st_mode & 0o077:
             raise ConfigError(f"{self._runtime} must belong to this user alone: chown and chmod 700 it")
 
     def take(self) -> int | None:
         """Hold the lock; its descriptor, or None while another supervisor lives."""
-        import fcntl
-
-        held = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(held)
+            return lock_file(self.lock, "its supervisor lives")
+        except JournalError:
             return None
-        return held
 
     def free(self) -> bool:
         """True when no supervisor lives."""
@@ -73,8 +72,13 @@ class Places:
         return held is not None
 
 
+def _user() -> int | None:
+    """None on a system that numbers no users."""
+    return os.getuid() if hasattr(os, "getuid") else None
+
+
 def _runtime() -> Path:
     given = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(given) and os.path.isdir(given):
         return Path(given) / "pzc"
-    return Path(tempfile.gettempdir()) / f"pzc-{os.getuid()}"
+    return Path(tempfile.gettempdir()) / f"pzc-{_user()}"

@@ -59,18 +59,22 @@ def lock_file(path: Path, busy: str) -> int:
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
     try:
-        if os.name == "nt":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor)
     except OSError:
         os.close(descriptor)
         raise JournalError(busy) from None
     return descriptor
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        vars(msvcrt)["locking"](descriptor, vars(msvcrt)["LK_NBLCK"], 1)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class Storage:

@@ -44,8 +44,8 @@ from .unix import FOREVER, NO_SIGNAL, NO_WAIT, RECEIVING, SENDING, SLICE, UnixEn
 
 _pack, _unpack, _HEAD_SIZE = HEAD.pack, HEAD.unpack_from, HEAD.size
 _PIECE = 1 << 16  # sent at once, so that a peer that takes little at a time cannot stretch a deadline
-_ONE_FD = sockets.CMSG_LEN(4)  # CMSG_SPACE would have room for two
-_PEEK = int(sockets.MSG_DONTWAIT) | int(sockets.MSG_PEEK)
+_ONE_FD = sockets.CMSG_LEN(4) if machine.LANE else 0  # CMSG_SPACE would have room for two
+_PEEK = NO_WAIT | int(sockets.MSG_PEEK)
 _HUNG_UP = getattr(select, "POLLRDHUP", 0)
 _CLOEXEC = int(getattr(sockets, "MSG_CMSG_CLOEXEC", 0))
 

@@ -73,7 +73,9 @@ class AuditFile:
             self.close()
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             size = os.fstat(self._fd).st_size
-            self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
+            if size:
+                os.lseek(self._fd, -1, os.SEEK_END)
+            self._torn = size > 0 and os.read(self._fd, 1) != b"\n"
         return os.fstat(self._fd).st_size
 
     def _rotate(self) -> OSError | None:

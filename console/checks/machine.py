@@ -7,7 +7,6 @@ import ctypes
 import mmap
 import os
 import re
-import resource
 import shutil
 import time
 from collections.abc import Iterator
@@ -74,8 +73,8 @@ def check_memory(subject: Subject) -> Iterator[Finding]:
     limits = {"machine": free} if free is not None else {}
     limits |= {f"control group ({name})": left for name, left in _control_group()}
     for name in ("RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_DATA"):
-        soft, _ = resource.getrlimit(getattr(resource, name))
-        if soft != resource.RLIM_INFINITY:
+        soft, _ = _limits(name)
+        if soft is not None:
             limits[name] = soft
     used = f", {_mib(shmem)} of shared memory in use" if shmem is not None else ""
     shown = ", ".join(f"{name} {_mib(left)}" for name, left in limits.items())
@@ -88,9 +87,20 @@ def check_memory(subject: Subject) -> Iterator[Finding]:
         yield warning("memory", f"{text}{used}", _raise_limit(least), **told)
     else:
         yield ok("memory", f"{shown or 'no limit is known'}{used}", **told)
-    locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    shown = "unlimited" if locked == resource.RLIM_INFINITY else _mib(locked)
+    locked, _ = _limits("RLIMIT_MEMLOCK")
+    shown = "unlimited" if locked is None else _mib(locked)
     yield ok("locked memory", f"{shown} (RLIMIT_MEMLOCK; not needed: blocks are reserved, not locked)")
+
+
+def _limits(name: str) -> tuple[int | None, int | None]:
+    """Soft and hard limit of this process; None for one that there is not."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None, None
+    found = resource.getrlimit(getattr(resource, name))
+    soft, hard = (None if each == resource.RLIM_INFINITY else each for each in found)
+    return soft, hard
 
 
 def _raise_limit(name: str) -> str:
@@ -137,12 +147,15 @@ def _mib(size: int) -> str:
 def check_descriptors(subject: Subject) -> Iterator[Finding]:
     """How many files and sockets a process may hold open."""
     del subject
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = _limits("RLIMIT_NOFILE")
+    if soft is None:
+        yield skipped("file descriptors", "no limit is known")
+        return
     used = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
-    text = f"limit {soft}, at most {hard}" + ("" if used is None else f", {used} in use here")
+    text = f"limit {soft}, at most {hard or 'any number'}" + ("" if used is None else f", {used} in use here")
     told = {"soft": soft, "hard": hard, "used": used}
     if soft < ENOUGH_DESCRIPTORS:
-        todo = f"ulimit -n {min(hard, 65_536)} before starting servers: each peer takes some"
+        todo = f"ulimit -n {min(hard or 65_536, 65_536)} before starting servers: each peer takes some"
         yield warning("file descriptors", text, todo, **told)
     else:
         yield ok("file descriptors", text, **told)
@@ -200,6 +213,6 @@ def _synchronised() -> bool | None:
     timex = _Timex()
     try:
         state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))
-    except (OSError, AttributeError):
+    except (OSError, AttributeError, TypeError):  # no C library without a name, or none with that function
         return None
     return None if state < 0 else not timex.status & _STA_UNSYNC

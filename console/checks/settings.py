@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PosixPath
 from typing import Any, cast
 
 from ...protocol.errors import ConfigError
@@ -150,7 +150,7 @@ def _file(name: str, path: Path) -> Iterator[Finding]:
         yield failed(check, f"{path}: {exc.strerror}", f"correct {name}, or make a key: pzc keygen > {path}")
         return
     mode, owner = status.st_mode & 0o777, status.st_uid
-    if mode & 0o077:
+    if mode & 0o077 and isinstance(path, PosixPath):
         text = f"{path} has mode {mode:o}: other users of this machine can use the key"
         yield failed(check, text, f"chmod 600 {path}", mode=f"{mode:o}")
     elif hasattr(os, "geteuid") and owner not in (os.geteuid(), 0):
