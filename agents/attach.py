@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import weakref
-from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -13,8 +11,8 @@ from typing import Any
 from ..protocol.errors import LocalProtocolError, Refused
 from ..protocol.paths import Handle, from_wire
 from ..protocol.peer import Peer
+from ..transport.helpers import aside
 from ..transport.wire import Protocol
-from .agent import Agent
 from .client.answers import BatchOutcome
 from .client.described import Entry
 from .client.pending import PendingCall
@@ -88,7 +86,7 @@ def attach(call_id: str, *, timeout: float | None = None, protocol: Protocol | N
     except BaseException:
         release()
         raise
-    finalizer = weakref.finalize(served, _release_later, agent, release)
+    finalizer = weakref.finalize(served, aside, agent.loop, release)
     finalizer.atexit = False
     future.add_done_callback(partial(_on_done, finalizer))
     return future
@@ -98,9 +96,3 @@ def _on_done(finalizer: weakref.finalize[Any, Any], future: Future[Any]) -> None
     failed = future.cancelled() or future.exception() is not None
     if failed or not isinstance(future.result(), RemoteStream):  # which needs the agent for its items
         finalizer()
-
-
-def _release_later(agent: Agent, release: Callable[[], None]) -> None:
-    # In a thread of its own: this may be the I/O thread, which cannot wait for itself.
-    thread = threading.Thread(target=release, name="pzc-close", daemon=True)
-    agent.loop.call(thread.start)

@@ -178,10 +178,6 @@ class Publisher(Protocol):
         """True when somebody listens."""
         ...
 
-    def dialects_of(self, topic: str) -> tuple[str, ...]:
-        """Dialects in which somebody listens."""
-        ...
-
     def check_broadcast(self, topic: str) -> None:
         """PolicyRefused for a topic that does not go so far."""
         ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copyreg
-import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -12,6 +11,7 @@ from ..protocol import portable, unpickle_rules, values
 from ..protocol.errors import ConfigError, DecodeError, PzcError
 from ..protocol.paths import Path, parse, text
 from ..protocol.shown import shown
+from ..transport.helpers import aside
 from ..transport.wire import Protocol
 from .client.arguments import remote_of
 from .client.described import About
@@ -127,8 +127,7 @@ def _opened(
     remote = RemoteObject(lease, target, timeout, protocol, transport, refer)
     anchor = Anchor()
     remote.anchor = weakref.ref(anchor)
-    # The finaliser may run in any thread, the I/O thread included, which cannot wait for itself.
-    finalizer = weakref.finalize(anchor, _close_later, remote)
+    finalizer = weakref.finalize(anchor, aside, remote.agent.loop, remote.close)
     finalizer.atexit = False
     return {
         "_proxy_remote": remote,
@@ -136,12 +135,6 @@ def _opened(
         "_proxy_finalizer": finalizer,
         "_proxy_path": remote.root,
     }
-
-
-def _close_later(remote: RemoteObject) -> None:
-    thread = threading.Thread(target=remote.close, name="pzc-close", daemon=True)
-    # Started by the I/O thread: the collector may run this while its thread starts another one.
-    remote.agent.loop.call(thread.start)
 
 
 def _unconnected(cls: type[RemoteReference], target: str) -> RemoteReference:

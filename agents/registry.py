@@ -4,12 +4,12 @@ A process asks again and again, and the answer waits until there is something to
 
     request                                              answer
     {"pzc": "relay", "process": hex, "host": token,      {"pzc": "relay", "cursor": [incarnation, n],
-     "cursor": [incarnation, n], "edges": revision,       "datagrams": [base64, ...], "gone": [hex, ...],
+     "cursor": [incarnation, n], "edges": revision,       "datagrams": [bytes, ...], "gone": [hex, ...],
      "wait": s, "beats": views, "whole": views}           "known": bool,
                                                           "edges": [revision, [[source, target], ...]]}
     {"pzc": "relay", "process": hex, "bye": true}        {"pzc": "relay"}
 
-Views are ``{"local": [base64, ...], "others": [base64, ...]}`` of the datagrams that multicast would carry:
+Views are ``{"local": [bytes, ...], "others": [bytes, ...]}`` of the datagrams that multicast would carry:
 they are verified here, handed out as they are, and verified by whoever gets them. To ask takes the role
 observer, to tell of oneself operator. ``beats``, ``whole`` and the answer's ``edges`` are there when needed.
 """
@@ -34,7 +34,7 @@ from ..transport.endpoints import RANDOM_TCP
 from ..transport.loop import Timer
 from ..transport.wire import Protocol
 from .naming.connections import Connections
-from .naming.registering import decode, encode
+from .naming.registering import datagrams_of
 from .server.call import Call
 from .server.replies import authorize
 from .serving import Server
@@ -205,7 +205,7 @@ class Registry(Server):
         if question.timer is not None:
             question.timer.cancel()
         answer: dict[str, Any] = {
-            "pzc": "relay", "cursor": [self.incarnation, news.cursor], "datagrams": encode(news.datagrams),
+            "pzc": "relay", "cursor": [self.incarnation, news.cursor], "datagrams": news.datagrams,
             "gone": [process.hex() for process in news.gone], "known": question.known,
         }  # fmt: skip
         if question.edges != revision:
@@ -251,4 +251,4 @@ class Registry(Server):
 
 
 def _views(told: Any) -> Views:
-    return Views(decode(told["local"]), decode(told["others"]))
+    return Views(datagrams_of(told["local"]), datagrams_of(told["others"]))

@@ -17,11 +17,10 @@ it is.
 
 from __future__ import annotations
 
-import io
 import pickle
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from . import pickles
 from .errors import DecodeError
@@ -43,22 +42,12 @@ _ALIGNMENT = 64
 _HEAD = struct.Struct("<4sIQ")
 
 
-class _Chunks:
-    """Write-only file that keeps what the pickler writes, without copying it."""
-
-    __slots__ = ("chunks", "write")
-
-    def __init__(self) -> None:
-        self.chunks: list[bytes | bytearray | memoryview] = []
-        self.write = self.chunks.append
-
-
 def _aligned(offset: int) -> int:
     return -(-offset // _ALIGNMENT) * _ALIGNMENT
 
 
 def encode(content: object, allocate: Allocate | None = None) -> memoryview:
-    """Return content as one frame; every contiguous array and large bytes object is copied once.
+    """Return content as one frame; every contiguous array is copied once.
 
     Args:
         content: what to send.
@@ -67,9 +56,8 @@ def encode(content: object, allocate: Allocate | None = None) -> memoryview:
     Whatever pickle raises for content that it cannot express passes through.
     """
     found: list[pickle.PickleBuffer] = []
-    sink = _Chunks()
-    pickles.pickler(cast(io.BytesIO, sink), 5, buffer_callback=found.append).dump(content)
-    return _write(sink.chunks, [buffer.raw() for buffer in found], allocate)
+    pickled = pickles.dumps(content, 5, buffer_callback=found.append)
+    return _write(pickled, [buffer.raw() for buffer in found], allocate)
 
 
 def encode_around(content: object, allocate: Allocate | None = None) -> tuple[memoryview, list[memoryview]]:
@@ -79,14 +67,7 @@ def encode_around(content: object, allocate: Allocate | None = None) -> tuple[me
     """
     found: list[pickle.PickleBuffer] = []
     pickled = pickles.dumps(content, 5, buffer_callback=found.append)
-    return _lay_out([pickled], [buffer.raw().nbytes for buffer in found], allocate)
-
-
-def encode_large(content: object, allocate: Allocate | None = None) -> tuple[bytes | memoryview, bool]:
-    """Return content as a plain pickle and False; or, when its buffers need it, as `encode` does and True."""
-    outside = Outside()
-    pickled = pickles.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
-    return (outside.beside(pickled, allocate), True) if outside else (pickled, False)
+    return _lay_out(pickled, [buffer.raw().nbytes for buffer in found], allocate)
 
 
 class Outside(list[memoryview]):
@@ -104,7 +85,7 @@ class Outside(list[memoryview]):
 
     def beside(self, pickled: bytes, allocate: Allocate | None) -> memoryview:
         """The frame of the pickle and these buffers, in memory that ``allocate`` gives."""
-        return _write([pickled], self, allocate)
+        return _write(pickled, self, allocate)
 
 
 def _new_memory(size: int) -> memoryview:
@@ -112,11 +93,7 @@ def _new_memory(size: int) -> memoryview:
     return np.empty(size, np.uint8).data
 
 
-def _write(
-    pickled: Sequence[bytes | bytearray | memoryview],
-    views: Sequence[memoryview],
-    allocate: Allocate | None,
-) -> memoryview:
+def _write(pickled: bytes, views: Sequence[memoryview], allocate: Allocate | None) -> memoryview:
     frame, places = _lay_out(pickled, [view.nbytes for view in views], allocate)
     for place, view in zip(places, views, strict=True):
         place[:] = view
@@ -124,19 +101,15 @@ def _write(
 
 
 def _lay_out(
-    pickled: Sequence[bytes | bytearray | memoryview], sizes: Sequence[int], allocate: Allocate | None
+    pickled: bytes, sizes: Sequence[int], allocate: Allocate | None
 ) -> tuple[memoryview, list[memoryview]]:
     """A frame without the buffers, and where in it they belong."""
-    length = sum(map(len, pickled))
-    head = struct.pack(f"<4sIQ{len(sizes)}Q", _MAGIC, len(sizes), length, *sizes)
-    end = len(head) + length
+    head = struct.pack(f"<4sIQ{len(sizes)}Q", _MAGIC, len(sizes), len(pickled), *sizes)
+    end = offset = len(head) + len(pickled)
     for size in sizes:
         end = _aligned(end) + size
     frame = memoryview((allocate or _new_memory)(end)).cast("B")[:end]
-    offset = 0
-    for part in (head, *pickled):
-        frame[offset : offset + len(part)] = part
-        offset += len(part)
+    frame[: len(head)], frame[len(head) : offset] = head, pickled
     places: list[memoryview] = []
     for size in sizes:
         start = _aligned(offset)

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import struct
-from binascii import hexlify
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn, cast
 
@@ -29,7 +27,6 @@ COUNTER_BITS = 42
 EPOCH_BITS = 32
 
 _LOW = (1 << 30) - 1
-_VERSION = 8 << 12
 _VARIANT = 2 << 30
 _OWN_HEX = "[0-9a-f]{12}8[0-9a-f]{3}[89ab][0-9a-f]{15}"
 _OWN_URN = "urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
@@ -42,9 +39,6 @@ URN = b"urn:uuid:%08x-%04x-8%03x-%04x-%04x%08x"
 """An id as frame 3: of time >> 16, its rest, counter >> 30, 0x8000 | its next 14 bits, its rest, epoch."""
 _is_hex = re.compile(r"[0-9a-f]{32}").fullmatch
 _is_urn = re.compile(r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
-_layout = struct.Struct(">QII")
-_pack, _unpack = _layout.pack, _layout.unpack
-_groups = struct.Struct("8s4s4s4s12s").unpack
 
 
 class Stamp(NamedTuple):
@@ -60,7 +54,8 @@ class Stamp(NamedTuple):
 
     def hex(self) -> str:
         """The id as 32 hex digits."""
-        return self._packed().hex()
+        low = self.counter & _LOW
+        return (HEX % (self.ms, self.counter >> 30, _VARIANT | low, self.epoch)).decode()
 
     def urn(self) -> str:
         """The id as ``urn:uuid:``."""
@@ -68,11 +63,9 @@ class Stamp(NamedTuple):
 
     def urn_frame(self) -> bytes:
         """The id as ``urn:uuid:``, for frame 3."""
-        return b"urn:uuid:%b-%b-%b-%b-%b" % _groups(hexlify(self._packed()))
-
-    def _packed(self) -> bytes:
-        counter = self.counter
-        return _pack(self.ms << 16 | _VERSION | counter >> 30, _VARIANT | counter & _LOW, self.epoch)
+        ms, counter, epoch = self
+        low = counter & _LOW
+        return URN % (ms >> 16, ms & 0xFFFF, counter >> 30, 0x8000 | low >> 16, low & 0xFFFF, epoch)
 
 
 # A named tuple's own constructor is Python code, and takes twice as long.
@@ -148,8 +141,9 @@ def parse_hex(digits: str) -> Stamp:
         if _is_hex(digits) is None:
             raise FrameError(f"{digits[:60]!r} is not 32 hex digits")
         raise FrameError(f"{digits} is not a message id of this protocol (UUIDv8)")
-    time, low, epoch = _unpack(bytes.fromhex(digits))
-    return new_stamp(Stamp, (time >> 16, (time & 0xFFF) << 30 | low & _LOW, epoch))
+    number = int(digits[:24], 16)
+    counter = (number >> 32 & 0xFFF) << 30 | number & _LOW
+    return new_stamp(Stamp, (number >> 48, counter, int(digits[24:], 16)))
 
 
 def parse_urn(msgid: str) -> Stamp:
@@ -162,5 +156,6 @@ def parse_urn(msgid: str) -> Stamp:
         if _is_urn(msgid) is None:
             raise FrameError(f"message id {msgid[:60]!r} is not a canonical urn:uuid:")
         raise FrameError(f"{msgid} is not a message id of this protocol (UUIDv8)")
-    time, low, epoch = _unpack(bytes.fromhex(msgid[9:].replace("-", "")))
-    return new_stamp(Stamp, (time >> 16, (time & 0xFFF) << 30 | low & _LOW, epoch))
+    number = int(msgid[9:-8].replace("-", ""), 16)
+    counter = (number >> 32 & 0xFFF) << 30 | number & _LOW
+    return new_stamp(Stamp, (number >> 48, counter, int(msgid[-8:], 16)))

@@ -117,21 +117,10 @@ OPERATIONS: Mapping[str, Operation] = {
     "copy": Operation(_copy, True, ("copy",), _CONTAINERS),
 }
 
-ITEM_METHODS = frozenset(
-    {
-        GET,
-        "__setitem__",
-        "__delitem__",
-        "__len__",
-        "__contains__",
-        ITER,
-        "keys",
-        "values",
-        "items",
-        "get",
-        "copy",
-    }
-)
+ITEM_METHODS = frozenset({
+    GET, "__setitem__", "__delitem__", "__len__", "__contains__", ITER, "keys", "values", "items", "get",
+    "copy",
+})  # fmt: skip
 """Operations on a mapping or sequence."""
 
 

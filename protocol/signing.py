@@ -26,11 +26,12 @@ from __future__ import annotations
 import enum
 import hmac
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -152,19 +153,25 @@ class Reference(bytes):
         return self.MARK | self.size
 
 
-class Sealer(Protocol):
-    """Seals and opens what one epoch of a sender tells one receiver, with one suite and key."""
+@dataclass(slots=True, repr=False)
+class Sealer(ABC):
+    """Seals and opens what one epoch of a sender tells one receiver, with one suite and key.
+
+    Attributes:
+        epoch: of the sender.
+        mark: what stands before and behind the tag in frame 4.
+    """
 
     epoch: int
     mark: tuple[bytes, bytes]
-    """What stands before and behind the tag in frame 4."""
 
+    @abstractmethod
     def seal(
         self, stamp: Stamp, header: Buffer, serializer: Buffer, msgid: Buffer, content: Buffer
     ) -> tuple[bytes, Buffer]:
         """Tag and content to send (encrypted by GCM, else as given)."""
-        ...
 
+    @abstractmethod
     def open(
         self, stamp: Stamp, header: Buffer, serializer: Buffer, msgid: Buffer, content: Buffer, tag: bytes
     ) -> Buffer:
@@ -173,7 +180,6 @@ class Sealer(Protocol):
         Raises:
             SignatureError: when it does not.
         """
-        ...
 
 
 def sealer(key: Key | None, suite: Suite, kind: Kind, sender: str, receiver: str, epoch: int) -> Sealer:
@@ -202,9 +208,7 @@ def sealer(key: Key | None, suite: Suite, kind: Kind, sender: str, receiver: str
 
 
 @dataclass(slots=True, repr=False)
-class _Unsigned:
-    epoch: int
-    mark: tuple[bytes, bytes]
+class _Unsigned(Sealer):
     receiver: bytes
 
     def seal(
@@ -221,9 +225,7 @@ class _Unsigned:
 
 
 @dataclass(slots=True, repr=False)
-class _Hmac:
-    epoch: int
-    mark: tuple[bytes, bytes]
+class _Hmac(Sealer):
     parties: Parties
     key: bytes
     begin: bytes
@@ -250,9 +252,7 @@ class _Hmac:
 
 
 @dataclass(slots=True, repr=False)
-class _Gmac:
-    epoch: int
-    mark: tuple[bytes, bytes]
+class _Gmac(Sealer):
     parties: Parties
     aead: AESGCM
     cipher_key: Callable[[], bytes]
@@ -292,9 +292,7 @@ class _Gmac:
 
 
 @dataclass(slots=True, repr=False)
-class _Gcm:
-    epoch: int
-    mark: tuple[bytes, bytes]
+class _Gcm(Sealer):
     parties: Parties
     aead: AESGCM
 

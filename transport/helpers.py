@@ -88,6 +88,13 @@ class Helpers:
         loop.release(self._loop)
 
 
+def aside(io: loop.Loop, function: Task) -> None:
+    """Run what waits, such as a close, in a thread of its own; from any thread, also in a finalizer."""
+    thread = threading.Thread(target=function, name="pzc-close", daemon=True)
+    # The collector may run this while its thread starts another one, so the I/O thread does it.
+    io.call(thread.start)
+
+
 _helpers: Leases[Helpers] = Leases()
 
 

@@ -39,7 +39,7 @@ from ...transport.wire import Protocol
 from ..here import NOT_NOW
 from .abort import AbortSignal
 from .connection import Answer, Connection, LocalConnection
-from .peers import Handshake
+from .peers import Peers
 from .pool import Pool, Pools
 
 _SOON = 20.0
@@ -77,8 +77,8 @@ class Exchanges(ABC):
         self._pools = pools
         self._find = pools.find
         self.unusable = ""
-        self._handshake = Handshake(protocol, self._ask_stranger)
-        peers = self._handshake.peers
+        peers = Peers(protocol, self._ask_stranger)
+        self._meet = peers.meet
         self.known: Callable[[str], Peer | None] = peers.get
         self.learn, self._forget = peers.learn, peers.forget
 
@@ -110,7 +110,7 @@ class Exchanges(ABC):
         deadline, again = started + seconds, False
         connection: Connection | LocalConnection | None = None
         try:
-            peer = self.known(endpoint) or self._handshake.peer(endpoint, deadline)
+            peer = self.known(endpoint) or self._meet(endpoint, deadline)
             while True:
                 pool = self._find(endpoint) or self._pools.of(endpoint)
                 connection = pool.take(peer, transport, deadline, here)
@@ -238,7 +238,7 @@ class Exchanges(ABC):
         started, way = time.monotonic(), transport
         deadline = started + timeout
         try:
-            peer = self.known(endpoint) or self._handshake.peer(endpoint, deadline)
+            peer = self.known(endpoint) or self._meet(endpoint, deadline)
             pool = self._pools.of(endpoint)
             while True:
                 connection = pool.take(peer, way, deadline)
@@ -277,7 +277,7 @@ class Exchanges(ABC):
         """The peer behind an endpoint, by the deadline in monotonic seconds; errors as `exchange`."""
         if self.unusable:
             raise AgentClosed(self.unusable)
-        return self.known(endpoint) or self._handshake.peer(endpoint, deadline)
+        return self.known(endpoint) or self._meet(endpoint, deadline)
 
     def forget(self, endpoint: str) -> None:
         """Shake hands anew, over new connections, before the next request."""
@@ -304,7 +304,7 @@ class Exchanges(ABC):
         stale = isinstance(reply.refusal, StaleMessage) and time.monotonic() - started < _SOON
         if peer.dialect == PZC01 and (replaced or stale):
             self._forget(peer.endpoint)
-            fresh = self._handshake.peer(peer.endpoint, deadline)
+            fresh = self._meet(peer.endpoint, deadline)
             if fresh.agent_id == reply.sender:
                 return fresh
             if fresh.agent_id != peer.agent_id:

@@ -18,7 +18,7 @@ from .reference import HELD, RemoteReference, explained
 from .remote import RemoteObject
 from .sent import filled, place_of
 from .slots import Arriving
-from .terms import IDEMPOTENT, USUAL, changed
+from .terms import IDEMPOTENT, USUAL, options
 
 _ALWAYS = ("__doc__", "__name__", "__qualname__", "__signature__")
 
@@ -92,39 +92,33 @@ class Member(RemoteReference):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102 - the table has it
         # Most calls go here, so it is written out: no function more than needed.
-        options: dict[str, Any] = self._proxy_call.copy()
+        request: dict[str, Any] = self._proxy_call.copy()
         plain = True
         if args:
-            options["args"] = args
+            request["args"] = args
             plain = PLAIN.issuperset(map(type, args))
         if kwargs:
-            options["kwargs"] = kwargs
+            request["kwargs"] = kwargs
             plain = plain and PLAIN.issuperset(map(type, kwargs.values()))
         if not plain:
-            filled(options, self._proxy_sent)
-        return self._proxy_remote.request("exec", options, self._proxy_terms)
+            filled(request, self._proxy_sent)
+        return self._proxy_remote.request("exec", request, self._proxy_terms)
 
     def _way_future(self, *args: Any, **kwargs: Any) -> Pending:
-        options = self._proxy_options("__call__", args, kwargs)
-        return self._proxy_remote.request_later("exec", options, self._proxy_terms)
+        request = self._proxy_options("__call__", args, kwargs)
+        return self._proxy_remote.request_later("exec", request, self._proxy_terms)
 
     def _way_oneway(self, *args: Any, **kwargs: Any) -> None:
-        options = self._proxy_options("__call__", args, kwargs)
+        request = self._proxy_options("__call__", args, kwargs)
         self._proxy_remote.need("take a one-way call")
-        self._proxy_remote.request("exec", options, self._proxy_terms._replace(oneway=True))
+        self._proxy_remote.request("exec", request, self._proxy_terms._replace(oneway=True))
 
-    def _way_options(
-        self,
-        *,
-        timeout: float | None = None,
-        idempotent: bool | None = None,
-        transport: str | None = None,
-        detached: bool | None = None,
-    ) -> Member:
+    def _way_options(self, **wanted: Any) -> Member:
         remote = self._proxy_remote
-        terms = changed(self._proxy_terms, remote, timeout, idempotent, transport, detached)
         twin = Member(remote, self._proxy_path, self._proxy_told, self._proxy_leases)
-        vars(twin).update(__qualname__=self.__qualname__, _proxy_terms=terms)
+        vars(twin).update(
+            __qualname__=self.__qualname__, _proxy_terms=options(self._proxy_terms, remote, **wanted)
+        )
         return twin
 
     def _way_connect(self, slot: Slot, policy: Policy | None = None) -> None:

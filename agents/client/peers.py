@@ -20,8 +20,7 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Container, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from ...protocol.contents import as_table, is_word
@@ -121,44 +120,50 @@ def _host(endpoint: str) -> str:
 
 _MAX_PROVED = 10_000
 
-
-class _Meeting:
-    """Whose turn it is to shake hands with an endpoint; lives as long as somebody wants to."""
-
-    def __init__(self) -> None:
-        self.turn = threading.Lock()
+Ask = Callable[[Peer, object, float], Reply]
+"""Sends content to whoever is there, once, over ZeroMQ: peer, content, deadline in monotonic seconds."""
 
 
 class Peers:
-    """Known peers by endpoint, safe from any thread."""
+    """Peers by endpoint: meets them for one agent, and remembers who was met; safe from any thread.
 
-    def __init__(self) -> None:
+    Args:
+        protocol: of the agent.
+        ask: sends a request to a peer that was not met yet.
+    """
+
+    def __init__(self, protocol: Protocol, ask: Ask) -> None:
+        self._protocol = protocol
+        self._ask = ask
         self._lock = threading.Lock()
         self._known: dict[str, Peer] = {}
         self._proved: dict[str, None] = {}
         self.get = self._known.get
         """The peer at an endpoint, when its handshake was done."""
-        self._meetings: weakref.WeakValueDictionary[str, _Meeting] = weakref.WeakValueDictionary()
+        self._turns: weakref.WeakValueDictionary[str, threading.Lock] = weakref.WeakValueDictionary()
 
-    @contextmanager
-    def meeting(self, endpoint: str, deadline: float) -> Generator[Peer | None]:
-        """The only handshake with an endpoint now; gives the peer when another thread has met it meanwhile.
+    def meet(self, endpoint: str, deadline: float) -> Peer:
+        """The peer behind an endpoint, after a handshake if need be, of which there is one at a time.
 
         Args:
             endpoint: of the peer.
             deadline: in monotonic seconds.
 
         Raises:
-            CallTimeout: when another thread's handshake was not over in time.
+            CallTimeout, PeerLost, SignatureError, VersionError, RemoteProtocolError: when nobody is met.
         """
+        if (peer := self.get(endpoint)) is not None:
+            return peer
         with self._lock:
-            meeting = self._meetings.setdefault(endpoint, _Meeting())
-        if not meeting.turn.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            turn = self._turns.setdefault(endpoint, threading.Lock())
+        if not turn.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise CallTimeout(f"{endpoint} did not answer another thread's handshake in time")
         try:
-            yield self.get(endpoint)
+            peer = self.get(endpoint) or self._shake_hands(endpoint, deadline)
+            self.learn(peer)
+            return peer
         finally:
-            meeting.turn.release()
+            turn.release()
 
     def learn(self, peer: Peer) -> None:
         """Remember a peer."""
@@ -172,14 +177,9 @@ class Peers:
                 if len(self._proved) > _MAX_PROVED:
                     del self._proved[next(iter(self._proved))]
 
-    def check_original(self, endpoint: str, accept: Container[str]) -> None:
-        """Judge whether whoever answered in PZC00 may be spoken to so, by the dialects that are accepted.
-
-        Raises:
-            VersionError: when PZC00 is not among them.
-            SignatureError: when a holder of a key spoke PZC01 there, whatever was forgotten since.
-        """
-        if PZC00 not in accept:
+    def _check_original(self, endpoint: str) -> None:
+        """Judge whether whoever answered in PZC00 may be spoken to so."""
+        if PZC00 not in self._protocol.codec.accept:
             raise VersionError(
                 f"{endpoint} answered in PZC00, which this side does not accept: PZC_ACCEPT=PZC01,PZC00 does"
             )
@@ -195,41 +195,7 @@ class Peers:
         with self._lock:
             self._known.pop(endpoint, None)
 
-
-Ask = Callable[[Peer, object, float], Reply]
-"""Sends content to whoever is there, once, over ZeroMQ: peer, content, deadline in monotonic seconds."""
-
-
-class Handshake:
-    """Meets peers for one agent; safe from any thread.
-
-    Args:
-        protocol: of the agent.
-        ask: sends a request to a peer that was not met yet.
-
-    Attributes:
-        peers: who was met.
-    """
-
-    def __init__(self, protocol: Protocol, ask: Ask) -> None:
-        self._protocol = protocol
-        self._ask = ask
-        self.peers = Peers()
-
-    def peer(self, endpoint: str, deadline: float) -> Peer:
-        """The peer behind an endpoint, after a handshake if need be.
-
-        Raises:
-            CallTimeout, PeerLost, SignatureError, VersionError, RemoteProtocolError: when nobody is met.
-        """
-        if (peer := self.peers.get(endpoint)) is not None:
-            return peer
-        with self.peers.meeting(endpoint, deadline) as met:
-            peer = met or self._meet(endpoint, deadline)
-            self.peers.learn(peer)
-            return peer
-
-    def _meet(self, endpoint: str, deadline: float) -> Peer:
+    def _shake_hands(self, endpoint: str, deadline: float) -> Peer:
         if self._protocol.codec.dialect == PZC00:
             return self._meet_00(endpoint, deadline)
         try:
@@ -247,6 +213,6 @@ class Handshake:
         return read_hello(endpoint, content, reply.content, sent_ms, reply.sender, reply.key_id)
 
     def _meet_00(self, endpoint: str, deadline: float) -> Peer:
-        self.peers.check_original(endpoint, self._protocol.codec.accept)
+        self._check_original(endpoint)
         info: Any = self._ask(unmet(endpoint, PZC00), "info", deadline).content
         return read_info_00(endpoint, info)

@@ -10,6 +10,7 @@ from functools import partial
 from ...delivery.policies import Policy, drop
 from ...protocol.notification import Notification
 from ...transport.executor import Executor
+from ...transport.helpers import aside
 from ...transport.loop import Loop
 from ..interfaces import Subscriber, Subscription
 from ..signals import Slot, SlotList
@@ -102,7 +103,7 @@ class Arriving(Iterator[Notification]):
 
     def __init__(self, loop: Loop, subscription: Subscription) -> None:
         self._subscription = subscription
-        self._end = weakref.finalize(self, close_aside, loop, subscription)
+        self._end = weakref.finalize(self, aside, loop, subscription.close)
         self._end.atexit = False
 
     def __next__(self) -> Notification:
@@ -112,10 +113,3 @@ class Arriving(Iterator[Notification]):
         """End the subscription. Again: no effect."""
         self._end.detach()
         self._subscription.close()
-
-
-def close_aside(loop: Loop, subscription: Subscription) -> None:
-    """Close a subscription in a thread of its own."""
-    thread = threading.Thread(target=subscription.close, name="pzc-close", daemon=True)
-    # The collector may run this while its thread starts another one, so the I/O thread does it.
-    loop.call(thread.start)

@@ -32,20 +32,21 @@ USUAL = Terms()
 IDEMPOTENT = Terms(idempotent=True)
 
 
-def changed(
+def options(
     terms: Terms,
     served: Served | None,
-    timeout: float | None,
-    idempotent: bool | None,
-    transport: str | None,
-    detached: bool | None,
+    *,
+    timeout: float | None = None,
+    idempotent: bool | None = None,
+    transport: str | None = None,
+    detached: bool | None = None,
 ) -> Terms:
-    """Terms with what a user wants otherwise; None leaves it.
+    """Terms with what a user wants otherwise, and without what is None.
 
     Args:
         terms: before.
         served: what is asked; None when it is not met yet.
-        timeout: see `Terms`, as the others.
+        timeout: see `Terms`.
         idempotent: likewise.
         transport: likewise.
         detached: likewise.

@@ -19,21 +19,20 @@ the whole again. With a key whose role may not register, this process asks and t
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
 import logging
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol, cast
 
 from ...discovery.datagrams import MAX_DATAGRAM
 from ...protocol import limits
+from ...protocol.contents import as_list
 from ...protocol.errors import AgentClosed, PzcError, RemoteProtocolError, RoleRefused
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
@@ -251,10 +250,8 @@ class Registering:
             return {}
         news, self._news = self._news, False
         local, others = map(registrant.whole if news else registrant.beat, (True, False))
-        told = {"beats": {"local": encode(local[:1]), "others": encode(others[:1])}}
-        if news:
-            told["whole"] = {"local": encode(local[1:]), "others": encode(others[1:])}
-        return told
+        told = {"beats": {"local": local[:1], "others": others[:1]}}
+        return {**told, "whole": {"local": local[1:], "others": others[1:]}} if news else told
 
     def _later(self, done: Callable[[Future[Reply]], None], answer: Future[Reply]) -> None:
         self._loop.call(partial(done, answer))
@@ -292,7 +289,7 @@ class Registering:
             self._cursor = [str(incarnation), int(cursor)]
         if gone := [bytes.fromhex(process) for process in told["gone"]]:
             registrant.lost(gone)
-        if datagrams := decode(told["datagrams"]):
+        if datagrams := datagrams_of(told["datagrams"]):
             registrant.heard(datagrams)
         self._news = self._news or (self._tells and not told["known"])
         if "edges" in told:
@@ -325,25 +322,14 @@ def _network() -> str:
     return os.readlink("/proc/self/ns/net")
 
 
-def encode(datagrams: Iterable[bytes]) -> list[str]:
-    """Datagrams as every serializer can carry them."""
-    return [base64.b64encode(datagram).decode() for datagram in datagrams]
-
-
-def decode(texts: object) -> tuple[bytes, ...]:
-    """Datagrams as `encode` made them.
+def datagrams_of(told: object) -> tuple[bytes, ...]:
+    """Datagrams as another process tells them.
 
     Raises:
         ValueError: when they are none.
     """
-    if not isinstance(texts, list | tuple):
-        raise ValueError(f"expected a list of datagrams, not {type(texts).__name__}")
-    found: list[bytes] = []
-    for text in cast("list[object]", texts):
-        if not isinstance(text, str) or len(text) > 2 * MAX_DATAGRAM:
-            raise ValueError("a datagram is a text of base64")
-        try:
-            found.append(base64.b64decode(text, validate=True))
-        except binascii.Error as exc:
-            raise ValueError(f"a datagram is no base64: {exc}") from None
-    return tuple(found)
+    found = tuple(as_list(told))
+    fit = all(isinstance(each, bytes) and len(each) <= MAX_DATAGRAM for each in found)
+    if not (isinstance(told, list | tuple) and fit):
+        raise ValueError("expected a list of datagrams")
+    return found

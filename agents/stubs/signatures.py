@@ -100,15 +100,18 @@ def signature_of(text: object) -> inspect.Signature | None:
         return None
 
 
+def positional(arguments: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
+    """The parameters that may be given by their place, each with its default."""
+    found = [*arguments.posonlyargs, *arguments.args]
+    missing: list[ast.expr | None] = [None] * (len(found) - len(arguments.defaults))
+    return list(zip(found, [*missing, *arguments.defaults], strict=True))
+
+
 def _parameters(arguments: ast.arguments) -> list[inspect.Parameter]:
-    positional = [*arguments.posonlyargs, *arguments.args]
-    missing: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
     kinds = [_KINDS.POSITIONAL_ONLY] * len(arguments.posonlyargs)
     kinds += [_KINDS.POSITIONAL_OR_KEYWORD] * len(arguments.args)
-    found = [
-        _parameter(argument, kind, default)
-        for argument, kind, default in zip(positional, kinds, [*missing, *arguments.defaults], strict=True)
-    ]
+    pairs = zip(positional(arguments), kinds, strict=True)
+    found = [_parameter(argument, kind, default) for (argument, default), kind in pairs]
     if arguments.vararg is not None:
         found.append(_parameter(arguments.vararg, _KINDS.VAR_POSITIONAL))
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):

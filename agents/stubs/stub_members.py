@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from .known_types import HELPERS
-from .signatures import SourceText, literal, parse_expression, parse_signature
+from .signatures import SourceText, literal, parse_expression, parse_signature, positional
 from .stub_types import Names, Types
 
 _WIDER = {"float": (int, float), "complex": (int, float, complex)}
@@ -91,45 +91,30 @@ class Writer:
         return ast.arguments([], [ast.arg("self")], args, [], [], kwargs, [])
 
     def _arguments(self, told: ast.arguments, names: Names) -> ast.arguments | None:
-        """Parameters behind a first one for the object; None when they are odd."""
+        """The same parameters behind a first one for the object; None when they are odd."""
         everyone = [*told.posonlyargs, *told.args, *told.kwonlyargs, told.vararg, told.kwarg]
         used = [each.arg for each in everyone if each is not None]
         if len(set(used)) < len(used) or any(name.startswith("__") for name in used):
             return None
-        positional = [*told.posonlyargs, *told.args]
-        missing: list[ast.expr | None] = [None] * (len(positional) - len(told.defaults))
-        made = [
-            self._parameter(argument, default, names)
-            for argument, default in zip(positional, [*missing, *told.defaults], strict=True)
+        told.defaults = [shown for pair in positional(told) if (shown := self._annotate(*pair, names))]
+        told.kw_defaults = [
+            self._annotate(*pair, names) for pair in zip(told.kwonlyargs, told.kw_defaults, strict=True)
         ]
-        only = [self._parameter(a, d, names) for a, d in zip(told.kwonlyargs, told.kw_defaults, strict=True)]
-        count = len(told.posonlyargs)
-        myself = [ast.arg("_self" if "self" in used else "self")]
-        by_position, either = (
-            [argument for argument, _ in made[:count]],
-            [argument for argument, _ in made[count:]],
-        )
-        return ast.arguments(
-            [*myself, *by_position] if count else [],
-            either if count else [*myself, *either],
-            told.vararg and self._parameter(told.vararg, None, names)[0],
-            [argument for argument, _ in only],
-            [default for _, default in only],
-            told.kwarg and self._parameter(told.kwarg, None, names)[0],
-            [default for _, default in made if default is not None],
-        )
+        for several in filter(None, (told.vararg, told.kwarg)):
+            self._annotate(several, None, names)
+        (told.posonlyargs or told.args).insert(0, ast.arg("_self" if "self" in used else "self"))
+        return told
 
-    def _parameter(
-        self, argument: ast.arg, default: ast.expr | None, names: Names
-    ) -> tuple[ast.arg, ast.expr | None]:
-        annotation = self.types.read(argument.annotation, names)
+    def _annotate(self, argument: ast.arg, default: ast.expr | None, names: Names) -> ast.expr | None:
+        """Give a parameter its annotation in the stub; its default there."""
+        argument.annotation = annotation = self.types.read(argument.annotation, names)
         if default is None:
-            return ast.arg(argument.arg, annotation), None
+            return None
         value = literal(default)
         if value is None and not _allows_none(annotation):
-            annotation = self.types.union(annotation, ast.Constant(None))
+            argument.annotation = self.types.union(annotation, ast.Constant(None))
         shown = value is None or (_fits(value, annotation) and len(repr(value)) <= _LONGEST_DEFAULT)
-        return ast.arg(argument.arg, annotation), ast.Constant(value if shown else ...)
+        return ast.Constant(value if shown else ...)
 
     def anything_else(self) -> str:
         """Every name may be a member, of an object whose server does not tell what there is."""

@@ -22,7 +22,6 @@ from pzc import (
     RoleRefused,
 )
 from pzc import close as close_proxy
-from pzc.agents.naming.registering import encode
 from pzc.agents.registry import Registry
 from pzc.discovery.ledger import Ledger
 
@@ -47,8 +46,8 @@ def _tell(process: bytes, key: Any, name: str = "/psu", sequence: int = 1) -> di
     local, others = (said(process, sequence, name, key, local) for local in (True, False))
     return {
         "pzc": "relay", "process": process.hex(), "host": "rack", "cursor": ["", 0], "wait": 0,
-        "beats": {"local": encode(local[:1]), "others": encode(others[:1])},
-        "whole": {"local": encode(local[1:]), "others": encode(others[1:])},
+        "beats": {"local": local[:1], "others": others[:1]},
+        "whole": {"local": local[1:], "others": others[1:]},
     }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ EPOCH = 1_000_000_000
 LOOPBACK, ETHERNET = 0, 2
 
 
-class Station:
+class Node:
     """A process: an announcer, a directory, and a log of what the directory told."""
 
     def __init__(self, network: Network, host: int, name: bytes, key: SigningKey | None = SECRET) -> None:
@@ -122,12 +122,12 @@ class Network:
     delay: float = 0.0
     now: float = 0.0
     islands: dict[int, int] = field(default_factory=dict)
-    stations: list[Station] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
     heard: list[tuple[int, bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self._flying: list[tuple[float, int, Station, int, bytes]] = []
+        self._flying: list[tuple[float, int, Node, int, bytes]] = []
         self._count = itertools.count()
         self.sent = 0
 
@@ -136,29 +136,29 @@ class Network:
         """Unix time."""
         return EPOCH + self.now
 
-    def start(self, host: int, key: SigningKey | None = SECRET) -> Station:
+    def start(self, host: int, key: SigningKey | None = SECRET) -> Node:
         """A new process on a host."""
-        station = Station(self, host, b"%d of %d" % (len(self.stations), host), key)
-        self.stations.append(station)
-        return station
+        node = Node(self, host, b"%d of %d" % (len(self.nodes), host), key)
+        self.nodes.append(node)
+        return node
 
-    def send(self, sender: Station, outgoing: list[Outgoing]) -> None:
+    def send(self, sender: Node, outgoing: list[Outgoing]) -> None:
         """Hand datagrams to all whom they reach, the sender included."""
         for view, data in ((each.view, each.data) for each in outgoing):
             self.sent += len(data)
             self.heard.append((view, data))
-            for station in self.stations:
-                same_host = station.host == sender.host
-                together = self.islands.get(station.host, 0) == self.islands.get(sender.host, 0)
+            for node in self.nodes:
+                same_host = node.host == sender.host
+                together = self.islands.get(node.host, 0) == self.islands.get(sender.host, 0)
                 if same_host or (view == ETHERNET and together):
-                    self._fly(station, view, data)
+                    self._fly(node, view, data)
 
-    def _fly(self, station: Station, view: int, data: bytes) -> None:
+    def _fly(self, node: Node, view: int, data: bytes) -> None:
         if self.random.random() < self.loss:
             return
         for _ in range(1 + (self.random.random() < self.doubled)):
             at = self.now + self.delay * self.random.random()
-            heapq.heappush(self._flying, (at, next(self._count), station, view, data))
+            heapq.heappush(self._flying, (at, next(self._count), node, view, data))
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
@@ -167,15 +167,15 @@ class Network:
         while (due := self._next()) <= end:
             self.now = max(self.now, due)
             while self._flying and self._flying[0][0] <= self.now:
-                _, _, station, view, data = heapq.heappop(self._flying)
-                station.receive(view, data)
+                _, _, node, view, data = heapq.heappop(self._flying)
+                node.receive(view, data)
             self._work()
         self.now = end
 
     def _work(self) -> None:
-        for station in self.stations:
-            self.send(station, station.work())
+        for node in self.nodes:
+            self.send(node, node.work())
 
     def _next(self) -> float:
-        times = [station.deadline() for station in self.stations if station.alive]
+        times = [node.deadline() for node in self.nodes if node.alive]
         return min([*times, *(flying[0] for flying in self._flying[:1])], default=float("inf"))

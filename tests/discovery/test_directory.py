@@ -10,7 +10,7 @@ from pzc.discovery.events import Appeared, Changed, Conflict, Event, Vanished
 from pzc.discovery.reach import Reach
 from pzc.discovery.records import Advertise, Announcement, Entry
 
-from tests.discovery.network import EPOCH, ETHERNET, SECRET, Network, Station
+from tests.discovery.network import EPOCH, ETHERNET, SECRET, Network, Node
 
 
 def names(events: list[Event], kind: type[Event]) -> list[str]:
@@ -19,7 +19,7 @@ def names(events: list[Event], kind: type[Event]) -> list[str]:
     ]
 
 
-def pair() -> tuple[Network, Station, Station]:
+def pair() -> tuple[Network, Node, Node]:
     """Two processes on two hosts; the second one offers ``/psu`` and its topic, and both know it."""
     network = Network()
     reader, writer = network.start(0), network.start(1)
@@ -29,25 +29,25 @@ def pair() -> tuple[Network, Station, Station]:
     return network, reader, writer
 
 
-def the_agent(reader: Station) -> Entry:
+def the_agent(reader: Node) -> Entry:
     """That of `pair`, as the other one knows it."""
     agent = reader.directory.find("/psu")
     assert agent is not None
     return agent
 
 
-def events(station: Station) -> list[Event]:
-    return [event for _, event in station.told]
+def events(node: Node) -> list[Event]:
+    return [event for _, event in node.told]
 
 
-def said(station: Station) -> list[Announcement]:
+def said(node: Node) -> list[Announcement]:
     """What a process says now, read."""
-    whole = station.announcer.whole(station_reach(station), station.network.wall)
-    return [read for data in whole if isinstance(read := station.reader.read(data), Announcement)]
+    whole = node.announcer.whole(node_reach(node), node.network.wall)
+    return [read for data in whole if isinstance(read := node.reader.read(data), Announcement)]
 
 
-def station_reach(station: Station) -> Reach:
-    return next(way.reach for way in station.announcer._ways.values() if way.reach.view == ETHERNET)  # pyright: ignore[reportPrivateUsage]
+def node_reach(node: Node) -> Reach:
+    return next(way.reach for way in node.announcer._ways.values() if way.reach.view == ETHERNET)  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("phase", [n / 20 for n in range(20)])
@@ -203,7 +203,7 @@ def test_the_addresses_of_all_ways_are_known_and_those_of_a_silent_way_go() -> N
     network.run(0.5)
     (entry,) = neighbour.known.values()
     assert entry.addresses == ("tcp://127.0.0.1:5000", "tcp://10.0.0.2:5000")
-    writer.announcer.reaches([station_reach(writer)], network.now)
+    writer.announcer.reaches([node_reach(writer)], network.now)
     network.run(4.5)
     (entry,) = neighbour.known.values()
     assert entry.addresses == ("tcp://10.0.0.2:5000",)
@@ -369,10 +369,10 @@ def test_no_more_processes_and_entries_are_held_than_there_is_room_for(
     network = Network()
     directory = Directory("", b"r" * 16, lambda: 0.5)
     for host in range(3):
-        station = network.start(host)
-        agent = station.agent(f"/{host}")
-        station.topic(agent, "t")
-        for read in said(station):
+        node = network.start(host)
+        agent = node.agent(f"/{host}")
+        node.topic(agent, "t")
+        for read in said(node):
             directory.take(read, "multicast", 0.0, EPOCH)
     assert (len(directory.processes()), len(directory)) == (2, 3)
     assert directory.counters == {"entries_full": 1, "processes_full": 2}

@@ -9,7 +9,7 @@ from pzc.discovery.index import key_of
 from pzc.discovery.records import Entry, Scope
 from pzc.protocol.keyring import Key
 
-from tests.discovery.network import Network, Station
+from tests.discovery.network import Network, Node
 from tests.effort import many
 
 HOSTS = st.integers(0, 2)
@@ -37,70 +37,70 @@ class Processes(RuleBasedStateMachine):
         for host in (0, 0, 1):
             self.process_starts(host)
 
-    def living(self) -> list[Station]:
-        return [station for station in self.network.stations if station.alive]
+    def living(self) -> list[Node]:
+        return [node for node in self.network.nodes if node.alive]
 
-    def offered(self, station: Station) -> dict[int, Entry]:
-        return self.offers[self.network.stations.index(station)]
+    def offered(self, node: Node) -> dict[int, Entry]:
+        return self.offers[self.network.nodes.index(node)]
 
     def process_starts(self, host: int) -> None:
-        station = self.network.start(host)
-        agent = station.agent(f"/{len(self.offers)}")
-        topic = station.topic(agent, "t")
+        node = self.network.start(host)
+        agent = node.agent(f"/{len(self.offers)}")
+        topic = node.topic(agent, "t")
         self.offers[len(self.offers)] = {agent.number: agent, topic.number: topic}
 
-    @precondition(lambda self: len(self.network.stations) < 8)
+    @precondition(lambda self: len(self.network.nodes) < 8)
     @rule(host=HOSTS)
     def another_process_starts(self, host: int) -> None:
         self.process_starts(host)
 
     @rule(data=st.data(), scope=SCOPES, endpoint=ENDPOINTS, name=st.sampled_from(["/a", "/b", "/r/c"]))
     def agent_starts(self, data: st.DataObject, scope: Scope, endpoint: str, name: str) -> None:
-        station = data.draw(st.sampled_from(self.living()))
-        entry = station.agent(name, scope, endpoint)
-        self.offered(station)[entry.number] = entry
+        node = data.draw(st.sampled_from(self.living()))
+        entry = node.agent(name, scope, endpoint)
+        self.offered(node)[entry.number] = entry
 
-    @precondition(lambda self: any(self.offered(station) for station in self.living()))
+    @precondition(lambda self: any(self.offered(node) for node in self.living()))
     @rule(data=st.data(), scope=SCOPES, count=st.integers(1, 40))
     def agent_gets_topics(self, data: st.DataObject, scope: Scope, count: int) -> None:
-        station, agent = self.some_entry(data)
+        node, agent = self.some_entry(data)
         if agent.kind == "agent":
             for n in range(count):
-                entry = station.topic(agent, f"t{n}", scope)
-                self.offered(station)[entry.number] = entry
+                entry = node.topic(agent, f"t{n}", scope)
+                self.offered(node)[entry.number] = entry
 
-    def some_entry(self, data: st.DataObject) -> tuple[Station, Entry]:
-        station = data.draw(st.sampled_from([s for s in self.living() if self.offered(s)]))
-        number = data.draw(st.sampled_from(sorted(self.offered(station))))
-        return station, self.offered(station)[number]
+    def some_entry(self, data: st.DataObject) -> tuple[Node, Entry]:
+        node = data.draw(st.sampled_from([s for s in self.living() if self.offered(s)]))
+        number = data.draw(st.sampled_from(sorted(self.offered(node))))
+        return node, self.offered(node)[number]
 
-    @precondition(lambda self: any(self.offered(station) for station in self.living()))
+    @precondition(lambda self: any(self.offered(node) for node in self.living()))
     @rule(data=st.data())
     def something_is_withdrawn(self, data: st.DataObject) -> None:
-        station, entry = self.some_entry(data)
-        station.announcer.remove(entry.number, self.network.now)
-        offered = self.offered(station)
+        node, entry = self.some_entry(data)
+        node.announcer.remove(entry.number, self.network.now)
+        offered = self.offered(node)
         for number in [n for n, other in offered.items() if entry.number in (n, other.publisher)]:
             del offered[number]
 
-    @precondition(lambda self: any(self.offered(station) for station in self.living()))
+    @precondition(lambda self: any(self.offered(node) for node in self.living()))
     @rule(data=st.data(), scope=SCOPES, endpoint=ENDPOINTS)
     def something_changes(self, data: st.DataObject, scope: Scope, endpoint: str) -> None:
-        station, entry = self.some_entry(data)
+        node, entry = self.some_entry(data)
         kind = {"scope": scope, "type": endpoint[:20]}
         changed = Entry(**{**{f: getattr(entry, f) for f in entry.__slots__}, **kind})
         if entry.kind == "agent":
             changed = Entry(**{**{f: getattr(changed, f) for f in entry.__slots__}, "addresses": (endpoint,)})
-        station.announcer.change(changed, self.network.now)
-        self.offered(station)[entry.number] = changed
+        node.announcer.change(changed, self.network.now)
+        self.offered(node)[entry.number] = changed
 
     @precondition(lambda self: len(self.living()) > 2)
     @rule(data=st.data(), killed=st.booleans())
     def process_ends(self, data: st.DataObject, killed: bool) -> None:
-        station = data.draw(st.sampled_from(self.living()))
+        node = data.draw(st.sampled_from(self.living()))
         if not killed:
-            self.network.send(station, station.announcer.bye(self.network.wall))
-        station.alive = False
+            self.network.send(node, node.announcer.bye(self.network.wall))
+        node.alive = False
 
     @rule(data=st.data(), seconds=st.sampled_from([0.5, 2.0, 6.0]))
     def process_is_stopped(self, data: st.DataObject, seconds: float) -> None:
@@ -141,28 +141,28 @@ class Processes(RuleBasedStateMachine):
         network.loss = network.doubled = network.delay = 0.0
         if healed:
             network.islands.clear()
-        for station in network.stations:
-            station.stopped_until = min(station.stopped_until, network.now)
+        for node in network.nodes:
+            node.stopped_until = min(node.stopped_until, network.now)
         network.run(0.6 + CONVERGED)
         self.everybody_knows_the_truth()
         network.loss, network.doubled, network.delay = faults
 
     def everybody_knows_the_truth(self) -> None:
-        for station in self.living():
+        for node in self.living():
             expected = {
                 key: addresses
                 for other in self.living()
-                if other is not station
-                for key, addresses in self.visible(station, other).items()
+                if other is not node
+                for key, addresses in self.visible(node, other).items()
             }
-            assert {key: entry.addresses for key, entry in station.known.items()} == expected
-            assert all(process.complete for process in station.directory.processes())
+            assert {key: entry.addresses for key, entry in node.known.items()} == expected
+            assert all(process.complete for process in node.directory.processes())
 
-    def visible(self, station: Station, other: Station) -> dict[tuple[bytes, int], tuple[str, ...]]:
+    def visible(self, node: Node, other: Node) -> dict[tuple[bytes, int], tuple[str, ...]]:
         """Keys and addresses of what one process should know of another."""
         islands = self.network.islands
-        here = station.host == other.host
-        together = here or islands.get(station.host, 0) == islands.get(other.host, 0)
+        here = node.host == other.host
+        together = here or islands.get(node.host, 0) == islands.get(other.host, 0)
         found = {}
         for entry in self.offered(other).values():
             agent = self.offered(other).get(entry.publisher, entry)
@@ -185,9 +185,9 @@ class Processes(RuleBasedStateMachine):
 
     @invariant()
     def the_log_tells_what_the_directory_holds(self) -> None:
-        for station in self.network.stations:
-            held = station.directory.match("*")
-            assert {key_of(entry): entry for entry in held} == station.known
+        for node in self.network.nodes:
+            held = node.directory.match("*")
+            assert {key_of(entry): entry for entry in held} == node.known
 
     def teardown(self) -> None:
         if hasattr(self, "network"):

@@ -11,8 +11,8 @@ from typing import Any
 
 from ....protocol.notification import Notification
 from ....protocol.paths import Path
+from ....transport.helpers import aside
 from ...interfaces import Subscription
-from ..slots import close_aside
 from ..streams import RemoteStream
 from .link import Link
 from .threads import finished, start
@@ -139,4 +139,4 @@ def _abandon(link: Link, begun: Future[Subscription]) -> None:
 
 def _close(link: Link, begun: Future[Subscription]) -> None:
     if begun.exception() is None and link.remote is not None:
-        close_aside(link.remote.agent.loop, begun.result())
+        aside(link.remote.agent.loop, begun.result().close)

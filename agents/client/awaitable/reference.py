@@ -20,6 +20,7 @@ from ....protocol.references import Reference
 from ...interfaces import Subscription
 from ...stubs.signatures import signature_of
 from .. import reference as synchronous
+from .. import terms
 from ..answers import REMOTE
 from ..answers import Items as Answered
 from ..operations import AWAITED, Operation, Slot, made_of, offered, special
@@ -28,7 +29,6 @@ from ..pending import PendingCall
 from ..remote import RemoteObject
 from ..sent import call_of, filled, place_of
 from ..streams import RemoteStream
-from ..terms import USUAL, changed
 from .iteration import Call, Items, Notifications
 from .link import Link
 from .slots import end_own, in_loop
@@ -53,7 +53,7 @@ class RemoteReference:
         parent: through which it was reached, when that is no proxy.
     """
 
-    _terms = USUAL
+    _terms = terms.USUAL
     _leases: object = None
 
     def __init__(self, link: Link, path: Path, parent: RemoteReference | None = None) -> None:
@@ -204,18 +204,10 @@ class RemoteReference:
             return do(await self._ask(remote, "get", copied), *args)
         return await self._exec(remote, row.name, args, {})
 
-    def _way_options(
-        self,
-        *,
-        timeout: float | None = None,
-        idempotent: bool | None = None,
-        transport: str | None = None,
-        detached: bool | None = None,
-    ) -> RemoteReference:
+    def _way_options(self, **wanted: Any) -> RemoteReference:
         # Awaited calls share one socket: the transport is judged, and matters only to what runs in a thread.
-        terms = changed(self._terms, self._link.remote, timeout, idempotent, transport, detached)
         twin = RemoteReference(self._link, self._path, self._parent)
-        vars(twin)["_terms"] = terms
+        vars(twin)["_terms"] = terms.options(self._terms, self._link.remote, **wanted)
         return twin
 
     async def _way_oneway(self, *args: Any, **kwargs: Any) -> None:

@@ -277,10 +277,8 @@ class Intake:
         try:
             if name not in self._accepted and not self._accepts(name):
                 raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
-            if len(body) <= DECODE_LATER:
-                content = serializers.decode_part(name, bytes(body), trusted=trusted)
-            else:
-                content = serializers.decode(name, body, trusted=trusted)
+            raw = bytes(body) if len(body) <= DECODE_LATER else body
+            content = serializers.decode(name, raw, trusted=trusted)
         except ProtocolError as exc:
             self._complain(topic, exc)
             raise
