@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from .claims import Claim, Loss
@@ -56,13 +56,11 @@ class ClaimQueue(ABC, Generic[E, I]):
 
     def _begin(self, interest: I) -> None:
         self.interests[interest] = None
-        for key in _each(interest.keys):
-            self.index.add(interest.topic, key, interest)
+        self.index.add(interest.topic, interest.keys, interest)
 
     def _cease(self, interest: I) -> None:
         del self.interests[interest]
-        for key in _each(interest.keys):
-            self.index.discard(interest.topic, key, interest)
+        self.index.discard(interest.topic, interest.keys, interest)
 
     @abstractmethod
     def take(self, messages: int, size: int, blocks: bool) -> list[E]:
@@ -117,7 +115,3 @@ class ClaimQueue(ABC, Generic[E, I]):
         Raises:
             RemoteProtocolError: for a position that was never sent.
         """
-
-
-def _each(keys: Collection[str] | None) -> Iterable[str | None]:
-    return (None,) if keys is None else keys

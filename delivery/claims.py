@@ -15,11 +15,15 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from msgspec import Struct
 
 from ..protocol.errors import ConfigError, PolicyRefused
+from .interests import thin
 from .policies import Policy
 
 M = TypeVar("M")
 
 UNBOUNDED: Final = 1 << 62
+
+_FEW = 64
+_NOTHING: deque[Any] = deque(maxlen=0)  # what nothing can be put into: for most interests nothing waits
 
 
 class Claim:
@@ -41,7 +45,7 @@ class Claim:
         self.number = number
         self.topic = topic
         self.policy = policy
-        self.keys = keys
+        self.keys = thin(keys)
         self.bound = policy.bound
         self.delivered = self.missed = 0
 
@@ -61,6 +65,7 @@ class Interest(Claim):
     """
 
     __slots__ = ("held", "lossy", "lost_at", "newest", "waiting", "window")
+    waiting: deque[Entry[Any]] | list[Entry[Any]]
 
     def __init__(
         self, number: int, topic: str, policy: Policy, window: int | None, keys: Collection[str] | None
@@ -74,7 +79,19 @@ class Interest(Claim):
         self.newest = policy.name == "latest"
         self.window = UNBOUNDED if policy.lossy else window or policy.bound
         self.held = self.lost_at = 0
-        self.waiting: deque[Entry[Any]] = deque()
+        self.waiting = _NOTHING
+
+    def wait(self, entry: Entry[Any]) -> None:
+        """One more waits for it."""
+        if self.waiting is _NOTHING:  # a deque has room for 64
+            self.waiting = [] if self.bound < _FEW else deque()
+        self.waiting.append(entry)
+
+    def waits_not(self, index: int = 0) -> None:
+        """One of those that wait for it does so no longer."""
+        del self.waiting[index]
+        if not self.waiting:
+            self.waiting = _NOTHING
 
     @property
     def is_full(self) -> bool:

@@ -13,6 +13,7 @@ once.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Generic, TypeVar
 
 ALL = "*"
@@ -21,72 +22,47 @@ ALL = "*"
 W = TypeVar("W")
 
 
-class _Share(Generic[W]):
-    """The entities of a topic that one subscriber has: how many, and the group of it alone."""
-
-    __slots__ = ("alone", "entities")
-
-    def __init__(self, who: W) -> None:
-        self.alone = (who,)
-        self.entities = 0
-
-
 class Interests(Generic[W]):
     """Finds subscribers by topic and key; its length counts the entities. ``W`` is compared by identity.
 
     Nothing that is asked or told of one entity looks at any other one.
     """
 
-    __slots__ = ("_count", "_everything", "_shares", "_topics")
+    __slots__ = ("_count", "_everything", "_topics")
 
     def __init__(self) -> None:
         self._count = 0
         self._topics: dict[str, dict[str | None, tuple[W, ...]]] = {}
-        self._shares: dict[str, dict[int, _Share[W]]] = {}
         self._everything: tuple[W, ...] = ()
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, topic: str, key: str | None, who: W) -> None:
-        """Subscribe; whoever calls does so once for each entity."""
-        entities, shares = self._topics.setdefault(topic, {}), self._shares.setdefault(topic, {})
-        share = shares.get(id(who))
-        if share is None:
-            share = shares[id(who)] = _Share(who)
-        share.entities += 1
-        others = entities.get(key)
-        self._count += others is None
-        entities[key] = share.alone if others is None else (*others, who)
-        if topic == ALL:
-            self._everything = entities[key]
+    def add(self, topic: str, keys: Collection[str] | None, who: W) -> None:
+        """Subscribe to some keys, with None to all messages; whoever calls does so once for each entity."""
+        entities, alone = self._topics.setdefault(topic, {}), (who,)
+        for key in _each(keys):
+            others = entities.get(key)
+            self._count += others is None
+            entities[key] = alone if others is None else (*others, who)
+            if topic == ALL:
+                self._everything = entities[key]
 
-    def discard(self, topic: str, key: str | None, who: W) -> None:
+    def discard(self, topic: str, keys: Collection[str] | None, who: W) -> None:
         """Unsubscribe; an entity without a subscriber is erased, and so is a topic without entities."""
         entities = self._topics.get(topic, {})
-        group = entities.get(key, ())
-        left = tuple(other for other in group if other is not who)
-        if len(left) == len(group):
-            return
-        if left:
-            entities[key] = left
-        else:
-            del entities[key]
-            self._count -= 1
-            if not entities:
-                del self._topics[topic]
-        self._leave(topic, who)
-        if topic == ALL:
-            self._everything = left
-
-    def _leave(self, topic: str, who: W) -> None:
-        shares = self._shares[topic]
-        share = shares[id(who)]
-        share.entities -= 1
-        if not share.entities:
-            del shares[id(who)]
-            if not shares:
-                del self._shares[topic]
+        for key in _each(keys):
+            group = entities.get(key, ())
+            left = tuple([other for other in group if other is not who])
+            if left:
+                entities[key] = left
+            elif group:
+                del entities[key]
+                self._count -= 1
+            if topic == ALL:
+                self._everything = left
+        if not entities:
+            self._topics.pop(topic, None)
 
     def knows(self, topic: str) -> bool:
         """Whether anybody gets any message of a topic."""
@@ -110,3 +86,17 @@ class Interests(Generic[W]):
                 return some
         groups = (self._everything, every, some)
         return tuple({id(who): who for group in groups for who in group}.values())
+
+
+def _each(keys: Collection[str] | None) -> Collection[str | None]:
+    return (None,) if keys is None else keys
+
+
+def thin(keys: Collection[str] | None) -> Collection[str] | None:
+    """Keys as they are kept for long: several as a set, one as a tuple, in a quarter of the memory."""
+    if keys is None:
+        return keys
+    if len(keys) == 1:
+        return keys if isinstance(keys, tuple) else tuple(keys)
+    several = frozenset(keys)
+    return tuple(several) if len(several) == 1 else several

@@ -40,6 +40,7 @@ from typing import Generic
 
 from .claim_queue import OVERHEAD, ClaimQueue
 from .claims import Loss, M
+from .interests import thin
 from .letters import Kept, Letter, Part, Sum
 from .policies import Policy
 from .under_way import UnderWay
@@ -107,7 +108,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
 
     def want(self, number: int, topic: str, policy: Policy, keys: Collection[str] | None = None) -> Kept:
         """Have what is put from now on, and what was kept of it for nobody; errors as `Kept`."""
-        like = topic, None if keys is None else frozenset(keys)
+        like = topic, thin(keys)
         if like in self._orphans:
             found = self._orphans[like][0]
             self._claim(found)

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Collection
 
 from ..protocol.link_messages import MAX_ITEMS, Row
 
@@ -67,10 +68,10 @@ class Kept:
         for key in list(self._by_topic.get(topic, ())):
             self.leave_out(topic, key)
 
-    def of(self, topic: str, keys: frozenset[str] | None = None) -> list[Row]:
+    def of(self, topic: str, keys: Collection[str] | None = None) -> list[Row]:
         """What is kept of a topic, or of some keys in it; in the order of the topic's numbers."""
         kept = self._by_topic.get(topic, {})
-        found = kept.values() if keys is None else [kept[key] for key in keys & kept.keys()]
+        found = kept.values() if keys is None else [kept[key] for key in keys if key in kept]
         return sorted(found, key=_number)
 
 

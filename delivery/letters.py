@@ -83,7 +83,7 @@ class Kept(Claim):
     def __init__(self, number: int, topic: str, policy: Policy, keys: Collection[str] | None) -> None:
         if policy.name != "mailbox":
             raise PolicyRefused(f"a mailbox cannot have the policy {policy.name}; use mailbox()")
-        super().__init__(number, topic, policy, None if keys is None else frozenset(keys))
+        super().__init__(number, topic, policy, keys)
         self.parts: dict[str, Part] = {}
         self.sums: dict[str, Sum] = {}
         self.has_reader = True

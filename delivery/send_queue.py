@@ -143,7 +143,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
     def _make_wait(self, entry: Entry[M]) -> None:
         self._ahead.waiting += entry.size
         for interest in entry.claims:
-            interest.waiting.append(entry)
+            interest.wait(entry)
             self._behind[interest] = None
 
     def lose(self, interest: Interest, number: int) -> None:
@@ -206,7 +206,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
             self._ahead.waiting -= entry.size
         ready.ahead = 0 if entry.leased else entry.size
         for interest in goes:
-            interest.waiting.popleft()
+            interest.waits_not()
             self._look_behind(interest)
         self._make_ready(ready)
 
@@ -217,7 +217,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
     def _lose_waiting(self, interest: Interest, index: int) -> None:
         """One that waits is lost for an interest."""
         entry = interest.waiting[index]
-        del interest.waiting[index]
+        interest.waits_not(index)
         self.lose(interest, entry.number)
         self._let_go(entry, interest)
 

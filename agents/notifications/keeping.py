@@ -6,6 +6,8 @@ kept, and come anew with the answer that confirms an interest.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ...delivery.kept import Kept
 from ...protocol import limits, serializers
 from ...protocol.link_messages import Row
@@ -81,7 +83,7 @@ class Keeping:
         if self._kept.evicted > evicted:
             self._counters.add("keep_evicted", self._kept.evicted - evicted)
 
-    def of(self, topic: str, keys: frozenset[str] | None, way: str) -> list[tuple[str, list[Row]]]:
+    def of(self, topic: str, keys: Collection[str] | None, way: str) -> list[tuple[str, list[Row]]]:
         """What is kept now, with the lock of the outlets.
 
         Args:

@@ -10,20 +10,26 @@ from pzc.delivery.interests import ALL, Interests
 ENTITIES = st.sampled_from([("a", None), ("a", "x"), ("a", "y"), ("b", "x"), (ALL, None)])
 
 
+def placed(entity: tuple[str, str | None]) -> tuple[str, tuple[str] | None]:
+    """Its topic, and its key as `Interests` takes several."""
+    topic, key = entity
+    return topic, None if key is None else (key,)
+
+
 def test_an_entity_without_subscribers_is_erased() -> None:
     interests: Interests[str] = Interests()
-    interests.add("a", "x", "one")
-    interests.add("a", "x", "two")
-    interests.discard("a", "x", "one")
+    interests.add("a", ("x",), "one")
+    interests.add("a", ("x",), "two")
+    interests.discard("a", ("x",), "one")
     assert (len(interests), interests.matching("a", "x")) == (1, ("two",))
-    interests.discard("a", "x", "two")
+    interests.discard("a", ("x",), "two")
     assert (len(interests), interests._topics) == (0, {})
 
 
 def test_a_message_without_key_goes_to_those_who_want_all_keys() -> None:
     interests: Interests[str] = Interests()
     interests.add("a", None, "all")
-    interests.add("a", "x", "some")
+    interests.add("a", ("x",), "some")
     assert interests.matching("a", None) == ("all",)
 
 
@@ -40,10 +46,10 @@ def test_whoever_wants_it_gets_a_message_once(
     for entity, who, subscribe in commands:
         place = (*entity, who)
         if subscribe and place not in wanted:
-            interests.add(*entity, who)
+            interests.add(*placed(entity), who)
             wanted.add(place)
         elif not subscribe and place in wanted:
-            interests.discard(*entity, who)
+            interests.discard(*placed(entity), who)
             wanted.remove(place)
         assert interests.has(*entity) == any(each[:2] == entity for each in wanted)
     expected = [
@@ -81,7 +87,7 @@ def looks(function: Callable[[], object]) -> int:
 def test_a_message_to_one_of_two_thousand_keys_looks_at_no_other() -> None:
     interests: Interests[str] = Interests()
     for number in range(2000):
-        interests.add("t", Watched(number), "me")
+        interests.add("t", (Watched(number),), "me")
     key = Watched(1234)
     assert interests.matching("t", key) == ("me",)
     assert looks(lambda: interests.matching("t", key)) <= 2
@@ -89,9 +95,9 @@ def test_a_message_to_one_of_two_thousand_keys_looks_at_no_other() -> None:
 
 def test_nothing_is_left_of_entities_that_are_gone() -> None:
     interests: Interests[str] = Interests()
-    for key in (None, "x", "y"):
-        interests.add("a", key, "me")
-    interests.discard("a", "z", "me")
-    for key in (None, "x", "y"):
-        interests.discard("a", key, "me")
-    assert (interests._topics, interests._shares, len(interests)) == ({}, {}, 0)
+    for keys in (None, ("x",), ("y", "z")):
+        interests.add("a", keys, "me")
+    interests.discard("a", ("u",), "me")
+    for keys in (None, ("x",), ("y", "z")):
+        interests.discard("a", keys, "me")
+    assert (interests._topics, len(interests)) == ({}, 0)

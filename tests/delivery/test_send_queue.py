@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import tracemalloc
+
 import pytest
 
 from pzc.delivery.ahead import Most
@@ -287,3 +290,27 @@ def test_what_did_not_go_after_all_is_the_next_before_what_goes_again() -> None:
     queue.resume(0)
     queue.later(queue.take(2, 1 << 30, True))
     assert taken(queue) == [1, 2, 3, 4]
+
+
+def test_an_interest_for_which_nothing_waits_any_more_takes_no_more_than_one_that_is_new() -> None:
+    queue: SendQueue[object] = SendQueue(lambda: False)
+    interest = queue.want(1, "t", latest(), keys=["a"])
+    new = sys.getsizeof(interest.waiting)
+    queue.put(object(), 1, 1, False, (interest,))
+    assert sys.getsizeof(interest.waiting) < 128
+    queue.give_up(interest)
+    assert sys.getsizeof(interest.waiting) == new
+    other = queue.want(2, "t", latest(), keys=["b"])
+    assert interest.waiting is other.waiting
+
+
+def test_an_interest_of_one_key_takes_little_memory() -> None:
+    queue: SendQueue[object] = SendQueue(lambda: False)
+    policy, keys = latest(), [(str(number),) for number in range(2000)]
+    tracemalloc.start()
+    try:
+        for number, key in enumerate(keys, 1):
+            queue.want(number, "t", policy, keys=key)
+        assert tracemalloc.get_traced_memory()[0] / len(keys) < 400
+    finally:
+        tracemalloc.stop()

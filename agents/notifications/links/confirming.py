@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ....delivery.kept import MAX_BYTES
 from ....protocol.errors import PolicyRefused, Refused
 from ....protocol.link_messages import MAX_KEYS, Applied, Command, Confirmed, Row, Run
@@ -13,7 +15,7 @@ from .outlet import Outlet
 from .outlets import Outlets
 from .topics import Advertised, Wanted
 
-_Alike = tuple[str, frozenset[str] | None]
+_Alike = tuple[str, Collection[str] | None]
 
 
 class Answering:
@@ -40,6 +42,7 @@ class Answering:
         self._way = way if outlet is None or isinstance(outlet, MailboxOutlet) else outlet.kind
         self._retained: dict[_Alike, tuple[list[int], list[tuple[str, list[Row]]]]] = {}
         self._room = MAX_BYTES
+        self._known: dict[str, dict[str, int]] = {}
 
     def obey(self, number: int, said: list[tuple[Command, Wanted | None]]) -> Applied:
         """Have the interests of a batch of that number from now on, and cease those given up."""
@@ -88,8 +91,15 @@ class Answering:
         except Refused as exc:
             return Confirmed(wanted.interest, code=type(exc).__name__, text=str(exc))
         if outlet is None:
-            return Confirmed(wanted.interest, routes.lasts(wanted.topic))
-        return Confirmed(wanted.interest, *routes.follow(outlet, wanted))
+            return Confirmed(wanted.interest, self._lasts(wanted.topic))
+        return Confirmed(wanted.interest, *routes.follow(outlet, wanted, self._lasts(wanted.topic)))
+
+    def _lasts(self, topic: str) -> dict[str, int]:
+        """The same for all interests of a batch: nothing is published meanwhile."""
+        known = self._known.get(topic)
+        if known is None:
+            known = self._known[topic] = self._outlets.routes.lasts(topic)
+        return known
 
     def _check(self, outlet: Outlet, wanted: Wanted) -> None:
         topic, policy, keeps = wanted.topic, wanted.policy, isinstance(outlet, MailboxOutlet)

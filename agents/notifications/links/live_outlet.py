@@ -73,7 +73,7 @@ class LiveOutlet(Outlet):
     # --- interests: with the lock --------------------------------------------------------------------
 
     def follow(
-        self, wanted: Wanted, lasts: Mapping[str, int], window: Callable[[Wanted, str], int | None]
+        self, wanted: Wanted, lasts: dict[str, int], window: Callable[[Wanted, str], int | None]
     ) -> tuple[dict[str, int], int]:
         """See `Outlet.follow`."""
         self.want(wanted)
@@ -83,7 +83,7 @@ class LiveOutlet(Outlet):
         for topic in lasts:
             self.begin(wanted, topic, windows[topic])
         bound = wanted.policy.bound
-        return {**lasts}, min([each or bound for each in windows.values()], default=bound)
+        return lasts, min([each or bound for each in windows.values()], default=bound)
 
     def begin(self, wanted: Wanted, topic: str, window: int | None) -> None:
         """An interest has a topic from now on; ``window`` as that of `Interest`."""

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -111,7 +111,7 @@ class MailboxOutlet(Outlet):
             )
 
     def follow(
-        self, wanted: Wanted, lasts: Mapping[str, int], window: Callable[[Wanted, str], int | None]
+        self, wanted: Wanted, lasts: dict[str, int], window: Callable[[Wanted, str], int | None]
     ) -> tuple[dict[str, int], int]:
         """See `Outlet.follow`."""
         self.want(wanted)

@@ -11,7 +11,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ....delivery.claim_queue import ClaimQueue
@@ -108,7 +108,7 @@ class Outlet(ABC):
 
     @abstractmethod
     def follow(
-        self, wanted: Wanted, lasts: Mapping[str, int], window: Callable[[Wanted, str], int | None]
+        self, wanted: Wanted, lasts: dict[str, int], window: Callable[[Wanted, str], int | None]
     ) -> tuple[dict[str, int], int]:
         """Have an interest from now on.
 

@@ -161,13 +161,15 @@ class Routes:
         policy = wanted.policy
         return None if policy.lossy else min(policy.bound, self.about(topic).buffers)
 
-    def follow(self, outlet: Outlet, wanted: Wanted) -> tuple[dict[str, int], int]:
+    def follow(self, outlet: Outlet, wanted: Wanted, lasts: dict[str, int]) -> tuple[dict[str, int], int]:
         """Let a reader have an interest from now on; with the lock, and `renew` is to follow.
+
+        ``lasts``: as `lasts` of its topic.
 
         Returns:
             As `Outlet.follow`.
         """
-        return outlet.follow(wanted, self.lasts(wanted.topic), self._window)
+        return outlet.follow(wanted, lasts, self._window)
 
     def lasts(self, topic: str) -> dict[str, int]:
         """The last number of a topic, or with ``*`` of each."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import lru_cache
+from sys import intern
 
+from msgspec import Struct
+
+from ....delivery.interests import thin
 from ....delivery.policies import NAMES, Policy, check_size
 from ....delivery.throttle import Throttle
 from ....protocol.errors import ConfigError, PolicyRefused, RemoteProtocolError
@@ -110,7 +114,7 @@ def advertised(
     return Advertised(buffers, names, scope, thinned, ack_wait, zero_copy, secret)
 
 
-class Wanted(NamedTuple):
+class Wanted(Struct, frozen=True, gc=False):
     """What an interest of a reader is.
 
     Attributes:
@@ -125,7 +129,7 @@ class Wanted(NamedTuple):
 
     interest: int
     topic: str
-    keys: frozenset[str] | None
+    keys: Collection[str] | None
     policy: Policy
     who: str
     type: str
@@ -141,13 +145,22 @@ def wanted_of(command: Command) -> Wanted | None:
     if not command.topic:
         return None
     try:
-        policy = Policy(
+        policy = _policy(
             command.policy, command.bound, command.timeout, command.max_bytes, command.when_full,
-            command.on_timeout, keep=command.keep,
+            command.on_timeout, command.keep,
         )  # fmt: skip
     except (TypeError, ValueError) as exc:
         raise RemoteProtocolError(f"interest {command.interest} has an unknown policy: {exc}") from None
-    keys = None if command.keys is None else frozenset(command.keys)
     return Wanted(
-        command.interest, command.topic, keys, policy, command.who[:_LONGEST_WHO], command.type, command.raw
-    )
+        command.interest, intern(command.topic), thin(command.keys), policy,
+        intern(command.who[:_LONGEST_WHO]), intern(command.type), command.raw,
+    )  # fmt: skip
+
+
+@lru_cache(1000, typed=True)
+def _policy(
+    name: str, bound: int, timeout: float | None, max_bytes: int | None, when_full: str | None,
+    on_timeout: str | None, keep: float | None,
+) -> Policy:  # fmt: skip
+    """Equal policies are one."""
+    return Policy(name, bound, timeout, max_bytes, when_full, on_timeout, keep=keep)
