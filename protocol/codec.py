@@ -7,13 +7,12 @@ decoded before it is verified. Time comes in as an argument; the codec knows no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from . import ids, original, serializers, signing
-from .buffers import Allocate
-from .correspondence import Incoming, Kept, Outgoing
+from .correspondence import Incoming, Kept
 from .errors import (
     ConfigError,
     FrameError,
@@ -33,9 +32,8 @@ from .frames import (
     Header,
     Kind,
     check_frames,
-    close_header,
+    format_header,
     format_msgid,
-    open_header,
     parse_header,
     read_key,
     read_sequence,
@@ -67,7 +65,7 @@ class Codec:
         accept_serializers: names or families that are opened, and in PZC01 ``link`` beside them;
             default all, or only the ones that never unpickle when ``serializer`` is one of these.
         suite: ``hmac-sha256``, ``aes256-gmac`` or ``aes256-gcm`` for everything this side sends; default
-            as `encode` is told.
+            what the receiver can open.
         accept_suites: suites that are opened; default all.
         max_content: limit of frame 2 in bytes.
 
@@ -108,12 +106,11 @@ class Codec:
         )
         self._opened = self.accept_serializers | serializers.STRUCTURAL
         self.max_content = max_content
-        self._outgoing: Kept[Outgoing] = Kept()
         self._incoming: Kept[Incoming] = Kept()
 
     def __getstate__(self) -> dict[str, Any]:
         # What is kept belongs to this codec's keys: a copy works it out again.
-        return {**self.__dict__, "_outgoing": Kept(), "_incoming": Kept()}
+        return {**self.__dict__, "_incoming": Kept()}
 
     @property
     def suites(self) -> list[str]:
@@ -126,111 +123,52 @@ class Codec:
         topic: str,
         content: object,
         *,
+        stamp: Stamp,
         msgid: str | None = None,
-        own_id: str = "",
-        stamp: Stamp | None = None,
         sequence: int = 0,
         key: str = "",
         receiver: str = "",
         dialect: str | None = None,
         serializer: str | None = None,
-        suite: Suite | str | None = None,
-        allocate: Allocate | None = None,
-        arrays: bool = False,
-        proved: Callable[[Buffer], bool] | None = None,
     ) -> list[Buffer]:
-        """Five frames.
+        """Five frames, of what is said outside of sessions and series; `Session` and `Records` make the same.
 
-        The suite is this codec's; else the one given; else HMAC-SHA256, which every receiver opens,
-        and GMAC for contents above 64 KiB that are addressed to nobody in particular.
+        The suite is this codec's; else HMAC-SHA256, which every receiver opens, and GMAC for contents above
+        64 KiB that are addressed to nobody in particular.
 
         Args:
             sender: agent id, or REP endpoint for PZC00.
             topic: empty for requests and replies.
             content: anything the serializer can express.
-            msgid: own fresh id, or the request's when replying.
-            own_id: 32 hex digits of an own fresh id; given exactly when ``msgid`` is not one.
-            stamp: an own fresh stamp, from which the own id is written; instead of ``own_id``, and of
-                ``msgid`` when not replying.
+            stamp: fresh, the sender's own.
+            msgid: that of the request, when replying.
             sequence: number within the topic.
             key: what the notification is about within its topic; not written by PZC00.
             receiver: agent id of the receiver; empty for notifications and the handshake.
             dialect: default the codec's.
             serializer: default the codec's.
-            suite: what the receiver has announced that it opens.
-            allocate: gives memory for a ``buffers`` content, of at least the size it is called with in
-                bytes; frame 2 is the beginning of it. Not called for other serializers, nor for
-                encrypted contents. Default new memory.
-            arrays: the receiver opens ``buffers``: arrays of together more than 64 KiB are sent in
-                it when the serializer is ``pickle``.
-            proved: tells whether the transport itself proves a content, which is signed by its length
-                only then; the receiver must be told so by the transport (``by_reference`` of `open`).
 
         Raises:
             SerializeError: when the serializer cannot express the content.
             LocalProtocolError: when the wire cannot carry it.
-            ConfigError: for an unknown suite.
         """
         name = serializer or self.serializer
-        chosen = self.suite or suite
-        if allocate is not None and self.keyring is not None and chosen in (_GCM, "aes256-gcm"):
-            allocate = None
-        if arrays and name == "pickle":
-            name, body = serializers.encode_arrays(content, allocate)
-        else:
-            body = serializers.encode(name, content, allocate)
-        size = len(body)
-        if size > self.max_content:
-            raise too_large(size, self.max_content)
+        body = serializers.encode(name, content)
+        if len(body) > self.max_content:
+            raise too_large(len(body), self.max_content)
         if (dialect or self.dialect) == PZC00:
-            if msgid is None:
-                msgid = stamp.urn() if stamp else ""
-            return original.encode(self.keyring, sender, topic, name, body, msgid)
-        if stamp is None:
-            msgid = msgid or ""
-            msgid_frame, stamp = format_msgid(msgid), _own_stamp(own_id, msgid)
-        elif msgid is None:
-            msgid_frame = stamp.urn_frame()
+            own = stamp.urn() if msgid is None else msgid
+            return original.encode(self.keyring, sender, topic, name, body, own)
+        if msgid is None:
+            kind, msgid_frame = _NOTIFICATION if topic else _REQUEST, stamp.urn_frame()
         else:
-            msgid_frame, own_id = format_msgid(msgid), stamp.hex()
-        if not chosen:
-            chosen = _GMAC if size > signing.LARGE and not receiver else _HMAC
-        shared = (sender, topic, name, receiver, chosen, not own_id, None if own_id or topic else sequence)
-        outgoing = self._outgoing.get(shared)
-        if outgoing is None:
-            outgoing = self._address(*shared, stamp.epoch)
-            self._outgoing.keep(shared, outgoing)
-        sealer = outgoing.sealer
-        if sealer.epoch != stamp.epoch:
-            sealer = outgoing.sealer = outgoing.sealer_of(stamp.epoch)
-        header = outgoing.header
-        if key or not header:
-            header = close_header(outgoing.opening, own_id or sequence, key)
-        if size > signing.LARGE and proved is not None and proved(body):
-            tag, _ = sealer.seal(stamp, header, outgoing.serializer, msgid_frame, signing.Reference(size))
-        else:
-            tag, body = sealer.seal(stamp, header, outgoing.serializer, msgid_frame, body)
-        return [header, outgoing.serializer, body, msgid_frame, tag.join(sealer.mark)]
-
-    def _address(
-        self,
-        sender: str,
-        topic: str,
-        name: str,
-        receiver: str,
-        suite: Suite | str,
-        own: bool,
-        sequence: int | None,
-        epoch: int,
-    ) -> Outgoing:
-        if isinstance(suite, str):
-            suite = SUITES[_known("suite", (suite,), SUITES)[0]]
-        kind = _REPLY if not own else _NOTIFICATION if topic else _REQUEST
+            kind, msgid_frame = _REPLY, format_msgid(msgid)
+        header = format_header(PZC01, sender, topic, sequence if msgid is None else stamp.hex(), key)
+        suite = self.suite or (_GMAC if len(body) > signing.LARGE and not receiver else _HMAC)
         signer = None if self.keyring is None else self.keyring.signer(kind)
-        sealer_of = partial(signing.sealer, signer, suite, kind, sender, receiver)
-        opening = open_header(PZC01, sender, topic)
-        header = b"" if sequence is None else close_header(opening, sequence, "")
-        return Outgoing(opening, header, name.encode(), sealer_of, sealer_of(epoch))
+        sealer = signing.sealer(signer, suite, kind, sender, receiver, stamp.epoch)
+        tag, body = sealer.seal(stamp, header, name.encode(), msgid_frame, body)
+        return [header, name.encode(), body, msgid_frame, tag.join(sealer.mark)]
 
     def open(
         self,
@@ -368,13 +306,6 @@ class Codec:
 def _family(name: str) -> str:
     serializers.validate(name)
     return serializers.family(name)
-
-
-def _own_stamp(own_id: str, msgid: str) -> Stamp:
-    try:
-        return ids.parse_hex(own_id) if own_id else ids.parse_urn(msgid)
-    except FrameError as exc:
-        raise LocalProtocolError(f"a message needs an id of its sender's own: {exc}") from None
 
 
 def stale(late_ms: int) -> StaleMessage:

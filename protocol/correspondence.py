@@ -1,7 +1,7 @@
 """What many messages from one agent to another share, worked out once and kept between them.
 
-Both kinds are looked up by everything that they were made from, so that a message with one other byte
-in a shared place finds nothing. They are kept in a `Kept`, which is bounded.
+It is looked up by everything that it was made from, so that a message with one other byte in a shared place
+finds nothing. It is kept in a `Kept`, which is bounded.
 """
 
 from __future__ import annotations
@@ -14,31 +14,12 @@ from .message import Facts
 from .signing import Sealer
 
 CAPACITY = 1024
-"""Correspondences of each direction that a codec remembers."""
-
-
-@dataclass(slots=True)
-class Outgoing:
-    """For sending.
-
-    Attributes:
-        opening: of the header.
-        header: the whole, when it is equal for all messages, else empty.
-        serializer: frame 1.
-        sealer_of: makes a sealer for an epoch of this sender.
-        sealer: the last one made.
-    """
-
-    opening: bytes
-    header: bytes
-    serializer: bytes
-    sealer_of: Callable[[int], Sealer]
-    sealer: Sealer
+"""Correspondences that are remembered."""
 
 
 @dataclass(slots=True)
 class Incoming:
-    """For receiving.
+    """What a receiver knows.
 
     Attributes:
         facts: of the messages.

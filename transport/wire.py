@@ -12,13 +12,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from ..protocol import data_libraries, original
-from ..protocol.buffers import Allocate
 from ..protocol.codec import Codec, Message
 from ..protocol.errors import ConfigError, LocalProtocolError, ProtocolError
 from ..protocol.frames import MAX_MSGID, PZC00, PZC01, Buffer, Kind, topic_filter
 from ..protocol.ids import EPOCH_BITS, MessageIds, Stamp
 from ..protocol.keyring import Keyring
-from ..protocol.signing import Suite
 from ..protocol.window import ReplayWindow, SeenSignatures
 from .settings import Settings, load
 from .tables import Table
@@ -181,10 +179,6 @@ class Protocol:
         receiver: str = "",
         dialect: str | None = None,
         serializer: str | None = None,
-        suite: Suite | str | None = None,
-        allocate: Allocate | None = None,
-        arrays: bool = False,
-        proved: Callable[[Buffer], bool] | None = None,
     ) -> list[Buffer]:
         """Five frames; ``reply_to`` is the request's id, the other options are those of `Codec.encode`.
 
@@ -192,23 +186,10 @@ class Protocol:
             SerializeError: when the serializer cannot express the content.
             LocalProtocolError: when the wire cannot carry it.
         """
-        # Named one by one, because collecting options in a dictionary costs as much as signing.
         return self.codec.encode(
-            sender,
-            topic,
-            content,
-            msgid=reply_to,
-            stamp=self.new_stamp(),
-            sequence=sequence,
-            key=key,
-            receiver=receiver,
-            dialect=dialect,
-            serializer=serializer,
-            suite=suite,
-            allocate=allocate,
-            arrays=arrays,
-            proved=proved,
-        )
+            sender, topic, content, stamp=self.new_stamp(), msgid=reply_to, sequence=sequence, key=key,
+            receiver=receiver, dialect=dialect, serializer=serializer,
+        )  # fmt: skip
 
     def open(
         self,

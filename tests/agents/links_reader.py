@@ -241,7 +241,6 @@ class UnixReader(Reader):
             receiver=receiver,
             dialect=PZC01,
             sequence=1,
-            suite=None,
             serializer="link",
         )
         self.stream.send(frames, time.monotonic() + TIMEOUT)

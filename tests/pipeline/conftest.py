@@ -42,7 +42,7 @@ class Sender:
 
     def frames(self, topic: str, content: object, sequence: int = 0, **options: Any) -> list[bytes]:
         made = self.codec.encode(
-            self.agent_id, topic, content, msgid=self.ids.next_urn(self.now), sequence=sequence, **options
+            self.agent_id, topic, content, stamp=self.ids.next(self.now), sequence=sequence, **options
         )
         return [bytes(frame) for frame in made]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pzc.protocol.codec import Codec
-from pzc.protocol.ids import MessageIds
+from pzc.protocol.ids import MessageIds, parse_hex, parse_urn
 from pzc.protocol.keyring import Keyring
 from pzc.protocol.signing import SUITES
 
@@ -21,14 +21,17 @@ EVERY_SUITE = pytest.mark.parametrize("suite", SUITES)
 
 
 def encode(codec: Codec, topic: str = "", content: object = "x", **options: Any) -> list[bytes]:
-    """A message of `AGENT`, sent at `NOW`."""
-    frames = codec.encode(AGENT, topic, content, **{"msgid": IDS.next_urn(NOW), **options})
+    """A message of `AGENT`, sent at `NOW`; ``msgid`` is its own id, or with ``own_id`` that of the request."""
+    msgid, own = options.pop("msgid", None), options.pop("own_id", None)
+    if msgid is not None:
+        options["stamp"] = parse_urn(msgid) if own is None else parse_hex(own)
+    frames = codec.encode(AGENT, topic, content, **{"stamp": IDS.next(NOW), **options}, msgid=own and msgid)
     return [bytes(frame) for frame in frames]
 
 
 def pizco(codec: Codec, content: object = "x", **options: Any) -> list[bytes]:
     """A message as an original Pizco peer sends it."""
-    options = {"msgid": PIZCO_ID, "dialect": "PZC00", **options}
+    options = {"msgid": PIZCO_ID, "dialect": "PZC00", "stamp": IDS.next(NOW), **options}
     return [bytes(frame) for frame in codec.encode("tcp://127.0.0.1:5", "topic", content, **options)]
 
 

@@ -45,17 +45,16 @@ class Case(NamedTuple):
 def message(codec: Codec, kind: Kind, content: object = ("get", "x")) -> Case:
     receiver = "" if kind is Kind.NOTIFICATION else PEER
     topic, sequence = ("volt+age", 12) if kind is Kind.NOTIFICATION else ("", 0)
-    own = IDS.next(NOW).hex() if kind is Kind.REPLY else ""
-    msgid = IDS.next_urn(NOW)
+    msgid = IDS.next_urn(NOW) if kind is Kind.REPLY else None
     frames = codec.encode(
-        AGENT, topic, content, msgid=msgid, own_id=own, sequence=sequence, receiver=receiver, dialect="PZC01"
+        AGENT, topic, content, msgid=msgid, stamp=IDS.next(NOW), sequence=sequence, receiver=receiver
     )
     return Case(codec, [bytes(frame) for frame in frames], kind, receiver)
 
 
 def pizco(content: object = ("get", "x"), serializer: str = "pickle2") -> Case:
     codec = Codec(RING, serializer=serializer, dialect="PZC00")
-    frames = codec.encode("tcp://127.0.0.1:5", "topic", content, msgid=PIZCO_ID)
+    frames = codec.encode("tcp://127.0.0.1:5", "topic", content, msgid=PIZCO_ID, stamp=IDS.next(NOW))
     return Case(codec, [bytes(frame) for frame in frames], Kind.NOTIFICATION, "")
 
 
