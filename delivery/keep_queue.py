@@ -193,8 +193,9 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             if part is not None:
                 while part.waiting and len(part.waiting) + part.held >= interest.bound:
                     self._evict(interest, part)
-        while self.waiting and (self.waiting >= MOST or not self._has_room(size)):
-            self._evict(*self._largest())
+        if self.bytes + size > self._max_bytes or self.waiting >= MOST or not self._measured:
+            while self.waiting and (self.waiting >= MOST or not self._has_room(size)):
+                self._evict(*self._largest())
         letter = Letter(message, number, size, claims, False, 0, topic, key, now)
         if not self._orphans:
             self._wait(letter)

@@ -132,7 +132,8 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
                 self.lose(interest, entry.number)
         for group in (groups := [group for group in every if group]):
             part = entry if group is groups[-1] else self._part(entry, group)
-            part.claims = tuple(group)
+            if len(group) < len(part.claims):
+                part.claims = tuple(group)
             if group is waits:
                 self._make_wait(part)
             else:

@@ -139,15 +139,14 @@ class Records:
         tag, content = sealer.seal(stamp, header, name, msgid, body)
         return header, name, content, msgid, tag.join(mark)
 
-    def prove(
-        self, topic: str, number: int, key: str, sent_ms: int, serializer: str, body: Body
-    ) -> tuple[Body, bytes, bytes]:
-        """Frames 2 to 4, arguments as `seal`; without id and signature when no header can carry it."""
+    def prove(self, topic: str, row: Row) -> Row:
+        """A row with frames 2 to 4; without id and signature when no header can carry it."""
+        number, sent_ms, key, name, body = row.number, row.sent_ms, row.key, row.serializer, row.body
         try:
-            _, _, content, msgid, signature = self.seal(topic, number, key, sent_ms, serializer, body)
+            _, _, content, msgid, signature = self.seal(topic, number, key, sent_ms, name, body)
         except ProtocolError:
-            return body, b"", b""
-        return content, msgid, signature
+            return row
+        return Row(number, sent_ms, key, name, content, 0, 0, msgid, signature)
 
     def _meet(self, topic: str, serializer: str, large: bool) -> _Shared:
         keyring, opening = self._codec.keyring, open_header(PZC01, self._sender, topic)

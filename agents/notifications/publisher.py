@@ -233,7 +233,8 @@ class Publisher:
         number, published.sent_ms = numbers.get(topic, 0) + 1, time_ns() // 1_000_000
         if voices:
             outgoing = [broadcast.seal(voice, turn, number) for voice in voices]
-            turn.proof = _proof(turn, outgoing)
+            if turn.mail is not None:
+                turn.proof = _proof(turn.mail, turn.aired, outgoing)
         encoded = turn.mail or turn.aired
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
         with outlets.lock:
@@ -305,9 +306,11 @@ def _over() -> AgentClosed:
     return AgentClosed("the agent was stopped; it publishes no more")
 
 
-def _proof(turn: Turn, outgoing: list[Outgoing]) -> tuple[Body, bytes, bytes] | None:
+def _proof(
+    mail: tuple[str, Body], aired: tuple[str, Body] | None, outgoing: list[Outgoing]
+) -> tuple[Body, bytes, bytes] | None:
     """Frames 2 to 4 as they are broadcast, where those of mailboxes are the same."""
-    if turn.mail is None or turn.aired is None or turn.aired[0] != turn.mail[0]:
+    if aired is None or aired[0] != mail[0]:
         return None
     for topic, _, frames in outgoing:
         if topic:  # it is not in the voice of an original

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pzc import Agent, Protocol, mailbox
 from pzc.agents.notifications.columns import Burst, Missed
@@ -96,13 +97,11 @@ class Watching:
         self.lock = lock
         self.free: list[bool] = []
 
-    def prove(
-        self, topic: str, number: int, key: str, sent_ms: int, name: str, body: bytes
-    ) -> tuple[bytes, ...]:
+    def prove(self, topic: str, row: Row) -> Row:
         other = threading.Thread(target=self._look)
         other.start()
         other.join(TIMEOUT)
-        return body, b"id", b"tag"
+        return replace(row, signature=b"tag")
 
     def _look(self) -> None:
         free = self.lock.acquire(timeout=1)
@@ -134,8 +133,9 @@ def test_nobody_waits_for_what_is_sealed() -> None:
     outlet.follow(Wanted(1, "t", None, mailbox(), "", "", True), {"t": 0}, lambda *_: None)
     outlet.attach(way, 0)
     outlet.queue.room = 10
-    outlet.post(Mailed("t", Row(1, 0, "", "pickle", b"1")), 0.0)
-    outlet.post(Mailed("t", Row(2, 0, "", "pickle", b"2")), 0.0)
+    for number in (1, 2):
+        claims = outlet.queue.matching("t", "")
+        outlet.post(Mailed("t", Row(number, 0, "", "pickle", b"1")), claims, 0.0)
     outlet.flush()
     assert records.free == [True, True]
     [notify] = way.sent

@@ -53,8 +53,7 @@ def proven(
     records: Records, number: int = 1, key: str = "", body: bytes = BODY, topic: str = "level", ms: int = MS
 ) -> Row:
     """A row with the proof of its notification."""
-    content, msgid, signature = records.prove(topic, number, key, ms, "msgpack", body)
-    return Row(number, ms, key, "msgpack", content, msgid=msgid, signature=signature)
+    return records.prove(topic, Row(number, ms, key, "msgpack", body))
 
 
 @SUITES

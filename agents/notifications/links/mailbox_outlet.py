@@ -146,13 +146,13 @@ class MailboxOutlet(Outlet):
 
     # --- messages: with the lock ---------------------------------------------------------------------
 
-    def post(self, mailed: Mailed, now: float) -> None:
-        """Keep a message that has its number."""
+    def post(self, mailed: Mailed, claims: tuple[Kept, ...], now: float) -> None:
+        """Keep a message that has its number, for its claims."""
         topic, row = mailed.topic, mailed.row
         key, size = row.key, len(row.body)
         if self.signs:
             size += size_beside(topic, key)
-        self.queue.put(mailed, topic, key, row.number, size, self.queue.matching(topic, key), now)
+        self.queue.put(mailed, topic, key, row.number, size, claims, now)
 
     def fetches(self, now: float) -> bool:
         """Whether its reader fetches, and has fallen behind."""

@@ -125,8 +125,8 @@ class Outlets:
             if turn.proof is not None:
                 body, msgid, signature = turn.proof
                 mailed.sealed = Row(number, sent_ms, key, name, body, 0, 0, msgid, signature)
-            for mailbox in turn.route.mailboxes:
-                mailbox.post(mailed, turn.since)
+            for mailbox, kept in zip(turn.route.mailboxes, turn.route.kept, strict=True):
+                mailbox.post(mailed, mailbox.queue.matching(topic, key) if key else kept, turn.since)
         took: list[LiveOutlet] = []
         for outlet, claims in zip(turn.route.outlets, turn.route.claims, strict=True):
             if published.key:

@@ -55,15 +55,8 @@ class Mailed(Struct, eq=False, gc=False):
 
 def seal(mailed: Sequence[Mailed], records: Records, lock: AbstractContextManager[object]) -> list[Row]:
     """Rows with their proofs, made without any lock where there is none; ``lock``: of whoever shares them."""
-    made = [each.sealed or _sealed(each, records) for each in mailed]
+    made = [each.sealed or records.prove(each.topic, each.row) for each in mailed]
     with lock:  # what two threads made at once is what the first one made
         for each, row in zip(mailed, made, strict=True):
             each.sealed = each.sealed or row
     return [each.sealed or each.row for each in mailed]
-
-
-def _sealed(mailed: Mailed, records: Records) -> Row:
-    row = mailed.row
-    number, sent_ms, key, name = row.number, row.sent_ms, row.key, row.serializer
-    body, msgid, signature = records.prove(mailed.topic, number, key, sent_ms, name, row.body)
-    return Row(number, sent_ms, key, name, body, 0, 0, msgid, signature)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from ....delivery.claims import Claim, Interest
+from ....delivery.letters import Kept
 from ....protocol.link_messages import Body
 from .live_outlet import LiveOutlet
 from .mailbox_outlet import MailboxOutlet
@@ -25,6 +26,7 @@ class Route(NamedTuple):
         blocks: somebody reads blocks.
         arrays: everybody reads ``buffers``.
         mailboxes: that get any message of it.
+        kept: of each of them, what gets a message without a key.
     """
 
     outlets: tuple[LiveOutlet, ...] = ()
@@ -34,6 +36,7 @@ class Route(NamedTuple):
     blocks: bool = False
     arrays: bool = True
     mailboxes: tuple[MailboxOutlet, ...] = ()
+    kept: tuple[tuple[Kept, ...], ...] = ()
 
 
 NOWHERE = Route()
@@ -52,6 +55,7 @@ def route_of(
         zero_copy and any(outlet.takes_blocks for outlet in remote),
         all(outlet.arrays for outlet in remote),
         mailboxes,
+        tuple(mailbox.queue.matching(topic, "") for mailbox in mailboxes),
     )
 
 
