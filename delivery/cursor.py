@@ -189,6 +189,9 @@ class Cursor:
         return Gap(epoch, 0, 0, restarted=True) if restarted else None
 
 
+_NONE: dict[str, Cursor] = {}  # one process may have 100 000 subscriptions
+
+
 class Cursors:
     """Where one subscription is in each of its topics. Not thread-safe.
 
@@ -197,10 +200,11 @@ class Cursors:
         restarted: the next beginning tells of a restart.
 
     Attributes:
+        only: that of its one topic; None for all topics.
         restarted: as given, and after `restart`.
     """
 
-    __slots__ = ("_cursors", "_epoch", "_topic", "restarted")
+    __slots__ = ("_cursors", "_epoch", "_topic", "only", "restarted")
 
     def __init__(self, topic: str | None, restarted: bool = False) -> None:
         self._topic = topic
@@ -208,14 +212,15 @@ class Cursors:
         self._clear()
 
     def _clear(self) -> None:
-        self._cursors: Cursor | dict[str, Cursor] = {} if self._topic is None else Cursor()
+        self.only: Cursor | None = None if self._topic is None else Cursor()
+        self._cursors: dict[str, Cursor] = {} if self.only is None else _NONE
         self._epoch: int | None = None
 
     def at(self, topic: str) -> Cursor:
         """That of a topic of the subscription."""
+        if self.only is not None:
+            return self.only
         cursors = self._cursors
-        if isinstance(cursors, Cursor):
-            return cursors
         cursor = cursors.get(topic)
         if cursor is None:
             cursor = cursors[topic] = Cursor()
@@ -249,8 +254,7 @@ class Cursors:
 
     def restart(self) -> None:
         """Another publisher, numbering anew, is in the place of this one; no gap if that was not known."""
-        cursors = self._cursors
-        seen = (cursors,) if isinstance(cursors, Cursor) else cursors.values()
+        seen = self._cursors.values() if self.only is None else (self.only,)
         known = self._epoch is not None or any(cursor.last is not None for cursor in seen)
         self.restarted = self.restarted or known
         self._clear()

@@ -31,11 +31,14 @@ class Lane(Protocol):
     =======================  ==================================================================
 
     Attributes:
+        at, have: the same number when nothing is left that was received, and not taken or handed over.
         last: counter of the last request; later ones must be above it.
         spin: microseconds to look for a message, giving way to others, before sleeping.
         msgid: id of the request that `ask` made last; empty when it made none.
     """
 
+    at: int
+    have: int
     last: int
     spin: int
     msgid: str

@@ -264,6 +264,11 @@ class UnixExchange(Exchange):
         """
         return self.receive_many(deadline) if self.stream.comes(0.0) else []
 
+    @property
+    def more(self) -> bool:
+        """Whether `ready` may have something without anything more having come."""
+        return self.stream.ahead
+
     def receive_many(self, deadline: float, closed: threading.Event | None = None) -> list[Message]:
         """The next message and those that came whole with it, verified; errors as `receive`."""
         found = [self.receive(deadline, closed)]

@@ -666,6 +666,7 @@ static void lane_dealloc(PyObject *self) {
 
 static PyMemberDef lane_members[] = {
     {"msgid", T_STRING_INPLACE, offsetof(Lane, asked), READONLY, "Id of the request that `ask` made last; empty when it made none."},
+    {"at", T_PYSSIZET, offsetof(Lane, core.at), READONLY, "Judged."}, {"have", T_PYSSIZET, offsetof(Lane, core.have), READONLY, "Received."},
     {"last", T_LONGLONG, offsetof(Lane, core.last), 0, "Counter of the request that came last."},
     {"spin", T_LONG, offsetof(Lane, spin), 0, "Microseconds to look for a message, yielding the core, before sleeping."},
     {0}};

@@ -229,6 +229,12 @@ class Laned(UnixExchange):
             self._turn_to_stream()
         return self.receive_many(deadline) if self._taken or self.stream.comes(0.0) else []
 
+    @property
+    def more(self) -> bool:
+        """See `UnixExchange.more`."""
+        lane = self._lane
+        return bool(self._taken) or (self.stream.ahead if self._in_stream else lane.at != lane.have)
+
     def receive_many(self, deadline: float, closed: threading.Event | None = None) -> list[Message]:
         """See `UnixExchange.receive_many`."""
         found = [self.receive(deadline, closed), *self._taken]

@@ -200,6 +200,11 @@ class Stream(UnixEnd):
         self._rest, self._at = data, 0
         self._fds.extend(fds)
 
+    @property
+    def ahead(self) -> bool:
+        """Whether something was received beyond the last message."""
+        return bool(self._rest)
+
     def take_ahead(self) -> bytes | None:
         """What was received beyond the last message, now the caller's; None for much, or descriptors."""
         if self._fds or len(self._rest) - self._at > INLINE:

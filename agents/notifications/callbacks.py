@@ -30,6 +30,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, cast
 
 from ...delivery.policies import Inbox
@@ -196,15 +197,14 @@ class CallbackRunner:
 
     def start_here(self) -> None:
         """As `start`, but call for those that are quick in this thread when nothing waits before them."""
-        others: list[Called] = []
-        quick: deque[Called] = deque()
-        for called in self._waiting:
-            (quick if called.is_quick else others).append(called)
-        if quick:
-            self._waiting = quick
+        waiting, others = self._waiting, list[Called]()
+        for _ in range(len(waiting)):
+            called = waiting.popleft()
+            (waiting if called.is_quick else others).append(called)
+        if waiting:
             self._executor.run_here(self._call)
-            quick.extend(others)
-        if self._waiting:
+        waiting += others
+        if waiting:
             self.start()
 
     def _call(self) -> None:
@@ -231,7 +231,7 @@ def runners(ready: Iterable[Called]) -> Collection[CallbackRunner]:
     found: dict[Runs, list[Called]] = {}
     for called in ready:
         found.setdefault(called.executor, []).append(called)
-    return [CallbackRunner(executor, its) for executor, its in found.items()]
+    return [*starmap(CallbackRunner, found.items())]
 
 
 def start(called: Iterable[Called | None]) -> None:

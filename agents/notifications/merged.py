@@ -14,6 +14,7 @@ from functools import partial
 
 from ...delivery.cursor import Gap
 from ...protocol.errors import SubscriptionClosed
+from .links import local
 from .links.arrivals import Arrival
 from .subscription import Subscription
 
@@ -105,7 +106,7 @@ class Merged(Subscription):
                         (entry.topic, entry.epoch) for entry in entries
                     )
         if not gone:
-            return self._admit(entries, None)
+            return self.admit(entries)
         for entry in entries:
             entry.consumed()
         return None
@@ -141,11 +142,10 @@ class Member(Subscription):
         if self._merged.patience == math.inf:
             self._merged.report_lost(reason, ends=ends)
 
-    def ignore(self, entries: Sequence[Arrival]) -> None:
-        """Count it for the merged subscription."""
-        self._merged.ignore(entries)
-
-    def _admit(self, entries: Sequence[Arrival], size: int | None) -> Subscription | None:
+    def admit(self, entries: Sequence[Arrival], size: int | None = None) -> Subscription | None:
+        """Leave it to the merged subscription."""
+        if self.ignores_local and local.is_here(self.publisher):
+            return self._merged.ignore(entries)
         return self._merged.take(entries, self)
 
     def report_gap(self, gap: Gap) -> None:

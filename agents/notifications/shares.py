@@ -195,7 +195,7 @@ class Share:
         return [arrival]
 
     def _admit(self, come: Come) -> Subscription | None:
-        cursor = self._cursors.at(come.topic)
+        cursor = self._cursors.only or self._cursors.at(come.topic)
         if isinstance(come, Loss):
             self._report_gap(come.topic, cursor.told(come.total, come.at))
             return None

@@ -144,16 +144,6 @@ class Subscription(Called, Reading):
         """
         if self.ignores_local and local.is_here(self.publisher):
             return self.ignore(entries)
-        return self._admit(entries, size)
-
-    def ignore(self, entries: Sequence[Arrival]) -> None:
-        """Count, and be done with them."""
-        with self._mutex:
-            self.arrivals.ignored += len(entries)
-        for entry in entries:
-            entry.consumed()
-
-    def _admit(self, entries: Sequence[Arrival], size: int | None) -> Subscription | None:
         throttled: Sequence[Arrival] = ()
         if self.key is not None or self._throttle is not None:
             (entries, throttled), size = self._wanted(entries), None
@@ -180,6 +170,13 @@ class Subscription(Called, Reading):
         for wake in wakers:
             wake()
         return self if start else None
+
+    def ignore(self, entries: Sequence[Arrival]) -> None:
+        """Count, and be done with them."""
+        with self._mutex:
+            self.arrivals.ignored += len(entries)
+        for entry in entries:
+            entry.consumed()
 
     def _wanted(self, entries: Sequence[Arrival]) -> tuple[list[Arrival], list[Arrival]]:
         """Those of its keys: which its throttle admits, and which it does not; all others are done."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -105,6 +106,14 @@ def test_many_that_have_come_are_one_receipt(ends: Ends) -> None:
     assert [each.msgid for each in ends.answering.receive_many(soon(), NEVER)] == ids
     with pytest.raises(CallTimeout):
         ends.answering.receive_many(soon(0.01), NEVER)
+
+
+def test_what_came_is_all_given_once_nothing_is_readable_and_nothing_more_is_left(ends: Ends) -> None:
+    contents = [*range(100), np.ones(100_000), *range(100)]
+    ids, found = ends.asking.send_many([(each, None) for each in contents], soon()), list[Message]()
+    while ends.answering.more or select.select([ends.answering], [], [], 0)[0]:
+        found += ends.answering.ready(soon())
+    assert [each.msgid for each in found] == ids
 
 
 def test_a_content_that_was_packed_before_is_sent_as_it_was_then(ends: Ends) -> None:

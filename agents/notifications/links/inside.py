@@ -29,6 +29,7 @@ class Inside:
     """
 
     kind = "inproc"
+    more = True
 
     def __init__(self, linking: LocalLinks, peer: Peer, reader: str, take: Take) -> None:
         self._linking = linking

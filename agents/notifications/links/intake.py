@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import islice
+from operator import attrgetter
 
 from ....delivery.cursor import Gap
 from ....protocol import serializers
@@ -38,6 +39,8 @@ from .reception import Call, Errand
 from .roster import Roster, Wanting
 
 logger = logging.getLogger("pzc.links")
+
+_START_HERE = attrgetter("start_here")
 
 OnNews = Callable[["Intake", bool], object]
 
@@ -77,6 +80,7 @@ class Intake:
         self.ledger = Ledger(partial(on_news, self), partial(wake, self))
         self._protocol = protocol
         self._counters = counters
+        self._counted = counters.tally()  # by one thread at a time
         self._mapped = Mapped()
         self._complained: set[str] = set()
         self._accepted: dict[str, bool] = {}
@@ -90,6 +94,7 @@ class Intake:
     def close(self) -> None:
         """Drop the mappings; views stay true."""
         self._mapped.close()
+        self._counters.fold(self._counted)
 
     def flow(self) -> None:
         """Subscriptions were confirmed: hand on what had to wait for that."""
@@ -129,7 +134,8 @@ class Intake:
             errands.appendleft(partial(_calls, ready))
         if poured is not None:
             errands.append(poured)
-        errands.extend([partial(self.end, each, roster) for each in notify.ended])
+        if notify.ended:
+            errands.extend([partial(self.end, each, roster) for each in notify.ended])
         if notify.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
             self._drop(self._mapped, notify.dropped)
         elif notify.dropped:  # at last, because to unmap a large one takes milliseconds
@@ -159,11 +165,10 @@ class Intake:
 
     def _note(self, first: int, run: Run, flow: Flow) -> int:
         """Write down that rows came; how many of the first ones came before."""
-        repeated, number = self.ledger.entered(first, run.rows, flow), len(run.rows)
+        repeated = self.ledger.entered(first, run.rows, flow)
         if repeated:
             self._counters.add("notifications_repeated", repeated)
-        if repeated < number:
-            self._counters.add("notifications", number - repeated)
+        self._counted["notifications"] += len(run.rows) - repeated
         return repeated
 
     def _enter(
@@ -354,4 +359,4 @@ def _hand_on(wanted: tuple[Place, ...], part: Together | LeftOut | Loss) -> list
 
 
 def _calls(ready: list[Subscription]) -> list[Call]:
-    return [each.start_here for each in runners(ready)]
+    return [*map(_START_HERE, runners(ready))]

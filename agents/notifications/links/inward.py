@@ -83,6 +83,11 @@ class Inward(Protocol):
 
     kind: str
 
+    @property
+    def more(self) -> bool:
+        """Whether `ready` is to be asked again before something more has come."""
+        ...
+
     def open(self, message: Open, deadline: float) -> LinkMessage:
         """The answer to the request for the link; errors as `Client.request`."""
         ...
@@ -224,12 +229,18 @@ class OverUnix:
         early, self._early = self._early, []
         return early or list(map(self._taken, self._exchange.ready(time.monotonic() + REST_TIMEOUT)))
 
+    @property
+    def more(self) -> bool:
+        """See `Inward.more`."""
+        return self._exchange.more
+
     def _taken(self, message: Message) -> Received | None:
         said = None
         if message.serializer == "link":
             said = link_codec.decode(message.content)
             if isinstance(said, Notify) and message.msgid == self._opened:
-                return Received(said, self._key_id, self._exchange.stream.take_descriptor())
+                fd = self._exchange.stream.take_descriptor() if said.lent else -1
+                return Received(said, self._key_id, fd)
         if self._reception is not None:
             self._reception.step_aside()
         with self._lock:
@@ -263,6 +274,7 @@ class OverTcp:
     """
 
     kind = "tcp"
+    more = True
 
     def __init__(self, client: Client, peer: Peer, poll: Callable[[bool], Report]) -> None:
         self._client = client

@@ -328,7 +328,8 @@ class Link:
                 logger.exception("%r failed", self)
             self._came.clear()
             self._broke(way, exc)
-        return True
+            return True
+        return bool(self._came) or way.more
 
     def _watch(self) -> None:
         """Look after the link from now on, unless its end inside the process tells itself; any thread."""

@@ -40,7 +40,7 @@ class Reception:
 
     Args:
         loop: the receiver's.
-        receive: takes what came, and adds what is to be done then; False when nothing was there.
+        receive: takes what came, and adds what is to be done then; False when nothing more is there.
 
     Attributes:
         step_aside: tells, while `receive` runs, that what follows may be slow.
@@ -86,26 +86,21 @@ class Reception:
                 return False
         calls: list[Call] = []
         try:
-            busy = bool(self._errands) or self._receive()
+            more = bool(self._errands) or self._receive()
             if self._errands:
-                calls = self._hand_on(self._errands.popleft())
+                self.step_aside()
+                calls = self._errands.popleft()()
+                more = more or bool(self._errands)
+        except Exception:
+            logger.exception("a notification could not be handed on")
+            more = bool(self._errands)
         finally:
             self._receiving.release()
-        leads = self._loop.leads()
-        if self._missed or not leads:
+        if self._missed or not self._loop.leads():
             self.look()  # whoever is the receiver by now goes on, while the calls are made here
         for call in calls:
             try:
                 call()
             except Exception:
                 logger.exception("callbacks could not be begun")
-            leads = self._loop.leads()
-        return busy and leads
-
-    def _hand_on(self, errand: Errand) -> list[Call]:
-        self.step_aside()
-        try:
-            return errand()
-        except Exception:
-            logger.exception("a notification could not be handed on")
-            return []
+        return more and self._loop.leads()
