@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -390,8 +391,5 @@ class Server(Agent):
             raise LocalProtocolError(
                 "serve_in_process takes its protocol from the PZC_ variables, not an argument"
             )
-        return Proxy(
-            process.start(
-                process.Job(Server, served_cls, args, kwargs or {}, rep_endpoint, pub_endpoint, options)
-            )
-        )
+        make = partial(Server, None, rep_endpoint, pub_endpoint, **options)
+        return Proxy(process.start(make, served_cls, args, kwargs or {}))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from ..protocol.frames import Buffer
 from ..protocol.keyring import Role
 from ..protocol.message import Message
 from ..transport.exchange import UnixExchange
@@ -30,14 +29,6 @@ class Connection(Protocol):
 
     def go_on(self) -> None:
         """Receive while calls run, from now on, and answer in any order."""
-        ...
-
-    def allocate(self, size: int) -> bytearray | memoryview:
-        """Memory for a large content that is sent over it."""
-        ...
-
-    def proves(self, content: Buffer) -> bool:
-        """Whether the connection itself proves a content."""
         ...
 
     def become_link(self, make: Callable[[UnixExchange], T], on_end: Callable[[], object]) -> T:

@@ -31,7 +31,6 @@ class Interface:
         index: the system's number of the interface; 0 when it told none.
         address: dotted IPv4 address.
         loopback: leads to this machine only.
-        netmask: dotted; empty when unknown.
         ipv6: addresses of the same interface, link-local ones with their ``%scope``.
     """
 
@@ -39,7 +38,6 @@ class Interface:
     index: int
     address: str
     loopback: bool
-    netmask: str = ""
     ipv6: tuple[str, ...] = ()
 
     @property
@@ -48,7 +46,7 @@ class Interface:
         return 0 if self.loopback else self.index or 1
 
 
-LOOPBACK = Interface("lo", 0, "127.0.0.1", True, "255.0.0.0")
+LOOPBACK = Interface("lo", 0, "127.0.0.1", True)
 """What every machine has, whatever it tells."""
 
 
@@ -58,7 +56,7 @@ class _Found:
 
     up: bool = False
     loopback: bool = False
-    ipv4: list[tuple[str, str]] = field(default_factory=list)
+    ipv4: list[str] = field(default_factory=list)
     ipv6: list[str] = field(default_factory=list)
 
 
@@ -78,7 +76,6 @@ _IfAddrs._fields_ = [
     ("name", ctypes.c_char_p),
     ("flags", ctypes.c_uint),
     ("address", ctypes.POINTER(_SockAddr)),
-    ("netmask", ctypes.POINTER(_SockAddr)),
 ]
 
 
@@ -89,15 +86,15 @@ def interfaces() -> list[Interface]:
     """
     found: dict[str, _Found] = {}
     try:
-        for name, flags, address, netmask in _told():
-            _take(found.setdefault(name, _Found()), flags, address, netmask)
+        for name, flags, address in _told():
+            _take(found.setdefault(name, _Found()), flags, address)
     except (OSError, AttributeError, TypeError):  # no C library without a name, or none with that function
         return _by_host_name()
     known = [
-        Interface(name, _index(name), address, each.loopback, netmask, tuple(each.ipv6))
+        Interface(name, _index(name), address, each.loopback, tuple(each.ipv6))
         for name, each in found.items()
         if each.up
-        for address, netmask in each.ipv4
+        for address in each.ipv4
     ]
     return sorted(known, key=lambda interface: not interface.loopback) or [LOOPBACK]
 
@@ -119,7 +116,7 @@ def chosen(address: str | None, known: Sequence[Interface] | None = None) -> lis
     if fitting:
         return fitting[:1]
     if ipaddress.ip_address(address).is_loopback:
-        return [Interface("lo", 0, address, True, "255.0.0.0")]
+        return [Interface("lo", 0, address, True)]
     there = ", ".join(f"{interface.address} ({interface.name})" for interface in known)
     raise ConfigError(f"PZC_IP={address}: no interface of this machine that is up has it; there are {there}")
 
@@ -141,10 +138,10 @@ def _reach(view: int, ipv4: Sequence[Interface], ipv6: Sequence[Interface]) -> R
     return Reach(view, tuple(dict.fromkeys((*(each.address for each in ipv4), *unscoped))))
 
 
-def _take(found: _Found, flags: int, address: bytes, netmask: bytes) -> None:
+def _take(found: _Found, flags: int, address: bytes) -> None:
     found.up, found.loopback = bool(flags & _UP), bool(flags & _LOOPBACK)
     if len(address) == 4:
-        found.ipv4.append((socket.inet_ntoa(address), socket.inet_ntoa(netmask) if netmask else ""))
+        found.ipv4.append(socket.inet_ntoa(address))
     elif len(address) > 16:
         text, scope = (
             socket.inet_ntop(socket.AF_INET6, address[:16]),
@@ -153,8 +150,8 @@ def _take(found: _Found, flags: int, address: bytes, netmask: bytes) -> None:
         found.ipv6.append(f"{text}%{scope}" if scope else text)
 
 
-def _told() -> Iterator[tuple[str, int, bytes, bytes]]:
-    """Name, flags, address and netmask of each entry of ``getifaddrs``; empty bytes for none."""
+def _told() -> Iterator[tuple[str, int, bytes]]:
+    """Name, flags and address of each entry of ``getifaddrs``; empty bytes for none."""
     library = ctypes.CDLL(None, use_errno=True)
     first = ctypes.POINTER(_IfAddrs)()
     if library.getifaddrs(ctypes.byref(first)):
@@ -163,7 +160,7 @@ def _told() -> Iterator[tuple[str, int, bytes, bytes]]:
         entry = first
         while entry:
             told = entry.contents
-            yield told.name.decode(errors="replace"), told.flags, _bytes(told.address), _bytes(told.netmask)
+            yield told.name.decode(errors="replace"), told.flags, _bytes(told.address)
             entry = told.next
     finally:
         library.freeifaddrs(first)

@@ -66,7 +66,6 @@ class Codec:
             default all, or only the ones that never unpickle when ``serializer`` is one of these.
         suite: ``hmac-sha256``, ``aes256-gmac`` or ``aes256-gcm`` for everything this side sends; default
             what the receiver can open.
-        accept_suites: suites that are opened; default all.
         max_content: limit of frame 2 in bytes.
 
     Attributes:
@@ -86,7 +85,6 @@ class Codec:
         accept: Iterable[str] = DIALECTS,
         accept_serializers: Iterable[str] | None = None,
         suite: str | None = None,
-        accept_suites: Iterable[str] = tuple(SUITES),
         max_content: int = MAX_CONTENT,
     ) -> None:
         serializers.validate(serializer)
@@ -98,7 +96,6 @@ class Codec:
         if keyring is not None and self.accept != (PZC00,):
             keyring.check_lengths()
         self.suite = SUITES[_known("suite", (suite,), SUITES)[0]] if suite else None
-        self.accept_suites = frozenset(SUITES[name] for name in _known("suite", (*accept_suites,), SUITES))
         self.accept_serializers = (
             serializers.default_accept(serializer)
             if accept_serializers is None
@@ -115,7 +112,7 @@ class Codec:
     @property
     def suites(self) -> list[str]:
         """Names of the suites that are opened; empty without keys."""
-        return [] if self.keyring is None else [name for name in SUITES if SUITES[name] in self.accept_suites]
+        return [] if self.keyring is None else list(SUITES)
 
     def encode(
         self,
@@ -285,8 +282,6 @@ class Codec:
         key = self.keyring.find(signature.rest)
         if key is None:
             raise SignatureError(f"signed with the unknown key {signature.rest[:16]!r}: keys differ")
-        if signature.suite not in self.accept_suites:
-            raise SignatureError(f"suite {signature.suite.name} is not accepted here")
         return self.keyring.of_asker(key) if kind is _REQUEST else key
 
     def _open_00(self, frames: Sequence[Buffer], kind: Kind | None, seen: SeenSignatures | None) -> Message:

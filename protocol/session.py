@@ -297,8 +297,6 @@ class Session:
         same = key is self.peer.key and self.suite == (_HMAC if key else _NONE)
         if not (same and self.binding and self.codec.opens(self.serializer)):
             return None
-        if key is not None and _HMAC not in self.codec.accept_suites:
-            return None
         headers = (self._header, self._start) if self.asks else (self._start, self._header)
         own, peer = (
             (header, (party.agent_id + self.binding).encode(), party.epoch)
@@ -347,8 +345,6 @@ class Session:
             raise SignatureError("the message is not signed and this agent requires a signature")
         elif signature.rest != key.key_id:
             raise SignatureError(f"signed with the key {signature.rest[:16]!r}, expected {key.key_id}")
-        elif signature.suite not in self.codec.accept_suites:
-            raise SignatureError(f"suite {signature.suite.name} is not accepted here")
         way = self._way_in(signature.suite, epoch)
         if proof[way.tag_end :] != way.tail:
             raise SignatureError("the message is addressed to another agent")

@@ -127,7 +127,7 @@ class Protocol:
             keys = (*chosen, *sorted(key.key_id for key in ring))
         return (
             keys, codec.serializer, codec.dialect, codec.accept, codec.accept_serializers,
-            codec.suite, codec.accept_suites,
+            codec.suite,
         )  # fmt: skip
 
     @property

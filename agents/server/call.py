@@ -39,11 +39,6 @@ class Carrier(typing.Protocol):
     protocol: Protocol
     waits: bool
 
-    @property
-    def allocate(self) -> Callable[[int], bytearray | memoryview] | None:
-        """Gives memory for a large content; None for plain memory."""
-        ...
-
     def send(self, request: Call, packed: Packed) -> bool:
         """Send an answer; False when there is no way any more. Any thread."""
         ...

@@ -33,7 +33,6 @@ class _Carrier:
 
     kind = "local"
     waits = False
-    allocate = None
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...protocol import limits
 from ...protocol.contents import portable, ps_message, raised, read_ps_message, read_raised
@@ -74,30 +74,14 @@ class _Children(Table):
 _children = _Children()
 
 
-class Job(NamedTuple):
-    """What a process of its own serves.
+def start(make: Callable[[], Any], served_cls: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Serve an object in a new process; returns its REP endpoint.
 
-    Attributes:
-        make: the class `Server`, which the new process imports.
+    Args:
+        make: makes the server there, which serves nothing yet; something that can be pickled.
         served_cls: of the object.
         args: of the object.
         kwargs: of the object.
-        rep_endpoint: of the server.
-        pub_endpoint: of the server.
-        options: of the server.
-    """
-
-    make: Callable[..., Any]
-    served_cls: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    rep_endpoint: str
-    pub_endpoint: str
-    options: dict[str, Any]
-
-
-def start(job: Job) -> str:
-    """Serve an object in a new process; returns its REP endpoint.
 
     Raises:
         Exception: whatever the child raised before it served.
@@ -108,12 +92,12 @@ def start(job: Job) -> str:
     ours, theirs = context.Pipe()
     with ours:
         with theirs:
-            name = f"pzc-{getattr(job.served_cls, '__name__', 'object')}"
-            process = context.Process(target=_serve, args=(theirs, job), name=name)
+            name = f"pzc-{getattr(served_cls, '__name__', 'object')}"
+            process = context.Process(target=_serve, args=(theirs, make, served_cls, args, kwargs), name=name)
             try:
                 process.start()
             except (AttributeError, TypeError, pickle.PicklingError) as exc:
-                raise SerializeError(f"{job.served_cls!r} or its arguments cannot be sent: {exc}") from exc
+                raise SerializeError(f"{served_cls!r} or its arguments cannot be sent: {exc}") from exc
         child = _Child(process)
         try:
             return _read_outcome(ours, child)
@@ -135,12 +119,18 @@ def _read_outcome(pipe: Any, child: _Child) -> str:
     raise read_raised(message and message[1], "server process", "pickle", trusted=True, hide_traceback=False)
 
 
-def _serve(pipe: Connection, job: Job) -> None:
+def _serve(
+    pipe: Connection,
+    make: Callable[[], Any],
+    served_cls: object,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> None:
     threading.Thread(target=_die_with_parent, name="pzc-parent", daemon=True).start()
     with pipe:
         try:
-            server = job.make(None, job.rep_endpoint, job.pub_endpoint, **job.options)
-            server.serve_object(job.served_cls, job.args, job.kwargs)
+            server = make()
+            server.serve_object(served_cls, args, kwargs)
         except Exception as exc:
             pipe.send(portable(raised(exc), PZC01, "pickle"))
             return

@@ -346,10 +346,6 @@ class UnixConnection(threading.Thread):
         self._on_end = on_end
         return made
 
-    def allocate(self, size: int) -> bytearray | memoryview:
-        """Memory for a large content, as `Stream.allocate`."""
-        return self._stream.allocate(size)
-
     def is_gone(self) -> bool:
         """True when the client has hung up."""
         return self._stream.hung_up()

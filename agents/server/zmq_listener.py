@@ -56,7 +56,6 @@ class ZmqListener:
 
     kind = "tcp"
     waits = False
-    allocate = None
 
     def __init__(
         self,

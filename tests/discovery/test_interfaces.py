@@ -9,7 +9,7 @@ from pzc.discovery import interfaces
 from pzc.discovery.interfaces import LOOPBACK, Interface, chosen
 from pzc.protocol.errors import ConfigError
 
-ETH = Interface("eth0", 7, "10.0.0.7", False, "255.255.255.0")
+ETH = Interface("eth0", 7, "10.0.0.7", False)
 
 
 def test_loopback_is_found_with_its_number_and_comes_first() -> None:

@@ -163,13 +163,6 @@ def test_an_unknown_key_is_told_by_its_id() -> None:
         Codec(RING).open(encode(Codec(Keyring.from_key("a long secret of other"))))
 
 
-@EVERY_SUITE
-def test_a_suite_that_is_not_accepted_is_refused(suite: str) -> None:
-    others = [name for name in SUITES if name != suite]
-    with pytest.raises(SignatureError, match=f"suite {SUITES[suite].name} is not accepted"):
-        Codec(RING, accept_suites=others).open(encode(Codec(RING, suite=suite)))
-
-
 def test_an_unsigned_message_for_another_agent_is_refused() -> None:
     codec = Codec()
     for receiver in ("", "c" * 32, PEER[:-1], PEER + "b"):
@@ -357,8 +350,6 @@ def test_a_content_that_the_serializer_cannot_express_is_refused() -> None:
         {"accept": ["PZC01"], "dialect": "PZC00"},
         {"accept": ["PZC00"]},
         {"suite": "md5"},
-        {"accept_suites": ["none"]},
-        {"accept_suites": []},
     ],
 )
 def test_a_codec_that_makes_no_sense_is_refused(options: dict[str, Any]) -> None:

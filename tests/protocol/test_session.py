@@ -30,7 +30,7 @@ from pzc.protocol.errors import (
 from pzc.protocol.frames import Buffer, Kind
 from pzc.protocol.ids import Stamp
 from pzc.protocol.keyring import Key, Role
-from pzc.protocol.session import ARRAYS, REFERENCES, Party, Session
+from pzc.protocol.session import ARRAYS, REFERENCES, Session
 from pzc.protocol.signing import LARGE, Suite
 from pzc.protocol.signing import SUITES as NAMED
 from pzc.protocol.window import ReplayWindow
@@ -218,17 +218,6 @@ def test_what_is_signed_and_what_is_not_are_kept_apart() -> None:
         signed.answering.open(unsigned.ask())
     with pytest.raises(SignatureError, match="has no key"):
         unsigned.answering.open(signed.ask())
-
-
-def test_a_suite_that_is_not_accepted_is_refused() -> None:
-    ends = pair(Suite.AES256_GMAC)
-    ends.codec.accept_suites = frozenset([Suite.HMAC_SHA256])
-    answering = Session(
-        ends.codec, Party(SERVER, 1, KEY), Party(CLIENT, EPOCHS[0], KEY), asks=False, binding=NONCE,
-        abilities=ARRAYS,
-    )  # fmt: skip
-    with pytest.raises(SignatureError, match="AES256_GMAC is not accepted"):
-        answering.open(ends.ask())
 
 
 def test_a_reply_comes_in_the_suite_and_serializer_of_its_request() -> None:
