@@ -108,7 +108,7 @@ def _measured(echo: Any, way: str, duration: float) -> Iterator[Row]:
         )
     for name, (size, many, few) in NOTIFICATIONS.items():
         yield _notified(echo, way, f"notification of {name}", size, few, PACE)
-        yield _notified(echo, way, f"notifications of {name}, as fast as they go", size, many, 0.0)
+        yield _notified(echo, way, f"notifications of {name} at full speed", size, many, 0.0)
 
 
 def _one_by_one(what: str, way: str, call: Callable[[], object], duration: float) -> Row:

@@ -136,5 +136,5 @@ def run_demo(args: argparse.Namespace) -> int:
             say(f"without a {part}, which needs pip install 'pzc[{extra}]'")
     if not args.json:
         pages = [f"  {row['address']}   (the lab in a browser)\n" for row in rows if row["kind"] == "monitor"]
-        write(plain(TRY.format(folder=folder, page="".join(pages))))
+        write(plain("\n" + TRY.format(folder=folder, page="".join(pages))))
     return status

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from .checks import discovery, machine, peers, registry, settings, sockets, spark, versions
 from .checks.finding import Check, Finding, Subject, environment, findings_of
 from .options import Commands, add_command, add_json, seconds
-from .output import write, write_json
+from .output import folded, write, write_json
 from .tables import mark
 from .values import plain
 
@@ -89,6 +89,7 @@ def _all(bad: Iterable[Finding], subject: Subject) -> Iterator[Finding]:
 
 
 def _show(finding: Finding) -> None:
-    write(f"{mark(finding.status, 8)} " + plain(f"{finding.check}: {finding.found}", keep=""))
+    told = folded(plain(f"{'':8} {finding.check}: {finding.found}", keep=""), 9)
+    write(mark(finding.status, 8) + told[8:])
     if finding.todo:
-        write(plain(f"         -> {finding.todo}", keep=""))
+        write(folded(plain(f"         -> {finding.todo}", keep=""), 12))

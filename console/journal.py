@@ -93,7 +93,8 @@ def _show(journal: Path, found: Inspection) -> None:
     if found.topics:
         write_cells(HEADINGS, [_row(topic) for topic in found.topics])
     for reason, count in sorted(found.lost.items()):
-        write(f"{count} notifications are known to be missing: {reason}")
+        if count:  # how much a restart cost is not known
+            write(f"{count} notifications are known to be missing: {reason}")
     if found.refused is None:
         return
     refused = found.refused.most_common()

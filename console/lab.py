@@ -25,6 +25,7 @@ from ..lab.supervisor import SETTLE, Supervisor
 from ..lab.systemd import write_unit
 from ..lab.units import ORDER, chosen, environment_of, units_of
 from ..protocol.errors import PeerLost, PzcError
+from ..protocol.nearest import hint
 from ..transport.settings import load
 from ..transport.wire import Protocol
 from .monitor.collector import Collector
@@ -231,8 +232,10 @@ def run_logs(args: argparse.Namespace) -> int:
     """``pzc logs``; with ``--follow`` until Ctrl-C."""
     path, names = _split(args.words)
     known = ["lab", *(unit.name for unit in units_of(read_lab(path)))]
-    if len(names) != 1 or names[0] not in known:
+    if len(names) != 1:
         raise UsageError(f"expected one name out of {', '.join(known)}")
+    if names[0] not in known:
+        raise UsageError(f"the lab has no {names[0]}; {hint(names[0], known)}")
     log = Places(path).log_of(names[0])
     for line in tail(log, args.lines):
         write(plain(line, keep="\t"))
@@ -350,6 +353,7 @@ def _show_table(rows: list[dict[str, Any]]) -> None:
             )
             for row in rows
         ],
+        spare=("PID", "KIND", "RESTARTS"),
     )  # fmt: skip
     for row in rows:
         if row["state"] in ("waiting", "failed"):

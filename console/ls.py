@@ -122,6 +122,7 @@ def _write(rows: list[dict[str, Any]]) -> None:
     write_table(
         (*HEADINGS, "metadata") if labelled else HEADINGS,
         [(*_cells(row), _metadata(row)) if labelled else _cells(row) for row in rows],
+        spare=("source", "kind", "age"),
     )
 
 

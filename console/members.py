@@ -27,7 +27,7 @@ from ..protocol.peer import Peer
 from ..transport.settings import load
 from .ls import names_of
 from .options import Commands, add_agent, add_command, add_json, add_timeout, positive
-from .output import write, write_json, write_value
+from .output import folded, write, write_json, write_value
 from .reaching import leased_agent, meet, proxy_of
 from .tables import write_table
 from .targets import UsageError, parse_arguments, parse_value, split_member
@@ -249,11 +249,12 @@ def _announced(entry: Entry) -> dict[str, Any]:
 
 
 def _write_details(told: dict[str, Any]) -> None:
-    width = max(map(len, told))
-    for name, value in told.items():
+    said = {name: value for name, value in told.items() if value not in ("", None, [], {})}
+    width = max(map(len, said))
+    for name, value in said.items():
         items = [f"{key} {count}" for key, count in as_table(value).items()] or as_list(value)
         shown = ", ".join(map(str, items)) if isinstance(value, dict | list) else str(value)
-        write(plain(f"{name:<{width}}  {shown}", keep=""))
+        write(folded(plain(f"{name:<{width}}  {shown}", keep=""), width + 2))
 
 
 def _member_table(peer: Peer, timeout: float) -> dict[str, dict[str, Any]] | None:

@@ -19,6 +19,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # pyright: ignore[re
 Run = Callable[[argparse.Namespace], int]
 
 _CHOICE = re.compile(r"argument (\S+): invalid choice: (.+) \(choose from (.+)\)", re.DOTALL)
+_REQUIRED = re.compile(r"the following arguments are required: (.+)")
 _QUOTES = "'\" "
 _OPTION = re.compile(r"--[a-z][a-z-]*")
 
@@ -26,36 +27,43 @@ _OPTION = re.compile(r"--[a-z][a-z-]*")
 class Parser(argparse.ArgumentParser):
     """A parser that tells the nearest right word for a wrong one."""
 
+    _jobs: Any = None
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """See `argparse.ArgumentParser`; what was given is kept for `error`."""
         self._given = list[str](args or ())
         return super().parse_known_args(args, namespace)
 
+    def add_subparsers(self, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """See `argparse.ArgumentParser`; the jobs are kept for `error`."""
+        self._jobs = super().add_subparsers(**kwargs)
+        return self._jobs
+
     def error(self, message: str) -> NoReturn:
         """Print the usage and an error, and end with status 2."""
-        found = _CHOICE.fullmatch(message)
-        if found is not None:
+        if (found := _CHOICE.fullmatch(message)) is not None:
             told, word, choices = found.groups()
             known = [each.strip(_QUOTES) for each in choices.split(",")]
             message = f"{word} is no {told}: {hint(word.strip(_QUOTES), known)}"
-        elif message.startswith("the following arguments are required") and (wrong := self._unknown()):
-            message = _refusal(wrong, self.options())
+        elif (found := _REQUIRED.fullmatch(message)) is not None:
+            message = self._missing(found[1].split(", "))
         super().error(message)
+
+    def _missing(self, names: list[str]) -> str:
+        if self._jobs is not None:
+            return f"a {names[0]} is missing: {', '.join(self._jobs.choices)}"
+        known = self.options()
+        wrong = [
+            each for each in self._given if each.startswith("--") and each.partition("=")[0] not in known
+        ]
+        if wrong and "--" not in wrong:
+            return _refusal(wrong, known)
+        needed = [name for name in names if not name.startswith("[")]
+        return f"{' and '.join(needed)} {'is' if len(needed) == 1 else 'are'} missing"
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """As `error`, for words that mean nothing here."""
         self.error(_refusal(words, self.options()))
-
-    def _unknown(self) -> list[str]:
-        """Options that were given and are none; those of a job of a command are not its own."""
-        known = self.options()
-        if "JOB" in self.format_usage() or "COMMAND" in self.format_usage():
-            return []
-        return [
-            each
-            for each in self._given
-            if each[2:] and each.startswith("--") and each.partition("=")[0] not in known
-        ]
 
     def options(self) -> list[str]:
         """Its long options."""

@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 import sys
-from typing import Any
+import textwrap
+from typing import Any, TextIO
 
 from .values import plain, to_json, to_text
 
@@ -48,6 +49,23 @@ def columns() -> int | None:
     return shutil.get_terminal_size().columns if to_terminal else None
 
 
+def folded(line: str, indent: int, stream: TextIO | None = None) -> str:
+    """A line broken between words where a terminal would break it anywhere; what follows is indented.
+
+    Args:
+        line: what is written.
+        indent: spaces before all but the first.
+        stream: to which it goes; default stdout.
+    """
+    stream = stream or sys.stdout
+    if stream is None or not stream.isatty():
+        return line
+    return textwrap.fill(
+        line, shutil.get_terminal_size().columns, subsequent_indent=" " * indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
 def write_json(value: Any) -> None:
     """Write a value as one line of JSON; errors as `write`."""
     write(json.dumps(to_json(value), allow_nan=False))
@@ -62,9 +80,9 @@ def write_value(value: Any, as_json: bool) -> None:
 
 
 def say(text: str) -> None:
-    """One line to stderr, under the name of the program."""
+    """One line to stderr, under the name of the program; a terminal gets it broken between words."""
     with contextlib.suppress(OSError):  # nobody is left to be told
-        print(f"pzc: {plain(text.strip(), keep='')}", file=sys.stderr, flush=True)
+        print(folded(f"pzc: {plain(text.strip(), keep='')}", 5, sys.stderr), file=sys.stderr, flush=True)
 
 
 def describe(error: BaseException) -> str:

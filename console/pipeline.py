@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -67,7 +67,7 @@ def add_commands(commands: Commands) -> None:
 
 def _add_pipeline(commands: Commands) -> None:
     group = add_command(
-        commands, "pipeline", _no_job, "make tables of a journal or of mailboxes: verified, decoded, counted",
+        commands, "pipeline", run_pipeline, "make verified tables of a journal or of mailboxes",
         "pzc pipeline run /data/journal /data/tables\n"
         "  pzc pipeline follow 'psu,cam*/image' /data/tables\n"
         "  pzc pipeline backfill /data/journal /data/tables --from 2026-01-01 --to 2026-01-31",
@@ -162,23 +162,21 @@ def _add_master(parser: argparse.ArgumentParser, default: str | None = MASTER) -
     )  # fmt: skip
 
 
-def _no_job(args: argparse.Namespace) -> int:
-    raise UsageError(f"no job {args.job!r}")
-
-
 def _day(text: str) -> date:
     """A day, as 2026-01-31."""
-    return date.fromisoformat(text)
+    with suppress(ValueError):
+        return date.fromisoformat(text)
+    raise argparse.ArgumentTypeError(f"{text} is no day such as 2026-01-31")
 
 
 def _count(text: str) -> int:
     """A whole number, not negative."""
-    return 0 if int(text) == 0 else positive(text)
+    return 0 if text == "0" else positive(text)
 
 
 def _window(text: str) -> float:
     """Seconds, or 0."""
-    return 0.0 if float(text) == 0 else seconds(text)
+    return 0.0 if text in ("0", "0.0") else seconds(text)
 
 
 def run_pipeline(args: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import threading
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,10 @@ def _speed(text: str) -> float:
     """A positive number, or infinity for ``max``."""
     if text == MAX_SPEED:
         return math.inf
-    return seconds(text)
+    with suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text} is no speed: a positive number, or {MAX_SPEED}")
 
 
 def run_record(args: argparse.Namespace) -> int:

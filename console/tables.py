@@ -5,8 +5,9 @@
     output              rows are shown
     no terminal         one line each, however wide, without colours
     wide enough         one line each
-    too narrow          without empty columns; the last one folded, if that leaves it `LEAST` characters; else
-                        a block each, one line per column that is not empty
+    too narrow          without empty columns, and without those that can be spared as far as that helps; the
+                        last one folded, if that leaves it `LEAST` characters; else a block each, one line
+                        per column that is not empty
 """
 
 from __future__ import annotations
@@ -33,16 +34,22 @@ STYLES = {
 """Colours of cells that are such a word."""
 
 
-def write_table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> None:
+def write_table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Iterable[int] = (),
+    spare: Sequence[str] = (),
+) -> None:
     """Write rows under their headings; errors as `write`.
 
     Args:
         headings: one per column.
         rows: cells as text.
         numbers: columns that stand to the right.
+        spare: headings of columns that are left out where there is no room, the first one first.
     """
     width = columns()
-    for line in table_lines(headings, rows, numbers, width=width, coloured=width is not None):
+    for line in table_lines(headings, rows, numbers, spare, width=width, coloured=width is not None):
         write(line)
 
 
@@ -50,6 +57,7 @@ def table_lines(
     headings: Sequence[str],
     rows: Iterable[Sequence[str]],
     numbers: Iterable[int] = (),
+    spare: Sequence[str] = (),
     *,
     width: int | None = None,
     coloured: bool = False,
@@ -57,16 +65,18 @@ def table_lines(
     """As `write_table`: lines for an output of so many characters, None for any number."""
     table = [[plain(cell, keep="") for cell in row] for row in rows]
     right = [number in set(numbers) for number in range(len(headings))]
-    if table and width is not None and sum(_widths(headings, table)) + GAP * (len(headings) - 1) > width:
-        filled = [any(column) for column in zip(*table, strict=True)]
-        headings, right = list(compress(headings, filled)), list(compress(right, filled))
-        table = [list(compress(row, filled)) for row in table]
-    widths = _widths(headings, table)
-    needed = sum(widths) + GAP * (len(widths) - 1)
-    last = widths[-1] - max(0, needed - (width or needed))
-    if last < min(widths[-1], LEAST):
-        return _blocks(headings, table, width or needed, coloured)
-    return _grid(headings, table, right, min(width or needed, needed), coloured)
+    kept = [True] * len(headings)
+    if table and width is not None and _needed(headings, table) > width:
+        kept = filled = [any(column) for column in zip(*table, strict=True)]
+        for name in ("", *spare):
+            kept = [each and heading != name for each, heading in zip(kept, headings, strict=True)]
+            if _fits(*_chosen(headings, table, kept), width):
+                break
+        else:
+            return _blocks(*_chosen(headings, table, filled), width, coloured)
+    headings, table = _chosen(headings, table, kept)
+    needed = _needed(headings, table)
+    return _grid(headings, table, list(compress(right, kept)), min(width or needed, needed), coloured)
 
 
 def mark(word: str, width: int) -> str:
@@ -74,6 +84,22 @@ def mark(word: str, width: int) -> str:
     if columns() is None:
         return f"{word:<{width}}"
     return _lines(_cell(word), width, coloured=True)[0] + " " * (width - len(word))
+
+
+def _chosen(
+    headings: Sequence[str], table: list[list[str]], kept: list[bool]
+) -> tuple[list[str], list[list[str]]]:
+    return list(compress(headings, kept)), [list(compress(row, kept)) for row in table]
+
+
+def _fits(headings: Sequence[str], table: list[list[str]], width: int) -> bool:
+    """Whether rows are a line each when the last column may be folded."""
+    last = _widths(headings, table)[-1]
+    return last - max(0, _needed(headings, table) - width) >= min(last, LEAST)
+
+
+def _needed(headings: Sequence[str], table: list[list[str]]) -> int:
+    return sum(_widths(headings, table)) + GAP * (len(headings) - 1)
 
 
 def _widths(headings: Sequence[str], table: list[list[str]]) -> list[int]:

@@ -16,7 +16,7 @@ from .monitor.feeds import Feeds, following
 from .monitor.lines import all_lines
 from .monitor.metrics import need
 from .options import Commands, add_command, positive
-from .output import write, write_json
+from .output import folded, write, write_json
 from .targets import UsageError
 
 
@@ -87,15 +87,15 @@ def _print(args: argparse.Namespace, collector: Collector) -> None:
         told = collector.tell()["agents"]
         if not told:
             raise UsageError("nobody was found: name an agent, or set PZC_PEERS")
-        lost = next((f"{each['agent']}: {each['error']}" for each in told if "error" in each), "")
+        lost = ", ".join(each["agent"] for each in told if "error" in each)
         if args.json:
             for each in told:
                 write_json(each)
         else:
-            text = "\n".join(line for each in told for line in all_lines(each))
+            text = "\n".join(folded(line, 4) for each in told for line in all_lines(each))
             write(text if number == 1 else f"\n{text}")
     if lost:
-        raise PeerLost(lost)
+        raise PeerLost(f"no answer from {lost}")
 
 
 def _rounds(count: int | None, every: float) -> Iterator[int]:

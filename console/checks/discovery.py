@@ -227,6 +227,6 @@ def _refused(listener: Listener) -> Iterator[Finding]:
     for reason, count in reader.refused.items():
         senders = sorted(listener.senders.get(reason, ()))
         last = f"of the last one: {reader.last[reason].detail}"
-        text = f"refused {count} datagrams of {', '.join(senders)}; {last}"
+        text = f"refused {count} datagram{'s' * (count != 1)} of {', '.join(senders)}; {last}"
         advice = _WITHOUT_KEY if reason == "foreign_key" and not listener.signs else _ADVICE[reason]
         yield warning(f"multicast {reason.replace('_', ' ')}", text, advice, count=count, senders=senders)

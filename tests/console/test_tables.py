@@ -38,6 +38,18 @@ def test_where_it_is_narrower_still_each_row_is_a_block_of_what_it_has() -> None
     assert lines[:6] == ["NAME   psu", "STATE  running", "PID    4711", "DOES   idle", "", "NAME   dmm"]
 
 
+def test_before_that_what_can_be_spared_goes_as_far_as_it_helps() -> None:
+    rows = [(*row[:4], "no route to 10.0.0.8, which the network says") for row in ROWS]
+    spare = ("PID", "STATE")
+    assert table_lines(HEADINGS, rows, spare=spare, width=44)[0] == "NAME  STATE    DOES"
+    assert table_lines(HEADINGS, rows, spare=spare, width=34)[0] == "NAME  DOES"
+    assert table_lines(HEADINGS, rows, spare=spare, width=20)[:3] == [
+        "NAME   psu",
+        "STATE  running",
+        "PID    4711",
+    ]
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 @settings(max_examples=25)
 @example([("", "a" * 18, "b" * 21, ""), ("c" * 8, "", "", "d" * 28)])

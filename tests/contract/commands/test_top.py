@@ -70,7 +70,7 @@ def test_an_agent_that_is_not_there_is_told_and_the_others_are_shown(console: Co
     assert "error" in missing
     assert there["name"] == "source"
     assert outcome.status == 1
-    assert outcome.err.startswith("pzc: PeerLost: tcp://127.0.0.1:9: ")
+    assert outcome.err.startswith("pzc: PeerLost: no answer from tcp://127.0.0.1:9\n")
 
 
 def test_nobody_to_ask_is_a_wrong_command_line(console: Console) -> None:
