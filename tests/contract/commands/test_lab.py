@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pzc import Proxy, UnknownName, close, lock
 from pzc.testing import Running
 
 from tests.contract.findings.marks import finding
+from tests.contract.rigs.endpoints import free_endpoint
 from tests.contract.rigs.labs import SUPPLY, TIMEOUT, Bench, await_gone, is_there, parent
 
 
@@ -65,8 +65,7 @@ def test_whoever_does_not_start_is_told_with_the_reason(bench: Bench) -> None:
 
 
 def test_the_metrics_of_a_lab_start_and_end_with_it(bench: Bench) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = int(free_endpoint().rpartition(":")[2])
     bench.write(f"metrics = {port}\n{SUPPLY}")
     assert bench.run("up").status == 0
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT) as answer:
