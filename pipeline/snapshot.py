@@ -59,7 +59,7 @@ class Tables(Mapping[str, ds.Dataset]):
         self.journal = None if journal is None else Path(journal)
         if not (self.directory / "notifications").is_dir():
             raise JournalError(
-                f"no tables in {self.directory}: name another folder, or make them with "
+                f"no tables in {directory}: name another folder, or make them with "
                 f"pzc pipeline run JOURNAL {directory} --once"
             )
         self._files = self._listed()
