@@ -31,7 +31,7 @@ from pzc import Agent, Protocol
 from pzc.console.tables import write_table
 from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.reporting.texts import show
-from pzc.pipeline.source import SourceListener, read_stream
+from pzc.pipeline.source import read_stream
 from pzc.pipeline.source.options import read_options
 from pzc.pipeline.spark.session import spark_session
 from pzc.pipeline.tables.batches import Batch, Settings
@@ -144,7 +144,7 @@ def query(
     **options: object,
 ) -> Iterator[StreamingQuery]:
     """Stream into Parquet below a directory."""
-    rows = read_stream(spark, publisher.endpoint, name, **options)
+    rows = read_stream(spark, publisher.endpoint, name, spool=directory / "spool", **options)
     writer = rows.writeStream.format("parquet").option("path", str(directory / "table"))
     writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
     started = (writer.trigger(**trigger) if trigger else writer).start()
@@ -152,6 +152,12 @@ def query(
         yield started
     finally:
         started.stop()
+
+
+def committed(running: StreamingQuery) -> int:
+    """Rows of all batches that are done."""
+    told = running.lastProgress
+    return 0 if told is None else json.loads(told.sources[0].endOffset or "{}").get("rows", 0)
 
 
 def visible(table: Path) -> dict[str, float]:
@@ -179,11 +185,11 @@ def latency(spark: SparkSession, rate: float, seconds: float) -> list[tuple[str,
     """Ages at the start and after it, and what the later half of the batches took."""
     with tempfile.TemporaryDirectory() as folder, Publisher() as publisher:
         place = Path(folder)
-        with SourceListener(spark), query(spark, publisher, place, "steady", {}) as running:
+        with query(spark, publisher, place, "steady", {}) as running:
             await_(lambda: any(each["subscriptions"] for each in publisher.ask("mailboxes")), "subscribed")
             began = time.time()
-            publisher.ask("steady", rate=rate, seconds=STARTING + seconds)
-            await_(lambda: not sum(each["waiting"] for each in publisher.ask("mailboxes")), "acknowledged")
+            sent = publisher.ask("steady", rate=rate, seconds=STARTING + seconds)
+            await_(lambda: committed(running) >= sent, "committed")
             batches = [each for each in running.recentProgress if each.numInputRows]
         starting, steady = ages(place / "table", began + STARTING)
     later = batches[len(batches) // 2 :]

@@ -7,6 +7,8 @@ disk once the file was synchronised, its name once its folder was.
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +17,8 @@ from typing import BinaryIO, Literal
 from ..protocol.errors import JournalError
 
 FILE, FOLDER = 0o600, 0o700
+
+_LOOK = 0.05
 
 
 def open_private(path: Path, mode: Literal["wb", "ab"]) -> BinaryIO:
@@ -46,24 +50,35 @@ def make_private(folder: Path, *, inside: Path | None = None) -> list[Path]:
     return [*made, folder]
 
 
-def lock_file(path: Path, busy: str) -> int:
+def lock_file(path: Path, busy: str, wait: float = 0.0) -> int:
     """Descriptor that holds an exclusive lock while it is open; the kernel drops it on a kill.
 
     Args:
         path: of the file, made when absent.
         busy: what the error says when another process holds it.
+        wait: seconds for which it may still do so.
 
     Raises:
         JournalError: when another process holds it.
         OSError: when the file cannot be made.
     """
+    deadline, pause = time.monotonic() + wait, threading.Event()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
+    while not _is_locked(descriptor):
+        if time.monotonic() >= deadline:
+            os.close(descriptor)
+            raise JournalError(busy)
+        pause.wait(_LOOK)
+    return descriptor
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Lock it; False when another process has."""
     try:
         _lock(descriptor)
     except OSError:
-        os.close(descriptor)
-        raise JournalError(busy) from None
-    return descriptor
+        return False
+    return True
 
 
 def _lock(descriptor: int) -> None:

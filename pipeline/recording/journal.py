@@ -19,8 +19,8 @@
 Rows are taken while others are written: `append` writes in the thread that calls, `extend` never does and
 needs another thread that calls `tick`.
 
-A kill at any moment therefore loses no durable row and leaves no broken segment. A row may be
-written twice when its publisher did not learn that it was durable; readers deduplicate.
+A kill at any moment therefore loses no durable row and leaves no broken segment. What comes again because its
+publisher did not learn that it was durable is left out (`numbers`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ...protocol.errors import ConfigError, JournalError
 from ..storage import Storage, lock_file
 from .flush import lock_of
 from .rows import JournalRow, Rows
-from .segments import BLOB_BYTES, last_offset, prepare, remove_leftovers, write_segment
+from .segments import BLOB_BYTES, prepare, remove_leftovers, write_segment, written
 
 if TYPE_CHECKING:
     from ...agents.notifications.columns import Burst
@@ -72,6 +72,9 @@ class Journal:
         on_durable: called with the durable offset each time it advances, in the thread that wrote.
         clock: monotonic seconds.
         storage: writes.
+
+    Attributes:
+        numbers: how far it has its publishers.
 
     Raises:
         ConfigError: for a recorder name that cannot stand in a file name.
@@ -117,7 +120,7 @@ class Journal:
             raise JournalError(f"journal {self.directory} cannot be opened by {recorder}: {exc}") from exc
         try:
             remove_leftovers(self.directory, recorder)
-            self._durable = last_offset(self.directory, recorder)
+            self._durable, self.numbers = written(self.directory, recorder)
             prepare()
         except BaseException:
             self._release()
@@ -205,6 +208,8 @@ class Journal:
         """
         with self._mutex:
             self._require_open()
+            if not burst.rows:
+                return self.next_offset - 1
             return self._take(lambda: self._rows.extend(burst)) + len(burst.rows) - 1
 
     def _take(self, put: Callable[[], object]) -> int:
@@ -245,8 +250,10 @@ class Journal:
                 rows, self._rows, oldest = self._rows, Rows(), self._oldest
                 self._flying = rows
             try:
-                first = self._durable + 1
-                write_segment(self.directory, self.recorder, first, rows, self._blob_bytes, self._storage)
+                first, recorder = self._durable + 1, self.recorder
+                write_segment(
+                    self.directory, recorder, first, rows, self.numbers, self._blob_bytes, self._storage
+                )
             except Exception as exc:  # of the disk, or for want of memory or threads: every row is kept
                 raise self._failed(exc, oldest) from exc
             self._succeeded()

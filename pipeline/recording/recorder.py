@@ -163,21 +163,27 @@ class Recorder:
         return self._full or self.held
 
     def take(self, burst: Burst) -> None:
-        """Take messages; acknowledged when they are durable."""
+        """Take messages; acknowledged when they are durable, as some may be that come again."""
         self._names[burst.publisher] = burst.name
         try:
             with self._order:
+                burst, lost = self.journal.numbers.fresh(burst)
                 last = self.journal.extend(burst)
                 self._unacknowledged.append((last, burst.done))
         except JournalError:  # closed: they stay where they are
             return
+        for topic, gap in lost:
+            self._note(burst.publisher, topic, gap, "forgotten")
         self.recorded += len(burst.rows)
+        if last <= self.journal.durable_offset:  # nothing of it was new
+            self._on_durable(last)
         self._full = self.journal.full
         if self.journal.due_in() == 0.0:
             self._news.set()
 
     def miss(self, missed: Missed) -> None:
         """Write down what will not come."""
+        self.journal.numbers.told(missed)
         self._note(missed.publisher, missed.topic, missed.gap, missed.reason)
 
     # --- everything else: in the callback thread -----------------------------------------------------

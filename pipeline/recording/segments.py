@@ -20,6 +20,7 @@ from .. import missing
 from ..forms import check_segment
 from ..schema import blob_path, segment_name, segments
 from ..storage import Storage, make_private
+from .numbers import Numbers
 from .rows import Rows
 
 try:
@@ -56,6 +57,7 @@ def write_segment(
     recorder: str,
     first: int,
     rows: Rows,
+    numbers: Numbers,
     blob_bytes: int = BLOB_BYTES,
     storage: Storage | None = None,
 ) -> None:
@@ -66,7 +68,7 @@ def write_segment(
     """
     storage = storage or Storage()
     contents, refs = _store_blobs(directory, recorder, rows.contents, blob_bytes, storage)
-    table = rows.table(recorder, first, contents, refs)
+    table = numbers.note(rows.table(recorder, first, contents, refs))
     write_table(directory, segment_name(recorder, first), table, storage)
 
 
@@ -197,19 +199,20 @@ def remove_leftovers(directory: Path, recorder: str) -> None:
             path.unlink(missing_ok=True)
 
 
-def last_offset(directory: Path, recorder: str) -> int:
-    """The highest offset of a recorder; -1 when it has none.
+def written(directory: Path, recorder: str) -> tuple[int, Numbers]:
+    """The highest offset of a recorder, -1 when it has none, and how far it has its publishers.
 
     Raises:
         JournalError: when its last segment cannot be read, or is of a newer form.
     """
     finished = segments(directory, recorder)
     if not finished:
-        return -1
+        return -1, Numbers()
     first, last = finished[-1]
     try:
         about = pq.read_metadata(last)
-    except (OSError, pa.ArrowException) as exc:
+        numbers = Numbers(about.metadata)
+    except (OSError, pa.ArrowException, ValueError) as exc:
         raise JournalError(f"segment {last} cannot be read: {exc}") from exc
     check_segment(last, about.metadata)
-    return first + about.num_rows - 1
+    return first + about.num_rows - 1, numbers

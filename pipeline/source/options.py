@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...delivery.interests import ALL
@@ -18,7 +19,7 @@ from ...transport.settings import load
 from ...transport.wire import Protocol
 
 MISSING = ("report", "fail")
-"""What becomes of a batch whose notifications nobody has any more."""
+"""What becomes of a query whose spool is gone, with notifications that were acknowledged."""
 
 SECRETS = frozenset({"key", "secret", "password", "token", "hmackey", "pzc_key"})
 """Options that nobody may set: Spark shows options in plans and on its web page."""
@@ -43,15 +44,15 @@ class Options:
         name: of the mailbox; None for one that ends with its reader, which only a batch query may have.
         max_rows: most notifications of one batch.
         partition_rows: most notifications of one task.
-        bound: messages that each publisher keeps for the query, and that this side holds of it.
+        bound: messages that each publisher keeps for the query.
         max_bytes: bytes that each publisher keeps.
         when_full: ``drop_oldest`` or ``block``.
         keep: seconds for which a publisher keeps a mailbox that nobody reads.
-        timeout: seconds for what has to come back after a restart, and for a worker's request.
+        timeout: seconds for what the mailboxes hold to come, and for a query before this one to end.
         wait: seconds for which a batch query takes what comes beyond that.
         missing: ``report`` or ``fail``.
         decode: whether rows are verified and decoded (`schema.DECODED`) or as recorded (`schema.JOURNAL`).
-        endpoint: where the workers ask for their rows.
+        spool: folder for what was received and Spark has not committed; every node has to reach it.
         files: settings that name files of keys; None where the environment decides.
     """
 
@@ -67,7 +68,7 @@ class Options:
     wait: float = 0.0
     missing: str = MISSING[0]
     decode: bool = False
-    endpoint: str = "tcp://127.0.0.1:0"
+    spool: Path = Path()
     files: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -113,11 +114,11 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
         )
         if option.lower() in options
     }
-    if "endpoint" in options:
-        choices["endpoint"] = options["endpoint"]
+    name = _name(options, streaming)
     made = Options(
         targets=_targets(options),
-        name=_name(options, streaming),
+        name=name,
+        spool=Path(options.get("spool") or _spool_of(name or "")).absolute(),
         decode=_flag(options, "decode"),
         files=tuple((_PATHS[name], options[name]) for name in sorted(_PATHS) if options.get(name)),
         **numbers,
@@ -141,8 +142,8 @@ _NUMBERS: dict[str, tuple[str, type[int] | type[float], float]] = {
 }
 
 _OTHERS = (
-    "agents", "topics", "name", "checkpointLocation", "whenFull", "onMissing", "decode", "endpoint",
-    "keyFile", "keyring",
+    "agents", "topics", "name", "checkpointLocation", "spool", "whenFull", "onMissing", "decode", "keyFile",
+    "keyring",
 )  # fmt: skip
 
 KNOWN = (*_OTHERS, *_NUMBERS)
@@ -204,6 +205,12 @@ def _name(options: Mapping[str, str], streaming: bool) -> str | None:
             "restarted query goes on with it (or give the source the checkpointLocation, too)"
         )
     return None
+
+
+def _spool_of(name: str) -> Path:
+    home = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"
+    return base / "pzc" / "spool" / hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def _number(options: Mapping[str, str], option: str, kind: type[int] | type[float], least: float) -> float:

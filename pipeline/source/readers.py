@@ -4,30 +4,35 @@
 
     Spark calls               in                    then
     __init__                  three processes       nothing is opened
-    initialOffset             the query's process   mailboxes opened; the beginning
-    latestOffset              the query's process   mailboxes opened; how far the rows go that are here
-    partitions                the query's process   waits until all rows of the batch are here (again)
-    read                      workers               rows of their spans, asked for at the query's process
-    commit                    the query's process   rows released, and acknowledged to their publishers
+    initialOffset             the query's process   the spool is opened; its first row
+    latestOffset              the query's process   the spool is opened; how far the rows go that are on disk
+    partitions                the query's process   the segments that have the rows of the batch
+    read                      workers               rows of their segments
+    commit                    the query's process   segments removed whose rows were committed
     stop, or its parent ends  the query's process   everything given back, mailboxes kept
+
+An offset is ``{"mailbox": name, "spool": name, "rows": n}``: the first n rows of that spool.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from ...agents.proxy import Proxy
+from ...protocol.errors import ConfigError, RowsMissing
 from .. import missing
 from ..decoding.decode import Decoder
-from .batches import from_bytes, to_table
-from .offsets import Offset, Span, read_offset
+from ..recording.reading import SegmentGone, batches
+from ..schema import segments
+from .looking import look
 from .options import Options
 from .parent import ParentWatch
-from .receiver import Receiver, Words, to_words
+from .spool import Spool
 
 try:
     import pyarrow as pa
@@ -41,19 +46,27 @@ try:
 except ImportError as exc:
     raise missing("pyspark") from exc
 
+logger = logging.getLogger("pzc.source")
+
 FIRST_ROW = 0.1
 """Seconds that a query without news waits for some, instead of asking again at once."""
 
-MEMORY_ROWS = 10_000
-"""Rows of a batch query that go to Spark together."""
+_LOOK = 0.01
+
+
+class Piece(NamedTuple):
+    """Rows of one segment, counted from 0: the first one, and the one behind the last one."""
+
+    path: str
+    first: int
+    end: int
 
 
 @dataclass
 class RowsPartition(InputPartition):
-    """The rows of one task, and where they are asked for."""
+    """The rows of one task."""
 
-    endpoint: str
-    spans: list[Span]
+    pieces: list[Piece]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -61,8 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._mailbox = options.name or ""
-        self._receiver: Receiver | None = None
+        self._spool: Spool | None = None
         self._watch: ParentWatch | None = None
         self._before: int | None = None
 
@@ -72,68 +84,98 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __setstate__(self, state: dict[str, Options]) -> None:
         StreamReader.__init__(self, state["options"])
 
-    def _opened(self) -> Receiver:
-        if self._receiver is None:
-            self._receiver = Receiver(self._options)
-            self._watch = ParentWatch(self._receiver.close)
-        return self._receiver
+    def _opened(self) -> Spool:
+        if self._spool is None:
+            options = self._options
+            self._spool = Spool(options.spool, options, options.protocol(), wait=options.timeout)
+            self._watch = ParentWatch(self._spool.close)
+        self._spool.check()
+        return self._spool
+
+    def _offset(self, rows: int) -> dict[str, Any]:
+        return {"mailbox": self._options.name, "spool": self._opened().name, "rows": rows}
+
+    def _rows(self, offset: Mapping[str, Any]) -> int:
+        """The rows of this spool before an offset.
+
+        Raises:
+            ConfigError: for what is no offset of this source, or one of another mailbox.
+            RowsMissing: for one of another spool, when the option ``onMissing`` is ``fail``.
+        """
+        named, spool, rows = (offset.get(name) for name in ("mailbox", "spool", "rows"))
+        if type(rows) is not int or rows < 0 or spool is None:
+            raise ConfigError(f"the checkpoint holds no offset of the source pzc: {offset!r:.200}")
+        if named != self._options.name:
+            raise ConfigError(
+                f"the checkpoint belongs to the mailbox {named!r}, and the query names "
+                f"{self._options.name!r}: give it the old name, or a checkpoint of its own"
+            )
+        if spool == (held := self._opened().name):
+            return rows
+        self._miss(f"the checkpoint goes on in {spool}, and {self._options.spool} holds {held}")
+        return 0
+
+    def _miss(self, lost: str) -> None:
+        if self._options.missing == "fail":
+            raise RowsMissing(f"{lost}; set onMissing to report to go on without what is gone")
+        logger.error("%s: what was in it and not committed is lost", lost)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802, D102
-        self._opened().begin(Offset(self._mailbox))
-        return Offset(self._mailbox).to_json()
+        found = segments(self._opened().folder)
+        return self._offset(found[0][0] if found else 0)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802, D102
         return ReadMaxRows(self._options.max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802, D102
-        receiver = self._opened()
-        receiver.settle(self._options.timeout)
-        self._before = receiver.arrived
+        spool = self._opened()
+        spool.settle(self._options.timeout)
+        self._before = spool.end
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802, D102
-        begin = read_offset(start, self._mailbox)
-        receiver = self._opened()
-        receiver.begin(begin)
-        wait = FIRST_ROW
-        if self._before is not None:
-            # This trigger asks only after a commit; of its last one nobody else tells in time.
-            receiver.release(begin)
-            wait = 0.0
-        end = receiver.latest(begin, self._rows(limit), self._before, wait)
-        if end is begin and self._before is not None:
-            receiver.settle(self._options.timeout)  # the process may be ended before it has acknowledged
-        return start if end is begin else end.to_json()
+        self.commit(start)  # asked only when that is so; nobody else tells of the last batch in time
+        first = self._rows(start)
+        end = self._end(first)
+        if not isinstance(limit, ReadAllAvailable):
+            most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.max_rows
+            end = min(end, first + most)
+        return start if end <= first else self._offset(end)
 
-    def _rows(self, limit: ReadLimit) -> int | None:
-        if isinstance(limit, ReadAllAvailable):
-            return None
-        return limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.max_rows
+    def _end(self, first: int) -> int:
+        """Behind the last row that there is, or was at the beginning of the trigger."""
+        if self._before is not None:
+            return self._before
+        spool, deadline, pause = self._opened(), time.monotonic() + FIRST_ROW, threading.Event()
+        while spool.end <= first and time.monotonic() < deadline:
+            pause.wait(_LOOK)
+        return spool.end
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802, D102
-        receiver = self._receiver
-        if receiver is None:
+        if self._spool is None:
             return None
-        return {**receiver.last().to_json(), "endpoint": receiver.endpoint, "status": receiver.status()}
+        return {**self._offset(self._spool.end), "status": self._spool.status()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RowsPartition]:  # noqa: D102
-        begin = read_offset(start, self._mailbox)
-        receiver = self._opened()
-        receiver.begin(begin)
-        parts = receiver.plan(begin, read_offset(end, self._mailbox))
-        return [RowsPartition(receiver.endpoint, part) for part in parts]
+        first, stop = self._rows(start), self._rows(end)
+        spool = self._opened()
+        pieces = list(_pieces(segments(spool.folder), first, stop, spool.end))
+        if (there := sum(each.end - each.first for each in pieces)) < stop - first:
+            self._miss(f"{stop - first - there} planned rows are not in {spool.folder} any more")
+        return [RowsPartition(part) for part in _shared(pieces, self._options.partition_rows)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: D102
         assert isinstance(partition, RowsPartition)
-        return decoded(self._options, read_spans(self._options, partition.endpoint, partition.spans))
+        return decoded(self._options, read_pieces(partition.pieces))
 
     def commit(self, end: dict[str, Any]) -> None:  # noqa: D102
-        self._opened().release(read_offset(end, self._mailbox))
+        rows, spool = self._rows(end), self._opened()
+        spool.remove(lambda name, _, last: name == spool.name and last < rows)
 
     def stop(self) -> None:  # noqa: D102
         if self._watch is not None:
             self._watch.close()
-        if self._receiver is not None:
-            self._receiver.close()
+        if self._spool is not None:
+            self._spool.close()
 
 
 class BatchReader(DataSourceReader):
@@ -150,40 +192,50 @@ class BatchReader(DataSourceReader):
         return decoded(self._options, look(self._options))
 
 
-def read_spans(options: Options, endpoint: str, spans: list[Span]) -> Iterator[pa.RecordBatch]:
-    """The rows of some spans, asked for at the process of a query, page by page.
+def _pieces(found: list[tuple[int, Path]], first: int, stop: int, end: int) -> Iterator[Piece]:
+    """What the segments of a spool have of some rows; ``end`` is behind its last row."""
+    begins = [begin for begin, _ in found]
+    for (begin, path), behind in zip(found, [*begins[1:], end], strict=True):
+        low, high = max(first, begin), min(stop, behind)
+        if low < high:
+            yield Piece(str(path), low - begin, high - begin)
+
+
+def _shared(pieces: list[Piece], most: int) -> list[list[Piece]]:
+    """Pieces in parts of at most so many rows."""
+    parts: list[list[Piece]] = []
+    room = 0
+    for piece in pieces:
+        while piece.first < piece.end:
+            if not room:
+                parts.append([])
+                room = most
+            cut = min(piece.end, piece.first + room)
+            parts[-1].append(piece._replace(end=cut))
+            room -= cut - piece.first
+            piece = piece._replace(first=cut)
+    return parts
+
+
+def read_pieces(pieces: list[Piece]) -> Iterator[pa.RecordBatch]:
+    """The rows of some pieces.
 
     Raises:
-        RowsMissing: when they are not held any more.
-        CallTimeout, PeerLost, SignatureError: when it cannot be asked.
+        RowsMissing: when a segment is not there.
+        SegmentDamaged: when it cannot be read.
     """
-    left: list[Words] = [to_words(span) for span in spans]
-    protocol = options.protocol(serializer="msgpack")
-    with Proxy(endpoint, timeout=options.timeout, protocol=protocol) as receiver:
-        while left:
-            rows, left = receiver.page(left)
-            yield from from_bytes(rows).to_batches()
+    for piece in pieces:
+        passed = 0
+        try:
+            for batch in batches(Path(piece.path)):
+                begin, passed = passed, passed + len(batch)
+                low, high = max(piece.first, begin), min(piece.end, passed)
+                if low < high:
+                    yield batch.slice(low - begin, high - low)
+        except SegmentGone as exc:
+            raise RowsMissing(f"{exc}; the option spool names a folder that every node reaches") from exc
 
 
-def look(options: Options) -> Iterator[pa.RecordBatch]:
-    """What the mailboxes hold and what comes within ``wait`` seconds, at most ``maxRowsPerBatch`` rows."""
-    receiver = Receiver(options, serve=False)
-    try:
-        nothing = Offset(options.name or "")
-        receiver.begin(nothing)
-        if options.name is not None:
-            receiver.settle(options.timeout)
-        deadline = time.monotonic() + options.wait
-        pause = threading.Event()
-        while receiver.arrived < options.max_rows and (left := deadline - time.monotonic()) > 0:
-            pause.wait(min(left, FIRST_ROW))
-        rows = receiver.held(options.max_rows)
-    finally:
-        receiver.close()
-    for first in range(0, len(rows), MEMORY_ROWS):
-        yield from to_table(rows[first : first + MEMORY_ROWS], options.name or "").to_batches()
-
-
-def decoded(options: Options, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def decoded(options: Options, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Verified and decoded when the options want that, else as they are."""
-    return Decoder(options.protocol().codec.keyring, None, None)(batches) if options.decode else batches
+    return Decoder(options.protocol().codec.keyring, None, None)(found) if options.decode else found

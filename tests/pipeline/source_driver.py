@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from pzc import Protocol
-from pzc.pipeline.source import SourceListener, read_stream
+from pzc.pipeline.source import read_stream
 from pzc.pipeline.spark.session import LOG_SETTINGS, spark_session
-from pzc.protocol.keyring import Keyring
 
 JAVA = "spark.driver.extraJavaOptions"
 QUICK = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -18,15 +16,13 @@ QUICK = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -XX:TieredStopAtLev
 
 
 def main(agents: str, name: str, directory: str, key_file: str, max_rows: str, *how: str) -> None:
-    with open(key_file, encoding="utf-8") as file:
-        protocol = Protocol(keyring=Keyring.from_key(file.read()))
     spark = spark_session("source-driver", "local[2]", driver_memory="1g", settings={JAVA: QUICK})
-    rows = read_stream(spark, agents, name, maxRowsPerBatch=max_rows, keyFile=key_file, onMissing="fail")
+    options = {"spool": f"{directory}/spool", "keyFile": key_file, "onMissing": "fail"}
+    rows = read_stream(spark, agents, name, maxRowsPerBatch=max_rows, **options)
     writer = rows.writeStream.format("parquet").option("path", f"{directory}/table")
     writer = writer.option("checkpointLocation", f"{directory}/checkpoint")
-    with SourceListener(spark, protocol):
-        query = writer.trigger(availableNow=True).start() if how else writer.start()
-        query.awaitTermination()
+    query = writer.trigger(availableNow=True).start() if how else writer.start()
+    query.awaitTermination()
     spark.stop()
 
 

@@ -1,16 +1,12 @@
-"""Options of the source pzc, as Spark hands them over, and the offsets in its checkpoints."""
+"""Options of the source pzc, as Spark hands them over."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pzc.pipeline.source.offsets import Line, Offset, Span, read_offset
 from pzc.pipeline.source.options import SECRETS, Target, read_options
 from pzc.protocol.errors import ConfigError
 
@@ -107,39 +103,12 @@ def test_keys_come_from_the_named_file_and_not_from_the_environment(
     assert ring.active.secret == b"a key of the lab"
 
 
-# --- offsets ----------------------------------------------------------------------------------------
-
-lines = st.builds(Line, st.text(max_size=5), st.integers(0, 2**32), st.text(max_size=5))
-offsets = st.builds(Offset, st.just("q"), st.dictionaries(lines, st.integers(0, 2**53)))
-
-
-@given(offsets)
-def test_an_offset_comes_back_out_of_json(offset: Offset) -> None:
-    assert read_offset(json.loads(json.dumps(offset.to_json())), "q") == offset
-
-
-@given(offsets)
-def test_equal_offsets_give_equal_text(offset: Offset) -> None:
-    other = Offset("q", dict(reversed(list(offset.at.items()))))
-    assert json.dumps(other.to_json()) == json.dumps(offset.to_json())
-
-
-def test_what_lies_between_two_offsets_is_told_by_line() -> None:
-    a, b, c = (Line("p", 1, topic) for topic in "abc")
-    start, end = Offset("q", {a: 3, b: 5}), Offset("q", {a: 7, b: 5, c: 2})
-    assert start.until(end) == [Span(a, 3, 7), Span(c, 0, 2)]
-
-
-@pytest.mark.parametrize(
-    "given",
-    [{}, {"mailbox": "q"}, {"mailbox": "q", "publishers": {"p": {"t": 1}}}, {"mailbox": "q", "publishers": []},
-     {"mailbox": "q", "publishers": {"p/1": {"t": "1"}}}, {"mailbox": "q", "publishers": {"p/1": {"t": -1}}}],
-)  # fmt: skip
-def test_what_is_no_offset_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="no offset"):
-        read_offset(given, "q")
-
-
-def test_an_offset_of_another_mailbox_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'other'"):
-        read_offset(Offset("other").to_json(), "q")
+def test_a_query_has_a_spool_by_its_name_unless_it_names_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    one, same, other = (read(name=name).spool for name in ("q", "q", "r"))
+    assert one == same != other
+    assert tmp_path in one.parents
+    monkeypatch.chdir(tmp_path)
+    assert read(spool="here").spool == tmp_path / "here"

@@ -12,11 +12,12 @@ from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pzc import Agent, Protocol
-from pzc.pipeline.schema import DECODED, JOURNAL, ddl
+from pzc.pipeline.schema import DECODED, JOURNAL, ddl, segments
 from pzc.pipeline.source import PzcDataSource
 from pzc.pipeline.source.readers import StreamReader
-from pzc.protocol.errors import ConfigError
+from pzc.protocol.errors import ConfigError, JournalError, RowsMissing, SignatureError, SubscriptionClosed
 
+from tests.contract.rigs.mailing import ReaderProcess
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY
 
@@ -35,7 +36,8 @@ def source(publisher: Agent, tmp_path: Path) -> PzcDataSource:
     (tmp_path / "key").write_text(KEY)
     (tmp_path / "key").chmod(0o600)
     options = {"agents": publisher.rep_endpoint, "name": "q", "keyFile": str(tmp_path / "key")}
-    return PzcDataSource(CaseInsensitiveDict(options | {"maxRowsPerBatch": "40"}))
+    options |= {"maxRowsPerBatch": "40", "spool": str(tmp_path / "spool"), "timeout": "10"}
+    return PzcDataSource(CaseInsensitiveDict(options))
 
 
 @pytest.fixture
@@ -45,22 +47,25 @@ def reader(source: PzcDataSource) -> Iterator[StreamReader]:
     made.stop()
 
 
-def publish(agent: Agent, count: int) -> None:
+def publish(agent: Agent, count: int, topic: str = "voltage") -> None:
     for number in range(count):
-        agent.publish("voltage", number)
+        agent.publish(topic, number)
 
 
-def numbers(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+def read(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
     parts = pickle.loads(pickle.dumps(reader.partitions(start, end)))
     worker: StreamReader = pickle.loads(pickle.dumps(reader))
-    return [
-        number for part in parts for batch in worker.read(part) for number in batch["sequence"].to_pylist()
-    ]
+    return [row for part in parts for batch in worker.read(part) for row in batch.to_pylist()]
+
+
+def rows(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    return [row["sequence"] for row in read(reader, start, end)]
 
 
 def arrived(reader: StreamReader) -> int:
+    """Rows that are on disk."""
     told = reader.reportLatestOffset()
-    return 0 if told is None else told["status"]["arrived"]
+    return 0 if told is None else told["rows"]
 
 
 def kept(agent: Agent) -> int:
@@ -72,41 +77,50 @@ def test_making_a_reader_opens_nothing(source: PzcDataSource, publisher: Agent) 
     assert publisher.statistics()["mailboxes"] == []
 
 
-def test_a_query_reads_batch_after_batch_and_its_commits_free_the_mailbox(
-    reader: StreamReader, publisher: Agent
+def test_a_query_reads_batch_after_batch_and_its_commits_empty_the_spool(
+    reader: StreamReader, publisher: Agent, tmp_path: Path
 ) -> None:
     start = reader.initialOffset()
     assert reader.latestOffset(start, ALL) is start
-    publish(publisher, 60)
+    publish(publisher, 30)
+    wait_until(lambda: arrived(reader) == 30)
+    publish(publisher, 30)
     wait_until(lambda: arrived(reader) == 60)
-    limit = reader.getDefaultReadLimit()
+    before, limit = len(segments(tmp_path / "spool")), reader.getDefaultReadLimit()
     assert limit == ReadMaxRows(40)
     first = reader.latestOffset(start, limit)
-    assert numbers(reader, start, first) == list(range(1, 41))
+    assert rows(reader, start, first) == list(range(1, 41))
     second = reader.latestOffset(first, limit)
-    assert numbers(reader, first, second) == list(range(41, 61))
-    assert kept(publisher) == 60
-    reader.commit(first)
-    wait_until(lambda: kept(publisher) == 20)
-    assert numbers(reader, first, second) == list(range(41, 61))
+    assert rows(reader, first, second) == list(range(41, 61))
+    reader.commit(second)
+    assert len(segments(tmp_path / "spool")) == 1 < before
+    assert reader.latestOffset(second, limit) is second
 
 
-def test_available_now_ends_with_what_there_was_and_acknowledges_all_of_it(
+def test_what_is_on_disk_is_acknowledged_whether_it_was_committed_or_not(
     reader: StreamReader, publisher: Agent
 ) -> None:
+    reader.initialOffset()
+    publish(publisher, 60)
+    wait_until(lambda: arrived(reader) == 60 and kept(publisher) == 0)
+
+
+def test_available_now_ends_with_what_there_was(reader: StreamReader, publisher: Agent) -> None:
     start = reader.initialOffset()
     publish(publisher, 100)
     reader.prepareForTriggerAvailableNow()
     publish(publisher, 5)
+    wait_until(lambda: arrived(reader) == 105)
     found: list[int] = []
     while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
-        found += numbers(reader, start, end)
+        found += rows(reader, start, end)
         start = end
     assert found == list(range(1, 101))
-    wait_until(lambda: kept(publisher) == 5)
 
 
-def test_a_stopped_query_goes_on_where_its_checkpoint_says(source: PzcDataSource, publisher: Agent) -> None:
+def test_a_planned_range_is_the_same_rows_for_the_next_process(
+    source: PzcDataSource, publisher: Agent
+) -> None:
     reader = source.streamReader(NONE)
     try:
         start = reader.initialOffset()
@@ -114,14 +128,51 @@ def test_a_stopped_query_goes_on_where_its_checkpoint_says(source: PzcDataSource
         reader.prepareForTriggerAvailableNow()
         end = reader.latestOffset(start, ReadMaxRows(10))
         planned = reader.latestOffset(end, ReadMaxRows(10))
+        first = read(reader, end, planned)
     finally:
         reader.stop()
     again = source.streamReader(NONE)
     try:
-        assert numbers(again, end, planned) == list(range(11, 21))
-        wait_until(lambda: kept(publisher) == 20)
+        assert read(again, end, planned) == first
+        assert [row["sequence"] for row in first] == list(range(11, 21))
     finally:
         again.stop()
+
+
+def test_rows_are_shared_out_among_tasks(source: PzcDataSource, publisher: Agent) -> None:
+    options = {**source.options, "rowsPerPartition": "30"}
+    reader = PzcDataSource(CaseInsensitiveDict(options)).streamReader(NONE)
+    try:
+        start = reader.initialOffset()
+        for topic in ("voltage", "current"):
+            publish(publisher, 50, topic)
+            reader.prepareForTriggerAvailableNow()
+        parts = reader.partitions(start, reader.latestOffset(start, ALL))
+        assert [sum(len(batch) for batch in reader.read(part)) for part in parts] == [30, 30, 30, 10]
+    finally:
+        reader.stop()
+
+
+def test_a_spool_is_read_by_one_process_at_a_time(source: PzcDataSource, reader: StreamReader) -> None:
+    reader.initialOffset()
+    other = PzcDataSource(CaseInsensitiveDict({**source.options, "timeout": "0.1"})).streamReader(NONE)
+    with pytest.raises(JournalError, match="another process"):
+        other.initialOffset()
+
+
+def test_a_query_whose_mailboxes_another_one_reads_ends(reader: StreamReader, publisher: Agent) -> None:
+    start = reader.initialOffset()
+    with ReaderProcess(publisher.rep_endpoint, "q", "voltage") as other:
+        other.wait_ready()
+        wait_until(lambda: _ends(reader, start))
+
+
+def _ends(reader: StreamReader, start: dict[str, Any]) -> bool:
+    try:
+        reader.latestOffset(start, ALL)
+    except SubscriptionClosed as exc:
+        return "one process at a time" in str(exc)
+    return False
 
 
 def test_progress_tells_where_the_rows_are_and_what_was_lost(reader: StreamReader) -> None:
@@ -129,8 +180,37 @@ def test_progress_tells_where_the_rows_are_and_what_was_lost(reader: StreamReade
     reader.initialOffset()
     told = reader.reportLatestOffset()
     assert told is not None
-    assert told["endpoint"].startswith("tcp://127.0.0.1:")
-    assert told["status"]["lost"] == told["status"]["restarts"] == 0
+    assert (told["mailbox"], told["status"]["missing"], told["status"]["error"]) == ("q", 0, "")
+
+
+def test_a_spool_that_is_gone_ends_a_query_or_is_told(
+    source: PzcDataSource, publisher: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    offset = {"mailbox": "q", "spool": "spool-gone", "rows": 7}
+    strict = PzcDataSource(CaseInsensitiveDict({**source.options, "onMissing": "fail"})).streamReader(NONE)
+    try:
+        with pytest.raises(RowsMissing, match="spool-gone"):
+            strict.latestOffset(offset, ALL)
+    finally:
+        strict.stop()
+    reader = source.streamReader(NONE)
+    try:
+        publish(publisher, 3)
+        wait_until(lambda: reader.latestOffset(offset, ALL)["rows"] == 3)
+        assert "is lost" in caplog.text
+    finally:
+        reader.stop()
+
+
+def test_rows_of_a_segment_that_is_gone_are_missing(reader: StreamReader, publisher: Agent) -> None:
+    start = reader.initialOffset()
+    publish(publisher, 3)
+    wait_until(lambda: arrived(reader) == 3)
+    (part,) = reader.partitions(start, reader.latestOffset(start, ALL))
+    for piece in part.pieces:
+        Path(piece.path).unlink()
+    with pytest.raises(RowsMissing, match="every node"):
+        list(reader.read(part))
 
 
 def test_a_batch_query_looks_and_leaves_everything(source: PzcDataSource, publisher: Agent) -> None:
@@ -151,4 +231,32 @@ def test_the_schema_is_that_of_a_journal_or_of_decoded_rows() -> None:
 
 def test_a_checkpoint_of_another_name_is_refused_before_anything_is_read(reader: StreamReader) -> None:
     with pytest.raises(ConfigError, match="'other'"):
-        reader.partitions({"mailbox": "other", "publishers": {}}, {"mailbox": "other", "publishers": {}})
+        reader.partitions(*[{"mailbox": "other", "spool": "s", "rows": n} for n in (0, 1)])
+
+
+@pytest.mark.parametrize(
+    "offset",
+    [{}, {"mailbox": "q"}, {"mailbox": "q", "publishers": {}}, {"mailbox": "q", "spool": "s", "rows": "1"}],
+)
+def test_what_is_no_offset_is_refused(reader: StreamReader, offset: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="no offset"):
+        reader.latestOffset(offset, ALL)
+
+
+def test_another_key_than_the_publishers_is_an_error(source: PzcDataSource, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("another key of a lab")
+    with pytest.raises(SignatureError):
+        source.streamReader(NONE).initialOffset()
+
+
+def test_rows_come_verified_and_decoded_when_that_is_wanted(source: PzcDataSource, publisher: Agent) -> None:
+    reader = PzcDataSource(CaseInsensitiveDict({**source.options, "decode": "true"})).streamReader(NONE)
+    try:
+        start = reader.initialOffset()
+        publisher.publish("voltage", 3.3)
+        reader.prepareForTriggerAvailableNow()
+        (row,) = read(reader, start, reader.latestOffset(start, ALL))
+        assert (row["value_double"], row["error"]) == (3.3, None)
+        assert row["user"] is not None
+    finally:
+        reader.stop()

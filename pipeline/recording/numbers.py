@@ -1,0 +1,93 @@
+"""Numbers: how far a journal has each topic of each publisher, so that what comes again is left out.
+
+::
+
+    footer of the newest segment    last number of each line (publisher, epoch, topic) until there
+    a recorder is opened            reads them; what was not acknowledged in time comes again
+    numbers up to the last one      left out: they are on disk
+    the first one above it          no neighbour of the last one: what lies between is lost
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ...delivery.cursor import Gap
+from .. import missing
+
+try:
+    import pyarrow as pa
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+if TYPE_CHECKING:
+    from ...agents.notifications.columns import Burst, Missed
+
+Line = tuple[str, int, str]
+"""Publisher, epoch and topic."""
+
+KEY = b"pzc.numbers"
+"""Where a segment tells them."""
+
+_LINE, _MAX = ["publisher", "epoch", "topic"], "sequence_max"
+
+
+class Numbers:
+    """The last numbers of one recorder's journal; `note` belongs to the thread that writes.
+
+    Args:
+        footer: what the footer of its newest segment tells; None without one.
+        most: lines that are known; of more than these the last ones that were written to.
+
+    Raises:
+        ValueError: for a footer that no recorder has written.
+    """
+
+    def __init__(self, footer: Mapping[bytes, bytes] | None = None, most: int = 10_000) -> None:
+        lines: list[tuple[str, int, str, int]] = json.loads((footer or {}).get(KEY, b"[]"))
+        self._last: dict[Line, int] = {(who, epoch, topic): number for who, epoch, topic, number in lines}
+        self._most = most
+        self._before: dict[tuple[str, int], dict[str, int]] = {}
+        for (publisher, epoch, topic), number in self._last.items():
+            self._before.setdefault((publisher, epoch), {})[topic] = number
+
+    def fresh(self, burst: Burst) -> tuple[Burst, Sequence[tuple[str, Gap]]]:
+        """What of a burst is not on disk, and what was lost before it, by topic."""
+        before = self._before.get((burst.publisher, burst.epoch))
+        if before is None:
+            return burst, ()
+        kept, lost = list[int](), list[tuple[str, Gap]]()
+        for place, (topic, row) in enumerate(zip(burst.topics, burst.rows, strict=True)):
+            last = before.get(topic)
+            if last is None or row.number > last:
+                kept.append(place)
+                if last is not None:
+                    del before[topic]
+                    if row.number > last + 1:
+                        lost.append((topic, Gap(burst.epoch, last + 1, row.number - 1)))
+        if not before:
+            del self._before[burst.publisher, burst.epoch]
+        if len(kept) == len(burst.rows):
+            return burst, lost
+        topics, headers, rows = ([one[n] for n in kept] for one in (burst.topics, burst.headers, burst.rows))
+        return replace(burst, topics=topics, headers=headers, rows=rows), lost
+
+    def told(self, missed: Missed) -> None:
+        """The publisher has told of a loss, which is not to be found once more."""
+        before = self._before.get((missed.publisher, missed.gap.epoch), {})
+        for topic in before.keys() if missed.topic == "*" else before.keys() & {missed.topic}:
+            before[topic] = max(before[topic], missed.gap.last)
+
+    def note(self, table: pa.Table) -> pa.Table:
+        """Rows that are written now, with the numbers for the footer of their segment."""
+        grouped: Any = table.group_by(_LINE).aggregate([("sequence", "max")])
+        for *line, number in zip(*(grouped[name].to_pylist() for name in (*_LINE, _MAX)), strict=True):
+            if number:  # original Pizcos have none
+                self._last[tuple(line)] = max(number, self._last.pop(tuple(line), 0))
+        for line in list(self._last)[: -self._most]:
+            del self._last[line]
+        lines = json.dumps([[*line, number] for line, number in self._last.items()])
+        return table.replace_schema_metadata({**(table.schema.metadata or {}), KEY: lines})

@@ -1,0 +1,101 @@
+"""Mailboxes: how the subscriptions of one reader stand."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from ...agents.agent import Agent
+from ...agents.notifications.merged import Merged
+from ...agents.notifications.subscription import Subscription
+from ...protocol.errors import PzcError, SubscriptionClosed
+
+ASK = 2.0
+"""Seconds for a publisher to say what its mailbox holds."""
+
+Named = tuple[str, Subscription]
+"""What was subscribed to, as it was named."""
+
+_LOOK = 0.05
+
+
+def check(subscriptions: Iterable[Named], reasons: Mapping[Subscription, str]) -> None:
+    """Raise what prevents rows from coming.
+
+    Args:
+        subscriptions: of the reader.
+        reasons: why some have ended.
+
+    Raises:
+        SubscriptionClosed: when a mailbox is read by another process now, or its publisher refuses.
+    """
+    for named, subscription in subscriptions:
+        if subscription.closed:
+            reason = reasons.get(subscription, "the subscription has ended")
+            raise SubscriptionClosed(
+                f"{named}: {reason}; one process at a time reads the mailboxes of one name"
+            )
+
+
+def settle(
+    agent: Agent,
+    subscriptions: Iterable[Named],
+    mailbox: str,
+    taken: Callable[[], int],
+    timeout: float,
+    check: Callable[[], object],
+) -> bool:
+    """Wait until what the mailboxes hold now was taken; False after so many seconds.
+
+    Args:
+        agent: of the reader.
+        subscriptions: of the reader.
+        mailbox: its name.
+        taken: how many were until now.
+        timeout: in seconds.
+        check: raises what prevents rows from coming.
+    """
+    deadline, pause = time.monotonic() + timeout, threading.Event()
+    enough: int | None = None
+    while time.monotonic() < deadline:
+        before = taken()
+        told = [kept(agent, source, mailbox, deadline) for source in sources(subscriptions)]
+        if None not in told:
+            waiting = sum(each or 0 for each in told)
+            enough = before + waiting if enough is None else enough
+            if not waiting or before >= enough:
+                return True
+        check()
+        pause.wait(_LOOK)
+    return False
+
+
+def sources(subscriptions: Iterable[Named]) -> set[str]:
+    """Endpoints and names of all publishers that keep a mailbox for the reader."""
+    found: set[str] = set()
+    for named, subscription in subscriptions:
+        if isinstance(subscription, Merged):
+            found.update(subscription.sources)
+        elif subscription.manual_ack:  # one without a mailbox has nothing to tell
+            found.add(named)
+    return found
+
+
+def kept(agent: Agent, publisher: str, mailbox: str, deadline: float) -> int | None:
+    """What a publisher keeps for a reader, sent or not; None when it does not tell.
+
+    Args:
+        agent: asks.
+        publisher: endpoint or name.
+        mailbox: its name.
+        deadline: monotonic seconds; one publisher gets at most `ASK` of them.
+    """
+    left = min(ASK, deadline - time.monotonic())
+    try:
+        told = agent.request(publisher, {"pzc": "statistics"}, left) if left > 0 else None
+    except PzcError:
+        return None
+    if told is None:
+        return None
+    return sum(each["waiting"] for each in told["mailboxes"] if each["reader"] == mailbox)

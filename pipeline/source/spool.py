@@ -1,0 +1,164 @@
+"""Spool: what comes out of mailboxes, on disk before it is acknowledged, and gone once it is somewhere else.
+
+::
+
+    publisher's mailbox ─▶ recorder ─▶ segment ─▶ acknowledged
+                                          └─▶ read, any number of times ─▶ `remove`
+
+It is a journal like any other. The newest segment stays: it says where offsets go on, and how far the
+publishers are recorded. A spool that holds `BYTES` asks its publishers for nothing more, so what they publish
+stays in their mailboxes.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ...protocol.errors import JournalError
+from ...transport.wire import Protocol
+from ..recording.recorder import Recorder
+from ..schema import segment_recorder, segment_span, segments
+from ..storage import Storage, lock_file
+from . import mailboxes
+from .options import Options
+
+AGE = 0.05
+"""Seconds for which a row waits for others of its segment."""
+
+LOCK = ".lock"
+"""File that whoever fills a spool holds locked."""
+
+BYTES = 1 << 30
+"""Of segments that were not removed, beyond which nothing more is asked for."""
+
+WHOLE = 1 << 40
+"""A content of less bytes stands in its row: a blob would have to be kept for as long as the row is."""
+
+
+class Spool:
+    """Fills while it is open; use as a context manager, or `close`.
+
+    Args:
+        folder: created when absent.
+        options: targets, name and bounds of the mailboxes.
+        protocol: default `Protocol`, which reads the ``PZC_`` variables.
+        wait: seconds for which the process that had it before may still live.
+
+    Attributes:
+        folder: as given.
+        name: by which its offsets count; a spool that is lost and made anew has another one.
+
+    Raises:
+        JournalError: when the folder cannot be used, by another process either.
+        PzcError: when a publisher refuses, or an endpoint cannot be reached.
+    """
+
+    def __init__(
+        self, folder: Path, options: Options, protocol: Protocol | None = None, wait: float = 0.0
+    ) -> None:
+        self.folder, self._mailbox = folder, options.name or ""
+        self._recorder: Recorder | None = None
+        self._sizes = _Sizes(self._hold)
+        try:
+            self._sizes.make_folder(folder)
+            self._lock = lock_file(folder / LOCK, f"another process reads mailboxes into {folder}", wait)
+        except OSError as exc:
+            raise JournalError(f"{folder} cannot be used: {exc}") from exc
+        try:
+            self.name = _name_in(folder)
+            self._recorder = Recorder(
+                folder, options.targets, name=self.name, protocol=protocol, policy=options.policy,
+                must_exist=False, max_age=AGE, blob_bytes=WHOLE, storage=self._sizes,
+            )  # fmt: skip
+            self.remove(lambda *_: False)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last row that is on disk."""
+        return self._opened.journal.durable_offset + 1
+
+    @property
+    def _opened(self) -> Recorder:
+        assert self._recorder is not None
+        return self._recorder
+
+    def _subscriptions(self) -> list[mailboxes.Named]:
+        recorder = self._opened
+        return list(zip(recorder.sources, recorder.subscriptions, strict=True))
+
+    def settle(self, timeout: float) -> bool:
+        """Wait until what the mailboxes hold now is here; False after so many seconds."""
+        recorder = self._opened
+        settled = mailboxes.settle(
+            recorder.agent, self._subscriptions(), self._mailbox, lambda: recorder.recorded, timeout,
+            self.check,
+        )  # fmt: skip
+        recorder.journal.commit()
+        return settled
+
+    def check(self) -> None:
+        """Errors as `mailboxes.check`."""
+        mailboxes.check(self._subscriptions(), self._opened.ended)
+
+    def remove(self, is_over: Callable[[str, int, int], bool]) -> None:
+        """Remove the segments that nobody needs any more, but for the newest one.
+
+        Args:
+            is_over: gets the name that the offsets of a segment count by, its first and last offset.
+        """
+        for (_, path), (following, _) in pairwise(segments(self.folder)):
+            recorder, first, _ = segment_span(path)
+            if is_over(recorder, first, following - 1):
+                path.unlink(missing_ok=True)
+        self._sizes.count(sum(path.stat().st_size for _, path in segments(self.folder)))
+
+    def _hold(self, size: int) -> None:
+        if self._recorder is not None:
+            self._recorder.held = size > BYTES
+
+    def status(self) -> dict[str, Any]:
+        """As `Recorder.statistics`."""
+        return self._opened.statistics()
+
+    def close(self) -> None:
+        """Receive no more; the mailboxes stay."""
+        try:
+            self._opened.close()
+        finally:
+            os.close(self._lock)
+
+
+class _Sizes(Storage):
+    """Tells after each file how large all of them are."""
+
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self._tell, self._bytes = tell, 0
+
+    def count(self, size: int) -> None:
+        """So large are they now."""
+        self._bytes = size
+        self._tell(size)
+
+    def put(self, temporary: Path, target: Path, write: Callable[[BinaryIO], object]) -> None:
+        """As `Storage.put`."""
+        super().put(temporary, target, write)
+        self.count(self._bytes + target.stat().st_size)
+
+
+def _name_in(folder: Path) -> str:
+    found = segments(folder)
+    return segment_recorder(found[-1][1]) if found else f"spool-{uuid.uuid4().hex[:8]}"
