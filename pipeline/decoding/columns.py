@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import missing
-from ..schema import DECODED, FRAMES, NOTIFICATIONS
+from ..schema import DECODED, NOTIFICATIONS
 from .bulk import Line, Opened
 
 try:
@@ -24,9 +24,10 @@ except ImportError as exc:
 Read = Callable[[str, bytes], Sequence[object]]
 """``read(serializer, content)`` gives the value columns of one content, or raises."""
 
-_KEPT = ("recorder", "offset", "received_at", "name", "content_ref")
+KEPT = ("recorder", "offset", "received_at", "name", "content_ref")
+"""Columns of a journal row that the recorder wrote and no frame tells."""
+
 _VALUES = NOTIFICATIONS.names[NOTIFICATIONS.get_field_index("value_double") : -1]
-_EMPTY = ("error", "reason", *FRAMES)
 
 # What stands before and behind the eight bytes of a double.
 _PACKED = (b"\xcb", b"")
@@ -79,19 +80,21 @@ def _assembled(
     rows = pa.array(np.array(opened.rows, np.int64)[keep])
     line = pa.array(places[keep])
     source = batch if count == len(batch) else batch.take(rows)
-    found: dict[str, Any] = {name: source.column(name) for name in _KEPT}
-    for name, told in _shared(lines).items():
-        found[name] = told.take(line)
-    keys = pa.array([key or None for key in opened.keys], pa.string()) if any(opened.keys) else None
-    found["key"] = pa.nulls(count, pa.string()) if keys is None else keys.take(picked)
+    found: dict[str, Any] = {name: told.take(line) for name, told in _shared(lines).items()}
+    if any(opened.keys):
+        found["key"] = pa.array([key or None for key in opened.keys], pa.string()).take(picked)
     found["sequence"] = pa.array(np.array(opened.sequences, np.int64)[keep])
     found["sent_at"] = pa.array(np.array(opened.sent_ms, np.int64)[keep] * 1000)
     found["message_id"] = source.column("msgid").cast(pa.string())
     for name, column in values.items():
         found[name] = column if whole else column.take(picked)
-    for name in _EMPTY:
-        found[name] = pa.nulls(count, DECODED.field(name).type)
-    columns = [found[field.name].cast(field.type) for field in DECODED]
+    return assembled(source, found)
+
+
+def assembled(batch: pa.RecordBatch, found: dict[str, Any]) -> pa.RecordBatch:
+    """Rows of `schema.DECODED`: some columns, what the recorder wrote of journal rows, and nothing else."""
+    told, nothing = {name: batch.column(name) for name in KEPT} | found, pa.nulls(len(batch))
+    columns = [told.get(field.name, nothing).cast(field.type) for field in DECODED]
     return pa.RecordBatch.from_arrays(columns, schema=DECODED)
 
 

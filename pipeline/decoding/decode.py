@@ -43,8 +43,7 @@ CHECK_FAILED = "check"
 _ROWS_WITH_BLOBS = 64
 """Bytes of a blob are not in the batch that refers to it."""
 _CLAIMED = ("publisher", "topic", "epoch", "sequence")
-_KEPT = ("recorder", "offset", "received_at", "name", "content_ref")
-_FOUND = tuple(name for name in NOTIFICATIONS.names if name not in _KEPT)
+_FOUND = tuple(name for name in NOTIFICATIONS.names if name not in columns.KEPT)
 
 
 P = ParamSpec("P")
@@ -257,19 +256,16 @@ def refused(batch: pa.RecordBatch, error: str, reason: str) -> pa.RecordBatch:
 
 
 def _assemble(batch: pa.RecordBatch, rows: Sequence[Judged]) -> pa.RecordBatch:
-    bad = [i for i, row in enumerate(rows) if isinstance(row, _Failure)]
-    columns = {name: batch.column(name) for name in _KEPT}
-    filled = [_claims(batch, i) if isinstance(row, _Failure) else row for i, row in enumerate(rows)]
-    found = zip(*filled, strict=True) if filled else ((),) * len(_FOUND)
-    for name, values in zip(_FOUND, found, strict=True):
-        columns[name] = pa.array(values, DECODED.field(name).type)
-    for name in _Failure._fields:
-        columns[name] = _sparse({i: getattr(rows[i], name) for i in bad}, len(rows), pa.string())
-    for name in FRAMES:
-        columns[name] = _sparse({i: batch.column(name)[i].as_py() for i in bad}, len(rows), pa.binary())
-    return pa.RecordBatch.from_arrays(
-        [columns[field.name].cast(field.type) for field in DECODED], schema=DECODED
-    )
+    bad = {i: row for i, row in enumerate(rows) if isinstance(row, _Failure)}
+    filled = [_claims(batch, i) if i in bad else row for i, row in enumerate(rows)]
+    values = zip(*filled, strict=True) if filled else ((),) * len(_FOUND)
+    found = {
+        name: pa.array(column, DECODED.field(name).type) for name, column in zip(_FOUND, values, strict=True)
+    }
+    for name in (*_Failure._fields, *FRAMES) if bad else ():
+        told = {i: _told(batch, i, row, name) for i, row in bad.items()}
+        found[name] = pa.array([told.get(i) for i in range(len(rows))], DECODED.field(name).type)
+    return columns.assembled(batch, found)
 
 
 def _claims(batch: pa.RecordBatch, i: int) -> tuple[object, ...]:
@@ -277,7 +273,5 @@ def _claims(batch: pa.RecordBatch, i: int) -> tuple[object, ...]:
     return tuple(claimed.get(name) for name in _FOUND)
 
 
-def _sparse(values: dict[int, Any], length: int, kind: pa.DataType) -> pa.Array:
-    if not values:
-        return pa.nulls(length, kind)
-    return pa.array([values.get(i) for i in range(length)], kind)
+def _told(batch: pa.RecordBatch, i: int, row: _Failure, name: str) -> object:
+    return getattr(row, name) if name in _Failure._fields else batch.column(name)[i].as_py()

@@ -9,13 +9,12 @@
     commit_log.py         which files the tables are made of; a log that is appended to
     ledger.py             what version 0.1 had in its place
     state.py              what the tables hold of each publisher: the fold of the commit log
-    recount.py            the same, counted anew from what is stored
+    again.py              rows of files: the state counted anew, staged files without copies
     small.py              tables of one file, and windows that are over
     upkeep.py             merges and removes files; folders.py says which
     unread.py             which segments have rows that no batch has handled
     work.py               what a worker does with segments, from a task to a report
     apart.py              tasks whose process dies
-    refile.py             staged files written again without copies
     partition_writer.py   rows of one task: copies left out, judged, filed and counted; into files.py
     summary.py            reports: what a worker tells of the rows it wrote
     known_ids.py          message ids of what has no number

@@ -23,10 +23,10 @@ import msgspec
 from ...protocol import limits
 from ..alarm_rules import AlarmRules
 from ..decoding.decode import Decoder
+from .again import AGAIN, Again, Filed
 from .apart import apart
 from .commit_log import Commit
 from .partition_writer import ANNOUNCED, in_order
-from .refile import AGAIN, Drop, Refile
 from .state import State
 from .summary import Copies, Damage, Report
 from .unread import Segment
@@ -218,7 +218,7 @@ class Stage:
         offsets = state.repeated_offsets(report for report in reports if report.quarantined)
         ids = state.repeated_ids(reports)
         drops = [
-            Drop(
+            Filed(
                 report.task,
                 report.rows,
                 tuple(file.place for file in report.files),
@@ -232,8 +232,8 @@ class Stage:
         staged = Staged(reports, [one for copies in numbers.values() for one in copies])
         if not drops:
             return staged
-        refile = Refile(self._folder, self._label, self._settings.width, self._settings.rules)
-        again = {report.task: report for report in self._workers.run(refile, drops)}
+        without = Again(self._folder, self._settings.width, self._label, self._settings.rules)
+        again = {report.task: report for report in self._workers.run(without, drops)}
         for report in reports:
             other = again.get(report.task)
             if other is not None:

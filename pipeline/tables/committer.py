@@ -25,9 +25,9 @@ import msgspec
 from .. import missing
 from ..storage import Storage, lock_file, make_private
 from . import ledger
+from .again import recount
 from .commit_log import Commit, CommitLog, unreadable
 from .files import NEVER, described
-from .recount import recount
 from .small import stage_windows, write_small
 from .state import State
 from .summary import File

@@ -23,10 +23,10 @@ from ..recording.flush import flush
 from ..recording.reading import SegmentDamaged, SegmentGone, opened
 from ..schema import segments
 from ..storage import Storage
+from .again import count, keep_counts, recount
 from .batches import Batch, Settings, Stage
 from .committer import Committer, claimed
 from .interval_set import IntervalSet
-from .recount import count, keep_counts, recount
 from .small import stage_windows
 from .state import State, Window
 from .summary import Damage, File

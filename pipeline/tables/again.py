@@ -1,0 +1,142 @@
+"""Rows in files of the tables or of the stage: counted again, or written again without some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from .. import missing
+from ..alarm_rules import AlarmRules
+from ..schema import NOTIFICATIONS, QUARANTINE
+from .files import Files
+from .interval_set import IntervalSet
+from .partition_writer import FLUSH_ROWS, PartitionWriter, unhandled
+from .state import State, Topic
+from .summary import Copies, File, Report
+from .work import Workers, shared
+
+try:
+    import pyarrow.parquet as pq
+except ImportError as exc:
+    raise missing("pyarrow") from exc
+
+AGAIN = "again"
+"""Folder in the stage for what is written again."""
+
+_COUNTED = {
+    "notifications": [
+        "recorder", "offset", "publisher", "name", "topic", "epoch", "sequence", "message_id", "received_at",
+        "sent_at", "value_double", "value_long",
+    ],
+    "quarantine": ["recorder", "offset", "received_at"],
+}  # fmt: skip
+
+
+class Filed(NamedTuple):
+    """Files for one worker, and what others have filed before.
+
+    Attributes:
+        task: its number.
+        rows: of the files.
+        places: of the files.
+        copies: numbers to leave out.
+        ids: of notifications without a number (`known_ids`), likewise.
+        offsets: of rows in quarantine, as ranges by recorder, likewise.
+    """
+
+    task: int
+    rows: int
+    places: tuple[str, ...]
+    copies: tuple[Copies, ...] = ()
+    ids: tuple[bytes, ...] = ()
+    offsets: Mapping[str, list[int]] = {}
+
+
+class Again:
+    """Function of workers: the report of filed rows without those that are to be left out; can be pickled.
+
+    Args:
+        root: folder of the tables, or the stage.
+        width: of the windows in µs; 0 for none.
+        label: of the batch; then what is left is written to the folder `AGAIN`. Empty only counts.
+        rules: that judge what is written.
+    """
+
+    def __init__(self, root: Path, width: int, label: str = "", rules: AlarmRules | None = None) -> None:
+        self._root, self._width, self._label, self._rules = root, width, label, rules
+
+    def __call__(self, filed: Filed) -> Report:
+        """Work on some files of ``notifications`` and ``quarantine``; others are passed over."""
+        files = Files(self._root / AGAIN, self._label, filed.task) if self._label else None
+        try:
+            writer = PartitionWriter(files, filed.task, self._width, self._rules)
+            writer.forget(
+                {(each.publisher, each.epoch, each.topic): IntervalSet(each.runs) for each in filed.copies},
+                filed.ids,
+            )
+            handled = {recorder: IntervalSet(runs) for recorder, runs in filed.offsets.items()}
+            for place in filed.places:
+                self._take(place, handled, writer, files is None)
+            return writer.end()
+        finally:
+            if files is not None:
+                files.discard()
+
+    def _take(
+        self, place: str, handled: dict[str, IntervalSet], writer: PartitionWriter, counted: bool
+    ) -> None:
+        table = place.partition("/")[0]
+        if table not in _COUNTED:  # alarms are judged again
+            return
+        with pq.ParquetFile(self._root / place, coerce_int96_timestamp_unit="us") as file:
+            for batch in file.iter_batches(FLUSH_ROWS, columns=_COUNTED[table] if counted else None):
+                writer.note(batch)
+                if table == "notifications":
+                    writer.keep(batch if counted else batch.cast(NOTIFICATIONS))
+                elif not counted:
+                    writer.refuse(unhandled(batch.cast(QUARANTINE), handled))
+
+
+def count(root: Path, workers: Workers, files: Iterable[File], width: int) -> list[Report]:
+    """Reports of stored rows, in order.
+
+    Args:
+        root: of the tables.
+        workers: that read.
+        files: of the tables.
+        width: of the windows in µs; 0 for none.
+    """
+    wanted = [each for each in files if each.table in _COUNTED]
+    parts = shared(wanted, workers.count(sum(each.rows for each in wanted)), lambda each: each.rows)
+    tasks = [
+        Filed(number, sum(each.rows for each in part), tuple(each.place for each in part))
+        for number, part in enumerate(parts)
+    ]
+    return sorted(workers.run(Again(root, width), tasks), key=lambda report: report.task)
+
+
+def recount(root: Path, workers: Workers, files: Iterable[File], before: State) -> State:
+    """The state of what is stored.
+
+    Args:
+        root: of the tables.
+        workers: that read.
+        files: that count.
+        before: the state until now: what cannot be counted anew is taken from it.
+    """
+    made = State()
+    made.offsets, made.damaged, made.journal = before.offsets, before.damaged, before.journal
+    for report in count(root, workers, files, 0):
+        made.absorb(report)
+    made.width, made.windows, made.closed = before.width, before.windows, before.closed
+    made.too_late = before.too_late
+    keep_counts(before, made)
+    return made
+
+
+def keep_counts(before: State, made: State) -> None:
+    """Take over the counts that no table holds."""
+    for key, topic in made.topics.items():
+        one = before.topics.get(key, Topic())
+        topic.late, topic.duplicates = one.late, one.duplicates
