@@ -110,7 +110,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the checkpoint belongs to the mailbox {named!r}, and the query names "
                 f"{self._options.name!r}: give it the old name, or a checkpoint of its own"
             )
-        if spool == (held := self._opened().name):
+        if not rows or spool == (held := self._opened().name):  # one without rows has no name to keep
             return rows
         self._miss(f"the checkpoint goes on in {spool}, and {self._options.spool} holds {held}")
         return 0
@@ -194,8 +194,8 @@ class BatchReader(DataSourceReader):
 
 def _pieces(found: list[tuple[int, Path]], first: int, stop: int, end: int) -> Iterator[Piece]:
     """What the segments of a spool have of some rows; ``end`` is behind its last row."""
-    begins = [begin for begin, _ in found]
-    for (begin, path), behind in zip(found, [*begins[1:], end], strict=True):
+    ends = [*(begin for begin, _ in found), end][1:]
+    for (begin, path), behind in zip(found, ends, strict=True):
         low, high = max(first, begin), min(stop, behind)
         if low < high:
             yield Piece(str(path), low - begin, high - begin)

@@ -97,6 +97,22 @@ def test_a_query_reads_batch_after_batch_and_its_commits_empty_the_spool(
     assert reader.latestOffset(second, limit) is second
 
 
+def test_a_query_without_rows_goes_on_with_its_first_ones(source: PzcDataSource, publisher: Agent) -> None:
+    reader = source.streamReader(NONE)
+    try:
+        start = reader.initialOffset()
+        assert rows(reader, start, start) == []
+    finally:
+        reader.stop()
+    strict = PzcDataSource(CaseInsensitiveDict({**source.options, "onMissing": "fail"})).streamReader(NONE)
+    try:
+        publish(publisher, 3)
+        strict.prepareForTriggerAvailableNow()
+        assert rows(strict, start, strict.latestOffset(start, ALL)) == [1, 2, 3]
+    finally:
+        strict.stop()
+
+
 def test_what_is_on_disk_is_acknowledged_whether_it_was_committed_or_not(
     reader: StreamReader, publisher: Agent
 ) -> None:
