@@ -41,10 +41,8 @@ class Reading(ABC):
     arrivals: Arrivals
     _inbox: Inbox[Arrival]
     _mutex: threading.RLock
-    _changed: threading.Condition | None
-    """Of `_mutex`; None until somebody waits."""
     _wakers: tuple[Callable[[], object], ...]
-    _reading: bool
+    """Of those who wait; each is called once, without a lock, when something came or all is over."""
     _closed: bool
 
     @property
@@ -96,7 +94,7 @@ class Reading(ABC):
 
     def _own(self, entry: Arrival) -> Notification:
         try:
-            return own(entry.open())
+            return own(entry.notification or entry.open())
         finally:
             entry.ledger.consumed(entry)
 
@@ -117,25 +115,51 @@ class Reading(ABC):
             entry.consumed()
 
     def _take(self, timeout: float | None) -> Arrival:
-        """The next entry that could be opened."""
+        """As `recv`, before it is copied."""
         deadline = None if timeout is None else time.monotonic() + timeout
+        while (entry := self._next()) is None:
+            left = -1.0 if deadline is None else min(deadline - time.monotonic(), threading.TIMEOUT_MAX)
+            if deadline is not None and left <= 0:
+                raise ReceiveTimeout(f"no notification of {self.topic} within {timeout:g} s")
+            arrived = threading.Lock()
+            arrived.acquire()
+            waker = arrived.release
+            try:
+                if self._want(waker):
+                    arrived.acquire(timeout=left)
+            finally:
+                self._forget(waker)
+        return entry
+
+    def _next(self) -> Arrival | None:
+        """The next entry that can be opened; None when there is none now.
+
+        Raises:
+            SubscriptionClosed: when the subscription has ended.
+        """
         while True:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
             with self._mutex:
-                changed = self._changed = self._changed or threading.Condition(self._mutex)
-                self._reading = True  # from now on: it is asked with the lock
-                changed.wait_for(lambda: self._inbox or self._closed, left)
-                if not len(self._inbox):
-                    if not self._closed:
-                        raise ReceiveTimeout(f"no notification of {self.topic} within {timeout:g} s")
-                    why = "" if self.refusal is None else f": {self.refusal}"
-                    raise SubscriptionClosed(
-                        f"the subscription to {self.topic} has ended{why}"
-                    ) from self.refusal
-                entry = self._inbox.take()
-            if self._opened(entry) is not None:
+                entry, closed = self._inbox.take_if_any(), self._closed
+            if entry is None and closed:
+                why = "" if self.refusal is None else f": {self.refusal}"
+                raise SubscriptionClosed(f"the subscription to {self.topic} has ended{why}") from self.refusal
+            if entry is None or self._opened(entry) is not None:
                 return entry
             entry.consumed()
+
+    def _want(self, waker: Callable[[], object]) -> bool:
+        """Have whoever waits woken by this; False when there is no need to wait."""
+        with self._mutex:
+            waits = not (self._closed or len(self._inbox))
+            if waits:
+                self._wakers = (*self._wakers, waker)
+            return waits
+
+    def _forget(self, waker: Callable[[], object]) -> None:
+        """Nobody waits any more."""
+        if self._wakers:
+            with self._mutex:
+                self._wakers = tuple([each for each in self._wakers if each is not waker])
 
     def __iter__(self) -> Self:
         """The subscription, an iterator over its notifications as `recv` gives them."""
@@ -155,22 +179,18 @@ class Reading(ABC):
     async def __anext__(self) -> Notification:
         """The next notification; a cancelled wait loses none. Ends when the subscription ends."""
         loop = asyncio.get_running_loop()
-        while True:
-            arrived = asyncio.Event()
-            waker = partial(_wake, loop, arrived)
-            with suppress(ReceiveTimeout, SubscriptionClosed):
-                return self._own(self._take(0))
-            with self._mutex:
-                if len(self._inbox):
-                    continue
-                if self._closed:
-                    raise StopAsyncIteration
-                self._wakers = (*self._wakers, waker)
-            try:
-                await arrived.wait()
-            finally:
-                with self._mutex:
-                    self._wakers = tuple(each for each in self._wakers if each is not waker)
+        try:
+            while (entry := self._next()) is None:
+                arrived = asyncio.Event()
+                waker = partial(_wake, loop, arrived)
+                try:
+                    if self._want(waker):
+                        await arrived.wait()
+                finally:
+                    self._forget(waker)
+        except SubscriptionClosed:
+            raise StopAsyncIteration from None
+        return self._own(entry)
 
     @abstractmethod
     def close(self) -> None:

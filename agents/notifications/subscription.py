@@ -61,8 +61,8 @@ class Subscription(Called, Reading):
     """
 
     __slots__ = (  # a process may have 100 000
-        "_callback", "_changed", "_closed", "_gaps", "_inbox", "_mutex", "_on_close",
-        "_proofs", "_pumping", "_reading", "_running", "_throttle", "_wakers", "arrivals", "callback_errors",
+        "_callback", "_closed", "_gaps", "_inbox", "_mutex", "_on_close",
+        "_proofs", "_pumping", "_running", "_throttle", "_wakers", "arrivals", "callback_errors",
         "executor", "ignores_local", "initial", "key", "manual_ack", "on_gap", "on_lost", "publisher", "raw",
         "restarted", "sink", "throttle", "topic", "transport", "type", "who",
     )  # fmt: skip
@@ -101,10 +101,9 @@ class Subscription(Called, Reading):
         self._on_close = on_close
         self.restarted = False
         self._mutex = threading.RLock()
-        self._changed: threading.Condition | None = None
         self._running: threading.RLock | None = None
         self._wakers: tuple[Callable[[], object], ...] = ()
-        self._pumping = self._reading = self._closed = False
+        self._pumping = self._closed = False
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.received} received, {self.dropped} dropped"
@@ -156,8 +155,6 @@ class Subscription(Called, Reading):
             if entries:
                 self.arrivals.add(entries, size)
             (self._inbox.refuse if self._closed else self._inbox.offer_all)(entries)
-            if self._reading and self._changed is not None:
-                self._changed.notify(len(entries))
             wakers = self._wakers
             if wakers:
                 self._wakers = ()
@@ -248,8 +245,6 @@ class Subscription(Called, Reading):
         with self._mutex:
             self._closed = True
             self._inbox.clear()
-            if self._changed is not None:
-                self._changed.notify_all()
             wakers, self._wakers = self._wakers, ()
         self._end_refused()
         for wake in wakers:
