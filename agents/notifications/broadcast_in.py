@@ -42,7 +42,7 @@ from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.receiving import PARTS, message_behind, receive_message
 from ...transport.wire import Protocol
-from .callbacks import runners, start
+from .callbacks import start, start_here
 from .declared import withdrawn
 from .filters import ANY, MARK_TOPIC
 from .heartbeat import BEAT_TOPIC, lasts_of
@@ -175,8 +175,7 @@ class BroadcastIn:
             return True
         self._loop.step_aside()
         try:
-            for each in runners(ready):
-                each.start_here()
+            start_here(ready)
         finally:
             leads = self._loop.step_back()
         return leads

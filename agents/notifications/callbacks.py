@@ -3,9 +3,9 @@
 One turn of an executor for all subscriptions that are to be called there::
 
     state     event                                                next
-    made      `CallbackRunner.start_here`: those that are quick,   running, in the calling thread
+    made      `start_here`: those that are quick,                  running, in the calling thread
               when the executor is idle
-    made      `CallbackRunner.start`, and all others               waiting: submitted
+    made      `start`, and all others                              waiting: submitted
     waiting   the executor's turn                                  running
     running   each was called: until it is slow for once,          over
               `callback_turn` has passed or nothing is pending; nothing is left
@@ -27,10 +27,9 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
-from itertools import starmap
 from typing import TYPE_CHECKING, Any, cast
 
 from ...delivery.policies import Inbox
@@ -173,71 +172,61 @@ class Called(ABC):
         traceback.clear_frames(error.__traceback__)
 
 
-class CallbackRunner:
-    """Calls for several subscriptions of one executor; each is in one turn at most.
+def start(called: Iterable[Called | None]) -> None:
+    """Call for these as soon as it is the turn of their executors; None is nobody."""
+    for executor, waiting in _by_executor(called).items():
+        _submit(executor, waiting)
 
-    Args:
-        executor: theirs.
-        waiting: they.
-    """
 
-    __slots__ = ("_executor", "_waiting")
-
-    def __init__(self, executor: Runs, waiting: Iterable[Called]) -> None:
-        self._executor = executor
-        self._waiting = deque(waiting)
-
-    def start(self) -> None:
-        """Begin as soon as it is the executor's turn."""
-        with suppress(AgentClosed):
-            if self._executor.submit(self._run):
-                return
-        for called in self._waiting:
-            called.rest()
-
-    def start_here(self) -> None:
-        """As `start`, but call for those that are quick in this thread when nothing waits before them."""
-        waiting, others = self._waiting, list[Called]()
+def start_here(called: Iterable[Called]) -> None:
+    """As `start`, but call for those that are quick in this thread when nothing waits before them."""
+    for executor, waiting in _by_executor(called).items():
+        others = list[Called]()
         for _ in range(len(waiting)):
-            called = waiting.popleft()
-            (waiting if called.is_quick else others).append(called)
+            each = waiting.popleft()
+            (waiting if each.is_quick else others).append(each)
         if waiting:
-            self._executor.run_here(self._call)
+            executor.run_here(partial(_call, waiting))
         waiting += others
         if waiting:
-            self.start()
+            _submit(executor, waiting)
 
-    def _call(self) -> None:
-        waiting, until = self._waiting, time.monotonic() + limits.current.callback_turn
-        for _ in range(len(waiting)):
-            called = waiting.popleft()
-            if called.call_pending(until):
-                waiting.append(called)
-            if time.monotonic() >= until:
+
+def _by_executor(called: Iterable[Called | None]) -> dict[Runs, deque[Called]]:
+    found: dict[Runs, deque[Called]] = {}
+    for each in called:
+        if each is not None:
+            found.setdefault(each.executor, deque()).append(each)
+    return found
+
+
+def _submit(executor: Runs, waiting: deque[Called]) -> None:
+    with suppress(AgentClosed):
+        if executor.submit(partial(_run, executor, waiting)):
+            return
+    for called in waiting:
+        called.rest()
+
+
+def _call(waiting: deque[Called]) -> None:
+    """One turn for all of them; who is called for no more goes out."""
+    until = time.monotonic() + limits.current.callback_turn
+    for _ in range(len(waiting)):
+        called = waiting.popleft()
+        if called.call_pending(until):
+            waiting.append(called)
+        if time.monotonic() >= until:
+            return
+
+
+def _run(executor: Runs, waiting: deque[Called]) -> None:
+    while True:
+        _call(waiting)
+        try:
+            if not waiting or executor.submit(partial(_run, executor, waiting)):
                 return
-
-    def _run(self) -> None:
-        while True:
-            self._call()
-            try:
-                if not self._waiting or self._executor.submit(self._run):
-                    return
-            except AgentClosed:
-                return
-
-
-def runners(ready: Iterable[Called]) -> Collection[CallbackRunner]:
-    """One for each executor."""
-    found: dict[Runs, list[Called]] = {}
-    for called in ready:
-        found.setdefault(called.executor, []).append(called)
-    return [*starmap(CallbackRunner, found.items())]
-
-
-def start(called: Iterable[Called | None]) -> None:
-    """Call for these, each in its executor; None is nobody."""
-    for each in runners(one for one in called if one is not None):
-        each.start()
+        except AgentClosed:
+            return
 
 
 # --- coroutines ----------------------------------------------------------------------------------------

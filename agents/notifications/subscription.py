@@ -139,7 +139,7 @@ class Subscription(Called, Reading):
             size: bytes of their contents, when that is known.
 
         Returns:
-            Whose callback is to be called now, in a `CallbackRunner`; None when that need not be seen to.
+            Whose callback is to be called now, by `start`; None when that need not be seen to.
         """
         if self.ignores_local and local.is_here(self.publisher):
             return self.ignore(entries)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pzc.agents.notifications.callbacks import Called, runners
+from pzc.agents.notifications.callbacks import Called, start, start_here
 from pzc.transport.executor import Executor
 
 from tests.contract.rigs.peers import TIMEOUT
@@ -43,27 +43,30 @@ def executor() -> Iterator[Executor]:
     made.close()
 
 
-def start_here(*called: Caller) -> None:
-    for each in runners(called):
-        each.start_here()
-
-
 def test_those_of_one_executor_are_called_in_one_turn(executor: Executor) -> None:
-    other = Executor("pzc-other")
-    found = runners([Caller(executor), Caller(other), Caller(executor)])
-    assert len(list(found)) == 2
+    entered, gate, both = threading.Event(), threading.Event(), (Caller(executor), Caller(executor))
+
+    def wait() -> None:
+        entered.set()
+        assert gate.wait(TIMEOUT)
+
+    executor.submit(wait)
+    assert entered.wait(TIMEOUT)
+    start(both)  # there is room for one turn more
+    gate.set()
+    assert all(each.called.get(timeout=TIMEOUT) for each in both)
 
 
 def test_the_quick_ones_are_called_in_the_calling_thread_and_the_others_are_not(executor: Executor) -> None:
     quick, other = Caller(executor), Caller(executor, quick=False)
-    start_here(other, quick)
+    start_here((other, quick))
     assert quick.called.get(timeout=TIMEOUT) is threading.current_thread()
     assert other.called.get(timeout=TIMEOUT) is not threading.current_thread()
 
 
 def test_what_is_left_after_one_call_each_is_called_for_by_the_executor(executor: Executor) -> None:
     here, there = threading.current_thread(), Caller(executor, pending=2)
-    start_here(there)
+    start_here((there,))
     threads = [there.called.get(timeout=TIMEOUT) for _ in range(2)]
     assert [thread is here for thread in threads] == [True, False]
 
@@ -73,7 +76,7 @@ def test_when_the_turn_is_over_the_rest_of_the_round_is_called_by_the_executor(
 ) -> None:
     timings(callback_turn=0.0)
     first, second = Caller(executor), Caller(executor)
-    start_here(first, second)
+    start_here((first, second))
     assert first.called.get(timeout=TIMEOUT) is threading.current_thread()
     assert second.called.get(timeout=TIMEOUT) is not threading.current_thread()
 
@@ -87,7 +90,7 @@ def test_an_executor_that_is_busy_calls_for_the_quick_ones_itself(executor: Exec
 
     executor.submit(wait)
     assert entered.wait(TIMEOUT)
-    start_here(quick)
+    start_here((quick,))
     assert quick.called.empty()
     gate.set()
     assert quick.called.get(timeout=TIMEOUT) is not threading.current_thread()
@@ -103,7 +106,7 @@ def test_those_whom_a_full_executor_cannot_call_may_ask_again(executor: Executor
     executor.submit(wait)
     assert entered.wait(TIMEOUT)
     executor.submit(int)
-    start_here(late)
+    start_here((late,))
     assert late.rested
     gate.set()
 
@@ -111,5 +114,5 @@ def test_those_whom_a_full_executor_cannot_call_may_ask_again(executor: Executor
 def test_those_of_a_closed_executor_are_not_called(executor: Executor) -> None:
     executor.close()
     late = Caller(executor)
-    start_here(late)
+    start_here((late,))
     assert (late.rested, late.called.empty()) == (True, True)

@@ -63,8 +63,7 @@ class Bench:
 
     def take(self, told: Notify, key_id: str = "key", fd: int = -1) -> None:
         for errand in self.intake.take(Received(told, key_id, fd), self.places):
-            for call in errand():
-                call()
+            errand()()
 
     def done(self) -> tuple[int, int, list[int]] | None:
         return self.intake.ledger.report(always=False)

@@ -28,12 +28,12 @@ class Work:
     def receive(self) -> bool:
         if not self.given:
             return False
-        self.reception.add(self.given.popleft())
+        self.reception.errands += self.given.popleft()
         return True
 
     def give(self, *calls: Call) -> None:
-        """One errand with one call for each."""
-        self.given.append([lambda call=call: [call] for call in calls])
+        """One errand for each."""
+        self.given.append([lambda call=call: call for call in calls])
         self.reception.look()
 
     def noting(self) -> tuple[threading.Event, Call]:
@@ -98,14 +98,14 @@ def test_what_is_put_into_inboxes_is_put_there_in_order_although_a_thread_is_hel
     order = list[int]()
     event, call = work.noting()
 
-    def first() -> list[Call]:
+    def first() -> Call:
         stall()
         order.append(1)
-        return []
+        return bool
 
-    def second() -> list[Call]:
+    def second() -> Call:
         order.append(2)
-        return [call]
+        return call
 
     work.given.append([first, second])
     work.reception.look()
@@ -191,7 +191,7 @@ def test_when_its_turn_is_over_others_come_first(work: Work, timings: Callable[.
         done.append(3)
         second.set()
 
-    work.given.append([lambda: [first]])
+    work.given.append([lambda: first])
     work.give(last)
     assert second.wait(TIMEOUT)
     assert done == [1, 2, 3]

@@ -11,10 +11,9 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import islice
-from operator import attrgetter
 
 from ....delivery.cursor import Gap
 from ....protocol import serializers
@@ -29,7 +28,7 @@ from ....transport.counters import Counters
 from ....transport.descriptors import Starved
 from ....transport.endpoints import DECODE_LATER
 from ....transport.wire import Protocol
-from ..callbacks import runners
+from ..callbacks import start, start_here
 from ..shares import hand_on, room
 from ..subscription import Subscription
 from .arrivals import Arrival, Flow, Ledger, LeftOut, Make, Together, alone
@@ -39,8 +38,6 @@ from .reception import Call, Errand
 from .roster import Roster, Wanting
 
 logger = logging.getLogger("pzc.links")
-
-_START_HERE = attrgetter("start_here")
 
 OnNews = Callable[["Intake", bool], object]
 
@@ -131,19 +128,16 @@ class Intake:
             else:
                 ready += hand_on(wanted, come)
         if ready:
-            errands.appendleft(partial(_calls, ready))
+            errands.appendleft(partial(partial, start_here, ready))
         if poured is not None:
             errands.append(poured)
         if notify.ended:
-            errands.extend([partial(self.end, each, roster) for each in notify.ended])
+            errands.append(partial(self.end, notify.ended, roster))
         if notify.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
             self._drop(self._mapped, notify.dropped)
         elif notify.dropped:  # at last, because to unmap a large one takes milliseconds
-            errands.append(partial(self._dropping, self._mapped, notify.dropped))
+            errands.append(partial(partial, self._drop, self._mapped, notify.dropped))
         return errands
-
-    def _dropping(self, mapped: Mapped, blocks: list[int]) -> list[Call]:
-        return [partial(self._drop, mapped, blocks)]
 
     @staticmethod
     def _drop(mapped: Mapped, blocks: list[int]) -> None:
@@ -221,7 +215,7 @@ class Intake:
                 together.arrivals.append(arrival)
                 together.size += arrival.size
 
-    def take_local(self, notify: Notify, notifications: Sequence[Notification], roster: Roster) -> list[Call]:
+    def take_local(self, notify: Notify, notifications: Sequence[Notification], roster: Roster) -> Call:
         """Enter what was published in this process; how it is handed on.
 
         Raises:
@@ -245,17 +239,13 @@ class Intake:
                 else:
                     self.ledger.unwanted(arrival)
             position += len(run.rows)
-        return [each.start for each in runners(ready)]
+        return partial(start, ready)
 
     @staticmethod
-    def end(ended: Ended, roster: Roster) -> list[Call]:
-        """An interest gets nothing more; what is to be called then."""
-        places = roster.wanting([ended.interest]).places
-        if ended.code:
-            return [partial(place.refuse, error_of(ended.code, ended.reason)) for place in places]
-        return [
-            partial(place.subscription.report_lost, ended.reason, ends=not ended.stays) for place in places
-        ]
+    def end(ended: Iterable[Ended], roster: Roster) -> Call:
+        """Interests get nothing more; what is to be called then."""
+        found = [(each, place) for each in ended for place in roster.wanting([each.interest]).places]
+        return partial(_end, found)
 
     def _body(self, number: int, topic: str, row: Row) -> Body:
         ended = partial(self.ledger.view_ended, number)
@@ -354,9 +344,13 @@ def _parts(wanted: tuple[Place, ...], come: Together | LeftOut | Loss) -> Iterat
         yield wanted, Together(come.topic, part, sum([each.size for each in part]))
 
 
-def _hand_on(wanted: tuple[Place, ...], part: Together | LeftOut | Loss) -> list[Call]:
-    return _calls(hand_on(wanted, part))
+def _hand_on(wanted: tuple[Place, ...], part: Together | LeftOut | Loss) -> Call:
+    return partial(start_here, hand_on(wanted, part))
 
 
-def _calls(ready: list[Subscription]) -> list[Call]:
-    return [*map(_START_HERE, runners(ready))]
+def _end(found: Iterable[tuple[Ended, Place]]) -> None:
+    for ended, place in found:
+        if ended.code:
+            place.refuse(error_of(ended.code, ended.reason))
+        else:
+            place.subscription.report_lost(ended.reason, ends=not ended.stays)

@@ -302,11 +302,9 @@ class Link:
     def _take_local(self, way: Inside, notify: Notify, notifications: Sequence[Notification]) -> None:
         """Notifications of a publisher in this process, in whose thread nobody is called."""
         if way is self._way or self._way is None:
-            for call in self._intake.take_local(notify, notifications, self._places):
-                call()
-            for ended in notify.ended:
-                for call in self._intake.end(ended, self._places):
-                    self._receiver.helpers.submit(call)
+            self._intake.take_local(notify, notifications, self._places)()
+            if notify.ended:
+                self._receiver.helpers.submit(self._intake.end(notify.ended, self._places))
 
     def _receive(self) -> bool:
         way = self._way
@@ -322,7 +320,7 @@ class Link:
             if received is not None:  # what is to be done for one comes before the next is entered
                 if received.notify.runs:
                     self._reception.step_aside()  # their contents are decoded
-                self._reception.add(self._intake.take(received, self._places))
+                self._reception.errands += self._intake.take(received, self._places)
         except Exception as exc:
             if not isinstance(exc, PzcError):
                 logger.exception("%r failed", self)

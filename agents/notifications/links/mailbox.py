@@ -150,7 +150,7 @@ class MailboxIntake(Intake):
         done = partial(self.ledger.ended, range(following - came, following))
         return partial(self._gather, sink, parts, key_id, done)
 
-    def _gather(self, sink: Sink, parts: list[_Part], key_id: str, done: Callable[[], object]) -> list[Call]:
+    def _gather(self, sink: Sink, parts: list[_Part], key_id: str, done: Callable[[], object]) -> Call:
         """Everything goes to one sink, as columns."""
         headers = self._opener.headers(*_columns(parts))
         if headers is None:
@@ -167,7 +167,7 @@ class MailboxIntake(Intake):
             self._pour()
         else:
             done()
-        return []
+        return bool
 
     def _sift(self, part: _Part) -> _Part:
         """Those whose frames belong to them; the others are lost here."""

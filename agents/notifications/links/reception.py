@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from time import monotonic
 
@@ -31,8 +31,8 @@ logger = logging.getLogger("pzc.links")
 Call = Callable[[], object]
 """Calls functions of a user, and may take long."""
 
-Errand = Callable[[], list[Call]]
-"""Puts what came into inboxes, quickly; what is to be called then."""
+Errand = Callable[[], Call]
+"""Puts what came into inboxes, quickly; returns what is to be called then."""
 
 
 class Reception:
@@ -40,23 +40,20 @@ class Reception:
 
     Args:
         loop: the receiver's.
-        receive: takes what came, and adds what is to be done then; False when nothing more is there.
+        receive: takes what came, and adds errands; False when nothing more is there.
 
     Attributes:
+        errands: to be done, in order, before anything more is taken; `receive` adds some.
         step_aside: tells, while `receive` runs, that what follows may be slow.
     """
 
     def __init__(self, loop: Loop, receive: Callable[[], bool]) -> None:
         self._loop = loop
         self._receive = receive
-        self._errands: deque[Errand] = deque()
+        self.errands: deque[Errand] = deque()
         self._receiving = threading.Lock()  # who takes, and puts into inboxes
         self._missed = False
         self.step_aside: Callable[[], None] = partial(loop.step_aside, self.on_ready)
-
-    def add(self, errands: Iterable[Errand]) -> None:
-        """To be done, in order, before anything more is taken; while `receive` runs."""
-        self._errands.extend(errands)
 
     def look(self) -> None:
         """Something may have come; any thread."""
@@ -84,23 +81,23 @@ class Reception:
             self._missed = True
             if not self._receiving.acquire(blocking=False):
                 return False
-        calls: list[Call] = []
+        more, call = False, None
         try:
-            more = bool(self._errands) or self._receive()
-            if self._errands:
+            more = bool(self.errands) or self._receive()
+            if self.errands:
                 self.step_aside()
-                calls = self._errands.popleft()()
-                more = more or bool(self._errands)
+                call = self.errands.popleft()()
+                more = more or bool(self.errands)
         except Exception:
             logger.exception("a notification could not be handed on")
-            more = bool(self._errands)
+            more = bool(self.errands)
         finally:
             self._receiving.release()
-        if self._missed or not self._loop.leads():
-            self.look()  # whoever is the receiver by now goes on, while the calls are made here
-        for call in calls:
-            try:
+        if self._missed:
+            self.look()  # whoever is the receiver by now goes on, while the call is made here
+        try:
+            if call is not None:
                 call()
-            except Exception:
-                logger.exception("callbacks could not be begun")
+        except Exception:
+            logger.exception("callbacks could not be begun")
         return more and self._loop.leads()
