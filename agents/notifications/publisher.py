@@ -169,11 +169,7 @@ class Publisher:
                 self._encode(turn, plan)
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
             late = version if dialects is None else None
-            if voices:
-                with self._publishing:  # which sends in the order of numbers
-                    number = self._number(turn, plan, voices, late)
-            else:
-                number = self._number(turn, plan, voices, late)
+            number = (self._air if voices else self._number)(turn, plan, voices, late)
             if number:
                 return number
 
@@ -222,19 +218,38 @@ class Publisher:
         if plan.kept:
             turn.kept = self.keeping.encode(published)
 
-    def _number(self, turn: Turn, plan: Plan, voices: tuple[Voice, ...], version: int | None) -> int:
+    def _air(self, turn: Turn, plan: Plan, voices: tuple[Voice, ...], version: int | None) -> int:
+        """As `_number`, of what is broadcast in these voices, too; nobody waits while it is sealed."""
+        sealed = self._seal(turn, voices)
+        with self._publishing:  # which sends in the order of numbers
+            if self._numbers.get(turn.published.topic, 0) + 1 != sealed[0]:  # another one was quicker
+                sealed = self._seal(turn, voices)
+            return self._number(turn, plan, voices, version, sealed)
+
+    def _seal(self, turn: Turn, voices: tuple[Voice, ...]) -> tuple[int, list[Outgoing]]:
+        """The number that it gets unless another one is quicker, and its frames in each voice."""
+        published = turn.published
+        number, published.sent_ms = self._numbers.get(published.topic, 0) + 1, time_ns() // 1_000_000
+        outgoing = [self._broadcast.seal(voice, turn, number) for voice in voices]
+        if turn.mail is not None:
+            turn.proof = _proof(turn.mail, turn.aired, outgoing)
+        return number, outgoing
+
+    def _number(
+        self, turn: Turn, plan: Plan, voices: tuple[Voice, ...], version: int | None,
+        sealed: tuple[int, list[Outgoing]] | None = None,
+    ) -> int:  # fmt: skip
         """Take the next number and hand it to all, at one moment; 0, and nothing was done, when that is over.
 
         The I/O thread is never waited for. A filter that came before the number was taken is served: it
         changed the version first.
         """
         published, outlets, numbers, broadcast = turn.published, self._outlets, self._numbers, self._broadcast
-        topic, outgoing = published.topic, None
-        number, published.sent_ms = numbers.get(topic, 0) + 1, time_ns() // 1_000_000
-        if voices:
-            outgoing = [broadcast.seal(voice, turn, number) for voice in voices]
-            if turn.mail is not None:
-                turn.proof = _proof(turn.mail, turn.aired, outgoing)
+        topic = published.topic
+        if sealed is None:
+            number, published.sent_ms = numbers.get(topic, 0) + 1, time_ns() // 1_000_000
+        else:
+            number = sealed[0]
         encoded = turn.mail or turn.aired
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
         with outlets.lock:
@@ -247,8 +262,8 @@ class Publisher:
             if turn.kept is not None:
                 self.keeping.keep(published, turn.kept)
             self._counted["published"] += 1
-        if outgoing is not None:
-            broadcast.send(outgoing, turn.since)
+        if sealed is not None:
+            broadcast.send(sealed[1], turn.since)
         if version is not None and version != broadcast.version:
             self._send_late(turn, voices, version)
         if mailboxes := plan.route.mailboxes:

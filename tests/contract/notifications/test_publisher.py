@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -220,3 +221,27 @@ def test_a_filter_that_comes_while_a_thread_publishes_is_not_forgotten(
             stop.set()
 
     run_threads(publish, come_and_go)
+
+
+class Slow:
+    """A content that is expressed when something else was done by another thread."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self._meanwhile = meanwhile
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        other = threading.Thread(target=self._meanwhile)
+        other.start()
+        other.join(TIMEOUT)
+        assert not other.is_alive()
+        return list, ()
+
+
+def test_nobody_waits_for_what_somebody_else_makes_ready_to_be_broadcast(
+    publisher: Agent, reader: Agent
+) -> None:
+    inbox = Inbox()
+    for topic in ("t", "u"):
+        reader.subscribe(publisher.rep_endpoint, topic, inbox, transport="tcp")
+    publisher.publish("t", Slow(lambda: publisher.publish("u", 1)))
+    assert inbox.contents(2) == [1, []]
