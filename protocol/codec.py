@@ -1,7 +1,7 @@
 """Codec: content to five signed frames, and back in a fixed order.
 
 Opening a message goes: frame count and sizes → header → signature → freshness → replay window →
-serializer allow-list. Decoding is a separate, later step (`Codec.content`), so nothing is ever
+serializer allow-list. Decoding is a separate, later step (`Message.decode`), so nothing is ever
 decoded before it is verified. Time comes in as an argument; the codec knows no clock.
 """
 
@@ -235,10 +235,6 @@ class Codec:
             incoming.facts, msgid, stamp, incoming.serializer, content, proof[0], number,
             read_key(about) if about else "",
         )  # fmt: skip
-
-    def content(self, message: Message, *, writable: bool = False) -> Any:
-        """As `Message.decode`."""
-        return message.decode(writable=writable)
 
     def _meet(
         self, header_frame: bytes, name_frame: bytes, proof: bytes, receiver: str, kind: Kind | None

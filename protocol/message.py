@@ -111,11 +111,6 @@ class Message(Struct):
         return self.facts.signer
 
     @property
-    def trusted(self) -> bool:
-        """As that of `Facts`."""
-        return self.facts.trusted
-
-    @property
     def identity(self) -> Identity:
         """Who sent it."""
         return self.facts.identity
@@ -124,11 +119,6 @@ class Message(Struct):
     def key_id(self) -> str:
         """Key id of the signing key, empty when unsigned."""
         return self.facts.identity.key_id
-
-    @property
-    def signed(self) -> bool:
-        """True when a known key signed the message."""
-        return self.facts.signer is not None
 
     @property
     def epoch(self) -> int:

@@ -215,10 +215,6 @@ class Protocol:
             by_reference=by_reference,
         )
 
-    def content(self, envelope: Message, *, writable: bool = False) -> Any:
-        """Decode a verified message; arguments and errors as `Codec.content`."""
-        return self.codec.content(envelope, writable=writable)
-
     def format(
         self,
         sender: str,
@@ -265,7 +261,7 @@ class Protocol:
             raise ProtocolError(f"wrong sender: expected {check_sender}, received {envelope.sender}")
         if check_msgid and check_msgid != envelope.msgid:
             raise ProtocolError(f"wrong message id: expected {check_msgid}, received {envelope.msgid}")
-        return envelope.sender, envelope.topic, self.content(envelope), envelope.msgid
+        return envelope.sender, envelope.topic, envelope.decode(), envelope.msgid
 
 
 def _accepted(settings: Settings, keyring: Keyring | None, dialect: str) -> tuple[str, ...]:

@@ -304,22 +304,11 @@ def _heed(answer: Future[Reply]) -> None:
 
 def host_token() -> str:
     """Equal for processes that reach each other by loopback: one boot of a machine, one network namespace."""
-    parts: list[str] = []
-    for read in (_boot_id, _network):
-        try:
-            parts.append(read())
-        except OSError:
-            return f"process {os.getpid()}"
-    return " ".join(parts)
-
-
-def _boot_id() -> str:
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()
-
-
-def _network() -> str:
-    return os.readlink("/proc/self/ns/net")
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{file.read().strip()} {os.readlink('/proc/self/ns/net')}"
+    except OSError:
+        return f"process {os.getpid()}"
 
 
 def datagrams_of(told: object) -> tuple[bytes, ...]:

@@ -311,7 +311,7 @@ class BroadcastIn:
 
     def _beat(self, source: Source, envelope: Message) -> None:
         """The publisher tells how far its topics are: behind all that came before."""
-        lasts = lasts_of(self._protocol.content(envelope))
+        lasts = lasts_of(envelope.decode())
         self._hand_on()
         for last in lasts:
             wanted = source.wanting(last.topic)

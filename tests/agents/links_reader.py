@@ -250,7 +250,7 @@ class UnixReader(Reader):
         fd = self.stream.take_descriptor()
         receiver = f"{self.me}/{self.nonce}"
         envelope = self.protocol.open(frames, Kind.REPLY, receiver=receiver, judge_time=False)
-        content = self.protocol.content(envelope)
+        content = envelope.decode()
         refusal = read_refusal(content)
         if refusal is not None:
             raise refusal

@@ -127,7 +127,7 @@ class Beating:
     def _take(self, frames: Any) -> None:
         envelope = self._codec.open(frames, kind=Kind.NOTIFICATION)
         assert (envelope.topic, envelope.sequence) == (BEAT_TOPIC, 0)
-        self.told.append({last.topic: last.number for last in lasts_of(self._codec.content(envelope))})
+        self.told.append({last.topic: last.number for last in lasts_of(envelope.decode())})
 
 
 def test_without_a_message_no_timer_runs() -> None:

@@ -48,7 +48,7 @@ class Knocker:
         envelope = self.protocol.open(
             frames, Kind.REPLY, receiver=f"{ME}/{self.nonce}", judge_time=False
         )  # fmt: skip
-        return self.protocol.content(envelope)
+        return envelope.decode()
 
     def ask(self, content: object) -> Any:
         self.send(self.frames(content))

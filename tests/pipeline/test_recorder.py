@@ -47,7 +47,7 @@ def test_a_recorded_signature_can_be_checked_again(tmp_path: Path, instrument: A
     (row,) = rows_of(tmp_path)
     codec = Codec(Keyring.from_key("a key of the lab"))
     envelope = codec.open([row[name] for name in FRAMES], kind=Kind.NOTIFICATION)  # type: ignore[misc]
-    assert codec.content(envelope) == {"value": 1.5}
+    assert envelope.decode() == {"value": 1.5}
     assert row["key_id"] == envelope.key_id
 
 

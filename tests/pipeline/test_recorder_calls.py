@@ -28,7 +28,7 @@ def lines_of(directory: Path) -> list[dict[str, object]]:
     codec = Codec(Keyring.from_key("a key of the lab"))
     rows = [row for _, path in segments(directory) for row in pq.read_table(path).to_pylist()]
     opened = [codec.open([row[name] for name in FRAMES], kind=Kind.NOTIFICATION) for row in rows]
-    return [codec.content(each) for each in opened if each.topic == CALLS]
+    return [each.decode() for each in opened if each.topic == CALLS]
 
 
 @pytest.mark.parametrize("topic", ["*", "voltage"])

@@ -37,7 +37,7 @@ def test_a_message_is_signed_with_the_suite_of_its_codec(name: str, size: int) -
     codec = Codec(RING, suite=name)
     frames = encode(codec, bytes(size), receiver=PEER)
     assert code(frames) == SUITES[name]
-    assert codec.content(codec.open(frames, receiver=PEER)) == bytes(size)
+    assert codec.open(frames, receiver=PEER).decode() == bytes(size)
 
 
 def test_a_receiver_that_announced_nothing_gets_the_suite_that_everybody_opens() -> None:
@@ -85,8 +85,8 @@ def test_arrays_in_writable_memory_are_writable_when_asked_for(ring: Keyring | N
     frames = [bytes(frame) for frame in encode(codec, [IMAGE], serializer="buffers")]
     for memory in (bytearray(frames[2]), memoryview(bytearray(frames[2]))):
         envelope = codec.open([*frames[:2], memory, *frames[3:]])
-        assert not codec.content(envelope)[0].flags.writeable
-        (array,) = codec.content(envelope, writable=True)
+        assert not envelope.decode()[0].flags.writeable
+        (array,) = envelope.decode(writable=True)
         array[-1] = 99
         assert bytes(memory)[-1] == 99
 
@@ -95,7 +95,7 @@ def test_arrays_in_writable_memory_are_writable_when_asked_for(ring: Keyring | N
 def test_arrays_in_received_bytes_are_read_only(ring: Keyring | None) -> None:
     codec = Codec(ring)
     frames = [bytes(frame) for frame in encode(codec, [IMAGE], serializer="buffers")]
-    assert not codec.content(codec.open(frames), writable=True)[0].flags.writeable
+    assert not codec.open(frames).decode(writable=True)[0].flags.writeable
 
 
 def test_an_array_that_was_read_only_when_sent_stays_so() -> None:
@@ -103,7 +103,7 @@ def test_an_array_that_was_read_only_when_sent_stays_so() -> None:
     image.flags.writeable = False
     frames = encode(codec, [image], serializer="buffers")
     envelope = codec.open([*frames[:2], bytearray(frames[2]), *frames[3:]])
-    assert not codec.content(envelope, writable=True)[0].flags.writeable
+    assert not envelope.decode(writable=True)[0].flags.writeable
 
 
 @pytest.mark.parametrize("suite", [Suite.AES256_GMAC, Suite.HMAC_SHA256])
@@ -111,7 +111,7 @@ def test_a_content_that_the_transport_proves_is_signed_by_its_length(suite: Suit
     ends, large = pair(suite, proves=lambda _: True), b"x" * 100_000
     codec, frames, here = ends.codec, ends.ask(large), SERVER + ends.binding
     opened = codec.open(frames, kind=Kind.REQUEST, receiver=here, by_reference=True)
-    assert codec.content(opened) == large
+    assert opened.decode() == large
     with pytest.raises(SignatureError):
         codec.open(frames, kind=Kind.REQUEST, receiver=here)
     with pytest.raises(SignatureError):

@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
     def open(self, frames: list[bytes], **options: Any) -> object:
         envelope = self.codec.open(frames, **{"kind": self.kind, "receiver": self.receiver, **options})
-        return self.codec.content(envelope)
+        return envelope.decode()
 
 
 def message(codec: Codec, kind: Kind, content: object = ("get", "x")) -> Case:
