@@ -208,10 +208,11 @@ class Registering:
                 self.endpoint,
                 self.error,
             )
-        if self.state == "connected" and self._registrant is not None:
+        before = self.state
+        self.state, self._peer, self._round = "away", None, self._round + 1
+        if before == "connected" and self._registrant is not None:
             self._lost = time.monotonic()
             self._registrant.silent()
-        self.state, self._peer, self._round = "away", None, self._round + 1
         if self._timer is None:
             self._timer = self._loop.call_later(AGAIN, self._meet)
 
