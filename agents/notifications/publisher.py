@@ -31,9 +31,6 @@ from .links.published import Published
 from .links.turns import Route, Turn
 from .voices import Voice
 
-SMALL = 4096
-"""Bytes of a content that is gathered with others, when all mailboxes want frames."""
-
 _MOST_PLANS = 10_000
 _MOST_WINDOWS = 8
 
@@ -54,7 +51,6 @@ class Plan(NamedTuple):
         kept: the last of each key is kept.
         ack_wait: seconds to wait for links, unless a publication says others.
         arrays: every mailbox reads ``buffers``.
-        signs: every mailbox has frames.
     """
 
     version: int
@@ -69,7 +65,6 @@ class Plan(NamedTuple):
     kept: bool
     ack_wait: float | None
     arrays: bool
-    signs: bool
 
     def has_room(self) -> bool:
         """True when surely nobody has to be waited for."""
@@ -138,10 +133,12 @@ class Publisher:
         except BaseException:
             outlets.withdraw(turn)
             raise
-        if turn.route.outlets:
+        if turn.route.outlets or turn.route.mailboxes:
             outlets.flush(turn)
             if published.waited:
                 outlets.wait_until_done(turn)
+            if not number & SHARE - 1 and turn.route.mailboxes and not self._loop.in_thread():
+                give_way(turn.route.mailboxes, turn.since)
         return number
 
     def _publish(self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None) -> int:
@@ -194,7 +191,6 @@ class Publisher:
                 route.waits, None if blocks or len(windows) > _MOST_WINDOWS else tuple(windows),
                 about.throttle is not None, kept, about.ack_wait,
                 all(outlet.arrays for outlet in route.mailboxes),
-                all(outlet.signs for outlet in route.mailboxes),
             )  # fmt: skip
         if len(plans) < _MOST_PLANS or topic in plans:
             plans[topic] = plan
@@ -266,13 +262,6 @@ class Publisher:
             broadcast.send(sealed[1], turn.since)
         if version is not None and version != broadcast.version:
             self._send_late(turn, voices, version)
-        if mailboxes := plan.route.mailboxes:
-            for mailbox in mailboxes:
-                if mailbox.asked:
-                    outlets.mailboxes.flush(mailboxes, together=plan.signs and turn.size <= SMALL)
-                    break
-            if not number & SHARE - 1 and not self._loop.in_thread():
-                give_way(mailboxes, turn.since)
         return number
 
     def _send_late(self, turn: Turn, wanted: tuple[Voice, ...], version: int) -> None:

@@ -126,9 +126,11 @@ class Subscribing:
         peer = self._client.peer(endpoint, deadline)
         check_topic(peer, topic)
         kept, forced = policy.name == "mailbox", transport == "tcp"
-        if transport is None and not kept:
-            linkable = peer.dialect == PZC01 and not raw
+        if transport is None:
+            linkable = peer.dialect == PZC01 and (kept or not raw)
             transport = self.usual_transport(topic) if linkable else "auto"
+            if kept and transport == "inproc":  # no way of a mailbox, and nobody asked it of this one
+                transport = "auto"
         initial = initial and not (ignore_local and local.is_here(peer.agent_id))
         if initial:
             _check_initial(peer, raw)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ....protocol import limits
+from ....transport.loop import Loop
+from .outlet import Outlet
 
 
 class Bursts:
@@ -25,3 +29,38 @@ class Bursts:
         quick = self._quick = self._quick + 1 if since - self.returned < limits.current.burst_pause else 0
         self.on = quick >= limits.current.burst_publications
         return self.on
+
+
+class Gathering:
+    """Flushes outlets a moment after something was gathered for them; any thread.
+
+    Args:
+        loop: keeps the time, and sends.
+        pause: tells the seconds of that moment.
+    """
+
+    def __init__(self, loop: Loop, pause: Callable[[], float]) -> None:
+        self._pause = pause
+        self._loop = loop
+        self._outlets: set[Outlet] = set()
+        self._armed = False
+
+    def add(self, outlet: Outlet) -> None:
+        """Something waits for others there."""
+        self._outlets.add(outlet)
+        if not self._armed:
+            self._arm()
+
+    def _arm(self) -> None:
+        self._armed = True
+        self._loop.call_later(self._pause(), self._flush)
+
+    def _flush(self) -> None:
+        """Send what was gathered, and look again while more comes; I/O thread."""
+        gathered = len(self._outlets)
+        for _ in range(gathered):
+            self._outlets.pop().flush()
+        # In this order: whoever gathers meanwhile is seen here, or sees that nobody will look.
+        self._armed = False
+        if gathered or self._outlets:
+            self._arm()

@@ -45,7 +45,7 @@ class Carriers:
         new_client: makes its client.
         protocol: formats, checks and decodes.
         peer: the publisher.
-        take: gets what a publisher of this process sends.
+        take: gets what a publisher of this process sends; None: that goes like from any other.
         poll: the next long poll.
         receiver: its loop.
 
@@ -59,7 +59,7 @@ class Carriers:
         new_client: NewClient,
         protocol: Protocol,
         peer: Peer,
-        take: Take,
+        take: Take | None,
         poll: Callable[[bool], Report],
         receiver: Loop,
     ) -> None:
@@ -98,6 +98,11 @@ class Carriers:
         if self._unix is not None and isinstance(reason, Starved):
             self._unix.hopeless = True
 
+    @property
+    def goes_elsewhere(self) -> bool:
+        """Whether the next way is another than the last one, which was refused."""
+        return self._unix is not None and self._unix.hopeless
+
     def way_again(self, peer: Peer, before: str, deadline: float) -> Inward:
         """As `way`, in place of one that broke: the same if it can be had and helps, else another."""
         unix, self._unix = self._unix, None
@@ -114,7 +119,7 @@ class Carriers:
         Raises:
             PeerLost: when there is no such way.
         """
-        if transport in ("auto", "inproc"):
+        if self._take is not None and transport in ("auto", "inproc"):
             linking = local.find(peer.agent_id, self._protocol.fingerprint)
             if linking is not None and is_direct(peer):
                 return Inside(linking, peer, self._agent_id, self._take)

@@ -39,7 +39,8 @@ class Answering:
         self._keeping = keeping
         self._declared = declared
         self._outlet = outlet
-        self._way = way if outlet is None or isinstance(outlet, MailboxOutlet) else outlet.kind
+        # Whoever reads a mailbox next may do so from anywhere.
+        self._way = "tcp" if isinstance(outlet, MailboxOutlet) else way if outlet is None else outlet.kind
         self._retained: dict[_Alike, tuple[list[int], list[tuple[str, list[Row]]]]] = {}
         self._room = MAX_BYTES
         self._known: dict[str, dict[str, int]] = {}

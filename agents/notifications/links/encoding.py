@@ -33,6 +33,7 @@ class Encoding:
         make_room: drops a message that a lossy reader could not take yet, for its block; False for none.
 
     Attributes:
+        shares: contents may lie in shared memory.
         frames_all: every content becomes ``buffers``, whatever its readers read.
         frames_arrays: large arrays become ``buffers``, when every reader reads that.
     """
@@ -44,7 +45,7 @@ class Encoding:
         self._make_room = make_room
         # What is to be encrypted does not lie in memory in clear.
         sealed = codec.keyring is not None and codec.suite is Suite.AES256_GCM
-        self._may_share = available() and not sealed
+        self.shares = available() and not sealed
         self.frames_all = codec.serializer == "buffers"
         self.frames_arrays = self.frames_all or codec.serializer == "pickle"
 
@@ -62,7 +63,7 @@ class Encoding:
         """
         try:
             published.serializer, published.body = self._encoded(
-                published.content, arrays, published if blocks and self._may_share else None
+                published.content, arrays, published if blocks and self.shares else None
             )
         except BaseException:
             self.give_back(published)
@@ -107,7 +108,7 @@ class Encoding:
 
     def slot(self, size: int) -> Slot | None:
         """Writable memory that readers will see; None, and counted, when there is none."""
-        if not self._may_share:
+        if not self.shares:
             return None
         slot = self._ring.allocate(size)
         while slot is None and self._ring.full and self._make_room():

@@ -21,7 +21,7 @@ from .live_outlet import LiveOutlet
 from .mailbox_outlet import MailboxOutlet
 from .outlet import Outlet
 from .outlets import Outlets
-from .ways import UnixWay
+from .ways import PollWay, UnixWay
 
 TELLING = 0.25
 """Part of that time in which nothing but losses goes, behind what is on its way."""
@@ -51,10 +51,10 @@ def bid(outlets: Outlets) -> None:
 def _owes(outlet: Outlet) -> bool:
     """Whether its reader, which can be reached, has not got or been told of everything; with the lock."""
     way = outlet.way
-    if isinstance(outlet, MailboxOutlet):  # what it keeps for a reader that does not ask is lost
-        return way is not None and way.ready and (outlet.waiting > 0 or outlet.queue.behind)
     if way is None and outlet.was_reached:
         return False
+    if isinstance(outlet, MailboxOutlet) and isinstance(way, PollWay) and not way.ready:
+        return False  # what it keeps for a reader that does not ask is lost
     return outlet.queue.behind or outlet.waiting > 0 or (isinstance(way, UnixWay) and not way.drained)
 
 

@@ -103,9 +103,7 @@ class Intake:
             RemoteProtocolError: when notifications are missing before it.
             Starved: when no descriptor is left for a block.
         """
-        notify = received.notify
-        if received.fd >= 0:
-            self._map(notify.lent, received.fd)
+        notify = self._opened(received)
         if notify.hurry:
             self.ledger.hurry = notify.first + sum([len(run.rows) for run in notify.runs]) - 1
         ready: list[Subscription] = []
@@ -138,6 +136,12 @@ class Intake:
         elif notify.dropped:  # at last, because to unmap a large one takes milliseconds
             errands.append(partial(partial, self._drop, self._mapped, notify.dropped))
         return errands
+
+    def _opened(self, received: Received) -> Notify:
+        """A message whose blocks are here."""
+        if received.fd >= 0:
+            self._map(received.notify.lent, received.fd)
+        return received.notify
 
     @staticmethod
     def _drop(mapped: Mapped, blocks: list[int]) -> None:

@@ -81,7 +81,8 @@ class Link:
         self._receiver = receiver.acquire()
         self._loop = self._receiver.loop
         try:
-            self._carriers = Carriers(new_client, protocol, peer, self._take_local, self._poll, self._loop)
+            take = self._take_local if mailbox is None else None
+            self._carriers = Carriers(new_client, protocol, peer, take, self._poll, self._loop)
         except BaseException:
             receiver.release(self._receiver)
             raise
@@ -251,7 +252,7 @@ class Link:
                 again()
             except Exception as exc:  # of the system, too: the next attempt may succeed
                 logger.debug("%r cannot be opened again: %s", self, exc)
-                if self.mailbox is None or not isinstance(exc, Refused):
+                if self.mailbox is None or not isinstance(exc, Refused) or self._carriers.goes_elsewhere:
                     again(after=RETRY)
                     return
                 for place in self._places:  # it is another process's by now
@@ -371,7 +372,6 @@ class Link:
                 self._last_word = way.ask(self._reports.last() or Close(self._link))
             except PzcError as exc:
                 logger.debug("%r: %s", self, exc)
-            way.close()
         self._carriers.hang_up()
         self._receiver.helpers.submit(self._finish)
 
@@ -383,7 +383,7 @@ class Link:
                     self._last_word.exception(UNLINK_TIMEOUT)
                 except TimeoutError:
                     logger.debug("%r: its end was not confirmed", self)
-            if self._way is not None:  # it may have been opened again while the last subscription left
+            if self._way is not None:
                 self._way.close()
             self._intake.close()
             self._carriers.close()

@@ -23,6 +23,7 @@ from ....protocol.link_messages import (
     Closed,
     Interests,
     LinkMessage,
+    Notify,
     Open,
     Opened,
     Report,
@@ -149,7 +150,7 @@ class Linking:
 
     def _open_here(self, message: Open, owner: Owner, link: LocalReader) -> Opened:
         if message.name is not None:
-            raise Refused("a mailbox is polled: open it over tcp")
+            raise Refused("a mailbox keeps what was encoded: open it over unix or tcp")
         outlet = self._open(message, owner, True)
         epoch = self._protocol.epoch
         if outlet.way is None:
@@ -163,8 +164,6 @@ class Linking:
         link, received = message.link, message.received
         connection = request.connection if message.way == "unix" else None
         if message.way == "unix":
-            if message.name is not None:
-                raise Refused("a mailbox is polled: open it over tcp")
             self._check_connection(connection, link)
         arrays = bool(request.message.sequence & ARRAYS)
         is_new = link not in self._outlets.links
@@ -277,18 +276,19 @@ class Linking:
 
     def _unix_way(self, outlet: Outlet, connection: Connection, request: Request) -> UnixWay:
         outlets = self._outlets
-        lifeline = Lifeline(self._loop, connection.pid, partial(outlets.end, outlet, "its process has ended"))
-        before = self._lifelines.get(outlet.link)
-        self._lifelines[outlet.link] = lifeline
-        if before is not None:
-            before.close()
+        if isinstance(outlet, LiveOutlet):  # a mailbox is kept for the next process
+            end = partial(outlets.end, outlet, "its process has ended")
+            before = self._lifelines.get(outlet.link)
+            self._lifelines[outlet.link] = Lifeline(self._loop, connection.pid, end)
+            if before is not None:
+                before.close()
         make = partial(UnixWay, self._loop, request, partial(outlets.refill, outlet))
         return connection.become_link(make, partial(self._lost, outlet, connection))
 
     def _short(self, outlet: Outlet, error: OSError, is_new: bool) -> Refused:
-        """The refusal of a Unix way, for which something is missing here; an older link stays, for others."""
+        """The refusal of a Unix way, for which something is missing here; what it keeps stays, for others."""
         reason = f"this publisher cannot open what a link over a Unix socket needs: {error}"
-        if is_new:
+        if is_new and not outlet.queue.interests:
             self._outlets.end(outlet, reason)
         return Refused(f"{reason}; use tcp, or raise its limit of descriptors (ulimit -n)")
 
@@ -314,6 +314,8 @@ class Linking:
         way = outlet.way
         if isinstance(way, PollWay) and message.hold:
             self._poll(outlet, way, request, message.received, hold)
+        elif message.hold:  # it goes without being asked for
+            self._tell(request, Notify(message.received + 1))
 
     def _poll(self, outlet: Outlet, way: PollWay, request: Request, received: int, hold: float) -> None:
         outlets = self._outlets

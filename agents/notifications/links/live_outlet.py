@@ -21,18 +21,17 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ....delivery.claims import Entry, Interest, summary
 from ....delivery.meters import Meter
 from ....delivery.send_queue import SendQueue
-from ....protocol.link_messages import Notify
 from ....shm.ring import Ring
 from ..filters import ANY
 from ..metering import Sampled
 from .outlet import Outlet, Owner
-from .packing import Packing
+from .packing import Batch, Packing
 from .published import Published
 from .topics import Wanted
 from .ways import Way
@@ -223,10 +222,7 @@ class LiveOutlet(Outlet):
         return bool(done)
 
     def is_due(self, now: float, pause: float) -> bool:
-        """True when what waits should not wait for more: always, but on a way where each sending costs.
-
-        To be asked after each message of a burst.
-        """
+        """See `Outlet.is_due`: always, but on a way where each sending costs."""
         waiting = len(self.queue)
         if waiting >= self._gathers or self.queue.lent >= LENT or not self.queue.runs_ahead:
             return True
@@ -234,10 +230,12 @@ class LiveOutlet(Outlet):
             self._waits_since = now
         return now - self._waits_since >= pause
 
-    def _goes(self, notify: Notify, contents: Sequence[Published]) -> None:
+    def _goes(self, batch: Batch, way: Way) -> Batch:
         """Count what goes."""
+        contents = batch[2]
         if contents:
             self._meter.add(time.monotonic(), len(contents), sum([len(each.body) for each in contents]))
+        return batch
 
     # --- for people ----------------------------------------------------------------------------------
 

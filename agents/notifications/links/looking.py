@@ -73,6 +73,8 @@ class Looking:
                 outlet.reader, kept,
             )  # fmt: skip
             outlets.end(outlet, "it was silent for too long")
+        elif outlet.kind == "unix":
+            outlet.beat(now + limits.current.link_look / 4)  # not a whole look late
         return not over
 
     def _look_at_live(self, outlet: LiveOutlet, now: float) -> bool:

@@ -10,17 +10,21 @@
 The message is done with when all of them are. Subscriptions of the usual kind share one arrival, which is
 decoded once; any other one has its own. Of a message whose rows all go to one sink no arrivals are made: it
 waits until the publisher has confirmed all subscriptions, and goes there as columns.
+
+Contents in blocks are copied out before anything else, and the publisher is told soon: a block is on its way
+only, whatever becomes of the content.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from ....protocol.errors import ProtocolError
 from ....protocol.frames import Kind
@@ -29,11 +33,14 @@ from ....protocol.notification import Notification, Receipt
 from ....protocol.peer import Peer
 from ....protocol.records import Opener
 from ....protocol.signing import Suite
+from ....shm.views import IN_TRANSIT
 from ....transport.counters import Counters
+from ....transport.descriptors import Starved
 from ....transport.wire import Protocol
 from ..columns import Burst, Sink
 from .arrivals import Arrival, Ledger, Make, Together
 from .intake import Decoded, Handed, Intake, OnNews
+from .inward import Received
 from .places import Place
 from .reception import Call, Errand
 from .roster import Roster, Wanting
@@ -112,11 +119,46 @@ class MailboxIntake(Intake):
         self._roster = roster
         self._pouring = threading.Lock()
         self._poured: list[tuple[Sink, Burst, list[_Part]]] = []
+        self._news = partial(on_news, self)
+        self._copied = 0  # since the publisher was told at once
 
     def close(self) -> None:
         """See `Intake.close`; what waits for a confirmation was kept for the sink."""
         super().close()
         self._pour(early=len(self._roster) > 0)
+
+    # --- out of blocks -------------------------------------------------------------------------------
+
+    def take(self, received: Received, roster: Roster) -> deque[Errand]:
+        """See `Intake.take`."""
+        errands = super().take(received, roster)
+        if self._copied:
+            half = self._copied >= IN_TRANSIT // 2
+            self._copied = 0 if half else self._copied
+            self._news(half)
+        return errands
+
+    def _opened(self, received: Received) -> Notify:
+        notify = super()._opened(received)
+        if not any(row.block for run in notify.runs for row in run.rows):
+            return notify
+        runs = [replace(run, rows=[self._copy(row) for row in run.rows]) for run in notify.runs]
+        return replace(notify, runs=runs)
+
+    def _copy(self, row: Row) -> Row:
+        """The same in no block.
+
+        Raises:
+            Starved: when it cannot be read here: a way without blocks will do.
+        """
+        if not row.block:
+            return row
+        try:
+            body = bytes(self._mapped.view(row.block, row.size, _nothing))
+        except ValueError as exc:
+            raise Starved(f"what {self.peer.endpoint} kept cannot be had from shared memory: {exc}") from exc
+        self._copied += 1
+        return replace(row, body=body, block=0, size=0)
 
     # --- for a sink ----------------------------------------------------------------------------------
 
@@ -134,6 +176,8 @@ class MailboxIntake(Intake):
                     for place in places:
                         place.pass_by(topic, rows)
                 sink.take(burst)
+                if sink.paused:
+                    self._news(True)
 
     def _gathered(self, notify: Notify, key_id: str, roster: Roster) -> Errand | None:
         wanting = [roster.wanting(run.interests) for run in notify.runs]
@@ -244,6 +288,10 @@ class MailboxIntake(Intake):
             except ProtocolError as exc:
                 raise self._complain(topic, exc) from None
         return super()._make(topic, row, body, key_id, received_at, lent, trusts, initial)
+
+
+def _nothing() -> None:
+    return None
 
 
 def _columns(parts: list[_Part]) -> tuple[list[str], list[Row]]:

@@ -3,16 +3,20 @@
 ::
 
     state   event                                        next
-    open    silence, or no way                           open: it goes on keeping
+    open    silence, or no way                           open: it goes on keeping, and holds no block
     open    ``keep`` seconds and `mail_grace` of that    ended, with all that is in it
     open    its name is opened by another process        ended; that one's outlet has the queue
     open    closed by its reader, end of the publisher   ended
+
+What it keeps lies in no block. A large content is copied into one when it goes over a Unix socket, and the
+reader copies it out again before it says that it has it: so a mailbox has `IN_TRANSIT` blocks at most, of a
+ring that is not that of other readers, whatever becomes of its reader, and of what that is not done with.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
@@ -21,13 +25,18 @@ from ....delivery.letters import Kept
 from ....delivery.policies import KEEP
 from ....protocol import limits
 from ....protocol.errors import Refused
-from ....protocol.link_messages import Notify
+from ....protocol.link_messages import Body
 from ....protocol.records import Records, size_beside
 from ....shm.ring import Ring
+from ....shm.views import IN_TRANSIT
 from .outlet import Outlet, Owner
-from .packing import MAIL_ROWS, MailPacking
+from .packing import MAIL_ROWS, Batch, MailPacking
 from .published import Mailed, seal
 from .topics import Wanted
+from .ways import UNIX_LIMIT, Way
+
+LARGEST = 32 << 20
+"""Bytes of a content that goes in a block; a larger one goes in the socket."""
 
 FETCHING = 0.25
 """Seconds since it was last heard for which a reader is taken to fetch on."""
@@ -41,7 +50,8 @@ class MailboxOutlet(Outlet):
         owner: who opened it.
         arrays: its reader reads ``buffers``.
         lock: of all outlets.
-        ring: blocks of the publisher.
+        ring: blocks for what mailboxes send.
+        shares: whether contents of a topic may lie in shared memory.
         now: monotonic seconds.
         name: of the mailbox, empty for the process's own.
         tenure: of its reader.
@@ -59,8 +69,9 @@ class MailboxOutlet(Outlet):
     queue: KeepQueue[Mailed]
 
     def __init__(
-        self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
-        name: str, tenure: int, before: MailboxOutlet | None, records: Records, room: int,
+        self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring,
+        shares: Callable[[str], bool], now: float, name: str, tenure: int, before: MailboxOutlet | None,
+        records: Records, room: int,
     ) -> None:  # fmt: skip
         queue = KeepQueue[Mailed]() if before is None else before.queue
         super().__init__(link, owner, arrays, lock, ring, now, queue, MailPacking(queue, ring))
@@ -72,6 +83,8 @@ class MailboxOutlet(Outlet):
         self.asked = False
         self._records = records
         self._room = room
+        self._shares = shares
+        self._in_transit: dict[int, int] = {}  # blocks, by the positions whose contents lie there
         if before is not None:
             queue.hand_over()
         self._kept: dict[int, Kept] = {}
@@ -167,7 +180,38 @@ class MailboxOutlet(Outlet):
 
     def acknowledged(self, received: int, upto: int, others: Iterable[int]) -> bool:
         """See `Outlet.acknowledged`."""
-        return bool(self.queue.done(received, upto, others))
+        done = self.queue.done(received, upto, others)
+        for position in [each for each in self._in_transit if each <= received]:
+            self._ring.end(self._in_transit.pop(position), self.link)
+        return bool(done)
+
+    # --- ways: with the lock -------------------------------------------------------------------------
+
+    def attach(self, way: Way, received: int) -> None:
+        """See `Outlet.attach`."""
+        self._let_go()
+        super().attach(way, received)
+
+    def lose_way(self, way: Way, now: float) -> None:
+        """See `Outlet.lose_way`."""
+        super().lose_way(way, now)
+        if self.way is None:
+            self._let_go()
+
+    def end(self, reason: str) -> Way | None:
+        """See `Outlet.end`."""
+        way = super().end(reason)
+        self._let_go()
+        self.packing.begin()
+        return way
+
+    def _let_go(self) -> None:
+        """Blocks that the reader may see are never written again; what it has not got goes in others."""
+        self._in_transit.clear()
+        self._ring.gone(self.link)
+
+    def _next(self, way: Way) -> Batch | None:
+        return None if len(self._in_transit) >= IN_TRANSIT else super()._next(way)
 
     # --- sending: without the lock -------------------------------------------------------------------
 
@@ -177,12 +221,34 @@ class MailboxOutlet(Outlet):
             self.asked = True  # before it looks, so that what is published meanwhile is not left lying
         super().flush()
 
-    def _goes(self, notify: Notify, contents: Sequence[Any]) -> None:
-        """Seal what goes, where its reader wants that."""
+    def _goes(self, batch: Batch, way: Way) -> Batch:
+        """Seal what goes, where its reader wants that, and place it where the way takes it."""
+        notify, _, contents = batch
         if self.signs and contents:
             rows = iter(seal(contents, self._records, self._lock))
             for run in notify.runs:
                 run.rows[:] = islice(rows, len(run.rows))
+        if way.blocks and len(contents) == 1 and self._shares(contents[0].topic):
+            return self._placed(batch, way, notify.runs[0].rows[0].body)
+        return batch
+
+    def _placed(self, batch: Batch, way: Way, body: Body) -> Batch:
+        """A message of one content in a block, when it is large and there is one."""
+        slot = self._ring.allocate(len(body)) if UNIX_LIMIT < len(body) <= LARGEST else None
+        if slot is None:
+            return batch
+        slot.buffer[:] = body
+        with self._lock:
+            if self.way is not way:  # and nothing goes
+                self._ring.abandon(slot)
+                return batch
+            self._ring.publish(slot, [self.link])
+            placed = self.packing.in_block(batch, slot.block)
+            if placed is batch:
+                self._ring.end(slot.block, self.link)
+            else:
+                self._in_transit[batch[0].first] = slot.block
+        return placed
 
     # --- for people ----------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Mailboxes: those of one publisher, by their names, and the answers that their readers wait for.
+"""Mailboxes: those of one publisher, by their names.
 
 Openings of a name, where its reader has a tenure::
 
@@ -10,14 +10,12 @@ Openings of a name, where its reader has a tenure::
 
 A name belongs to a key. Openings count in the order in which they are served: one of a process that has ended
 meanwhile counts, too.
-
-The I/O thread answers the polls that wait, so that what is published meanwhile goes with it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic, sleep
 from typing import Any
 
@@ -25,13 +23,15 @@ from ....protocol import limits
 from ....protocol.errors import Refused
 from ....protocol.records import Records
 from ....shm.ring import Ring
-from ....transport.loop import Loop
+from ....shm.views import IN_TRANSIT
 from .mailbox_outlet import MailboxOutlet
 from .outlet import Outlet, Owner
-from .ways import Way
 
 SHARE = 64
 """Notifications between two pauses of whoever publishes faster than is fetched; a power of two."""
+
+BYTES = 256 << 20
+"""Of contents in blocks, on their way to all readers; further ones go in their sockets."""
 
 PAUSE = 50e-6
 """Seconds, at least, that the others get."""
@@ -43,23 +43,25 @@ class Mailboxes:
     Args:
         lock: of all links.
         links: all of them, by id.
-        ring: blocks of the agent.
-        loop: answers the polls that wait.
+        shares: whether contents of a topic may lie in shared memory.
         records: makes frames of what the agent publishes.
+
+    Attributes:
+        ring: blocks for what is on its way to their readers.
     """
 
     def __init__(
-        self, lock: threading.RLock, links: Mapping[str, Outlet], ring: Ring, loop: Loop, records: Records
-    ) -> None:
+        self, lock: threading.RLock, links: Mapping[str, Outlet], shares: Callable[[str], bool],
+        records: Records,
+    ) -> None:  # fmt: skip
+        self.ring = Ring(IN_TRANSIT * limits.current.mailboxes, BYTES)
         self._lock = lock
         self._links = links
-        self._ring = ring
-        self._loop = loop
+        self._shares = shares
         self._records = records
         self._room = limits.current.mail_subscriptions
         self._named: dict[tuple[str, str], MailboxOutlet] = {}
         self._tenures = 0
-        self._answering = self._gathering = False
 
     def all(self) -> list[MailboxOutlet]:
         """Those that are open, oldest first; with the lock."""
@@ -85,8 +87,8 @@ class Mailboxes:
             )
         self._tenures += 1
         outlet = MailboxOutlet(
-            link, owner, arrays, self._lock, self._ring, monotonic(), name, self._tenures, before,
-            self._records, self._room,
+            link, owner, arrays, self._lock, self.ring, self._shares, monotonic(), name, self._tenures,
+            before, self._records, self._room,
         )  # fmt: skip
         if name:
             self._named[name, owner.key_id] = outlet
@@ -111,41 +113,6 @@ class Mailboxes:
         now = monotonic()
         with self._lock:
             return [each.statistics(now) for each in self.all() if each.queue.interests]
-
-    # --- answers -------------------------------------------------------------------------------------
-
-    def flush(self, mailboxes: Iterable[MailboxOutlet], together: bool) -> None:
-        """Answer the polls that wait for a publication soon.
-
-        Args:
-            mailboxes: that got it.
-            together: with what follows within a moment: nobody waits for it so urgently.
-        """
-        for each in mailboxes:
-            each.asked = False
-        if not together and not self._answering:
-            self._answering = True
-            self._loop.call(self._answer)
-        elif together and not self._gathering:
-            self._gathering = True
-            self._loop.call_later(limits.current.mail_gathering, self._answer_gathered)
-
-    def _answer_gathered(self) -> None:
-        self._gathering = False
-        self._answer()
-
-    def _answer(self) -> None:
-        self._answering = False
-        with self._lock:
-            found = self.all()
-        for outlet in found:
-            if _answers(outlet):
-                outlet.flush()
-
-
-def _answers(outlet: MailboxOutlet) -> bool:
-    way: Way | None = outlet.way
-    return way is not None and way.ready and outlet.waiting > 0
 
 
 def give_way(mailboxes: Iterable[MailboxOutlet], now: float) -> None:

@@ -9,10 +9,10 @@ A subscription takes the first link to its publisher that fits, and opens one wh
     tcp         tcp                              tcp
 
 Agents share a link when their protocols send and accept the same, whatever the policies of their
-subscriptions; but mailboxes have links of their own, one for the process's own and one for each name, all of
-them over tcp. A link ends with its last subscription; a forked child begins with none. A mailbox with a name
-outlives the end of the agent, or of the process, but not that of its last subscription by
-`Subscription.close`.
+subscriptions; but mailboxes have links of their own, over unix or tcp: for the process's own as above, and
+one for each name, whatever its way, because a name has one reader. A link ends with its last subscription; a
+forked child begins with none. A mailbox with a name outlives the end of the agent, or of the process, but not
+that of its last subscription by `Subscription.close`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Table(Table):
                 if (
                     its == kind
                     and (link.peer.agent_id, link.mailbox) == (agent_id, mailbox)
-                    and transport in ("auto", link.wanted)
+                    and (transport in ("auto", link.wanted) or mailbox)
                     and not link.ended
                 ):
                     return link
@@ -91,8 +91,8 @@ def _check(peer: Peer, subscription: Subscription, transport: str) -> None:
             raise PolicyRefused(
                 f"{peer.endpoint} is an original Pizco, which keeps no mailboxes: use drop(n)"
             )
-        if transport not in ("auto", "tcp"):
-            raise PolicyRefused(f"a mailbox is read over tcp, not over {transport}: use transport='auto'")
+        if transport == "inproc":
+            raise PolicyRefused("a mailbox goes over unix or tcp, in one process too: use transport='auto'")
         return
     if subscription.raw:
         raise PolicyRefused("raw frames come by broadcast notifications only: use drop(n) or latest(k)")
@@ -129,18 +129,17 @@ def subscribe(
     """
     _check(peer, subscription, transport)
     mailbox = (subscription.policy.durable or "") if subscription.policy.name == "mailbox" else None
-    way = transport if mailbox is None else "tcp"
     key = (peer.agent_id, protocol.fingerprint, mailbox)
     opening = _table.opening(key)
     if not opening.acquire(timeout=max(0.0, deadline - time.monotonic())):
         raise CallTimeout(f"the link to {peer.endpoint} is being opened by another thread, which takes long")
     try:
-        link = _table.fitting(key, way)
+        link = _table.fitting(key, transport)
         if link is None:
             try:
-                link = _open(new_client, protocol, peer, mailbox, way, deadline)
+                link = _open(new_client, protocol, peer, mailbox, transport, deadline)
             except (Refused, Starved) as exc:
-                if way != "auto" or type(exc) not in (Refused, Starved):
+                if transport != "auto" or type(exc) not in (Refused, Starved):
                     raise
                 logger.info("the link to %s goes over tcp: %s", peer.endpoint, exc)
                 link = _open(new_client, protocol, peer, mailbox, "tcp", deadline)

@@ -11,13 +11,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ....delivery.claim_queue import ClaimQueue
 from ....delivery.liveness import Liveness
 from ....protocol.errors import TypeMismatch
-from ....protocol.link_messages import Applied, Ended, Notify
+from ....protocol.link_messages import Applied, Ended
 from ....shm.ring import Ring
 from ..declared import Declared
 from ..filters import ANY
@@ -233,7 +233,7 @@ class Outlet(ABC):
             if not self.sending.acquire(blocking=False):
                 return  # whoever sends now looks again when it has let go
             try:
-                sent = self._send(self.packing.next)
+                sent = self._send(self._next)
             finally:
                 self.sending.release()
             if not sent:
@@ -256,18 +256,21 @@ class Outlet(ABC):
             if made is None:
                 return False
             self.liveness.spoke(time.monotonic())
-        notify, fd, contents = made
+        notify, fd, contents = self._goes(made, way)
         try:
-            self._goes(notify, contents)
             return way.send(notify, fd, contents)
         finally:
             if fd >= 0:
                 os.close(fd)
 
+    def _next(self, way: Way) -> Batch | None:
+        """What goes next; with the lock."""
+        return self.packing.next(way)
+
     @abstractmethod
-    def _goes(self, notify: Notify, contents: Sequence[Any]) -> None:
-        """A batch is about to go; what there is to be done to it is done now."""
+    def _goes(self, batch: Batch, way: Way) -> Batch:
+        """What is about to go, as it is to go."""
 
     def _sign(self, way: Way) -> Batch:
         """An empty message, or whatever there is; with the lock."""
-        return self.packing.next(way) or self.packing.sign(way)
+        return self._next(way) or self.packing.sign(way)

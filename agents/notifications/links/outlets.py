@@ -36,7 +36,7 @@ from ....transport.loop import Loop
 from ....transport.wire import Protocol
 from ..declared import Declared
 from .admission import Admission
-from .bursts import Bursts
+from .bursts import Bursts, Gathering
 from .encoding import Encoding
 from .live_outlet import LiveOutlet
 from .mailbox_outlet import MailboxOutlet
@@ -44,10 +44,13 @@ from .mailboxes import Mailboxes
 from .outlet import Outlet
 from .published import Mailed
 from .routes import SPARE, Routes
-from .turns import Turn
+from .turns import Route, Turn
 from .ways import Way
 
 logger = logging.getLogger("pzc.links")
+
+SMALL = 4096
+"""Bytes of a content that waits for others, where nobody waits for it so urgently."""
 
 
 class Outlets:
@@ -94,10 +97,11 @@ class Outlets:
         )
         self._patience = Patience()
         self.admission = Admission(loop, self.changed, self.encoding, counters, self.routes.renew)
-        self.mailboxes = Mailboxes(self.lock, self.links, self.ring, loop, records)
+        self.mailboxes = Mailboxes(self.lock, self.links, self._shares, records)
         self._closed = False
-        self._armed = self._gathered = False
         self.bursts = Bursts()
+        self._gathering = Gathering(loop, lambda: limits.current.burst_gathering)
+        self._gathering_mail = Gathering(loop, lambda: limits.current.mail_gathering)
 
     # --- publishing ----------------------------------------------------------------------------------
 
@@ -171,31 +175,34 @@ class Outlets:
             outlet.beat(math.inf)
 
     def flush(self, turn: Turn) -> None:
-        """Send what a publication queued, that of a burst together."""
-        gathers = self.bursts.begin(turn.since)
+        """Send what a publication queued: that of a burst together, and by others what is sealed for that."""
+        route = turn.route
+        pushes = bool(route.outlets)
+        for mailbox in route.mailboxes:
+            if not mailbox.signs:
+                pushes = True
+            elif mailbox.asked:
+                mailbox.asked = False
+                (self._gathering_mail if turn.size <= SMALL else self._gathering).add(mailbox)
+        if pushes:
+            self._push(route, self.bursts.begin(turn.since))
+
+    def _push(self, route: Route, burst: bool) -> None:
         self.bursts.returned = now = time.monotonic()
-        for outlet in turn.route.outlets:
-            if not gathers or outlet.is_due(now, limits.current.burst_gathering):
+        for outlet in route.outlets:
+            if not burst or outlet.is_due(now, limits.current.burst_gathering):
                 outlet.flush()
                 self.bursts.returned = time.monotonic()
             else:
-                self._gathered = True
-                if not self._armed:
-                    self._arm()
-
-    def _arm(self) -> None:
-        self._armed = True
-        self._loop.call_later(limits.current.burst_gathering, self._flush_all)
-
-    def _flush_all(self) -> None:
-        """Send what was gathered, and look again while a burst goes on; I/O thread."""
-        for outlet in self.all():
-            outlet.flush()
-        # In this order: whoever gathers meanwhile is seen here, or sees that nobody will look.
-        self._armed = False
-        if self._gathered:
-            self._gathered = False
-            self._arm()
+                self._gathering.add(outlet)
+        for mailbox in route.mailboxes:
+            if mailbox.asked and not mailbox.signs:
+                if burst:
+                    mailbox.asked = False
+                    self._gathering.add(mailbox)
+                else:
+                    mailbox.flush()
+                    self.bursts.returned = time.monotonic()
 
     def wait_until_done(self, turn: Turn) -> None:
         """Wait until the links that got it are done with it, or the time is over."""
@@ -318,6 +325,9 @@ class Outlets:
             way.close()
         self.on_end(outlet, way)
 
+    def _shares(self, topic: str) -> bool:
+        return self.encoding.shares and self.routes.about(topic).zero_copy
+
     def _make_room(self) -> bool:
         with self.lock:
             return any(outlet.give_block() for outlet in self.live())
@@ -337,10 +347,11 @@ class Outlets:
         now = time.monotonic()
         with self.lock:
             links = [outlet.statistics(now, self.numbers) for outlet in self.live()]
+        ring, more = self.ring.statistics(), self.mailboxes.ring.statistics()
         leases = self.ring.leases()
         for link in links:
             link["leases"] = leases.get(link["link"], 0)
-        return {"links": links, "ring": self.ring.statistics()}
+        return {"links": links, "ring": {name: count + more[name] for name, count in ring.items()}}
 
     def close(self) -> None:
         """End every link, and every wait of a publication."""
@@ -350,6 +361,7 @@ class Outlets:
         for outlet in self.all():
             self.end(outlet, "the publisher was stopped")
         self.ring.close()
+        self.mailboxes.ring.close()
 
 
 def _nobody(outlet: Outlet, way: Way | None) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from ....delivery.claim_queue import ClaimQueue
 from ....delivery.claims import Claim, Sent
 from ....protocol.link_messages import MAX_ITEMS, Ended, Loss, Notify, Row, Run
@@ -94,6 +96,19 @@ class Packing:
         if self._queue.parts and way.kind != "inproc":
             _say_once(runs, contents)
         return self._notify(way, entries[0].position, runs, lent, hurry), fd, contents
+
+    def in_block(self, batch: Batch, block: int) -> Batch:
+        """A message of one content with that in a block; the same when no descriptor can be had."""
+        notify, fd, contents = batch
+        lent = 0
+        if not self._ring.knows(self._reader, block):
+            fd = self._introduce(block)
+            if fd < 0:
+                return batch
+            lent = block
+        [run], [row] = notify.runs, notify.runs[0].rows
+        rows = [replace(row, body=b"", block=block, size=len(row.body))]
+        return replace(notify, runs=[replace(run, rows=rows)], lent=lent), fd, contents
 
     def sign(self, way: Way) -> Batch:
         """A message without notifications, as a sign of life."""

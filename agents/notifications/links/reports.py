@@ -28,6 +28,7 @@ class Reports:
         self._roster = roster
         self._keeps = mailbox is not None
         self._last: receipts.Report | None = None
+        self._paused = False  # as it was told
 
     def park(self) -> None:
         """What is done with from now on is not told: the mailbox stays as it is."""
@@ -35,6 +36,7 @@ class Reports:
 
     def next(self, *, always: bool) -> Report | None:
         """What nobody answers; None when nothing is new, unless ``always``."""
+        always = always or (self._keeps and self._roster.paused is not self._paused)
         news = None if self._last is not None else self._ledger.report(always=always)
         return None if news is None else self._report(news)
 
@@ -51,6 +53,7 @@ class Reports:
 
     def _report(self, told: receipts.Report, hold: float = 0.0) -> Report:
         room = 0
-        if self._keeps and self._last is None and not self._roster.paused:
+        self._paused = self._keeps and self._roster.paused
+        if self._keeps and self._last is None and not self._paused:
             room = told.received + max(0, self._roster.bound - len(self._ledger))
         return Report(self._link, *told, hold, room)

@@ -9,8 +9,13 @@ import pytest
 from pzc import Agent, ConfigError, PolicyRefused, Protocol, acknowledge, drop, mailbox
 
 from tests.contract.rigs.mailing import NAMED, Kept, delivered, publisher_and_reader
-from tests.contract.rigs.pairs import wait_until
+from tests.contract.rigs.pairs import OUTSIDE, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT, Inbox
+
+
+@pytest.fixture(params=OUTSIDE, autouse=True)
+def _each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PZC_TRANSPORT", request.param)
 
 
 def test_other_mailboxes_get_no_frames_and_are_charged_for_none() -> None:

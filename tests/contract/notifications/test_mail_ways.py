@@ -1,0 +1,213 @@
+"""Mailboxes on one host: their way, and that what they keep takes no shared memory, whatever their readers do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pzc import Agent, PolicyRefused, Protocol, mailbox
+
+from tests.contract.rigs.evidence import digest, payload
+from tests.contract.rigs.mailing import publisher_and_reader
+from tests.contract.rigs.pairs import LONG, OUTSIDE, Publishing, pair, read, wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT
+from tests.contract.rigs.processes import Workers
+
+LARGE, MANY = 1 << 20, 30
+MOST_BLOCKS = 8
+"""Of contents on their way to one reader."""
+
+NAMED = mailbox(name="archive")
+
+on_one_host = pytest.mark.needs("memfd", "unix")
+
+
+def large(count: int = MANY) -> list[tuple[int, str]]:
+    return [(number, digest(payload(number, LARGE))) for number in range(1, count + 1)]
+
+
+def publish(publisher: Agent, count: int = MANY) -> None:
+    Publishing(publisher, "t", (payload(number, LARGE) for number in range(1, count + 1))).finish()
+
+
+def ring(publisher: Agent) -> dict[str, int]:
+    return publisher.statistics()["links"]["ring"]
+
+
+def waiting(publisher: Agent) -> int:
+    return sum(each["waiting"] for each in publisher.statistics()["mailboxes"])
+
+
+# --- ways ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.needs("unix")
+@pytest.mark.parametrize(
+    ("asked", "taken"), [(None, "unix"), ("auto", "unix"), ("unix", "unix"), ("tcp", "tcp")]
+)
+def test_a_mailbox_on_this_host_goes_over_unix_unless_tcp_is_asked_for(asked: str | None, taken: str) -> None:
+    with publisher_and_reader() as (publisher, agent):
+        subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=mailbox(), transport=asked)
+        publisher.publish("t", 1)
+        assert (subscription.recv(TIMEOUT).content, subscription.transport) == (1, taken)
+        told = agent.statistics()["subscriptions"]
+        assert [each["transport"] for each in told] == [taken]
+
+
+def test_a_mailbox_is_refused_inproc() -> None:
+    with publisher_and_reader() as (publisher, agent), pytest.raises(PolicyRefused, match="unix or tcp"):
+        agent.subscribe(publisher.rep_endpoint, "t", policy=mailbox(), transport="inproc")
+
+
+def test_a_transport_of_the_environment_that_no_mailbox_has_leaves_it_the_choice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PZC_TRANSPORT", "inproc")
+    with publisher_and_reader() as (publisher, agent):
+        subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=mailbox())
+        publisher.publish("t", 1)
+        assert subscription.recv(TIMEOUT).content == 1
+
+
+@pytest.mark.needs("unix")
+def test_a_name_has_one_reader_in_a_process_whichever_way_is_asked_for() -> None:
+    with publisher_and_reader() as (publisher, agent):
+        made = [
+            agent.subscribe(publisher.rep_endpoint, "t", policy=NAMED, transport=way)
+            for way in ("unix", "tcp")
+        ]
+        publisher.publish("t", 1)
+        assert [each.recv(TIMEOUT).content for each in made] == [1, 1]
+        assert not any(each.closed for each in made)
+
+
+# --- shared memory -------------------------------------------------------------------------------------------
+
+
+@on_one_host
+def test_what_a_reader_has_and_is_not_done_with_lies_in_no_block(workers: Workers) -> None:
+    reader = workers.start()
+    with pair() as (publisher, _):
+        reader.ask("subscribe", "t", publisher.rep_endpoint, "t", mailbox(), "unix")
+        publish(publisher)
+        reader.ask("pending", "t", MANY)
+        assert 0 < ring(publisher)["blocks"] <= MOST_BLOCKS
+        wait_until(lambda: ring(publisher)["used"] == 0)
+        assert waiting(publisher) == MANY
+        assert reader.ask("take", "t", MANY) == large()
+
+
+@on_one_host
+def test_a_frozen_reader_holds_few_blocks_and_nobody_up_and_gets_everything_later(workers: Workers) -> None:
+    frozen, well = workers.start(), workers.start()
+    with pair() as (publisher, _):
+        publisher.advertise("t", buffers=4)
+        frozen.ask("subscribe", "t", publisher.rep_endpoint, "t", mailbox(), "unix", "hash")
+        well.ask("subscribe", "t", publisher.rep_endpoint, "t", LONG, "unix", "hash")
+        frozen.freeze()
+        publish(publisher)
+        assert well.ask("account", "t", MANY) == (MANY, 0, large())
+        wait_until(lambda: ring(publisher)["used"] <= MOST_BLOCKS)
+        frozen.thaw()
+        assert frozen.ask("account", "t", MANY) == (MANY, 0, large())
+        wait_until(lambda: ring(publisher)["used"] == 0)
+
+
+@on_one_host
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_killed_reader_leaves_no_block_and_everything_to_the_next_one(
+    workers: Workers, frozen: bool
+) -> None:
+    first, second = workers.start(), workers.start()
+    with pair() as (publisher, _):
+        first.ask("subscribe", "t", publisher.rep_endpoint, "t", NAMED, "unix")
+        if frozen:
+            first.freeze()
+        publish(publisher)
+        if not frozen:
+            first.ask("pending", "t", MANY)
+        first.kill()
+        wait_until(lambda: ring(publisher)["used"] == 0)
+        assert waiting(publisher) == MANY
+        second.ask("subscribe", "t", publisher.rep_endpoint, "t", NAMED, "unix", "hash")
+        assert second.ask("account", "t", MANY) == (MANY, 0, large())
+
+
+@pytest.mark.parametrize("after", OUTSIDE)
+@pytest.mark.parametrize("before", OUTSIDE)
+def test_whoever_takes_a_name_over_gets_what_the_reader_before_was_not_done_with(
+    workers: Workers, before: str, after: str
+) -> None:
+    first, second = workers.start(), workers.start()
+    with pair() as (publisher, _):
+        first.ask("subscribe", "t", publisher.rep_endpoint, "t", NAMED, before)
+        publish(publisher)
+        first.ask("pending", "t", MANY)
+        second.ask("subscribe", "t", publisher.rep_endpoint, "t", NAMED, after, "hash")
+        assert second.ask("account", "t", MANY) == (MANY, 0, large())
+        [reason] = first.ask("wait_for", "t", "lost")
+        assert "is read by another process" in reason
+        wait_until(lambda: ring(publisher)["used"] == 0)
+
+
+@pytest.mark.needs("unix")
+def test_without_blocks_large_contents_go_in_the_socket(workers: Workers) -> None:
+    publisher, endpoint = workers.publisher()
+    reader = workers.start()
+    reader.ask("subscribe", "t", endpoint, "t", mailbox(), "unix", "hash")
+    publisher.ask("refuse_blocks")
+    publisher.ask("publish", "t", [LARGE] * MANY)
+    assert reader.ask("account", "t", MANY) == (MANY, 0, large())
+
+
+@on_one_host
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_reader_without_descriptors_gets_everything_another_way(workers: Workers, left: int) -> None:
+    reader = workers.start()
+    with pair() as (publisher, _):
+        reader.ask("subscribe", "t", publisher.rep_endpoint, "t", NAMED, "auto", "hash")
+        reader.ask("starve", left)
+        publish(publisher)
+        reader.ask("feed")
+        assert reader.ask("account", "t", MANY) == (MANY, 0, large())
+
+
+@pytest.mark.needs("unix")
+@pytest.mark.parametrize("left", [0, 1, 2, 3, 5])
+def test_a_publisher_without_descriptors_keeps_what_a_name_has_for_its_next_reader(
+    workers: Workers, left: int
+) -> None:
+    publisher, endpoint = workers.publisher()
+    first, second = workers.start(), workers.start()
+    first.ask("subscribe", "t", endpoint, "t", NAMED, "unix")
+    publisher.ask("publish", "t", [LARGE] * 3)
+    first.ask("pending", "t", 3)
+    first.kill()
+    publisher.ask("starve", left)
+    second.start("subscribe", "t", endpoint, "t", NAMED, "auto", "hash")
+    publisher.ask("feed")
+    second.finish()
+    assert second.ask("account", "t", 3) == (3, 0, large(3))
+
+
+@on_one_host
+@pytest.mark.parametrize(
+    ("options", "about"),
+    [({"suite": "aes256-gcm"}, {}), ({}, {"zero_copy": False})],
+    ids=["sealed", "not shared"],
+)
+def test_what_is_not_to_lie_in_shared_memory_does_not(
+    options: dict[str, Any], about: dict[str, Any], timings: Callable[..., None]
+) -> None:
+    with (
+        Agent(protocol=Protocol(KEY, **options)) as publisher,
+        Agent(protocol=Protocol(KEY, **options)) as reader,
+    ):
+        publisher.advertise("t", **about)
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=mailbox(), transport="unix")
+        for _ in range(3):
+            publisher.publish("t", bytes(LARGE))
+        assert read(subscription, 3) == [bytes(LARGE)] * 3
+        assert ring(publisher)["blocks"] == 0
