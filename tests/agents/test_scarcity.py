@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from pzc import Refused
+from pzc import Agent, Policy, Protocol, Refused, mailbox
 from pzc.agents.notifications.links import open_links, outlet
 from pzc.transport import pipe
 
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
+from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.processes import Workers
 
 
@@ -58,11 +59,26 @@ def test_a_link_that_may_take_any_way_goes_over_tcp_then(monkeypatch: pytest.Mon
         assert reader.subscribe(publisher.rep_endpoint, "t", policy=LONG).transport == "unix"
 
 
-def test_a_broken_link_that_cannot_be_had_over_unix_any_more_goes_on_over_tcp_without_loss(
+def test_what_a_name_has_is_kept_for_its_next_reader_where_unix_cannot_be_had(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    policy = mailbox(name="archive")
+    with pair() as (publisher, reader), Agent(protocol=Protocol(KEY)) as other:
+        reader.subscribe(publisher.rep_endpoint, "t", policy=policy, manual_ack=True)
+        for number in range(3):
+            publisher.publish("t", number)
+        reader.stop()
+        Scarce(monkeypatch)
+        subscription = other.subscribe(publisher.rep_endpoint, "t", policy=policy)
+        assert (subscription.transport, read(subscription, 3)) == ("tcp", [0, 1, 2])
+
+
+@pytest.mark.parametrize("policy", [LONG, mailbox()], ids=["block", "mailbox"])
+def test_a_broken_link_that_cannot_be_had_over_unix_any_more_goes_on_over_tcp_without_loss(
+    monkeypatch: pytest.MonkeyPatch, policy: Policy
+) -> None:
     with pair() as (publisher, reader):
-        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=policy, transport="unix")
         Scarce(monkeypatch)
         publishing = Publishing(publisher, "t", range(300))
         found = read(subscription, 100)

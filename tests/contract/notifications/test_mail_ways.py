@@ -174,24 +174,6 @@ def test_a_reader_without_descriptors_gets_everything_another_way(workers: Worke
         assert reader.ask("account", "t", MANY) == (MANY, 0, large())
 
 
-@pytest.mark.needs("unix")
-@pytest.mark.parametrize("left", [0, 1, 2, 3, 5])
-def test_a_publisher_without_descriptors_keeps_what_a_name_has_for_its_next_reader(
-    workers: Workers, left: int
-) -> None:
-    publisher, endpoint = workers.publisher()
-    first, second = workers.start(), workers.start()
-    first.ask("subscribe", "t", endpoint, "t", NAMED, "unix")
-    publisher.ask("publish", "t", [LARGE] * 3)
-    first.ask("pending", "t", 3)
-    first.kill()
-    publisher.ask("starve", left)
-    second.start("subscribe", "t", endpoint, "t", NAMED, "auto", "hash")
-    publisher.ask("feed")
-    second.finish()
-    assert second.ask("account", "t", 3) == (3, 0, large(3))
-
-
 @on_one_host
 @pytest.mark.parametrize(
     ("options", "about"),
