@@ -222,7 +222,10 @@ class LiveOutlet(Outlet):
         return bool(done)
 
     def is_due(self, now: float, pause: float) -> bool:
-        """See `Outlet.is_due`: always, but on a way where each sending costs."""
+        """True when what waits should not wait for more: always, but on a way where each sending costs.
+
+        To be asked after each message of a burst.
+        """
         waiting = len(self.queue)
         if waiting >= self._gathers or self.queue.lent >= LENT or not self.queue.runs_ahead:
             return True
