@@ -15,9 +15,9 @@ from pzc.agents.notifications.columns import Burst, Missed
 from pzc.agents.notifications.links import mailboxes
 from pzc.agents.notifications.links.mailbox_outlet import MailboxOutlet
 from pzc.agents.notifications.links.outlet import Owner
+from pzc.agents.notifications.links.outlets import SMALL
 from pzc.agents.notifications.links.published import Mailed
 from pzc.agents.notifications.links.topics import Wanted
-from pzc.agents.notifications.publisher import SMALL
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.keyring import Keyring
@@ -129,7 +129,7 @@ class Noting:
 def test_nobody_waits_for_what_is_sealed() -> None:
     lock, way = threading.RLock(), Noting()
     records: Any = Watching(lock)
-    outlet = MailboxOutlet("a", Owner("b", ""), True, lock, Ring(), 0.0, "", 1, None, records, 10)
+    outlet = MailboxOutlet("a", Owner("b", ""), True, lock, Ring(), bool, 0.0, "", 1, None, records, 10)
     outlet.follow(Wanted(1, "t", None, mailbox(), "", "", True), {"t": 0}, lambda *_: None)
     outlet.attach(way, 0)
     outlet.queue.room = 10
