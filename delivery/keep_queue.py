@@ -51,6 +51,10 @@ MOST = 1_000_000
 _FEW = 1024
 
 
+ALONE = 1 << 16
+"""Bytes of a message beyond which it goes alone, over a carrier that takes it in a block."""
+
+
 class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
     """Not thread-safe: the publisher's lock protects it. Its length counts what may go now.
 
@@ -282,9 +286,9 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
     def take(self, messages: int, size: int, blocks: bool = False) -> list[Letter[M]]:
         """See `ClaimQueue.take`."""
         taken: list[Letter[M]] = []
-        again, letters = self._again, self._letters
+        again, letters, whole = self._again, self._letters, size
         while again and len(taken) < messages:
-            size -= OVERHEAD + again[0].size
+            size -= whole if blocks and again[0].size > ALONE else OVERHEAD + again[0].size
             if size < 0 and taken:
                 return taken
             taken.append(again.popleft())
@@ -292,7 +296,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         for order, letter in islice(
             letters.items(), max(0, min(messages - len(taken), self.room - self.sent))
         ):
-            size -= OVERHEAD + letter.size
+            size -= whole if blocks and letter.size > ALONE else OVERHEAD + letter.size
             if size < 0 and (taken or orders):
                 break
             orders.append(order)

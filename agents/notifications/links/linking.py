@@ -45,7 +45,7 @@ from .mailbox_outlet import MailboxOutlet
 from .outlet import Outlet, Owner
 from .outlets import Outlets
 from .topics import wanted_of
-from .ways import MAIL_LIMIT, LocalWay, PollWay, UnixWay, Way
+from .ways import MAIL_LIMIT, UNIX_LIMIT, UNIX_MAIL_LIMIT, LocalWay, PollWay, UnixWay, Way
 
 logger = logging.getLogger("pzc.links")
 
@@ -276,13 +276,15 @@ class Linking:
 
     def _unix_way(self, outlet: Outlet, connection: Connection, request: Request) -> UnixWay:
         outlets = self._outlets
+        limit = UNIX_MAIL_LIMIT
         if isinstance(outlet, LiveOutlet):  # a mailbox is kept for the next process
             end = partial(outlets.end, outlet, "its process has ended")
             before = self._lifelines.get(outlet.link)
             self._lifelines[outlet.link] = Lifeline(self._loop, connection.pid, end)
             if before is not None:
                 before.close()
-        make = partial(UnixWay, self._loop, request, partial(outlets.refill, outlet))
+            limit = UNIX_LIMIT
+        make = partial(UnixWay, self._loop, request, partial(outlets.refill, outlet), limit=limit)
         return connection.become_link(make, partial(self._lost, outlet, connection))
 
     def _short(self, outlet: Outlet, error: OSError, is_new: bool) -> Refused:

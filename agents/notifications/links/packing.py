@@ -148,7 +148,7 @@ class MailPacking(Packing):
 
     def next(self, way: Way) -> Batch | None:
         """See `Packing.next`."""
-        entries = self._queue.take(MAIL_ROWS, way.limit, blocks=False)
+        entries = self._queue.take(MAIL_ROWS, way.limit, way.blocks)
         if not entries:
             return None
         mailed: list[Mailed] = [entry.message for entry in entries]

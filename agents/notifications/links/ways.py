@@ -34,6 +34,9 @@ TCP_LIMIT = 1 << 20
 MAIL_LIMIT = 4 << 20
 """As `TCP_LIMIT`, of what was kept."""
 
+UNIX_MAIL_LIMIT = 1 << 18
+"""As `UNIX_LIMIT`, of what was kept; contents beyond that one go alone all the same."""
+
 
 class Way(Protocol):
     """Carries messages in order; one thread at a time sends.
@@ -76,6 +79,7 @@ class UnixWay:
         request: that opened it; every message answers it.
         on_ready: called in the I/O thread when it is ready again.
         exchange: of the connection.
+        limit: as of `Way`.
 
     Raises:
         OSError: when a descriptor is missing.
@@ -85,13 +89,14 @@ class UnixWay:
     """
 
     kind = "unix"
-    limit = UNIX_LIMIT
     blocks = True
 
     def __init__(
-        self, loop: Loop, request: Request, on_ready: Callable[[], object], exchange: UnixExchange
-    ) -> None:
+        self, loop: Loop, request: Request, on_ready: Callable[[], object], exchange: UnixExchange,
+        limit: int = UNIX_LIMIT,
+    ) -> None:  # fmt: skip
         self.connection = request.connection
+        self.limit = limit
         self._loop = loop
         self._opened = request.message
         self._exchange = exchange
