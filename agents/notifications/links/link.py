@@ -286,7 +286,7 @@ class Link:
 
     def _tell(self, always: bool) -> bool:
         way = self._way
-        if way is None:
+        if way is None or self._over.is_set():  # the last word was said
             return True
         try:
             return way.tell(partial(self._news, self._reports, always))
