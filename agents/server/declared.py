@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 
 from ...protocol import limits, paths
 from ...protocol.errors import ConfigError, PzcError
+from ...protocol.nearest import hint
 from ...protocol.paths import Path
 from ...protocol.shown import shown
 from . import members
@@ -96,7 +97,7 @@ def _names(tree: Tree, what: str, written: str) -> Names:
             break  # only found when it is used
         there = members.names(target)
         if name not in there and not members.is_dynamic(type(target)):
-            near = members.nearest(name, there)
+            near = hint(name, there, most=3, otherwise="it has")
             raise ConfigError(
                 f"{what} names {shown(written)}: {type(target).__name__} has no {name!r}; {near}"
             )

@@ -20,7 +20,6 @@ that answers to. A ``__setattr__`` alone says nothing of which names there are.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import logging
@@ -29,6 +28,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Mutable
 from typing import Any, cast
 
 from ...protocol.errors import MemberRefused
+from ...protocol.nearest import hint
 from ...protocol.shown import shown
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
 
@@ -48,7 +48,6 @@ CLOSED: tuple[type[Any], ...] = (
 
 MISSING = object()
 _NOTHING: dict[str, object] = {}
-_SHOWN = 5  # names in an error
 _MOST_KNOWN = 4096
 
 _settable: dict[tuple[type, str], None] = {}
@@ -156,20 +155,13 @@ def _kind_to_put(target: object, name: str) -> str:
 
 def missing(target: object, name: str, what: str) -> MemberRefused:
     """The error that says that there is no such member, and which names are nearest."""
-    return MemberRefused(
-        f"{name!r}{what}: {type(target).__name__} has no such member; {nearest(name, names(target))}"
-    )
+    near = hint(name, names(target), most=3, otherwise="it has")
+    return MemberRefused(f"{name!r}{what}: {type(target).__name__} has no such member; {near}")
 
 
 def not_allowed(name: str, thing: object, method: object) -> MemberRefused:
     """The error that says that this cannot be done with a thing."""
     return MemberRefused(f"{name!r} is a {kind_told(thing)} and does not allow {shown(method, 60)}")
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """Which of the known names a wrong one may have meant."""
-    near = difflib.get_close_matches(name, known, n=3)
-    return f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known[:_SHOWN]) or 'none'}"
 
 
 def names(target: object) -> list[str]:

@@ -49,11 +49,6 @@ class Advertised:
         self._check_policy(topic, policy.name)
         self.check_way(topic, way)
 
-    def check_mailbox(self, topic: str) -> None:
-        """Judge a subscription with a mailbox; errors as `check`."""
-        self._check_policy(topic, "mailbox")
-        self.check_way(topic, "tcp")
-
     def _check_policy(self, topic: str, name: str) -> None:
         if self.policies is not None and name not in self.policies:
             offered = ", ".join(sorted(self.policies))
