@@ -1,8 +1,8 @@
 """Publisher: numbers what an agent publishes, and hands it to links, mailboxes and broadcast in one moment.
 
-There is one way for all: what a topic needs of it stands in its `Plan`. The content is encoded and sealed in
-the caller's thread, once for whoever gets the same. A notification that nobody subscribed to is numbered and
-not encoded. What could not be encoded has no number.
+There is one way for all: what a topic needs of it stands in its `Plan`. The content is encoded, and sealed
+for broadcast, in the caller's thread, once for whoever gets the same. A notification that nobody subscribed
+to is numbered and not encoded. What could not be encoded has no number.
 
 The caller waits first while a reader that is to be waited for has its window full; it holds nothing
 meanwhile.
@@ -45,6 +45,7 @@ class Plan(NamedTuple):
         voices: in which it is broadcast.
         encodes: a content is encoded for others than those that listen to the broadcast.
         plain: that is for links only.
+        mailed: that is for mailboxes only.
         waits: somebody may have to be waited for.
         windows: while each of these has room, nobody; None: that has to be looked at each time.
         throttled: it may be one too many.
@@ -59,6 +60,7 @@ class Plan(NamedTuple):
     voices: tuple[Voice, ...]
     encodes: bool
     plain: bool
+    mailed: bool
     waits: bool
     windows: tuple[Interest, ...] | None
     throttled: bool
@@ -162,6 +164,8 @@ class Publisher:
                 continue
             if plan.plain and not turn.published.serializer:
                 outlets.encoding.encode(turn.published, blocks=plan.route.blocks, arrays=plan.route.arrays)
+            elif plan.mailed and not turn.published.serializer:
+                turn.mail = turn.mail or outlets.encoding.copy(turn.published, plan.arrays)
             elif plan.encodes:
                 self._encode(turn, plan)
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
@@ -187,7 +191,7 @@ class Publisher:
             ]
             plan = Plan(
                 version, heard, route, voices, route.remote or mailed or kept,
-                route.remote and not (mailed or kept),
+                route.remote and not (mailed or kept), mailed and not (route.remote or kept),
                 route.waits, None if blocks or len(windows) > _MOST_WINDOWS else tuple(windows),
                 about.throttle is not None, kept, about.ack_wait,
                 all(outlet.arrays for outlet in route.mailboxes),

@@ -131,10 +131,15 @@ class Outlets:
                 mailed.sealed = Row(number, sent_ms, key, name, body, 0, 0, msgid, signature)
             for mailbox, kept in zip(turn.route.mailboxes, turn.route.kept, strict=True):
                 mailbox.post(mailed, mailbox.queue.matching(topic, key) if key else kept, turn.since)
-        took: list[LiveOutlet] = []
+        if turn.route.outlets or published.slot is not None:
+            self._commit(turn, number)
+
+    def _commit(self, turn: Turn, number: int) -> None:
+        """Hand it to the links that keep nothing."""
+        took, published = list[LiveOutlet](), turn.published
         for outlet, claims in zip(turn.route.outlets, turn.route.claims, strict=True):
             if published.key:
-                claims = outlet.queue.matching(topic, published.key)
+                claims = outlet.queue.matching(published.topic, published.key)
             if outlet.post(published, claims, turn.passed):
                 took.append(outlet)
         if published.slot is not None:
