@@ -290,13 +290,19 @@ def _settings(changes: Mapping[str, str | None]) -> Iterator[None]:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    time.tzset()
+    _look_at_zone()
     try:
         yield
     finally:
         for name in os.environ.keys() - before.keys():
             del os.environ[name]
         os.environ.update(before)
+        _look_at_zone()
+
+
+def _look_at_zone() -> None:
+    """Take ``TZ`` for true; on Windows nothing does."""
+    if hasattr(time, "tzset"):
         time.tzset()
 
 

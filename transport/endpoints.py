@@ -240,6 +240,8 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
 
 def _is_served(path: str) -> bool:
     # libzmq would unlink the other agent's path and take its place without a word.
+    if not hasattr(stdlib_socket, "AF_UNIX"):
+        return False
     with stdlib_socket.socket(stdlib_socket.AF_UNIX) as probe:
         try:
             probe.connect(f"\0{path[1:]}" if path.startswith("@") else path)

@@ -57,6 +57,7 @@ def test_arrays_in_a_list_are_not_compared_with_words(width: int) -> None:
     assert len(answer) == width
 
 
+@pytest.mark.needs("unix")
 def test_info_and_ping_are_answered_while_a_request_runs() -> None:
     with Gated(name="psu") as agent, Agent() as client:
         thread, _ = in_thread(lambda: client.request(agent.rep_endpoint, "slow", TIMEOUT))

@@ -154,6 +154,7 @@ class Visited:
         self.ways.put(by.host)
 
 
+@pytest.mark.needs("unix")
 def test_a_one_way_call_takes_the_way_of_the_calls_behind_it_to_a_restarted_server_too() -> None:
     visited, endpoint = Visited(), free_endpoint()
     with ExitStack() as stack:

@@ -342,6 +342,7 @@ def protocol_of(role: Role) -> Protocol:
     return Protocol(keyring=Keyring(KEYS, KEYS[list(Role).index(role)]))
 
 
+@pytest.mark.needs("unix")
 def test_taking_over_needs_an_admin_and_the_former_holder_is_told_by_its_next_call(bench: Bench) -> None:
     with Server(bench, protocol=protocol_of(Role.ADMIN)) as server:
         with (

@@ -13,9 +13,7 @@ from pzc.testing import Running
 
 from tests.contract.rigs.console import Console
 
-EVERY_WAY = pytest.mark.parametrize(
-    "transport", ["auto", pytest.param("unix", marks=pytest.mark.needs("unix")), "tcp"]
-)
+EVERY_WAY = pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
 
 
 @pytest.fixture

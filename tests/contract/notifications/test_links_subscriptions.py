@@ -73,6 +73,7 @@ def test_a_subscription_tells_its_transport(way: str) -> None:
         assert reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport=way).transport == way
 
 
+@pytest.mark.needs("unix")
 def test_the_shortest_way_is_chosen() -> None:
     with pair() as (publisher, reader), Child() as child:
         assert reader.subscribe(publisher.rep_endpoint, "t", policy=LONG).transport == "inproc"

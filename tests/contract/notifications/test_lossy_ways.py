@@ -195,6 +195,7 @@ def test_a_reader_that_stands_still_accounts_for_everything(workers: Workers, po
     assert found == [(number, digest(payload(number, sizes[number - 1]))) for number, _ in found]
 
 
+@pytest.mark.needs("unix")
 def test_a_publisher_of_small_messages_has_as_much_patience_as_on_the_broadcast_plane(
     workers: Workers,
 ) -> None:

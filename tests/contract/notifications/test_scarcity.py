@@ -171,6 +171,7 @@ def test_a_first_agent_without_descriptors_is_an_error_and_not_the_end_of_the_pr
     assert run_in_fork(child) == 0
 
 
+@pytest.mark.needs("unix")
 def test_a_listener_without_threads_closes_the_connection_and_accepts_when_it_can(
     timings: Callable[..., None],
 ) -> None:
