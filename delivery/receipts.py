@@ -7,8 +7,8 @@ Messages are numbered 1, 2, 3, … whatever their topics::
     held       arrived: it was sent again       held            it is among those that came before
     done       arrived: it was sent again       done            it is among those that came before
     later      arrived                          -               RemoteProtocolError: a hole
-    held       done                             done, untold    True
-    any other  done                             as before       False
+    held       done                             done, untold    what it came for
+    any other  done                             as before       None
     untold     report                           told            in ``upto`` or ``others``
     told       repeat                           untold          -
 
@@ -20,9 +20,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from ..protocol.errors import RemoteProtocolError
+
+T = TypeVar("T")
 
 MAX_OTHERS = 1000
 """Most positions beside ``upto`` in one report; the rest is told by the next one."""
@@ -42,7 +44,7 @@ class Report(NamedTuple):
     others: list[int]
 
 
-class Receipts:
+class Receipts(Generic[T]):
     """What one process has of a publisher and is not done with; its length counts that.
 
     Not thread-safe, but for `done`: any thread may call it at any moment, even the garbage collector, because
@@ -56,7 +58,7 @@ class Receipts:
 
     def __init__(self) -> None:
         self.received = self._upto = 0
-        self._held: set[int] = set()
+        self._held: dict[int, T] = {}
         self._fresh: deque[int] = deque()  # done with since the last report
         self._again: Iterator[int] = iter(())  # perhaps done with and told in vain
         self._told = (0, 0)
@@ -64,8 +66,8 @@ class Receipts:
     def __len__(self) -> int:
         return len(self._held)
 
-    def arrived(self, first: int, count: int = 1) -> int:
-        """Messages with successive positions came; how many of the first ones came before.
+    def arrived(self, first: int, count: int, what: T) -> int:
+        """Messages with successive positions came for something; how many of the first ones came before.
 
         Raises:
             RemoteProtocolError: when others before them are missing, or for a position below 1.
@@ -77,18 +79,17 @@ class Receipts:
             )
         end = first + count
         if end > expected:
-            self._held.update(range(expected, end))
+            for position in range(expected, end):
+                self._held[position] = what
             self.received = end - 1
         return min(count, expected - first)
 
-    def done(self, position: int) -> bool:
-        """Nothing in this process needs it any more; False when it is not held."""
-        try:
-            self._held.remove(position)
-        except KeyError:
-            return False
-        self._fresh.append(position)
-        return True
+    def done(self, position: int) -> T | None:
+        """Nothing in this process needs it any more; what it came for, None when it is not held."""
+        what = self._held.pop(position, None)
+        if what is not None:
+            self._fresh.append(position)
+        return what
 
     def upto(self) -> int:
         """The position up to which everything is done with."""

@@ -44,10 +44,10 @@ def sent(count: int) -> Sender[str]:
     return outlet
 
 
-def arrived(count: int) -> Receipts:
-    inlet = Receipts()
+def arrived(count: int) -> Receipts[str]:
+    inlet: Receipts[str] = Receipts()
     for number in range(1, count + 1):
-        assert inlet.arrived(number) == 0
+        assert inlet.arrived(number, 1, "t") == 0
     return inlet
 
 
@@ -57,7 +57,7 @@ class Connections(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.outlet: Sender[int] = Sender()
-        self.inlet = Receipts()
+        self.inlet: Receipts[str] = Receipts()
         self.forth: list[tuple[int, int]] = []
         self.back: list[tuple[int, int, list[int]]] = []
         self.published = 0
@@ -74,7 +74,7 @@ class Connections(RuleBasedStateMachine):
     @rule()
     def bring(self) -> None:
         number, item = self.forth.pop(0)
-        if not self.inlet.arrived(number):
+        if not self.inlet.arrived(number, 1, "t"):
             self.delivered.append(item)
             self.held.append(number)
 

@@ -18,7 +18,7 @@ class Reading(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.receipts = Receipts()
+        self.receipts: Receipts[str] = Receipts()
         self.received = 0
         self.held, self.done = set[int](), set[int]()
         self.told = self.last_upto = 0
@@ -28,7 +28,7 @@ class Reading(RuleBasedStateMachine):
     @rule(back=st.integers(0, 3), count=st.integers(0, 4))
     def arrive(self, back: int, count: int) -> None:
         first = max(1, self.received + 1 - back)
-        repeated = self.receipts.arrived(first, count)
+        repeated = self.receipts.arrived(first, count, f"since {self.received}")
         assert repeated == min(count, self.received + 1 - first)
         self.held |= set(range(self.received + 1, first + count))
         self.received = max(self.received, first + count - 1)
@@ -36,7 +36,7 @@ class Reading(RuleBasedStateMachine):
     @rule(beyond=st.integers(1, 3))
     def a_hole_is_refused(self, beyond: int) -> None:
         with pytest.raises(RemoteProtocolError, match=f"expected {self.received + 1}"):
-            self.receipts.arrived(self.received + 1 + beyond, 1)
+            self.receipts.arrived(self.received + 1 + beyond, 1, "")
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
@@ -85,18 +85,24 @@ TestReading = Reading.TestCase
 TestReading.settings = settings(max_examples=many(150), stateful_step_count=40)
 
 
-def came(count: int) -> Receipts:
-    receipts = Receipts()
-    assert receipts.arrived(1, count) == 0
+def came(count: int) -> Receipts[str]:
+    receipts: Receipts[str] = Receipts()
+    assert receipts.arrived(1, count, "t") == 0
     return receipts
 
 
-def finish(receipts: Receipts, positions: Iterable[int]) -> None:
+def test_what_is_done_with_tells_what_it_came_for() -> None:
+    receipts = came(2)
+    receipts.arrived(2, 2, "u")  # the second one came before
+    assert [receipts.done(position) for position in (1, 2, 3, 3, 4)] == ["t", "t", "u", None, None]
+
+
+def finish(receipts: Receipts[str], positions: Iterable[int]) -> None:
     for position in positions:
         receipts.done(position)
 
 
-def reports(receipts: Receipts) -> list[Report]:
+def reports(receipts: Receipts[str]) -> list[Report]:
     """Until nothing is new."""
     found = list[Report]()
     while (report := receipts.report()) is not None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from threading import get_ident
 from typing import NamedTuple, Protocol
 
@@ -27,7 +27,6 @@ from msgspec import Struct
 
 from ....delivery.receipts import Receipts, Report
 from ....protocol.errors import ProtocolError
-from ....protocol.link_messages import Row
 from ....protocol.notification import Notification
 
 Make = Callable[[], Notification]
@@ -205,8 +204,7 @@ class Ledger:
 
     def __init__(self, on_news: Callable[[bool], object], wake: Callable[[], object]) -> None:
         self.lock = threading.Lock()
-        self._receipts = Receipts()
-        self._held: dict[int, Flow] = {}
+        self._receipts: Receipts[Flow] = Receipts()
         self._leased: dict[int, int] = {}  # bytes of the numbers in blocks
         self._kept: set[int] = set()  # those of which either subscriptions or view ended
         self._several: dict[int, int] = {}  # numbers with several arrivals, and how many are left
@@ -224,28 +222,28 @@ class Ledger:
     def __len__(self) -> int:
         with self.lock:
             self._write_down()
-            return len(self._held)
+            return len(self._receipts)
 
     @property
     def received(self) -> int:
         """Number up to which everything came."""
         return self._receipts.received
 
-    def entered(self, first: int, rows: Sequence[Row], flow: Flow) -> int:
-        """Enter the next numbers of the link; how many of the first ones came before.
+    def entered(self, first: int, count: int, flow: Flow) -> int:
+        """Enter so many next numbers of the link; how many of the first ones came before.
 
         Raises:
             RemoteProtocolError: when others before them are missing.
         """
         with self.lock:
-            repeated = self._receipts.arrived(first, len(rows))
-            self._held.update(dict.fromkeys(range(first + repeated, first + len(rows)), flow))
-            for number, row in enumerate(rows[repeated:], first + repeated):
-                if row.block:
-                    self._leased[number] = row.size
+            repeated = self._receipts.arrived(first, count, flow)
             if flow.half is not None and flow.half < self._gathers:
                 self._gathers = flow.half
         return repeated
+
+    def lease(self, number: int, size: int) -> None:
+        """The content of one that was entered lies in a block: its view has an end of its own."""
+        self._leased[number] = size
 
     def divide(self, number: int, arrivals: int) -> None:
         """A number has so many arrivals, each with an end of its own."""
@@ -331,10 +329,9 @@ class Ledger:
         if leased and number not in self._kept:
             self._kept.add(number)
             return None
-        flow = self._held.pop(number, None)
+        flow = self._receipts.done(number)
         if flow is None:
             return None
-        self._receipts.done(number)
         since = self._since_report
         count = since[flow] = since.get(flow, 0) + 1
         half = flow.half

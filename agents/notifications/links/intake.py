@@ -163,10 +163,11 @@ class Intake:
 
     def _note(self, first: int, run: Run, flow: Flow) -> int:
         """Write down that rows came; how many of the first ones came before."""
-        repeated = self.ledger.entered(first, run.rows, flow)
+        number = len(run.rows)
+        repeated = self.ledger.entered(first, number, flow)
         if repeated:
             self._counters.add("notifications_repeated", repeated)
-        self._counted["notifications"] += len(run.rows) - repeated
+        self._counted["notifications"] += number - repeated
         return repeated
 
     def _enter(
@@ -229,7 +230,7 @@ class Intake:
         position, following = notify.first, iter(notifications)
         for run in notify.runs:
             wanted, flow, *_ = roster.wanting(run.interests)
-            new = len(run.rows) - self.ledger.entered(position, run.rows, flow)
+            new = len(run.rows) - self.ledger.entered(position, len(run.rows), flow)
             for number, notification in enumerate(islice(following, len(run.rows)), position):
                 if number < position + len(run.rows) - new:
                     continue
@@ -252,6 +253,7 @@ class Intake:
         return partial(_end, found)
 
     def _body(self, number: int, topic: str, row: Row) -> Body:
+        self.ledger.lease(number, row.size)
         ended = partial(self.ledger.view_ended, number)
         try:
             return self._mapped.view(row.block, row.size, ended)
