@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ...delivery.cursor import Gap
-from ...protocol.errors import SubscriptionClosed
+from ...protocol.errors import Refused, SubscriptionClosed
 from .links import local
 from .links.arrivals import Arrival
 from .subscription import Subscription
@@ -141,6 +141,12 @@ class Member(Subscription):
         super().report_lost(reason, ends=ends)
         if self._merged.patience == math.inf:
             self._merged.report_lost(reason, ends=ends)
+
+    def refuse(self, error: BaseException) -> None:
+        """As `Subscription.refuse`; when another process reads its mailbox now, the merged one ends too."""
+        super().refuse(error)
+        if self._merged.patience and type(error) is Refused and not self._merged.closed:
+            self._merged.refuse(error)
 
     def admit(self, entries: Sequence[Arrival], size: int | None = None) -> Subscription | None:
         """Leave it to the merged subscription."""

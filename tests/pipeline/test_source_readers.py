@@ -20,6 +20,7 @@ from pzc.protocol.errors import ConfigError, JournalError, RowsMissing, Signatur
 from tests.contract.rigs.mailing import ReaderProcess
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY
+from tests.pipeline.source_rig import Publishers, is_read
 
 NONE: Any = None
 ALL = ReadAllAvailable()
@@ -176,11 +177,20 @@ def test_a_spool_is_read_by_one_process_at_a_time(source: PzcDataSource, reader:
         other.initialOffset()
 
 
-def test_a_query_whose_mailboxes_another_one_reads_ends(reader: StreamReader, publisher: Agent) -> None:
-    start = reader.initialOffset()
-    with ReaderProcess(publisher.rep_endpoint, "q", "voltage") as other:
-        other.wait_ready()
-        wait_until(lambda: _ends(reader, start))
+@pytest.mark.parametrize("agents", ["psu", "ps*", ""])
+def test_a_query_whose_mailboxes_another_one_reads_ends(
+    source: PzcDataSource, publisher: Agent, agents: str
+) -> None:
+    given = {**source.options, "agents": agents or publisher.rep_endpoint}
+    reader = PzcDataSource(CaseInsensitiveDict(given)).streamReader(NONE)
+    try:
+        start = reader.initialOffset()
+        wait_until(lambda: bool(publisher.statistics()["mailboxes"]))
+        with ReaderProcess(publisher.rep_endpoint, "q", "voltage") as other:
+            other.wait_ready()
+            wait_until(lambda: _ends(reader, start))
+    finally:
+        reader.stop()
 
 
 def _ends(reader: StreamReader, start: dict[str, Any]) -> bool:
@@ -274,5 +284,23 @@ def test_rows_come_verified_and_decoded_when_that_is_wanted(source: PzcDataSourc
         (row,) = read(reader, start, reader.latestOffset(start, ALL))
         assert (row["value_double"], row["error"]) == (3.3, None)
         assert row["user"] is not None
+    finally:
+        reader.stop()
+
+
+def test_a_publisher_that_was_restarted_is_read_on(source: PzcDataSource, publishers: Publishers) -> None:
+    hand = publishers.start()
+    endpoint = hand.ask("endpoint")
+    reader = PzcDataSource(CaseInsensitiveDict({**source.options, "agents": endpoint})).streamReader(NONE)
+    try:
+        start = reader.initialOffset()
+        hand.ask("publish", "voltage", 3)
+        wait_until(lambda: arrived(reader) == 3)
+        hand.kill()
+        another = publishers.start(endpoint)
+        wait_until(lambda: is_read(another))
+        another.ask("publish", "voltage", 2)
+        wait_until(lambda: arrived(reader) == 5)
+        assert rows(reader, start, reader.latestOffset(start, ALL)) == [1, 2, 3, 1, 2]
     finally:
         reader.stop()
