@@ -13,15 +13,25 @@ STOPPED = "the agent was stopped"
 class AbortSignal(threading.Event):
     """Set when whoever waits was closed, when its agent was stopped, or when its peer is somewhere else.
 
+    Args:
+        of: that of the agent, with which this one is set as well; None for the agent's own.
+
     Attributes:
         abandoned: the peer is somewhere else, as another agent.
         reason: what happened, for the errors of those who waited.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, of: AbortSignal | None = None) -> None:
         super().__init__()
         self.abandoned = False
         self.reason = STOPPED
+        self._lock = threading.Lock()
+        self._others: weakref.WeakSet[AbortSignal] = weakref.WeakSet()
+        if of is not None:
+            with of._lock:
+                of._others.add(self)
+            if of.is_set():
+                self.set()
 
     def abort(self, reason: str, *, abandoned: bool = False) -> None:
         """End the waits.
@@ -33,33 +43,11 @@ class AbortSignal(threading.Event):
         if not self.is_set():
             self.reason, self.abandoned = reason, abandoned
         self.set()
+        with self._lock:
+            others = list(self._others)
+        for other in others:
+            other.abort(reason)
 
     def error(self) -> PzcError:
         """What those who waited are told."""
         return PeerLost(self.reason) if self.abandoned else AgentClosed(self.reason)
-
-
-class AbortSignals:
-    """All signals of one agent, which end with it; safe from any thread."""
-
-    def __init__(self) -> None:
-        self.closed = AbortSignal()
-        self._lock = threading.Lock()
-        self._signals: weakref.WeakSet[AbortSignal] = weakref.WeakSet()
-
-    def new(self) -> AbortSignal:
-        """One more; it is set when the agent was stopped already."""
-        signal = AbortSignal()
-        with self._lock:
-            self._signals.add(signal)
-        if self.closed.is_set():
-            signal.set()
-        return signal
-
-    def close(self) -> None:
-        """End every wait."""
-        self.closed.set()
-        with self._lock:
-            signals = list(self._signals)
-        for signal in signals:
-            signal.abort(STOPPED)

@@ -25,7 +25,7 @@ from ...transport.loop import Loop
 from ...transport.tables import Table
 from ...transport.wire import Protocol as Wire
 from ..interfaces import Found
-from .abort import AbortSignal, AbortSignals
+from .abort import STOPPED, AbortSignal
 from .connection import Answer
 from .exchanges import Exchanges
 from .heartbeat import Heartbeat
@@ -71,8 +71,7 @@ class Client(Exchanges):
         self.protocol = protocol
         self.agent_id = agent_id
         counters = Counters() if counters is None else counters
-        self._signals = AbortSignals()
-        closed = self._signals.closed
+        closed = AbortSignal()
         pools = Pools(loop, protocol, agent_id, rep_endpoint, counters, closed)
         super().__init__(protocol, pools, closed, counters)
         self.heartbeat = Heartbeat(loop, self.submit_to)
@@ -187,7 +186,7 @@ class Client(Exchanges):
 
     def new_abort(self) -> AbortSignal:
         """What ends the waits of one reference, which sets it; set as well when the agent has stopped."""
-        return self._signals.new()
+        return AbortSignal(self.closed)
 
     def join(self, peer: Peer) -> Callable[[], None]:
         """Somebody uses a peer until calling what is returned; the last one leaves no connection behind."""
@@ -299,7 +298,7 @@ class Client(Exchanges):
 
     def hang_up(self) -> None:
         """End every wait, and begin no other; any thread."""
-        self._signals.close()
+        self.closed.abort(STOPPED)
 
     def close(self) -> None:
         """End every wait, and give everything back; not in the I/O thread."""
