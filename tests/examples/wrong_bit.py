@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec.structs import replace
 
-from pzc.protocol.link_messages import Body
+from pzc.protocol.link_messages import Row
 from pzc.protocol.records import Records
 
 from examples.lab import station
@@ -12,15 +12,13 @@ from examples.lab import station
 prove = Records.prove
 
 
-def prove_and_change_one_bit(
-    self: Records, topic: str, number: int, *about: Any
-) -> tuple[Body, bytes, bytes]:
-    body, msgid, signature = prove(self, topic, number, *about)
-    if number != 6:
-        return body, msgid, signature
-    content = bytearray(body)
+def prove_and_change_one_bit(self: Records, topic: str, row: Row) -> Row:
+    proven = prove(self, topic, row)
+    if row.number != 6:
+        return proven
+    content = bytearray(proven.body)
     content[len(content) // 2] ^= 1
-    return bytes(content), msgid, signature
+    return replace(proven, body=bytes(content))
 
 
 class CameraStation(station.CameraStation):
