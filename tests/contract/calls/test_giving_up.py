@@ -75,6 +75,7 @@ def test_the_call_of_a_process_that_was_killed_sees_that_it_was_cancelled(
     assert not worker.opened.is_set()
 
 
+@pytest.mark.needs("unix")
 def test_a_detached_call_goes_on_when_its_process_was_killed(
     client: Agent, lone: Server, worker: Worker
 ) -> None:
@@ -93,6 +94,7 @@ def step_waits(client: Agent, lone: Server) -> bool:
     return True
 
 
+@pytest.mark.needs("unix")
 def test_a_caller_cancels_all_that_is_its_own_and_an_admin_what_is_anybodys(worker: Worker) -> None:
     keys = {role: Key(f"a long secret of the {role.name}", role.name.lower(), role) for role in Role}
 

@@ -87,6 +87,7 @@ for _ in range(5):
 
 @finding("L2")
 @BOTH_KEYS
+@pytest.mark.needs("unix")
 @pytest.mark.parametrize("affine", [False, True], ids=["any thread", "one thread"])
 def test_calls_of_ten_clients_to_two_channels_never_overlap(key: str, affine: bool) -> None:
     driver = Driver()
