@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import io
 import json
@@ -142,7 +143,10 @@ class Running:
         if number not in _INTERRUPTS:
             raise ValueError(f"{number.name} would reach the test; SIGINT and SIGTERM reach a command")
         self._sent = number
-        signal.pthread_kill(threading.main_thread().ident or 0, number)
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+        else:  # Windows
+            _thread.interrupt_main(number)
 
 
 Meanwhile = Callable[[Running], object]

@@ -241,6 +241,7 @@ def test_a_free_port_is_ok(doctor: Doctor) -> None:
     assert doctor("--bind", "tcp://127.0.0.1:0")["bind tcp://127.0.0.1:0"]["status"] == "ok"
 
 
+@pytest.mark.needs("posix")
 def test_few_file_descriptors_are_a_warning(console: Console, tmp_path: Path) -> None:
     console.environment.update(HOME=str(tmp_path), PZC_DISCOVERY_IP="off")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -253,6 +254,7 @@ def test_few_file_descriptors_are_a_warning(console: Console, tmp_path: Path) ->
     assert (finding["status"], finding["details"]["soft"]) == ("warning", 200)
 
 
+@pytest.mark.needs("posix")
 def test_little_address_space_is_a_warning(console: Console, tmp_path: Path) -> None:
     console.environment.update(HOME=str(tmp_path), PZC_DISCOVERY_IP="off")
 
@@ -278,6 +280,7 @@ def test_missing_java_has_failed_when_spark_is_asked_for(doctor: Doctor, console
     assert report["java"]["status"] == report["spark"]["status"] == "failed"
 
 
+@pytest.mark.needs("posix")
 def test_a_runtime_folder_that_is_missing_is_a_warning(doctor: Doctor, tmp_path: Path) -> None:
     assert doctor(XDG_RUNTIME_DIR=str(tmp_path / "missing"))["runtime folder"]["status"] == "warning"
 

@@ -20,6 +20,8 @@ from tests.contract.findings.marks import finding
 from tests.contract.rigs.endpoints import free_endpoint
 from tests.contract.rigs.labs import SUPPLY, TIMEOUT, Bench, await_gone, is_there, parent
 
+pytestmark = pytest.mark.needs("posix")
+
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
