@@ -140,7 +140,7 @@ class MailboxIntake(Intake):
 
     def _opened(self, received: Received) -> Notify:
         notify = super()._opened(received)
-        if not any(row.block for run in notify.runs for row in run.rows):
+        if not [row for run in notify.runs for row in run.rows if row.block]:
             return notify
         runs = [replace(run, rows=[self._copy(row) for row in run.rows]) for run in notify.runs]
         return replace(notify, runs=runs)
