@@ -85,6 +85,6 @@ def read_stream(spark: SparkSession, agents: str | Iterable[str], name: str, **o
     given = {"agents": listed, "name": name} | {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()
     }
-    read_options(given, streaming=True)
+    given["spool"] = str(read_options(given, streaming=True).spool)  # by the settings of this process
     register(spark)
     return spark.readStream.format("pzc").options(**given).load()
