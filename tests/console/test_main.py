@@ -6,15 +6,12 @@ import argparse
 import importlib
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
 from pzc import Server
 from pzc.console import main as console
 from pzc.console.options import Parser
-from pzc.console.output import OutputClosed
-from pzc.protocol.errors import CallTimeout
 
 
 @pytest.mark.parametrize(
@@ -36,49 +33,6 @@ def test_arguments_of_a_method_may_stand_before_and_behind_options(
 @pytest.mark.parametrize("arguments", [["--debug", "version"], ["version", "--debug"]])
 def test_debug_may_stand_on_either_side_of_the_command(arguments: list[str]) -> None:
     assert console.parse(arguments).debug
-
-
-def _fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch, *options: str) -> int:
-    def run(args: argparse.Namespace) -> int:
-        raise error
-
-    def parse(argv: Any) -> argparse.Namespace:
-        return argparse.Namespace(run=run, command="test", debug="--debug" in options)
-
-    monkeypatch.setattr(console, "parse", parse)
-    return console.main([])
-
-
-def test_an_error_is_one_line_with_class_and_text(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    error = CallTimeout("two\nlines \x1b[2J")
-    error.add_note("Remote traceback")
-    assert _fail_with(error, monkeypatch) == 1
-    assert capsys.readouterr().err == "pzc: CallTimeout: two\\nlines \\x1b[2J\n"
-
-
-def test_debug_shows_notes_and_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    error = CallTimeout("late")
-    error.add_note("Remote traceback of psu")
-    assert _fail_with(error, monkeypatch, "--debug") == 1
-    err = capsys.readouterr().err
-    assert "Traceback (most recent call last)" in err
-    assert "Remote traceback of psu" in err
-
-
-@pytest.mark.parametrize(
-    ("error", "status"), [(KeyboardInterrupt(), 130), (OutputClosed(), 141), (BrokenPipeError("theirs"), 1)]
-)
-def test_exit_statuses(error: BaseException, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _fail_with(error, monkeypatch) == status
-
-
-def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    _fail_with(KeyboardInterrupt(), monkeypatch)
-    assert capsys.readouterr() == ("", "")
 
 
 def test_no_command_pays_for_what_another_one_needs() -> None:

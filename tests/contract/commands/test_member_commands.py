@@ -84,6 +84,12 @@ def test_a_remote_error_is_one_line(either: Console) -> None:
     assert outcome.err.count("\n") == 1
 
 
+def test_an_error_of_several_lines_is_one_line_and_commands_no_terminal(bench: Console) -> None:
+    outcome = bench("call", "psu.scream")
+    assert outcome.err.endswith("RangeError: two\\nlines \\x1b[2J\n")
+    assert outcome.err.count("\n") == 1
+
+
 def test_debug_shows_the_remote_traceback(bench: Console) -> None:
     outcome = bench("set", "psu.voltage", "99", "--debug")
     assert outcome.status == 1

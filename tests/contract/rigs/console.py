@@ -88,6 +88,9 @@ class Supply:
         print("waiting", flush=True)
         self._work.wait()
 
+    def scream(self):
+        raise RangeError("two\\nlines \\x1b[2J")
+
     def pipe(self):
         raise BrokenPipeError("of the instrument")
 
