@@ -4,7 +4,7 @@
 
     Spark calls               in                    then
     __init__                  three processes       nothing is opened
-    initialOffset             the query's process   the spool is opened; its first row
+    initialOffset             the query's process   the spool is opened; its first row that none has committed
     latestOffset              the query's process   the spool is opened; how far the rows go that are on disk
     partitions                the query's process   the segments that have the rows of the batch
     read                      workers               rows of their segments
@@ -121,8 +121,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         logger.error("%s: what was in it and not committed is lost", lost)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802, D102
-        found = segments(self._opened().folder)
-        return self._offset(found[0][0] if found else 0)
+        return self._offset(self._opened().taken)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802, D102
         return ReadMaxRows(self._options.max_rows)
@@ -169,7 +168,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:  # noqa: D102
         rows, spool = self._rows(end), self._opened()
-        spool.remove(lambda name, _, last: name == spool.name and last < rows)
+        spool.take(rows)
 
     def stop(self) -> None:  # noqa: D102
         if self._watch is not None:

@@ -33,6 +33,9 @@ AGE = 0.05
 LOCK = ".lock"
 """File that whoever fills a spool holds locked."""
 
+TAKEN = ".taken"
+"""File that tells how many rows are somewhere else."""
+
 BYTES = 1 << 30
 """Of segments that were not removed, beyond which nothing more is asked for."""
 
@@ -125,6 +128,21 @@ class Spool:
             if is_over(recorder, first, following - 1):
                 path.unlink(missing_ok=True)
         self._sizes.count(sum(path.stat().st_size for _, path in segments(self.folder)))
+
+    @property
+    def taken(self) -> int:
+        """The offset behind the last row that somebody has told to be somewhere else, by `take`."""
+        try:
+            name, _, rows = (self.folder / TAKEN).read_text(encoding="utf-8").partition(" ")
+        except FileNotFoundError:
+            return 0
+        return int(rows) if name == self.name else 0
+
+    def take(self, rows: int) -> None:
+        """The rows before an offset are somewhere else."""
+        if rows > self.taken:
+            self._sizes.replace(self.folder / TAKEN, f"{self.name} {rows}".encode())
+            self.remove(lambda name, _, last: name == self.name and last < rows)
 
     def _hold(self, size: int) -> None:
         if self._recorder is not None:

@@ -114,6 +114,26 @@ def test_a_query_without_rows_goes_on_with_its_first_ones(source: PzcDataSource,
         strict.stop()
 
 
+def test_a_new_checkpoint_begins_behind_what_another_one_has_committed(
+    source: PzcDataSource, publisher: Agent
+) -> None:
+    reader = source.streamReader(NONE)
+    try:
+        start = reader.initialOffset()
+        publish(publisher, 5)
+        reader.prepareForTriggerAvailableNow()
+        end = reader.latestOffset(start, ReadMaxRows(3))
+        reader.commit(end)
+    finally:
+        reader.stop()
+    another = source.streamReader(NONE)
+    try:
+        begin = another.initialOffset()
+        assert rows(another, begin, another.latestOffset(begin, ALL)) == [4, 5]
+    finally:
+        another.stop()
+
+
 def test_what_is_on_disk_is_acknowledged_whether_it_was_committed_or_not(
     reader: StreamReader, publisher: Agent
 ) -> None:
