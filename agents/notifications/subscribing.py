@@ -200,6 +200,7 @@ class Subscribing:
         try:
             if way:
                 self._linked[subscription] = None
+                self._check_open()  # by now `close` would find it
                 open_links.subscribe(
                     self._new_client, self._protocol, peer, subscription, way, deadline - reserve
                 )
@@ -242,12 +243,15 @@ class Subscribing:
         """What hears broadcasts, made when it is needed first; AgentClosed or BindError when it cannot be."""
         with self._broadcasts:
             if self._sub_socket is None:
-                if self._closed:
-                    raise AgentClosed("the agent was stopped; it subscribes to nothing more")
+                self._check_open()
                 self._sub_socket = SubSocket(
                     receiver.acquire(), self._protocol, self._counters, self._meet_again, self._who
                 )
             return self._sub_socket
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise AgentClosed("the agent was stopped; it subscribes to nothing more")
 
     def _broadcast(self, peer: Peer, subscription: Subscription, deadline: float) -> None:
         mark = self.sub_socket.add(peer, subscription)
@@ -263,8 +267,7 @@ class Subscribing:
             self._leave(subscription)
 
     def _leave(self, subscription: Subscription) -> None:
-        follower = self._followers.pop(subscription, None)
-        if follower is not None:
+        if (follower := self._followers.pop(subscription, None)) is not None:
             follower.close()
 
     def _remove(self, subscription: Subscription) -> None:
@@ -351,10 +354,8 @@ class Subscribing:
             PzcError: when there is none now; to be called again then.
         """
         self.sub_socket.restart(subscription, peer.agent_id)
-        if subscription.closed:
-            return
+        way = "tcp" if subscription in self._forced else "auto"
         try:
-            way = "tcp" if subscription in self._forced else "auto"
             open_links.subscribe(self._new_client, self._protocol, peer, subscription, way, deadline)
         except Refused as exc:
             subscription.refuse(exc)
@@ -376,7 +377,9 @@ class Subscribing:
         ]  # fmt: skip
 
     def close(self) -> None:
-        """Close every subscription."""
+        """Close every subscription, and make no other."""
+        with self._broadcasts:
+            self._closed = True
         open_links.park(self.subscriptions())
         for subscription in [*self.merged, *self.subscriptions()]:
             subscription.close()
@@ -384,10 +387,8 @@ class Subscribing:
 
     def close_socket(self) -> None:
         """Hear broadcasts no longer; not in the receiver's thread."""
-        with self._broadcasts:
-            self._closed, heard = True, self._sub_socket
-        if heard is not None:
-            heard.close()
+        if self._sub_socket is not None:
+            self._sub_socket.close()
 
 
 def _check_initial(peer: Peer, raw: bool) -> None:

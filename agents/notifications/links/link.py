@@ -147,12 +147,12 @@ class Link:
             SubscriptionClosed: when the link has ended meanwhile; another one is needed.
         """
         confirmed = Future[None]()
-        with self._mutex:
-            if self._over.is_set():
-                raise SubscriptionClosed("the link has ended")
-            bound = self._places.bound
-            self._asking.want(subscription, confirmed)
         try:
+            with self._mutex:
+                if self._over.is_set():
+                    raise SubscriptionClosed("the link has ended")
+                bound = self._places.bound
+                self._asking.want(subscription, confirmed)
             if self.mailbox is not None and self._places.bound > bound:
                 self._acknowledgements.say(always=True)  # the poll that waits allows for less
             self._asking.say()
@@ -169,15 +169,16 @@ class Link:
             del confirmed  # it holds the error, whose traceback holds this frame
 
     def remove(self, subscription: Subscription) -> None:
-        """One subscription less; never waits for the publisher's answer."""
+        """One subscription less, which it may never have had; never waits for the publisher's answer."""
         with self._mutex:
-            if self._over.is_set() or not self._asking.forget(subscription):
+            if self._over.is_set():
                 return
+            had = self._asking.forget(subscription)
             if last := not self._places:
                 self._over.set()
         if last:
             self._hang_up()
-        elif not self._parked:
+        elif had and not self._parked:
             self._asking.say()
             self._intake.flow()
 

@@ -126,6 +126,7 @@ def subscribe(
         Refused: when the mailbox is somebody else's.
         PeerLost: when it cannot be reached that way.
         CallTimeout: when it did not confirm by the deadline.
+        SubscriptionClosed: when it was closed meanwhile.
     """
     _check(peer, subscription, transport)
     mailbox = (subscription.policy.durable or "") if subscription.policy.name == "mailbox" else None
@@ -148,13 +149,15 @@ def subscribe(
     _table.of[subscription] = link
     try:
         link.add(subscription, deadline)
-    except SubscriptionClosed:  # it ended at this moment
-        if subscription.closed:
-            raise
-        subscribe(new_client, protocol, peer, subscription, transport, deadline)
+    except SubscriptionClosed:  # the link ended at this moment, or the subscription
+        if not subscription.closed:
+            subscribe(new_client, protocol, peer, subscription, transport, deadline)
     except BaseException:
         _table.of.pop(subscription, None)
         raise
+    if subscription.closed:  # meanwhile, perhaps before it had a link
+        remove(subscription)
+        raise SubscriptionClosed(f"the subscription to {subscription.topic!r} was closed before it began")
 
 
 def _open(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import queue
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pzc import (
     Gap,
     Notification,
     Protocol,
+    PzcError,
     block,
 )
 
@@ -54,6 +56,24 @@ def test_a_restarted_publisher_is_met_again_with_one_restart_gap(way: str) -> No
             assert [subscription.recv(TIMEOUT).sequence for _ in range(2)] == [1, 2]
             assert gaps.empty()
             assert (subscription.received, subscription.dropped) == (5, 0)
+
+
+@over_a_wire
+def test_an_agent_that_stops_while_its_publisher_stands_still_leaves_no_link(way: str) -> None:
+    with Child() as child:
+        with Agent(protocol=Protocol(KEY)) as reader:
+            reader.request(child.rep, ["t", 0])
+            child.freeze()
+
+            def subscribe() -> None:
+                with contextlib.suppress(PzcError):
+                    reader.subscribe(child.rep, "t", policy=LONG, transport=way)
+
+            thread = threading.Thread(target=subscribe)
+            thread.start()
+            wait_until(lambda: "pzc-notify" in [each.name for each in threading.enumerate()])
+        child.thaw()
+        thread.join(TIMEOUT)
 
 
 def test_a_publisher_that_is_made_anew_in_the_same_process_is_met_again() -> None:

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from pzc import Agent, Protocol, Refused, SubscriptionClosed, mailbox
+from pzc import Agent, PolicyRefused, Protocol, Refused, SubscriptionClosed, mailbox
 from pzc.testing import Timings
 
 from tests.contract.rigs.mailing import POLICY, Faulty, in_mailboxes, taken
@@ -46,6 +46,12 @@ def test_a_key_without_room_is_refused_and_the_others_go_on_without_loss() -> No
             publisher.publish("t", 1, key=key)
         assert (taken(many, 3), taken(one, 1)) == ([KEYS[0], KEYS[0], KEYS[1]], [KEYS[2]])
         assert (many.dropped, one.dropped, lost, many.closed) == (0, 0, [], False)
+
+
+def test_a_mailbox_of_more_keys_than_any_may_have_leaves_no_link() -> None:
+    with Agent(protocol=Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as agent:
+        with Timings(mail_subscriptions=ROOM - 1), pytest.raises(PolicyRefused):
+            agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=KEYS)
 
 
 def test_a_subscription_to_more_keys_than_there_is_room_for_takes_no_room() -> None:

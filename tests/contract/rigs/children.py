@@ -49,6 +49,13 @@ class Child:
         self._hand = Hand(forge_of_the_run(), rep, pub, key, make=publishing)
         self.rep, self.pub = self._hand.ask("endpoints")
 
+    def freeze(self) -> None:
+        """Return when it stands still."""
+        self._hand.freeze()
+
+    def thaw(self) -> None:
+        self._hand.thaw()
+
     def kill(self) -> None:
         """Return when it has gone."""
         self._hand.kill()
