@@ -35,11 +35,11 @@ class Asking:
     def missing(self, process: bytes, now: float) -> None:
         """Something of a process is missing; it may still be on its way."""
         if process not in self._times:
-            self._times[process] = now + 0.05 + 0.1 * self._chance()
+            self._times.set(process, now + 0.05 + 0.1 * self._chance())
 
     def done(self, process: bytes) -> None:
         """Nothing is missing."""
-        self._times.pop(process, None)
+        self._times.drop(process)
         self._asked.pop(process, None)
 
     def others_ask(self, process: bytes, now: float) -> None:
@@ -58,4 +58,4 @@ class Asking:
         asked = self._asked.get(process, 0)
         self._asked[process] = asked + 1
         pause = min(_LONGEST, _FIRST * 2.0 ** min(asked, 8))
-        self._times[process] = now + pause * (0.75 + 0.5 * self._chance())
+        self._times.set(process, now + pause * (0.75 + 0.5 * self._chance()))

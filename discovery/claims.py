@@ -53,7 +53,7 @@ class Claims:
             self._wanted.add(name)
             return False
         claim.entries.add(entry)
-        self._left.pop(name, None)
+        self._left.drop(name)
         return True
 
     def release(self, name: str, entry: Key, now: float) -> None:
@@ -65,9 +65,9 @@ class Claims:
         if not claim.entries and not claim.key_id:
             del self._claims[name]
         elif not claim.entries:
-            self._left[name] = now + limits.current.name_kept
+            self._left.set(name, now + limits.current.name_kept)
             if len(self._left) > MAX_LEFT:
-                self._left[next(each for each in self._claims if each in self._left)] = now
+                self._left.set(next(each for each in self._claims if each in self._left), now)
 
     def due(self, now: float) -> set[str]:
         """Set free what was left for long enough; the names that others wanted meanwhile."""

@@ -216,7 +216,7 @@ class Directory:
         events: list[Event] = []
         peer = self._peers.get(process)
         for key in [] if peer is None else _told(peer):
-            self._silence.pop(key, None)
+            self._silence.drop(key)
             events += self._lose(self._peers[process], *key[1:])
         return events
 
@@ -224,12 +224,12 @@ class Directory:
         """The registry does not answer: what it told goes `Limits.names_held` later."""
         for key in itertools.chain(*map(_told, self._peers.values())):
             if key not in self._silence:
-                self._silence[key] = now + limits.current.names_held
+                self._silence.set(key, now + limits.current.names_held)
 
     def trust(self) -> None:
         """The registry answers again, and is the same: what it told stays until it says otherwise."""
         for key in itertools.chain(*map(_told, self._peers.values())):
-            self._silence.pop(key, None)
+            self._silence.drop(key)
 
     def _count(self, what: str) -> list[Event]:
         self.counters[what] = self.counters.get(what, 0) + 1
@@ -275,9 +275,9 @@ class Directory:
             peer.sequence, peer.sent = said.sequence, said.sent
         peer.heard = now
         if source == "registry":
-            self._silence.pop((peer.process, source, said.view), None)
+            self._silence.drop((peer.process, source, said.view))
         else:
-            self._silence[(peer.process, source, said.view)] = now + SILENCE
+            self._silence.set((peer.process, source, said.view), now + SILENCE)
         self.skews.pop(peer.process, None)
         return [
             Conflict(entry, other)
@@ -302,7 +302,7 @@ class Directory:
     def _forget(self, peer: Peer, reason: Reason) -> list[Event]:
         events = self._vanish(peer, peer.numbers.copy(), reason)
         for (source, number), view in peer.views.items():
-            self._silence.pop((peer.process, source, number), None)
+            self._silence.drop((peer.process, source, number))
             self._held.add(peer.key_id, -len(view.records))
         self._asking.done(peer.process)
         self._doubts.pop(peer.process, None)

@@ -22,10 +22,10 @@ def test_every_key_comes_when_its_last_time_has_come_and_never_before(
     deadlines, model = Deadlines[str](), dict[str, float]()
     for event, key, time in events:
         if event == "set":
-            deadlines[key] = time
+            deadlines.set(key, time)
             model[key] = time
         elif event == "drop":
-            deadlines.pop(key, None)
+            deadlines.drop(key)
             model.pop(key, None)
         else:
             due = deadlines.due(time)
@@ -40,15 +40,15 @@ def test_every_key_comes_when_its_last_time_has_come_and_never_before(
 def test_no_more_keys_are_taken_out_than_wanted() -> None:
     deadlines = Deadlines[str]()
     for n, key in enumerate("abc"):
-        deadlines[key] = float(n)
+        deadlines.set(key, float(n))
     assert deadlines.due(5.0, most=2) == ["a", "b"]
     assert deadlines.due(5.0) == ["c"]
 
 
 def test_looking_at_the_next_time_ends() -> None:
     deadlines = Deadlines[str]()
-    deadlines["a"] = 1.0
-    deadlines["a"] = 3.0
+    deadlines.set("a", 1.0)
+    deadlines.set("a", 3.0)
     looks = 0
     while (due := deadlines.next) is not None and not deadlines.due(due):
         looks += 1
@@ -58,8 +58,8 @@ def test_looking_at_the_next_time_ends() -> None:
 def test_a_time_that_moved_on_wakes_nobody_before() -> None:
     deadlines = Deadlines[str]()
     for key, first, then in (("a", 1.0, 9.0), ("b", 2.0, 8.0)):
-        deadlines[key] = first
-        deadlines[key] = then
+        deadlines.set(key, first)
+        deadlines.set(key, then)
     assert deadlines.next == 8.0
     assert deadlines.due(8.5) == ["b"]
     assert deadlines.next == 9.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from typing import Any
 
@@ -42,15 +43,16 @@ def test_a_name_of_another_partition_may_come_as_well() -> None:
 
 
 def test_a_restart_of_the_publisher_is_one_gap_and_the_subscription_follows() -> None:
-    gaps = list[Gap]()
+    gaps = queue.SimpleQueue[Gap]()
     with Agent() as reader, reader.subscribe("come4", "t", timeout=SHORT) as subscription:
-        subscription.on_gap = gaps.append
+        subscription.on_gap = gaps.put
         for number in range(2):
             with Agent(name="come4") as publisher:
                 assert publisher.wait_for_subscribers("t", 1, TIMEOUT)
                 publisher.publish("t", number)
                 assert subscription.recv(TIMEOUT).content == number
-    assert [gap.restarted for gap in gaps] == [True]
+        assert gaps.get(timeout=TIMEOUT).restarted
+    assert gaps.empty()
 
 
 def test_what_refuses_it_when_it_is_there_ends_it() -> None:
