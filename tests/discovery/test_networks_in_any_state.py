@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -195,4 +195,7 @@ class Processes(RuleBasedStateMachine):
 
 
 TestProcesses = Processes.TestCase
-TestProcesses.settings = settings(max_examples=many(100), stateful_step_count=40, deadline=None)
+# To make a failure shorter takes longer than a test may.
+TestProcesses.settings = settings(
+    max_examples=many(100), stateful_step_count=40, deadline=None, phases=(Phase.explicit, Phase.generate)
+)
