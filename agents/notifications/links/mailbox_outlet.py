@@ -169,11 +169,7 @@ class MailboxOutlet(Outlet):
 
     def fetches(self, now: float) -> bool:
         """Whether its reader fetches, and has fallen behind."""
-        return (
-            now - self.heard_at < FETCHING
-            and not (self.way is not None and self.way.ready)
-            and self.queue.waiting > MAIL_ROWS
-        )
+        return now - self.heard_at < FETCHING and self.queue.waiting > MAIL_ROWS
 
     def pull(self) -> None:
         """See `Outlet.pull`: what waits goes when there is room."""
