@@ -40,7 +40,7 @@ class OldVersion:
             self._python = str(self._place / "bin" / "python")
             try:
                 self._install()
-            except (OSError, subprocess.SubprocessError, importlib.metadata.PackageNotFoundError) as exc:
+            except (OSError, subprocess.SubprocessError) as exc:
                 told = str(getattr(exc, "stderr", None) or exc)
                 print(
                     f"==> version {self._commit} is left out: {told.strip().splitlines()[-1]}",
@@ -59,8 +59,7 @@ class OldVersion:
         self.source()
         print(f"==> installing version {self._commit} into {self._place}", file=sys.stderr)
         _run(sys.executable, "-m", "venv", "--clear", str(self._place))
-        same = [f"{name}=={importlib.metadata.version(name)}" for name in NEEDS]
-        _run(str(self._python), "-m", "pip", "install", "--quiet", *same, str(self._source))
+        _run(str(self._python), "-m", "pip", "install", "--quiet", *map(_as_here, NEEDS), str(self._source))
         self._ready.touch()
 
     def source(self) -> Path:
@@ -74,6 +73,14 @@ class OldVersion:
             _git("worktree", "prune")
             _git("worktree", "add", "--quiet", "--force", "--detach", str(self._source), self._commit)
         return self._source
+
+
+def _as_here(name: str) -> str:
+    """What pip is asked for: the version that is installed here, and any where there is none."""
+    try:
+        return f"{name}=={importlib.metadata.version(name)}"
+    except importlib.metadata.PackageNotFoundError:
+        return name
 
 
 def _git(*arguments: str) -> None:
