@@ -201,13 +201,14 @@ class Inbox(Generic[T]):
 
     Attributes:
         policy: as given.
+        items: the pending ones; only to be looked at.
         received: items that the reader took.
         dropped: items that it never will.
         refused: dropped ones that the owner has to be done with and remove; None as long as there are none.
         omitted: as `refused`, those that the policy left out; the owner tells which and removes them.
     """
 
-    __slots__ = ("_items", "_thrifty", "dropped", "omitted", "policy", "received", "refused")
+    __slots__ = ("_thrifty", "dropped", "items", "omitted", "policy", "received", "refused")
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -216,32 +217,32 @@ class Inbox(Generic[T]):
         self.refused: list[T] | None = None
         self.omitted: list[T] | None = None
         self._thrifty = policy.name == "mailbox"  # of which one process may have 100 000
-        self._items: deque[T] = _NOTHING
+        self.items: deque[T] = _NOTHING
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.items)
 
     def offer(self, item: T) -> bool:
         """Take a new item by the policy; True when it is now pending."""
-        if len(self._items) >= self.policy.bound and self.policy.lossy:
-            dropped = item if self.policy.name == "drop" else self._items.popleft()
+        if len(self.items) >= self.policy.bound and self.policy.lossy:
+            dropped = item if self.policy.name == "drop" else self.items.popleft()
             self._drop(dropped)
             self.omitted = self.omitted or []
             self.omitted.append(dropped)
             if dropped is item:
                 return False
-        if self._items is _NOTHING:
-            self._items = deque()
-        self._items.append(item)
+        if self.items is _NOTHING:
+            self.items = deque()
+        self.items.append(item)
         return True
 
     def offer_all(self, items: Sequence[T]) -> None:
         """Take several, as `offer` each."""
-        if len(items) + len(self._items) <= self.policy.bound or not self.policy.lossy:
-            if self._items is _NOTHING:
-                self._items = deque(items)
+        if len(items) + len(self.items) <= self.policy.bound or not self.policy.lossy:
+            if self.items is _NOTHING:
+                self.items = deque(items)
             else:
-                self._items.extend(items)
+                self.items.extend(items)
             return
         for item in items:
             self.offer(item)
@@ -252,21 +253,10 @@ class Inbox(Generic[T]):
         Raises:
             IndexError: when nothing is pending.
         """
-        item = self._items.popleft()
-        if self._thrifty and not self._items:
-            self._items = _NOTHING
+        item = self.items.popleft()
+        if self._thrifty and not self.items:
+            self.items = _NOTHING
         self.received += 1
-        return item
-
-    def take_if_any(self) -> T | None:
-        """As `take`; None when nothing is pending."""
-        items = self._items
-        if not items:
-            return None
-        self.received += 1
-        item = items.popleft()
-        if self._thrifty and not items:
-            self._items = _NOTHING
         return item
 
     def refuse(self, items: Sequence[T]) -> None:
@@ -285,15 +275,15 @@ class Inbox(Generic[T]):
 
     def clear(self) -> None:
         """Drop and count everything pending."""
-        while self._items:
-            self._drop(self._items.popleft())
-        self._items = _NOTHING
+        while self.items:
+            self._drop(self.items.popleft())
+        self.items = _NOTHING
 
     def forget(self, unwanted: Callable[[T], bool]) -> None:
         """Drop and count those pending items that nobody wants any more."""
-        items, self._items = self._items, deque()
+        items, self.items = self.items, deque()
         for item in items:
-            (self._drop if unwanted(item) else self._items.append)(item)
+            (self._drop if unwanted(item) else self.items.append)(item)
 
     def _drop(self, item: T) -> None:
         self.dropped += 1

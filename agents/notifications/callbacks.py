@@ -55,18 +55,18 @@ class Called(ABC):
     Attributes:
         executor: where that happens.
         callback_errors: calls that raised.
+        proofs: quick calls in succession.
     """
 
     topic: str
     executor: Runs
     callback_errors: int
+    proofs: int
     _callback: Callback | None
     _inbox: Inbox[Arrival]
     _mutex: threading.RLock
     _running: threading.RLock | None
     """Held while anything is called; None until then."""
-    _proofs: int
-    """Quick calls in succession."""
     _pumping: bool
     """Somebody calls, or will, for what is pending."""
     _closed: bool
@@ -78,7 +78,7 @@ class Called(ABC):
     @property
     def is_quick(self) -> bool:
         """True when the callback has been quick of late."""
-        return self._proofs >= limits.current.quick_proofs
+        return self.proofs >= limits.current.quick_proofs
 
     def rest(self) -> None:
         """Nobody will call for what is pending: the next arrival asks for it anew."""
@@ -101,14 +101,14 @@ class Called(ABC):
         if type(self.executor) is Awaiting:
             self.executor.begin(self._await_pending())
             return False
-        take, mutex, callback, clock = self._inbox.take_if_any, self._mutex, self._callback, time.monotonic
+        inbox, mutex, callback, clock = self._inbox, self._mutex, self._callback, time.monotonic
         with self._running or self._make_running():
             while True:
                 with mutex:
-                    entry = None if self._closed else take()
-                    if entry is None:
+                    if self._closed or not inbox.items:
                         self._pumping = False
                         return False
+                    entry = inbox.take()
                 notification = entry.notification or self._opened(entry)
                 now = started = clock()
                 if notification is not None and callback is not None:
@@ -117,12 +117,12 @@ class Called(ABC):
                     except BaseException as error:  # even SystemExit may end one callback only
                         self._failed(error)
                     now = clock()
-                    self._proofs = self._proofs + 1 if now - started < limits.current.quick_call else 0
+                    self.proofs = self.proofs + 1 if now - started < limits.current.quick_call else 0
                 notification = None  # else it would be kept beyond its end
                 entry.ledger.consumed(entry)
-                if self._proofs < limits.current.quick_proofs or now >= until:
+                if self.proofs < limits.current.quick_proofs or now >= until:
                     with mutex:
-                        self._pumping = len(self._inbox) > 0
+                        self._pumping = bool(inbox.items)
                         return self._pumping
 
     async def _await_pending(self) -> None:
@@ -131,10 +131,10 @@ class Called(ABC):
         with self._running or self._make_running():
             while True:
                 with self._mutex:
-                    entry = None if self._closed else self._inbox.take_if_any()
-                    if entry is None:
+                    if self._closed or not self._inbox.items:
                         self._pumping = False
                         return
+                    entry = self._inbox.take()
                 notification = self._opened(entry)
                 try:
                     if notification is not None:
@@ -174,30 +174,26 @@ class Called(ABC):
 
 def start(called: Iterable[Called | None]) -> None:
     """Call for these as soon as it is the turn of their executors; None is nobody."""
-    for executor, waiting in _by_executor(called).items():
+    found: dict[Runs, deque[Called]] = {}
+    for each in called:
+        if each is not None:
+            found.setdefault(each.executor, deque()).append(each)
+    for executor, waiting in found.items():
         _submit(executor, waiting)
 
 
 def start_here(called: Iterable[Called]) -> None:
     """As `start`, but call for those that are quick in this thread when nothing waits before them."""
-    for executor, waiting in _by_executor(called).items():
-        others = list[Called]()
-        for _ in range(len(waiting)):
-            each = waiting.popleft()
-            (waiting if each.is_quick else others).append(each)
-        if waiting:
-            executor.run_here(partial(_call, waiting))
-        waiting += others
-        if waiting:
-            _submit(executor, waiting)
-
-
-def _by_executor(called: Iterable[Called | None]) -> dict[Runs, deque[Called]]:
-    found: dict[Runs, deque[Called]] = {}
+    found: dict[Runs, tuple[deque[Called], deque[Called]]] = {}
+    proofs = limits.current.quick_proofs
     for each in called:
-        if each is not None:
-            found.setdefault(each.executor, deque()).append(each)
-    return found
+        quick, others = found.setdefault(each.executor, (deque(), deque()))
+        (quick if each.proofs >= proofs else others).append(each)
+    for executor, (quick, others) in found.items():
+        if quick:
+            executor.run_here(partial(_call, quick))
+        if quick or others:
+            _submit(executor, quick + others)
 
 
 def _submit(executor: Runs, waiting: deque[Called]) -> None:

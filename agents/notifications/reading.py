@@ -139,7 +139,7 @@ class Reading(ABC):
         """
         while True:
             with self._mutex:
-                entry, closed = self._inbox.take_if_any(), self._closed
+                entry, closed = self._inbox.take() if self._inbox.items else None, self._closed
             if entry is None and closed:
                 why = "" if self.refusal is None else f": {self.refusal}"
                 raise SubscriptionClosed(f"the subscription to {self.topic} has ended{why}") from self.refusal

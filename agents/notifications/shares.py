@@ -97,7 +97,7 @@ class Share:
             for topic, gap in self._cursors.begin(epoch, lasts):
                 self._report(topic or ANY, gap, "restarted" if gap.restarted else "forgotten")
             called = [self._retain(each) for each in retained]
-            called += [self._admit(each) for each in self._take_early()]
+            called += [self.admit(each) for each in self._take_early()]
             self.held = False
         start(called)
         confirmed, self._confirmed = self._confirmed, None
@@ -156,11 +156,7 @@ class Share:
         self._early = self._left_out = self._sums = None
         return early
 
-    def take(self, come: Come) -> Subscription | None:
-        """Take what came, when it is wanted; returns as `Subscription.admit`."""
-        return None if self.held and self._keep(come) else self._admit(come)
-
-    def _keep(self, come: Come) -> bool:
+    def keep(self, come: Come) -> bool:
         """Keep it until the publisher has confirmed; False when it has."""
         refused = list[Arrival]()
         with self._lock:
@@ -194,13 +190,14 @@ class Share:
         left_out[topic] = LeftOut(topic, arrival.sequence, before + 1)
         return [arrival]
 
-    def _admit(self, come: Come) -> Subscription | None:
+    def admit(self, come: Come) -> Subscription | None:
+        """Take what came, once it is confirmed; returns as `Subscription.admit`."""
         cursor = self._cursors.only or self._cursors.at(come.topic)
-        if isinstance(come, Loss):
-            self._report_gap(come.topic, cursor.told(come.total, come.at))
-            return None
-        if isinstance(come, LeftOut):
-            self._tell(cursor, come)
+        if not isinstance(come, Together):
+            if isinstance(come, Loss):
+                self._report_gap(come.topic, cursor.told(come.total, come.at))
+            else:
+                self._tell(cursor, come)
             return None
         arrivals = come.arrivals
         if not cursor.new(arrivals[0].sequence, arrivals[-1].sequence):
@@ -259,10 +256,10 @@ class Heard(Share):
         super().restart(publisher)
         self.subscription.restarted = self._cursors.restarted
 
-    def take(self, come: Come) -> Subscription | None:
-        """See `Share.take`."""
+    def forget(self) -> None:
+        """See `Share.forget`."""
+        super().forget()
         self.lost = self.old = 0
-        return super().take(come)
 
     def tail(self, topic: str, epoch: int, number: int) -> None:
         """The publisher says, behind all that it sent, that this is a topic's last number."""
@@ -275,9 +272,14 @@ class Heard(Share):
             self.lost += gap.count
             self._report(topic, gap, "lost")
 
+    def admit(self, come: Come) -> Subscription | None:
+        """See `Share.admit`."""
+        self.lost = self.old = 0
+        return self._admit(come)
+
     def _admit(self, come: Come) -> Subscription | None:
         if not isinstance(come, Together):
-            return super()._admit(come)
+            return super().admit(come)
         arrivals, topic = come.arrivals, come.topic
         first, number = arrivals[0], arrivals[0].sequence
         if number:  # else of an original, which numbers nothing
@@ -308,7 +310,7 @@ def hand_on(shares: Iterable[Share], come: Come) -> list[Subscription]:
     ready: list[Subscription] = []
     for share in shares:
         try:
-            called = share.take(come)
+            called = None if share.held and share.keep(come) else share.admit(come)
         except Exception:
             logger.exception("%s could not be handed on to one subscription", come.topic)
         else:

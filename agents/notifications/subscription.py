@@ -62,9 +62,9 @@ class Subscription(Called, Reading):
 
     __slots__ = (  # a process may have 100 000
         "_callback", "_closed", "_gaps", "_inbox", "_mutex", "_on_close",
-        "_proofs", "_pumping", "_running", "_throttle", "_wakers", "arrivals", "callback_errors",
-        "executor", "ignores_local", "initial", "key", "manual_ack", "on_gap", "on_lost", "publisher", "raw",
-        "restarted", "sink", "throttle", "topic", "transport", "type", "who",
+        "_pumping", "_running", "_throttle", "_wakers", "arrivals", "callback_errors",
+        "executor", "ignores_local", "initial", "key", "manual_ack", "on_gap", "on_lost", "proofs",
+        "publisher", "raw", "restarted", "sink", "throttle", "topic", "transport", "type", "who",
     )  # fmt: skip
 
     def __init__(
@@ -95,7 +95,7 @@ class Subscription(Called, Reading):
         self._throttle = None if throttle is None else Throttle(throttle)
         self._inbox: Inbox[Arrival] = Inbox(policy)  # what it refuses is done with once no lock is held
         self.arrivals = Arrivals()
-        self._proofs = 0
+        self.proofs = 0
         self._callback = callback
         self.executor = executor
         self._on_close = on_close

@@ -10,7 +10,7 @@ from typing import Any
 from pzc import Notification, Subscription
 from pzc.agents.notifications.callbacks import Runs, start
 from pzc.agents.notifications.links.arrivals import alone, arrival_of
-from pzc.agents.notifications.shares import Heard
+from pzc.agents.notifications.shares import Heard, hand_on
 from pzc.protocol.peer import Peer
 
 from tests.contract.rigs.peers import TIMEOUT, Inbox
@@ -41,7 +41,7 @@ def hear(share: Heard, first: int, last: int, *, epoch: int = EPOCH, topic: str 
     """These numbers arrive."""
     for number in range(first, last + 1):
         notification = Notification("p", "name", topic, "", number, epoch, 1.0, 2.0, number)
-        start((share.take(alone(arrival_of(notification))),))
+        start(hand_on((share,), alone(arrival_of(notification))))
 
 
 def feed(subscription: Subscription, first: int, last: int) -> None:

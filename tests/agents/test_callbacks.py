@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pzc.agents.notifications.callbacks import Called, start, start_here
+from pzc.protocol import limits
 from pzc.transport.executor import Executor
 
 from tests.contract.rigs.peers import TIMEOUT
@@ -16,16 +17,13 @@ class Caller(Called):
     """Something to be called, that notes in which thread it was."""
 
     def __init__(self, executor: Executor, pending: int = 1, quick: bool = True) -> None:
-        self.executor, self.pending, self._quick = executor, pending, quick
+        self.executor, self.pending = executor, pending
+        self.proofs = limits.current.quick_proofs if quick else 0
         self.called: queue.SimpleQueue[threading.Thread] = queue.SimpleQueue()
         self.rested = False
 
     def _opened(self, entry: object) -> None:
         """Nothing comes."""
-
-    @property
-    def is_quick(self) -> bool:
-        return self._quick
 
     def call_pending(self, until: float) -> bool:
         self.pending -= 1

@@ -259,7 +259,7 @@ def test_every_inbox_has_a_message_before_any_callback_begins(executor: Executor
     try:
         for subscription in bench.subscriptions:
             subscription._callback = lambda _: pending.append([each.pending for each in bench.subscriptions])
-            subscription._proofs = Limits().quick_proofs
+            subscription.proofs = Limits().quick_proofs
         runs = [Run("t", BOTH, [row(1, "a")]), Run("u", [], [row(2, "b")]), Run("t", BOTH, [row(3, "c")])]
         bench.take(Notify(1, runs))
         assert pending == [[1, 2], [0, 2], [0, 1], [0, 0]]

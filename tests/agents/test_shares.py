@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pzc import Gap, Notification, Subscription, drop, mailbox
 from pzc.agents.notifications.links.arrivals import Arrival, alone
 from pzc.agents.notifications.links.places import MailboxPlace
-from pzc.agents.notifications.shares import Share
+from pzc.agents.notifications.shares import Share, hand_on
 from pzc.protocol.link_messages import Loss
 from pzc.testing import Timings
 from pzc.transport.executor import Executor
@@ -44,10 +44,10 @@ class Bench:
         self.share = Share(self.subscription)
 
     def arrive(self, number: int) -> None:
-        self.share.take(alone(self.book.arrival(number)))
+        hand_on((self.share,), alone(self.book.arrival(number)))
 
     def lose(self, total: int, at: int) -> None:
-        self.share.take(Loss(1, "t", at, total))
+        hand_on((self.share,), Loss(1, "t", at, total))
 
     @property
     def got(self) -> list[int]:
@@ -165,7 +165,7 @@ def early_of_a_mailbox(executor: Executor, name: str | None) -> tuple[Subscripti
     book = Counted()
     subscription = Subscription("p", "t", None, mailbox(name=name), None, executor, lambda _: None)
     place = MailboxPlace(subscription, 1, Future())
-    place.take(alone(book.arrival(3)))
+    hand_on((place,), alone(book.arrival(3)))
     place.forget()
     place.begin(EPOCH, {"t": 5})
     return subscription, book

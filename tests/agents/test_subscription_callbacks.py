@@ -204,7 +204,7 @@ def test_quick_callbacks_are_called_for_all_that_is_pending_in_one_turn(
     executor.submit(lambda: gate.wait(TIMEOUT))
     for name in "ab":
         subscription = make(lambda _, name=name: order.put(name))
-        subscription._proofs = Limits().quick_proofs
+        subscription.proofs = Limits().quick_proofs
         feed(subscription, 1, 3)
     gate.set()
     assert [order.get(timeout=TIMEOUT) for _ in range(6)] == ["a"] * 3 + ["b"] * 3

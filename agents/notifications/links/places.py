@@ -78,4 +78,4 @@ class MailboxPlace(Place):
         if self.subscription.policy.durable is None:
             super()._miss_early(early)
         else:
-            start([self._admit(each) for each in early])
+            start([self.admit(each) for each in early])
