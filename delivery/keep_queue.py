@@ -101,7 +101,8 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             for part in each.parts.values()
             if part.waiting
         ]
-        return min([each.at for each in (*self._under_way.all()[:1], *first)], default=None)
+        sent = self._under_way.oldest
+        return min([each.at for each in (*first, *([sent] if sent else []))], default=None)
 
     def letters(self, interest: Kept) -> list[Letter[M]]:
         """What waits for an interest, oldest first."""
@@ -335,7 +336,8 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
                 part = interest.parts[key if interest.apart else ""]
                 part.held -= 1
                 part.bytes -= size
-                interest.tidy(key, part)
+                if not part.held:
+                    interest.tidy(key, part)
         self.delivered += len(done)
         while self._tellings and self._tellings[0][0] <= upto:
             _, told, total = self._tellings.popleft()

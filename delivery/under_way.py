@@ -21,6 +21,7 @@ told again; the reader's part is `Receipts`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from ..protocol.errors import RemoteProtocolError
@@ -81,18 +82,14 @@ class UnderWay(Generic[E]):
             self._check(later[0])
             self._check(later[-1])
         entries = self._entries
-        done: list[E] = []
         count = upto - self._upto
+        told: Iterable[int] = ()
         if count > 0:
             self._upto = upto
             few = count <= 2 * len(entries)  # else most were done before: look at what is left instead
-            for position in range(upto - count + 1, upto + 1) if few else [n for n in entries if n <= upto]:
-                if position in entries:
-                    done.append(entries.pop(position))
-        for position in later:
-            if position in entries:
-                done.append(entries.pop(position))
-        return done
+            told = range(upto - count + 1, upto + 1) if few else [n for n in entries if n <= upto]
+        found = [entries.pop(position, None) for position in chain(told, later)]
+        return [entry for entry in found if entry is not None]
 
     def after(self, position: int) -> list[E]:
         """What to send again to a reader that has everything up to ``position``, in order.
@@ -122,6 +119,11 @@ class UnderWay(Generic[E]):
         self.received(position)
         stubs, self._stubs, self.next = self._stubs, [], self.arrived + 1
         return [(sent <= self.arrived, number, claims) for sent, number, claims in stubs]
+
+    @property
+    def oldest(self) -> E | None:
+        """The one that the reader is not done with for the longest time; None without any."""
+        return next(iter(self._entries.values()), None)
 
     def all(self) -> list[E]:
         """Every entry that the reader is not done with, oldest first."""
