@@ -169,13 +169,16 @@ class Loop:
         return self._leader == get_ident()
 
     def _call_the_watch(self) -> None:
-        self._watch.set()
-        if self._stand_by is None:
-            stand_by = threading.Thread(target=self._watch_over, name=f"{self._name}-watch", daemon=True)
-            with contextlib.suppress(RuntimeError):  # no thread is left: what is slow holds this one up
-                stand_by.start()
-                self._stand_by = stand_by
-        self._watched = self._stand_by is not None
+        with self._lead:  # who stands by takes over only once it is noted, or what is noted would lead
+            if self._leader != get_ident():
+                return
+            self._watch.set()
+            if self._stand_by is None:
+                stand_by = threading.Thread(target=self._watch_over, name=f"{self._name}-watch", daemon=True)
+                with contextlib.suppress(RuntimeError):  # no thread is left: what is slow holds this one up
+                    stand_by.start()
+                    self._stand_by = stand_by
+            self._watched = self._stand_by is not None
 
     def _watch_over(self) -> None:
         count, idle_since = -1, 0.0
@@ -265,6 +268,8 @@ class Loop:
             self._quiet = quiet
             if self._timers.first <= time.monotonic():
                 self._run_due()
+                if self._leader != mine:
+                    return
         self._leader = 0  # another thread may get its number
 
     def disown(self) -> None:
@@ -317,8 +322,12 @@ class Loop:
             self._wake()
 
     def _run_due(self) -> None:
+        mine = self._leader
         for function in self._timers.due():
-            self._quiet = self._guard(function) is True and self._quiet
+            quiet = self._guard(function) is True
+            if self._leader != mine:
+                return
+            self._quiet = quiet and self._quiet
 
     def _guard(self, function: Callable[[], object]) -> object:
         try:

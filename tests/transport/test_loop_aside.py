@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import contextlib
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import FrameType
 
 import pytest
 import zmq
 
 from pzc.protocol import limits
+from pzc.protocol.errors import CallTimeout
 from pzc.transport import loop as loops
 from pzc.transport.loop import Loop
 
@@ -152,6 +156,40 @@ def test_no_work_and_no_end_is_lost_when_threads_take_over_again_and_again(loop:
         loop.call(partial(submit, number))
     assert done.wait(TIMEOUT)
     assert sorted(worked) == sorted(ended) == list(range(100))
+
+
+def test_a_thread_that_leads_before_its_start_was_noted_does_not_stand_by_as_well(loop: Loop) -> None:
+    def late(frame: FrameType, event: str, _: object) -> None:
+        if event == "return" and frame.f_code is threading.Thread.start.__code__:
+            sys.setprofile(None)
+            with contextlib.suppress(CallTimeout):
+                loop.run(int, 10 * limits.current.io_take_over)
+
+    loop.call(lambda: sys.setprofile(late))
+    for _ in range(2):
+        old, opened, ended = held_up(loop)
+        assert loop.run(threading.current_thread) is not old
+        opened.set()
+        assert ended.wait(TIMEOUT)
+
+
+def test_a_timer_that_was_held_up_leaves_the_others_to_the_new_thread(loop: Loop) -> None:
+    entered, opened, fired = threading.Event(), threading.Event(), queue.SimpleQueue[bool]()
+
+    def slow() -> None:
+        entered.set()
+        assert opened.wait(TIMEOUT)
+
+    def start() -> None:
+        for _ in range(2):
+            loop.call_later(0.0, lambda: run_aside(loop, slow, lambda: fired.put(loop.in_thread())))
+
+    loop.call(start)
+    assert entered.wait(TIMEOUT)
+    leader = loop.run(threading.current_thread)
+    opened.set()
+    assert [fired.get(timeout=TIMEOUT) for _ in range(2)] == [True, True]
+    assert leader.is_alive()
 
 
 def test_the_thread_that_stands_by_sleeps_and_is_woken(loop: Loop, timings: Callable[..., None]) -> None:
