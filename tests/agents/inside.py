@@ -1,8 +1,10 @@
-"""Ways into the package: mailboxes are forgotten."""
+"""Ways into the package: mailboxes are forgotten, Unix sockets given up."""
 
 from __future__ import annotations
 
 from pzc import Agent
+
+from tests.contract.rigs.peers import Elsewhere
 
 
 def forget_silent_readers(publisher: Agent) -> None:
@@ -10,3 +12,15 @@ def forget_silent_readers(publisher: Agent) -> None:
     outlets = publisher._publishing.outlets
     for outlet in outlets.all():
         outlets.end(outlet, "its reader was silent for a day")
+
+
+def give_up_unix(agent: Agent) -> None:
+    """Let an agent answer at its Unix socket no longer."""
+    agent.loop.run(agent._answering.unix.stop_listening)
+
+
+class WithoutUnix(Elsewhere):
+    """An agent that never answers at a Unix socket."""
+
+    def _prepare(self) -> None:
+        give_up_unix(self)

@@ -18,6 +18,7 @@ from pzc import (
 from pzc.agents.notifications.links import open_links, ways
 from pzc.protocol.link_messages import Notify
 
+from tests.agents.inside import give_up_unix
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT
 
@@ -48,7 +49,7 @@ def test_without_its_unix_socket_a_link_goes_on_over_tcp() -> None:
         subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
         publishing = Publishing(publisher, "t", range(2000))
         found = read(subscription, 500)
-        publisher.loop.run(publisher._answering.unix.stop_listening)
+        give_up_unix(publisher)
         break_connections()
         found += read(subscription, 1500)
         publishing.finish()

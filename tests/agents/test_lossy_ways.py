@@ -10,6 +10,7 @@ import pytest
 
 from pzc import Agent, Protocol, drop, latest
 
+from tests.agents.inside import WithoutUnix, give_up_unix
 from tests.agents.test_links_faults import break_connections
 from tests.contract.rigs.pairs import pair, read, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Inbox, balance, in_place_of
@@ -26,7 +27,7 @@ def links_of(publisher: Agent) -> list[str]:
 
 def test_without_a_unix_socket_they_come_by_broadcast(caplog: pytest.LogCaptureFixture) -> None:
     with Agent(protocol=Protocol(KEY)) as publisher, stranger() as reader:
-        publisher.loop.run(publisher._answering.unix.stop_listening)
+        give_up_unix(publisher)
         with caplog.at_level(logging.INFO, "pzc.subscriber"):
             subscription = reader.subscribe(publisher.rep_endpoint, "t")
         publisher.publish("t", 1)
@@ -62,8 +63,7 @@ def test_a_publisher_that_comes_back_without_a_unix_socket_is_followed_over_tcp(
         subscription = reader.subscribe(publisher.rep_endpoint, "t")
         assert subscription.transport == "unix"
         publisher.stop()
-        with in_place_of(publisher, Elsewhere, publisher.rep_endpoint, protocol=Protocol(KEY)) as again:
-            again.loop.run(again._answering.unix.stop_listening)
+        with in_place_of(publisher, WithoutUnix, publisher.rep_endpoint, protocol=Protocol(KEY)) as again:
             wait_until(lambda: subscription.gaps)
             assert again.publish("t", "here") == 1
             assert read(subscription, 1) == ["here"]
@@ -76,7 +76,7 @@ def test_without_its_unix_socket_it_goes_on_over_tcp_with_all_accounted_for() ->
         for number in range(500):
             publisher.publish("t", number)
             if number == 250:
-                publisher.loop.run(publisher._answering.unix.stop_listening)
+                give_up_unix(publisher)
                 break_connections()
         wait_until(lambda: balance(subscription) == 500)
         assert subscription.transport == "tcp"
