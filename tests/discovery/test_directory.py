@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -47,7 +48,7 @@ def said(node: Node) -> list[Announcement]:
 
 
 def node_reach(node: Node) -> Reach:
-    return next(way.reach for way in node.announcer._ways.values() if way.reach.view == ETHERNET)  # pyright: ignore[reportPrivateUsage]
+    return Reach(ETHERNET, (f"10.0.0.{node.host + 1}",))
 
 
 @pytest.mark.parametrize("phase", [n / 20 for n in range(20)])
@@ -194,6 +195,24 @@ def test_an_ask_is_repeated_until_the_answer_comes() -> None:
     assert [round(time, 1) for time in asked[:4]] == pytest.approx([0.1, 0.4, 0.9, 1.9], abs=0.11)
     directory.take(whole, "multicast", 5.0, EPOCH)
     assert [directory.asks(5 + n / 20) for n in range(60)] == [[]] * 60
+
+
+def test_asks_of_others_put_off_an_ask_by_two_and_a_half_seconds_at_most() -> None:
+    network = Network()
+    reader, writer, other = (network.start(host) for host in (0, 1, 2))
+    writer.agent("/psu")
+    reader.directory.take(said(writer)[0], "multicast", 0.0, EPOCH)
+    asked: list[float] = []
+    for now in [n / 10 for n in range(100)]:
+        other.announcer.ask_processes([writer.process])
+        for outgoing in other.announcer.due(now, EPOCH):
+            ask = reader.reader.read(outgoing.data)
+            assert isinstance(ask, Announcement)
+            reader.directory.take(ask, "multicast", now, EPOCH)
+        asked += [now for process in reader.directory.asks(now) if process == writer.process]
+    pauses = [later - sooner for sooner, later in itertools.pairwise([0.0, *asked])]
+    assert len(pauses) >= 3
+    assert max(pauses) < 2.65
 
 
 def test_the_addresses_of_all_ways_are_known_and_those_of_a_silent_way_go() -> None:
