@@ -180,9 +180,10 @@ class UnixExchange(Exchange):
 
     Attributes:
         pipe: by which all is sent after `divert`; None before.
+        more: whether `ready` may have something without anything more having come.
     """
 
-    __slots__ = ("pipe", "session", "stream")
+    __slots__ = ("more", "pipe", "session", "stream")
 
     def __init__(
         self, stream: Stream, session: Session, count: Callable[[], int], otherwise: Otherwise = refuse
@@ -191,6 +192,7 @@ class UnixExchange(Exchange):
         self.stream = stream
         self.session: Session = session
         self.pipe: Pipe | None = None
+        self.more = True
 
     def send_many(
         self, messages: Sequence[tuple[Any, Message | None]], deadline: float, *, packed: bool = False
@@ -253,21 +255,20 @@ class UnixExchange(Exchange):
             if self.pipe is not None:
                 self.pipe.close()
 
-    def ready(self, deadline: float) -> list[Message]:
+    def ready(self, deadline: float, of: str = "") -> Sequence[Message | bytes]:
         """Messages that have come, verified, where the next may be asked for at once; empty when none has.
 
         Args:
             deadline: in monotonic seconds, for the rest of one that has begun to come.
+            of: a message id: of those that have it, and the session's serializer, the content may be given
+                alone.
 
         Raises:
             PeerLost, CallTimeout, AgentClosed, RemoteProtocolError, ProtocolError: as `receive`.
         """
-        return self.receive_many(deadline) if self.stream.comes(0.0) else []
-
-    @property
-    def more(self) -> bool:
-        """Whether `ready` may have something without anything more having come."""
-        return self.stream.ahead
+        found = self.receive_many(deadline) if self.stream.comes(0.0) else []
+        self.more = self.stream.ahead
+        return found
 
     def receive_many(self, deadline: float, closed: threading.Event | None = None) -> list[Message]:
         """The next message and those that came whole with it, verified; errors as `receive`."""

@@ -215,25 +215,27 @@ class Laned(UnixExchange):
                 taken.extend(map(self.session.take, found))
         return taken.popleft()
 
-    def ready(self, deadline: float) -> list[Message]:
+    def ready(self, deadline: float, of: str = "") -> Sequence[Message | bytes]:
         """See `UnixExchange.ready`."""
+        lane, came = self._lane, list[Message | bytes]()
         if not (self._taken or self._in_stream):
             try:
-                found = self._lane.take(0.0)
+                found = lane.take(0.0)
             except TimeoutError:
-                return []
+                self.more = False
+                return came
             except (OSError, ValueError) as exc:
                 self._fail(exc)
             if found is not None:
-                return [*map(self.session.take, found)]
+                for plain in found:
+                    came.append(plain[0] if plain[1] == of else self.session.take(plain))
+                self.more = lane.at != lane.have
+                return came
             self._turn_to_stream()
-        return self.receive_many(deadline) if self._taken or self.stream.comes(0.0) else []
-
-    @property
-    def more(self) -> bool:
-        """See `UnixExchange.more`."""
-        lane = self._lane
-        return bool(self._taken) or (self.stream.ahead if self._in_stream else lane.at != lane.have)
+        if self._taken or self.stream.comes(0.0):
+            came += self.receive_many(deadline)
+        self.more = self.stream.ahead if self._in_stream else lane.at != lane.have
+        return came
 
     def receive_many(self, deadline: float, closed: threading.Event | None = None) -> list[Message]:
         """See `UnixExchange.receive_many`."""

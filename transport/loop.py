@@ -262,7 +262,10 @@ class Loop:
             for ready, _ in found:
                 handler = self._handlers.get(ready)
                 if handler is not None:
-                    quiet = self._guard(handler) is True and quiet
+                    try:
+                        quiet = handler() is True and quiet
+                    except BaseException as exc:
+                        quiet = self._failed(exc)
                     if self._leader != mine:
                         return
             self._quiet = quiet
@@ -287,8 +290,11 @@ class Loop:
         try:
             wait = self._timers.wait_ms()
             if quiet and self._descriptors is not None:
-                changed = self._descriptors.poll(wait)
-                if dict(changed).keys() <= self._handlers.keys():
+                changed, handlers = self._descriptors.poll(wait), self._handlers
+                for ready, _ in changed:
+                    if ready not in handlers:
+                        break
+                else:
                     return changed
                 looking = self._looking.get(changed[0][0])
                 if looking is not None and len(changed) == 1:
@@ -332,10 +338,13 @@ class Loop:
     def _guard(self, function: Callable[[], object]) -> object:
         try:
             return function()
-        except BaseException:  # a user's done-callback may raise anything
-            self.errors += 1
-            logger.exception("a handler of the I/O thread failed")
-            return None
+        except BaseException as exc:
+            return self._failed(exc)
+
+    def _failed(self, error: BaseException) -> bool:  # a user's done-callback may raise anything
+        self.errors += 1
+        logger.error("a handler of the I/O thread failed", exc_info=error)
+        return False
 
     def end(self) -> None:
         """End the thread, and the context if it is its own; not in the thread."""

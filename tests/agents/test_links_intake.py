@@ -62,7 +62,10 @@ class Bench:
             place.begin(EPOCH, {})
 
     def take(self, told: Notify, key_id: str = "key", fd: int = -1) -> None:
-        for errand in self.intake.take(Received(told, key_id, fd), self.places):
+        call, errands = self.intake.take(Received(told, key_id, fd), self.places)
+        if call is not None:
+            call()
+        for errand in errands:
             errand()()
 
     def done(self) -> tuple[int, int, list[int]] | None:

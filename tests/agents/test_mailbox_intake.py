@@ -86,7 +86,7 @@ class Bench:
         self, first: int, *runs: tuple[str, list[int], list[Row]], losses: list[Loss] | None = None
     ) -> None:
         notify = Notify(first, [Run(topic, interests, rows) for topic, interests, rows in runs], losses or [])
-        for errand in self.intake.take(Received(notify, self._key_id), self.roster):
+        for errand in self.intake.take(Received(notify, self._key_id), self.roster)[1]:
             errand()
 
     @property

@@ -110,10 +110,28 @@ def test_many_that_have_come_are_one_receipt(ends: Ends) -> None:
 
 def test_what_came_is_all_given_once_nothing_is_readable_and_nothing_more_is_left(ends: Ends) -> None:
     contents = [*range(100), np.ones(100_000), *range(100)]
-    ids, found = ends.asking.send_many([(each, None) for each in contents], soon()), list[Message]()
+    ids, found = ends.asking.send_many([(each, None) for each in contents], soon()), list[Message | bytes]()
     while ends.answering.more or select.select([ends.answering], [], [], 0)[0]:
         found += ends.answering.ready(soon())
-    assert [each.msgid for each in found] == ids
+    assert [each.msgid for each in found if isinstance(each, Message)] == ids
+
+
+@pytest.mark.parametrize("carried", [b"x" * 10, b"x" * 200_000])
+def test_what_answers_a_question_that_is_named_may_be_given_as_its_content_alone(
+    ends: Ends, carried: bytes
+) -> None:
+    named, other = ends.asking.send_many([(number, None) for number in range(2)], soon())
+    for request in ends.answering.receive_many(soon(), NEVER):
+        ends.answering.send(carried, soon(), answers=request)
+    found = list[Message | bytes]()
+    while len(found) < 2:
+        select.select([ends.asking], [], [], 5)
+        found += ends.asking.ready(soon(), named)
+    content = ends.asking.session.pack(carried)[1]
+    first, second = found
+    assert first == content if isinstance(first, bytes) else first.msgid == named
+    assert isinstance(second, Message)
+    assert second.msgid == other
 
 
 def test_a_content_that_was_packed_before_is_sent_as_it_was_then(ends: Ends) -> None:

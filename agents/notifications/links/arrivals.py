@@ -200,11 +200,12 @@ class Ledger:
 
     Attributes:
         hurry: somebody waits for the end of numbers up to this.
+        receipts: which numbers came, and are done with; with the lock, but to look how far they came.
     """
 
     def __init__(self, on_news: Callable[[bool], object], wake: Callable[[], object]) -> None:
         self.lock = threading.Lock()
-        self._receipts: Receipts[Flow] = Receipts()
+        self.receipts: Receipts[Flow] = Receipts()
         self._leased: dict[int, int] = {}  # bytes of the numbers in blocks
         self._kept: set[int] = set()  # those of which either subscriptions or view ended
         self._several: dict[int, int] = {}  # numbers with several arrivals, and how many are left
@@ -222,12 +223,7 @@ class Ledger:
     def __len__(self) -> int:
         with self.lock:
             self._write_down()
-            return len(self._receipts)
-
-    @property
-    def received(self) -> int:
-        """Number up to which everything came."""
-        return self._receipts.received
+            return len(self.receipts)
 
     def entered(self, first: int, count: int, flow: Flow) -> int:
         """Enter so many next numbers of the link; how many of the first ones came before.
@@ -236,7 +232,7 @@ class Ledger:
             RemoteProtocolError: when others before them are missing.
         """
         with self.lock:
-            repeated = self._receipts.arrived(first, count, flow)
+            repeated = self.receipts.arrived(first, count, flow)
             if flow.half is not None and flow.half < self._gathers:
                 self._gathers = flow.half
         return repeated
@@ -329,7 +325,7 @@ class Ledger:
         if leased and number not in self._kept:
             self._kept.add(number)
             return None
-        flow = self._receipts.done(number)
+        flow = self.receipts.done(number)
         if flow is None:
             return None
         since = self._since_report
@@ -354,9 +350,9 @@ class Ledger:
             self._write_down()
             self._since_report.clear()
             self._freed = 0
-            return self._receipts.report(always=always)
+            return self.receipts.report(always=always)
 
     def repeat(self) -> None:
         """What was told may be lost with its connection: tell it again."""
         with self.lock:
-            self._receipts.repeat()
+            self.receipts.repeat()

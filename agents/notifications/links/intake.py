@@ -10,7 +10,6 @@ import errno
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import islice
@@ -31,7 +30,7 @@ from ....transport.wire import Protocol
 from ..callbacks import start, start_here
 from ..shares import hand_on, room
 from ..subscription import Subscription
-from .arrivals import Arrival, Flow, Ledger, LeftOut, Make, Together, alone
+from .arrivals import Arrival, Ledger, LeftOut, Make, Together, alone
 from .inward import Received
 from .places import Place
 from .reception import Call, Errand
@@ -42,6 +41,8 @@ logger = logging.getLogger("pzc.links")
 OnNews = Callable[["Intake", bool], object]
 
 Decoded = dict[int, tuple[Notification | None, Make | None]]
+
+_UNKNOWN: tuple[None, None] = (None, None)
 
 Handed = tuple[tuple[Place, ...], Together | LeftOut | Loss]
 """What came, and who wants it."""
@@ -96,37 +97,40 @@ class Intake:
     def flow(self) -> None:
         """Subscriptions were confirmed: hand on what had to wait for that."""
 
-    def take(self, received: Received, roster: Roster) -> deque[Errand]:
-        """Enter a message's notifications; how they are handed on.
+    def take(self, received: Received, roster: Roster) -> tuple[Call | None, list[Errand]]:
+        """Enter a message's notifications; what is to be called, and how others are handed on then.
 
         Raises:
             RemoteProtocolError: when notifications are missing before it.
             Starved: when no descriptor is left for a block.
         """
-        notify = self._opened(received)
+        notify, receipts = received.notify, self.ledger.receipts
+        if received.fd >= 0:
+            self._map(notify.lent, received.fd)
+        first, runs, before = notify.first, notify.runs, receipts.received
         if notify.hurry:
-            self.ledger.hurry = notify.first + sum([len(run.rows) for run in notify.runs]) - 1
+            self.ledger.hurry = first + sum([len(run.rows) for run in runs]) - 1
         ready: list[Subscription] = []
-        errands: deque[Errand] = deque()
+        errands: list[Errand] = []
         if notify.about:
             self.peer.learn(notify.about)
         entered = _told(notify.losses, roster) if notify.losses else []
-        first, runs = notify.first, notify.runs
         poured = self._gathered(notify, received.key_id, roster) if self._gathers else None
-        if poured is not None:
-            runs = []
         same: dict[int, Decoded] = {run.like: {} for run in runs if run.like} if len(runs) > 1 else {}
         for index, run in enumerate(runs, 1):
-            decoded = same.get(run.like or index)
-            self._enter(first, run, received.key_id, roster.wanting(run.interests), entered, decoded)
+            if poured is None:
+                wanting = roster.known.get(tuple(run.interests)) or roster.wanting(run.interests)
+                self._enter(first, run, received.key_id, wanting, entered, same.get(run.like or index))
             first += len(run.rows)
+        new = receipts.received - before
+        self._counted["notifications"] += new
+        if first - notify.first > new:
+            self._counters.add("notifications_repeated", first - notify.first - new)
         for wanted, come in entered:
             if errands or (isinstance(come, Together) and 1 < len(come.arrivals) > room(wanted)):
                 errands.extend(partial(_hand_on, *part) for part in _parts(wanted, come))
             else:
                 ready += hand_on(wanted, come)
-        if ready:
-            errands.appendleft(partial(partial, start_here, ready))
         if poured is not None:
             errands.append(poured)
         if notify.ended:
@@ -135,13 +139,7 @@ class Intake:
             self._drop(self._mapped, notify.dropped)
         elif notify.dropped:  # at last, because to unmap a large one takes milliseconds
             errands.append(partial(partial, self._drop, self._mapped, notify.dropped))
-        return errands
-
-    def _opened(self, received: Received) -> Notify:
-        """A message whose blocks are here."""
-        if received.fd >= 0:
-            self._map(received.notify.lent, received.fd)
-        return received.notify
+        return partial(start_here, ready) if ready else None, errands
 
     @staticmethod
     def _drop(mapped: Mapped, blocks: list[int]) -> None:
@@ -161,15 +159,6 @@ class Intake:
     def _gathered(self, notify: Notify, key_id: str, roster: Roster) -> Errand | None:
         """Enter what all goes to one sink, and how it gets there; None when it goes to inboxes."""
 
-    def _note(self, first: int, run: Run, flow: Flow) -> int:
-        """Write down that rows came; how many of the first ones came before."""
-        number = len(run.rows)
-        repeated = self.ledger.entered(first, number, flow)
-        if repeated:
-            self._counters.add("notifications_repeated", repeated)
-        self._counted["notifications"] += number - repeated
-        return repeated
-
     def _enter(
         self,
         first: int,
@@ -185,11 +174,11 @@ class Intake:
         """
         ledger, now = self.ledger, time.time()
         wanted, flow, topic, rows = wanting.places, wanting.flow, run.topic, run.rows
-        repeated = self._note(first, run, flow)
+        repeated = ledger.entered(first, len(rows), flow)
         together, epoch = None, self.peer.epoch
         for number, row in enumerate(rows[repeated:] if repeated else rows, first + repeated):
             block = row.block > 0
-            made, make = (decoded or {}).get(row.number, (None, None))
+            made, make = decoded.get(row.number, _UNKNOWN) if decoded else _UNKNOWN
             try:
                 if made is make:
                     body = self._body(number, topic, row) if block else row.body

@@ -82,11 +82,8 @@ class Inward(Protocol):
     """See the module's docstring."""
 
     kind: str
-
-    @property
-    def more(self) -> bool:
-        """Whether `ready` is to be asked again before something more has come."""
-        ...
+    more: bool
+    """Whether `ready` is to be asked again before something more has come."""
 
     def open(self, message: Open, deadline: float) -> LinkMessage:
         """The answer to the request for the link; errors as `Client.request`."""
@@ -159,6 +156,7 @@ class OverUnix:
         self._early: list[Received | None] = []
         self._watched = -1
         self._reception: Reception | None = None
+        self.more = True
 
     def open(self, message: Open, deadline: float) -> LinkMessage:
         """See `Inward.open`."""
@@ -226,29 +224,43 @@ class OverUnix:
 
     def ready(self) -> list[Received | None]:
         """See `Inward.ready`."""
-        early, self._early = self._early, []
-        return early or list(map(self._taken, self._exchange.ready(time.monotonic() + REST_TIMEOUT)))
-
-    @property
-    def more(self) -> bool:
-        """See `Inward.more`."""
-        return self._exchange.more
+        if self._early:
+            early, self._early = self._early, []
+            return early
+        exchange, found = self._exchange, list[Received | None]()
+        for each in exchange.ready(time.monotonic() + REST_TIMEOUT, self._opened):
+            if isinstance(each, bytes):
+                found.append(self._heard(self._opened, link_codec.decode(each)))
+            else:
+                found.append(self._taken(each))
+        self.more = exchange.more
+        return found
 
     def _taken(self, message: Message) -> Received | None:
-        said = None
         if message.serializer == "link":
-            said = link_codec.decode(message.content)
-            if isinstance(said, Notify) and message.msgid == self._opened:
-                fd = self._exchange.stream.take_descriptor() if said.lent else -1
-                return Received(said, self._key_id, fd)
+            return self._heard(message.msgid, link_codec.decode(message.content))
+        self._step_aside()
+        self._answer(message.msgid, reply_of(message, message.decode(writable=True)))
+        return None
+
+    def _heard(self, msgid: str, said: LinkMessage) -> Received | None:
+        if isinstance(said, Notify) and msgid == self._opened:
+            fd = self._exchange.stream.take_descriptor() if said.lent else -1
+            return Received(said, self._key_id, fd)
+        self._step_aside()
+        self._answer(msgid, said)
+        return None
+
+    def _step_aside(self) -> None:
         if self._reception is not None:
             self._reception.step_aside()
+
+    def _answer(self, msgid: str, said: LinkMessage | Reply) -> None:
         with self._lock:
-            answer = self._asked.pop(message.msgid, None)
+            answer = self._asked.pop(msgid, None)
         if answer is None:
             raise RemoteProtocolError(f"{self._peer.endpoint} sent over a link what nobody asked for")
-        settle(answer, partial(_said, self._peer, said or reply_of(message, message.decode(writable=True))))
-        return None
+        settle(answer, partial(_said, self._peer, said))
 
     def close(self) -> None:
         """See `Inward.close`."""

@@ -209,7 +209,7 @@ class Link:
         intake = self._intake
         carrier: Any = way.kind
         try:
-            asked = Open(self._link, intake.ledger.received, carrier, self.mailbox, self._tenure)
+            asked = Open(self._link, intake.ledger.receipts.received, carrier, self.mailbox, self._tenure)
             answer = expected(self.peer, way.open(asked, deadline), Opened)
         except BaseException:
             way.close()
@@ -322,7 +322,9 @@ class Link:
             if received is not None:  # what is to be done for one comes before the next is entered
                 if received.notify.runs:
                     self._reception.step_aside()  # their contents are decoded
-                self._reception.errands += self._intake.take(received, self._places)
+                self._reception.call, errands = self._intake.take(received, self._places)
+                if errands:
+                    self._reception.errands += errands
         except Exception as exc:
             if not isinstance(exc, PzcError):
                 logger.exception("%r failed", self)

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -129,17 +128,18 @@ class MailboxIntake(Intake):
 
     # --- out of blocks -------------------------------------------------------------------------------
 
-    def take(self, received: Received, roster: Roster) -> deque[Errand]:
+    def take(self, received: Received, roster: Roster) -> tuple[Call | None, list[Errand]]:
         """See `Intake.take`."""
-        errands = super().take(received, roster)
+        if received.fd >= 0:
+            self._map(received.notify.lent, received.fd)
+        found = super().take(Received(self._in_no_block(received.notify), received.key_id), roster)
         if self._copied:
             half = self._copied >= IN_TRANSIT // 2
             self._copied = 0 if half else self._copied
             self._news(half)
-        return errands
+        return found
 
-    def _opened(self, received: Received) -> Notify:
-        notify = super()._opened(received)
+    def _in_no_block(self, notify: Notify) -> Notify:
         if not [row for run in notify.runs for row in run.rows if row.block]:
             return notify
         runs = [replace(run, rows=[self._copy(row) for row in run.rows]) for run in notify.runs]
@@ -186,7 +186,7 @@ class MailboxIntake(Intake):
             return None
         following, parts = notify.first, list[_Part]()
         for run, wanted in zip(notify.runs, wanting, strict=True):
-            repeated = self._note(following, run, wanted.flow)
+            repeated = self.ledger.entered(following, len(run.rows), wanted.flow)
             following += len(run.rows)
             if repeated < len(run.rows):
                 parts.append(_Part(wanted.places, run.topic, run.rows[repeated:]))
@@ -237,7 +237,7 @@ class MailboxIntake(Intake):
             super()._enter(first, run, key_id, wanting, entered, decoded)
             return
         usual = tuple([place for place in wanting.places if place not in special])
-        repeated = self._note(first, run, wanting.flow)
+        repeated = self.ledger.entered(first, len(run.rows), wanting.flow)
         for number in range(first + repeated, first + len(run.rows)):
             self.ledger.divide(number, len(special) + bool(usual))
         sharing = [*((place,) for place in special), *([usual] if usual else [])]

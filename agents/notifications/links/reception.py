@@ -40,16 +40,18 @@ class Reception:
 
     Args:
         loop: the receiver's.
-        receive: takes what came, and adds errands; False when nothing more is there.
+        receive: takes what came, adds errands and sets `call`; False when nothing more is there.
 
     Attributes:
-        errands: to be done, in order, before anything more is taken; `receive` adds some.
+        call: to be called before any errand, once others may take what comes.
+        errands: to be done, in order, before anything more is taken.
         step_aside: tells, while `receive` runs, that what follows may be slow.
     """
 
     def __init__(self, loop: Loop, receive: Callable[[], bool]) -> None:
         self._loop = loop
         self._receive = receive
+        self.call: Call | None = None
         self.errands: deque[Errand] = deque()
         self._receiving = threading.Lock()  # who takes, and puts into inboxes
         self._missed = False
@@ -84,10 +86,11 @@ class Reception:
         more, call = False, None
         try:
             more = bool(self.errands) or self._receive()
-            if self.errands:
+            call, self.call = self.call, None
+            if call is None and self.errands:
                 self.step_aside()
                 call = self.errands.popleft()()
-                more = more or bool(self.errands)
+            more = more or bool(self.errands)
         except Exception:
             logger.exception("a notification could not be handed on")
             more = bool(self.errands)

@@ -51,13 +51,14 @@ class Roster:
 
     Attributes:
         bound: the largest one of all policies that there were.
+        known: what `wanting` has found of late.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of: dict[Subscription, Place] = {}
         self._by_interest: dict[int, Place] = {}
-        self._known: dict[tuple[int, ...], Wanting] = {}
+        self.known: dict[tuple[int, ...], Wanting] = {}
         self._sinks: dict[Subscription, Sink] = {}
         self._keys = self.bound = 0
 
@@ -95,7 +96,7 @@ class Roster:
                 del self._by_interest[place.interest]
                 self._keys -= _keys(place)
                 self._sinks.pop(subscription, None)
-                self._known = {}
+                self.known = {}
             return place
 
     @property
@@ -112,19 +113,15 @@ class Roster:
         """The publisher has said how many messages may be under way for a place."""
         with self._lock:
             place.window = window
-            self._known = {}
+            self.known = {}
 
     def wanting(self, interests: Sequence[int]) -> Wanting:
         """Who gets what comes for these."""
-        key = tuple(interests)
-        return self._known.get(key) or self._find(key)
-
-    def _find(self, interests: tuple[int, ...]) -> Wanting:
         with self._lock:
             found = [self._by_interest[each] for each in interests if each in self._by_interest]
-            if len(self._known) >= _MOST_KNOWN:
-                self._known = {}
-            wanting = self._known[interests] = _wanting(tuple(found))
+            if len(self.known) >= _MOST_KNOWN:
+                self.known = {}
+            wanting = self.known[tuple(interests)] = _wanting(tuple(found))
             return wanting
 
     def restart(self, publisher: str) -> None:
