@@ -93,9 +93,21 @@ class Sending:
         Returns:
             False after `close`: it may not have been sent.
         """
-        self._waiting.append(frames)
-        self._send_waiting(now, len(self._waiting) > limits.current.send_waiting)
+        self.add(frames)
+        self.flush(now)
         return not self._closed
+
+    def add(self, frames: Sequence[Buffer]) -> bool:
+        """As `send`, with the next `flush`."""
+        self._waiting.append(frames)
+        return not self._closed
+
+    def flush(self, now: float) -> None:
+        """Send what waits; any thread."""
+        self._send_waiting(now, len(self._waiting) > limits.current.send_waiting)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     def _send_waiting(self, now: float, patient: bool = False) -> None:
         waiting, left = self._waiting, TURN

@@ -30,6 +30,7 @@ from ...transport.watch import Watch
 from ...transport.wire import Protocol
 from .filters import Filters
 from .heartbeat import Heartbeat, beat_filter
+from .links.bursts import SMALL
 from .links.topics import Advertised
 from .links.turns import Turn
 from .voices import Voice, Voices
@@ -37,6 +38,9 @@ from .voices import Voice, Voices
 logger = logging.getLogger("pzc.publisher")
 
 _BATCH = 256
+
+GATHERED = 32
+"""Messages of a burst that wait for one another."""
 
 
 Outgoing = tuple[str, int, list[Buffer]]
@@ -95,6 +99,7 @@ class Broadcast:
             loop, protocol, agent_id, lambda: self._filters.matches(beats), self._tell
         )
         self._known: dict[str, tuple[int, tuple[Voice, ...]]] = {}
+        self._large, self._waits_since = False, 0.0
 
     def start(self) -> None:
         """Watch the socket; I/O thread."""
@@ -142,20 +147,34 @@ class Broadcast:
             raise too_large(len(body), codec.max_content)
         return name, body
 
-    def send(self, outgoing: Iterable[Outgoing], now: float) -> None:
-        """Send in the order of numbers; the caller sees to that.
+    def add(self, outgoing: Iterable[Outgoing]) -> None:
+        """Have it sent with the next `flush`, in the order of numbers; the caller sees to that.
 
         Raises:
             AgentClosed: after `close`.
         """
         for topic, number, frames in outgoing:
-            if not self._sending.send(frames, now):
+            if not self._sending.add(frames):
                 raise AgentClosed("the agent was stopped; it publishes no more")
+            self._large = self._large or len(frames[2]) > SMALL
             if topic:
                 self._heartbeat.sent(topic, number)
 
+    def is_due(self, now: float, pause: float) -> bool:
+        """As that of `LiveOutlet`."""
+        waiting = len(self._sending)
+        if waiting <= 1:
+            self._waits_since = now
+        return waiting >= GATHERED or self._large or now - self._waits_since >= pause
+
+    def flush(self) -> None:
+        """Send what waits; any thread."""
+        self._large = False
+        self._sending.flush(monotonic())
+
     def _tell(self, frames: list[Buffer]) -> None:
-        self.send((("", 0, frames),), monotonic())
+        self.add((("", 0, frames),))
+        self.flush()
 
     def _on_refused(self, error: zmq.ZMQError) -> None:
         self._counters.add("publish_dropped")

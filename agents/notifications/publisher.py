@@ -135,7 +135,7 @@ class Publisher:
         except BaseException:
             outlets.withdraw(turn)
             raise
-        if turn.route.outlets or turn.route.mailboxes:
+        if turn.carriers or turn.route.mailboxes:
             outlets.flush(turn)
             if published.waited:
                 outlets.wait_until_done(turn)
@@ -169,6 +169,7 @@ class Publisher:
             elif plan.encodes:
                 self._encode(turn, plan)
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
+            turn.carriers = (*turn.route.outlets, broadcast) if voices else turn.route.outlets
             late = version if dialects is None else None
             number = (self._air if voices else self._number)(turn, plan, voices, late)
             if number:
@@ -263,7 +264,7 @@ class Publisher:
                 self.keeping.keep(published, turn.kept)
             self._counted["published"] += 1
         if sealed is not None:
-            broadcast.send(sealed[1], turn.since)
+            broadcast.add(sealed[1])
         if version is not None and version != broadcast.version:
             self._send_late(turn, voices, version)
         return number
@@ -275,7 +276,8 @@ class Publisher:
             while version != broadcast.version:
                 version = broadcast.version
                 late = [voice for voice in broadcast.voices(published.topic) if voice not in wanted]
-                broadcast.send([broadcast.seal(voice, turn, published.number) for voice in late], turn.since)
+                broadcast.add([broadcast.seal(voice, turn, published.number) for voice in late])
+                broadcast.flush()
                 wanted = (*wanted, *late)
 
     # --- what is said of topics ----------------------------------------------------------------------

@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from ....protocol import limits
 from ....transport.loop import Loop
-from .outlet import Outlet
+
+SMALL = 4096
+"""Bytes of a content that waits for others, where nobody waits for it so urgently."""
+
+
+class Sender(Protocol):
+    """Who sends what was published."""
+
+    def flush(self) -> None:
+        """Send what waits; any thread."""
+        ...
+
+
+class Carrier(Sender, Protocol):
+    """One that is asked with each publication whether what waits there is to go."""
+
+    def is_due(self, now: float, pause: float) -> bool:
+        """Whether what waits should not wait for more, or has for ``pause`` seconds; with each of a burst."""
+        ...
 
 
 class Bursts:
@@ -32,7 +51,7 @@ class Bursts:
 
 
 class Gathering:
-    """Flushes outlets a moment after something was gathered for them; any thread.
+    """Flushes senders a moment after something was gathered for them; any thread.
 
     Args:
         loop: keeps the time, and sends.
@@ -42,12 +61,12 @@ class Gathering:
     def __init__(self, loop: Loop, pause: Callable[[], float]) -> None:
         self._pause = pause
         self._loop = loop
-        self._outlets: set[Outlet] = set()
+        self._senders: set[Sender] = set()
         self._armed = False
 
-    def add(self, outlet: Outlet) -> None:
+    def add(self, sender: Sender) -> None:
         """Something waits for others there."""
-        self._outlets.add(outlet)
+        self._senders.add(sender)
         if not self._armed:
             self._arm()
 
@@ -57,10 +76,10 @@ class Gathering:
 
     def _flush(self) -> None:
         """Send what was gathered, and look again while more comes; I/O thread."""
-        gathered = len(self._outlets)
+        gathered = len(self._senders)
         for _ in range(gathered):
-            self._outlets.pop().flush()
+            self._senders.pop().flush()
         # In this order: whoever gathers meanwhile is seen here, or sees that nobody will look.
         self._armed = False
-        if gathered or self._outlets:
+        if gathered or self._senders:
             self._arm()

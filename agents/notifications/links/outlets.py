@@ -36,7 +36,7 @@ from ....transport.loop import Loop
 from ....transport.wire import Protocol
 from ..declared import Declared
 from .admission import Admission
-from .bursts import Bursts, Gathering
+from .bursts import SMALL, Bursts, Gathering
 from .encoding import Encoding
 from .live_outlet import LiveOutlet
 from .mailbox_outlet import MailboxOutlet
@@ -44,13 +44,10 @@ from .mailboxes import Mailboxes
 from .outlet import Outlet
 from .published import Mailed
 from .routes import SPARE, Routes
-from .turns import Route, Turn
+from .turns import Turn
 from .ways import Way
 
 logger = logging.getLogger("pzc.links")
-
-SMALL = 4096
-"""Bytes of a content that waits for others, where nobody waits for it so urgently."""
 
 
 class Outlets:
@@ -181,33 +178,22 @@ class Outlets:
 
     def flush(self, turn: Turn) -> None:
         """Send what a publication queued: that of a burst together, and by others what is sealed for that."""
-        route = turn.route
-        pushes = bool(route.outlets)
-        for mailbox in route.mailboxes:
-            if not mailbox.signs:
-                pushes = True
-            elif mailbox.asked:
-                mailbox.asked = False
-                (self._gathering_mail if turn.size <= SMALL else self._gathering).add(mailbox)
-        if pushes:
-            self._push(route, self.bursts.begin(turn.since))
-
-    def _push(self, route: Route, burst: bool) -> None:
-        self.bursts.returned = now = time.monotonic()
-        for outlet in route.outlets:
-            if not burst or outlet.is_due(now, limits.current.burst_gathering):
-                outlet.flush()
-                self.bursts.returned = time.monotonic()
+        burst, now = self.bursts.begin(turn.since), time.monotonic()
+        for carrier in turn.carriers:
+            if not burst or carrier.is_due(now, limits.current.burst_gathering):
+                carrier.flush()
             else:
-                self._gathering.add(outlet)
-        for mailbox in route.mailboxes:
-            if mailbox.asked and not mailbox.signs:
-                if burst:
-                    mailbox.asked = False
-                    self._gathering.add(mailbox)
-                else:
-                    mailbox.flush()
-                    self.bursts.returned = time.monotonic()
+                self._gathering.add(carrier)
+        for mailbox in turn.route.mailboxes:
+            if not mailbox.asked:
+                continue
+            if not (burst or mailbox.signs):
+                mailbox.flush()
+                continue
+            mailbox.asked = False
+            seldom = mailbox.signs and turn.size <= SMALL
+            (self._gathering_mail if seldom else self._gathering).add(mailbox)
+        self.bursts.returned = time.monotonic()
 
     def wait_until_done(self, turn: Turn) -> None:
         """Wait until the links that got it are done with it, or the time is over."""

@@ -9,6 +9,7 @@ from msgspec import Struct
 from ....delivery.claims import Claim, Interest
 from ....delivery.letters import Kept
 from ....protocol.link_messages import Body
+from .bursts import Carrier
 from .live_outlet import LiveOutlet
 from .mailbox_outlet import MailboxOutlet
 from .outlet import Outlet
@@ -66,6 +67,7 @@ class Turn(Struct, eq=False):
         published: what.
         since: monotonic seconds from which its wait counts.
         route: where it goes, when it was looked at last.
+        carriers: the links, and the broadcast where somebody listens to that.
         passed: interests that are passed over, because their time is over.
         blocked: those whose window is full, each with its link.
         ack_wait: seconds to wait for links to be done with it; None for none.
@@ -78,6 +80,7 @@ class Turn(Struct, eq=False):
     published: Published
     since: float
     route: Route = NOWHERE
+    carriers: tuple[Carrier, ...] = ()
     passed: tuple[Interest, ...] = ()
     blocked: tuple[tuple[Outlet, Claim], ...] = ()
     ack_wait: float | None = None
