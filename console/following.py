@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from .output import write, write_json
+from .output import write, write_json, write_sentence
 from .values import plain
 
 if TYPE_CHECKING:
@@ -67,8 +68,11 @@ class Progress:
         )
         terminal = sys.stderr.isatty()
         with contextlib.suppress(OSError):  # nobody is left to be told
-            print(f"\r{plain(line, keep='')}\033[K" if terminal else line, end="" if terminal else "\n",
-                  file=sys.stderr, flush=True)  # fmt: skip
+            if terminal:  # where a longer line could not be written over
+                room = shutil.get_terminal_size().columns - 1
+                print(f"\r{plain(line, keep='')[:room]}\033[K", end="", file=sys.stderr, flush=True)
+            else:
+                print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Tell of all batches together."""
@@ -80,7 +84,7 @@ class Progress:
             write("nothing new")
             return
         total = self._total
-        write(
+        write_sentence(
             f"{total['rows']} rows, {total['notifications']} notifications, "
             f"{total['duplicates']} duplicates, {total['quarantined']} in quarantine, "
             f"{self._missing} missing, {total['alarms']} alarms, "

@@ -13,10 +13,9 @@ from ..agents.client.locking import lock
 from ..protocol.contents import as_table
 from ..protocol.errors import LockLost
 from .options import Commands, add_agent, add_command, add_json, add_timeout, seconds
-from .output import say, write, write_json
+from .output import say, write_json, write_sentence
 from .reaching import leased_agent, proxy_of
 from .running import SIGNAL_LATENCY, Signals
-from .values import plain
 
 _WHOSE = ("owner", "since")
 TTL, LOOK = 30.0, 1.0
@@ -73,7 +72,7 @@ def _announce(args: argparse.Namespace, owner: str) -> None:
         write_json({"agent": args.agent, "owner": owner, "reason": args.reason, "ttl": args.ttl})
         return
     end = "until Ctrl-C" if args.period is None else f"for {args.period:g} s"
-    write(plain(f"{args.agent} is locked by {owner}, {end}", keep=""))
+    write_sentence(f"{args.agent} is locked by {owner}, {end}")
 
 
 def _hold(
@@ -98,7 +97,7 @@ def run_unlock(args: argparse.Namespace) -> int:
     if args.json:
         write_json({"agent": args.agent, "owner": owner or None})
     elif owner:
-        write(plain(f"{args.agent} is free; it was locked by {owner}", keep=""))
+        write_sentence(f"{args.agent} is free; it was locked by {owner}")
     else:
         say(f"nobody has locked {args.agent}")
     return 0

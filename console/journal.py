@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..transport.settings import load
 from .options import Commands, add_command, add_json
-from .output import say, write, write_json
+from .output import say, write, write_json, write_sentence
 from .pipeline import write_cells
-from .values import plain
 
 if TYPE_CHECKING:
     from ..pipeline.recording.inspecting import Inspection, Topic
@@ -86,8 +85,10 @@ def _facts(found: Inspection) -> dict[str, Any]:
 
 def _show(journal: Path, found: Inspection) -> None:
     recorders = ", ".join(f"{rows} of {name}" for name, rows in sorted(found.recorders.items()))
-    write(plain(f"{journal}: {found.rows} rows ({recorders or 'none'}) in {found.segments} segments, "
-                f"{found.size / 1e6:.1f} MB", keep=""))  # fmt: skip
+    segments = f"{found.segments} segment{'' if found.segments == 1 else 's'}"
+    write_sentence(
+        f"{journal}: {found.rows} rows ({recorders or 'none'}) in {segments}, {found.size / 1e6:.1f} MB"
+    )
     if found.blobs:
         write(f"{found.blobs} blobs, {found.blob_size / 1e6:.1f} MB")
     if found.topics:

@@ -32,7 +32,7 @@ from .monitor.collector import Collector
 from .monitor.troubles import sorted_troubles, troubles_of
 from .monitor.watched import Watched
 from .options import Commands, add_command, add_json, positive
-from .output import say, write, write_json
+from .output import say, write, write_json, write_sentence
 from .running import SIGNAL_LATENCY, Signals
 from .tables import write_table
 from .targets import UsageError
@@ -224,7 +224,7 @@ def run_check(args: argparse.Namespace) -> int:
         for unit in units:
             write_json({**unit._asdict(), "command": unit.command})
     else:
-        write(plain(f"{path}: {', '.join(unit.name for unit in units)}", keep=""))
+        write_sentence(f"{path}: {', '.join(unit.name for unit in units)}")
     return 0
 
 

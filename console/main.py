@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from .. import __version__
-from .options import Commands, Parser
-from .output import OutputClosed, describe, say
+from .options import WRONG, Commands, Formatter, Parser
+from .output import OutputClosed, describe, folded, say
 from .targets import UsageError, is_negative_literal, shield
 
 GROUPS = {
@@ -44,13 +44,13 @@ MODULES = {
     name: module for part in GROUPS.values() for module, names in part.items() for name in names.split()
 }
 
-FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+FAILED, INTERRUPTED, PIPE_CLOSED = 1, 130, 141
 
 DESCRIPTION = """\
 Serve instruments, and use those that others serve.
 
-N is the REP endpoint of an agent (tcp://127.0.0.1:5555, ipc:///run/lab/psu.sock)
-or its name: out of PZC_PEERS (psu=tcp://127.0.0.1:5555,...), or as pzc ls shows it."""
+N is the REP endpoint of an agent (tcp://127.0.0.1:5555, ipc:///run/lab/psu.sock) or its name: out of \
+PZC_PEERS (psu=tcp://127.0.0.1:5555,...), or as pzc ls shows it."""
 
 EXAMPLE = """\
 example:
@@ -64,9 +64,9 @@ def build_parser(command: str = "") -> Parser:
     """The parser of all commands, or of one and those beside it: nothing else is imported for that."""
     parser = Parser(
         prog="pzc",
-        usage="pzc [-h] [--version] [--debug] COMMAND ...",
+        usage=_filled("usage: pzc [-h] [--version] [--debug] COMMAND ...", 11).removeprefix("usage: "),
         description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Formatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"pzc {__version__}")
@@ -91,11 +91,12 @@ def _add(module: str, commands: Commands) -> None:
 
 def _line(name: str, commands: Commands) -> str:
     summary = commands.choices[name].description or ""
-    width = max(40, shutil.get_terminal_size().columns - 2)
-    return textwrap.fill(
-        f"{summary[:1].lower()}{summary[1:].rstrip('.')}",
-        width, initial_indent=f"  {name:<12}", subsequent_indent=" " * 14,
-    )  # fmt: skip
+    return _filled(f"  {name:<12}{summary[:1].lower()}{summary[1:].rstrip('.')}", 14)
+
+
+def _filled(text: str, indent: int) -> str:
+    width = max(38, shutil.get_terminal_size().columns - 2)
+    return textwrap.fill(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -136,11 +137,20 @@ class _Once(logging.Filter):
         return False
 
 
+class _Folded(logging.Formatter):
+    """A message of one line, broken between words for a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return text if "\n" in text else folded(text, 5, sys.stderr)
+
+
 def _log(debug: bool) -> None:
     handler = logging.StreamHandler()
     handler.addFilter(_Once())
     form = "pzc: %(levelname)s %(name)s: %(message)s" if debug else "pzc: %(message)s"
-    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format=form, handlers=[handler])
+    handler.setFormatter(_Folded(form))
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -165,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except UsageError as exc:
         say(f"{args.command}: {exc}; see pzc {args.command} --help")
-        return USAGE
+        return WRONG
     except Exception as exc:
         if args.debug:
             traceback.print_exception(exc)

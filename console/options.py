@@ -5,15 +5,21 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from ..protocol.nearest import hint
+from .output import folded
 
 EVERY = 1.0
 """Seconds after which a command that goes on looks or prints again."""
+
+WRONG = 2
+"""Exit status when the command line cannot mean anything."""
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # pyright: ignore[reportPrivateUsage]
 Run = Callable[[argparse.Namespace], int]
@@ -22,6 +28,14 @@ _CHOICE = re.compile(r"argument (\S+): invalid choice: (.+) \(choose from (.+)\)
 _REQUIRED = re.compile(r"the following arguments are required: (.+)")
 _QUOTES = "'\" "
 _OPTION = re.compile(r"--[a-z][a-z-]*")
+
+
+class Formatter(argparse.HelpFormatter):
+    """Breaks what a help says between words, and nothing that is indented: that is to be copied."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = (line if line.startswith(" ") else textwrap.fill(line, width) for line in text.splitlines())
+        return "\n".join(lines)
 
 
 class Parser(argparse.ArgumentParser):
@@ -47,7 +61,8 @@ class Parser(argparse.ArgumentParser):
             message = f"{word} is no {told}: {hint(word.strip(_QUOTES), known)}"
         elif (found := _REQUIRED.fullmatch(message)) is not None:
             message = self._missing(found[1].split(", "))
-        super().error(message)
+        self.print_usage(sys.stderr)
+        self.exit(WRONG, f"{folded(f'{self.prog}: error: {message}', 4, sys.stderr)}\n")
 
     def _missing(self, names: list[str]) -> str:
         if self._jobs is not None:
@@ -58,7 +73,8 @@ class Parser(argparse.ArgumentParser):
         ]
         if wrong and "--" not in wrong:
             return _refusal(wrong, known)
-        needed = [name for name in names if not name.startswith("[")]
+        spare = [each.metavar for each in self._actions if each.nargs in ("?", "*")]
+        needed = [name for name in names if name not in spare and not name.startswith("[")]
         return f"{' and '.join(needed)} {'is' if len(needed) == 1 else 'are'} missing"
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
@@ -108,7 +124,7 @@ def add_command(commands: Commands, name: str, run: Run, summary: str, example: 
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
         epilog=f"example:\n  {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Formatter,
         allow_abbrev=False,
     )
     parser.set_defaults(run=run, parser=parser)

@@ -66,6 +66,11 @@ def folded(line: str, indent: int, stream: TextIO | None = None) -> str:
     )  # fmt: skip
 
 
+def write_sentence(line: str) -> None:
+    """Write a line for people; a terminal gets it broken between words. Errors as `write`."""
+    write(folded(plain(line, keep=""), 4))
+
+
 def write_json(value: Any) -> None:
     """Write a value as one line of JSON; errors as `write`."""
     write(json.dumps(to_json(value), allow_nan=False))

@@ -14,7 +14,7 @@ from ..delivery.policies import WHEN_FULL
 from ..protocol.errors import ConfigError
 from ..transport.settings import load
 from .options import Commands, add_command, add_every, add_json, positive, seconds
-from .output import say, write, write_json
+from .output import say, write, write_json, write_sentence
 from .tables import write_table
 from .targets import UsageError
 from .values import plain
@@ -260,7 +260,7 @@ def run_backfill(args: argparse.Namespace) -> int:
         write("the journal has no rows of these days")
     else:
         span = f"{days[0]}" if len(days) == 1 else f"{days[0]} to {days[-1]}"
-        write(
+        write_sentence(
             f"{span}: {made.rows} rows, {made.notifications} notifications, "
             f"{made.quarantined} in quarantine, {made.alarms} alarms"
         )
@@ -393,5 +393,5 @@ def run_report(args: argparse.Namespace) -> int:
     if args.json:
         write_json({"page": str(page), **results.facts})
     else:
-        write(plain(str(page), keep=""))
+        write_sentence(str(page))
     return 0

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .options import Commands, add_command, add_json, seconds
-from .output import say, write, write_json
+from .output import say, write_json, write_sentence
 from .running import SIGNAL_LATENCY, Signals
 from .targets import split_source
-from .values import plain
 
 if TYPE_CHECKING:
     from ..pipeline.recording.recorder import Recorder
@@ -105,7 +104,7 @@ def run_record(args: argparse.Namespace) -> int:
     if args.json:
         write_json(told)
     else:
-        write(f"{told['durable']} rows are in {args.journal}, {told['recorded']} of them new")
+        write_sentence(f"{told['durable']} rows are in {args.journal}, {told['recorded']} of them new")
     losses = {"missing": "lost", "lost_on_the_way": "lost on the way", "refused_by_journal": "not written"}
     if told["missing"]:
         del losses["lost_on_the_way"]  # the same ones
@@ -123,7 +122,7 @@ def _announce_recorder(recorder: Recorder, args: argparse.Namespace) -> None:
         )
         return
     sources = ", ".join(args.sources)
-    write(plain(f"{agent.name} records {sources} in {journal.directory}, until Ctrl-C", keep=""))
+    write_sentence(f"{agent.name} records {sources} in {journal.directory}, until Ctrl-C")
 
 
 def run_replay(args: argparse.Namespace) -> int:
@@ -139,7 +138,7 @@ def run_replay(args: argparse.Namespace) -> int:
     if args.json:
         write_json(asdict(counts))
     else:
-        write(f"{counts.published} notifications published in {counts.seconds:.1f} s")
+        write_sentence(f"{counts.published} notifications published in {counts.seconds:.1f} s")
     for count, meaning in (
         (counts.repeated, "rows were repetitions, or came late"),
         (counts.refused, "rows did not verify or decode"),
@@ -158,4 +157,4 @@ def _announce_agents(replay: Replay, as_json: bool) -> None:
             write_json(told)
         else:
             shown = ", ".join(sorted(topics))
-            write(plain(f"{name or publisher} at {agent.rep_endpoint} publishes {shown}", keep=""))
+            write_sentence(f"{name or publisher} at {agent.rep_endpoint} publishes {shown}")

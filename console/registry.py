@@ -10,9 +10,8 @@ from pathlib import Path
 from ..agents.registry import Registry
 from ..transport.endpoints import reached_here
 from .options import Commands, add_command, add_endpoint_file, add_json
-from .output import write, write_json
+from .output import write_json, write_sentence
 from .running import Signals, serve_until_told
-from .values import plain
 
 ENDPOINT = "tcp://127.0.0.1:10318"
 """Where a registry is bound by default: for this machine only."""
@@ -65,4 +64,4 @@ def _announce(registry: Registry, as_json: bool) -> None:
     text = (
         f"{registry.name} is a registry at {registry.rep_endpoint}, {count} connections of topics, {signed}"
     )
-    write(plain(f"{text}; set PZC_REGISTRY={registry.rep_endpoint} for every process", keep=""))
+    write_sentence(f"{text}; set PZC_REGISTRY={registry.rep_endpoint} for every process")

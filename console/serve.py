@@ -18,10 +18,9 @@ from ..agents.serving import Server
 from ..protocol.nearest import hint
 from ..transport.endpoints import RANDOM_TCP
 from .options import Commands, add_command, add_endpoint_file, add_json
-from .output import write, write_json
+from .output import write_json, write_sentence
 from .running import Signals, serve_until_told
 from .targets import UsageError, parse_arguments
-from .values import plain
 
 logger = logging.getLogger("pzc.serve")
 
@@ -221,4 +220,4 @@ def _announce(server: Server, as_json: bool) -> None:
         return
     signed = "signed" if server.protocol.signed else "unsigned"
     places = f"at {server.rep_endpoint}, publishes at {server.pub_endpoint or 'the same port'}"
-    write(plain(f"{server.name or kind} serves {kind} {places}, {signed}", keep=""))
+    write_sentence(f"{server.name or kind} serves {kind} {places}, {signed}")

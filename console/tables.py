@@ -5,9 +5,9 @@
     output              rows are shown
     no terminal         one line each, however wide, without colours
     wide enough         one line each
-    too narrow          without empty columns, and without those that can be spared as far as that helps; the
-                        last one folded, if that leaves it `LEAST` characters; else a block each, one line
-                        per column that is not empty
+    too narrow          without empty columns, and without those that can be spared as far as that helps,
+                        named in a last line; the last one folded, if that leaves it `LEAST` characters;
+                        else a block each, one line per column that is not empty
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def table_lines(
     """As `write_table`: lines for an output of so many characters, None for any number."""
     table = [[plain(cell, keep="") for cell in row] for row in rows]
     right = [number in set(numbers) for number in range(len(headings))]
-    kept = [True] * len(headings)
+    kept = filled = [True] * len(headings)
     if table and width is not None and _needed(headings, table) > width:
         kept = filled = [any(column) for column in zip(*table, strict=True)]
         for name in ("", *spare):
@@ -74,9 +74,11 @@ def table_lines(
                 break
         else:
             return _blocks(*_chosen(headings, table, filled), width, coloured)
+    left_out = [name for name, each, had in zip(headings, kept, filled, strict=True) if had and not each]
     headings, table = _chosen(headings, table, kept)
     needed = _needed(headings, table)
-    return _grid(headings, table, list(compress(right, kept)), min(width or needed, needed), coloured)
+    lines = _grid(headings, table, list(compress(right, kept)), min(width or needed, needed), coloured)
+    return [*lines, *_lines(_note(left_out), width or needed, coloured)] if left_out else lines
 
 
 def mark(word: str, width: int) -> str:
@@ -143,6 +145,12 @@ def _blocks(headings: Sequence[str], rows: list[list[str]], width: int, coloured
                 block.add_row(heading, _cell(cell))
         lines += [*([""] if lines else []), *_lines(block, width, coloured)]
     return lines
+
+
+def _note(left_out: list[str]) -> Text:
+    from rich.text import Text
+
+    return Text(f"no room for {', '.join(left_out)}", "dim")
 
 
 def _cell(text: str) -> Text:

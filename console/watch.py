@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -26,11 +28,15 @@ from .members import known_names
 from .options import Commands, add_command, add_json, add_timeout, positive
 from .output import say, write, write_json
 from .reaching import leased_agent, meet
+from .running import SIGNAL_LATENCY
 from .targets import split_topic
 from .values import plain, to_line
 
 ALL = "*"
 """Topic that stands for every topic of an agent."""
+
+SILENCE = 1.0
+"""Seconds without a notification after which a terminal is told what is waited for."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -56,7 +62,7 @@ def run_watch(args: argparse.Namespace) -> int:
             if topic != ALL:
                 check_topic(agent, target, topic, timeout)
             printer = Printer(args.json, with_topic=topic == ALL)
-            for notification in _received(subscription, args.count, deadline, args.timeout):
+            for notification in _received(subscription, target, args, deadline):
                 printer.show(notification)
             unsaid = subscription.dropped - printer.lost
         if unsaid > 0:
@@ -65,20 +71,32 @@ def run_watch(args: argparse.Namespace) -> int:
 
 
 def _received(
-    subscription: Subscription, count: int | None, deadline: float | None, timeout: float | None
+    subscription: Subscription, target: str, args: argparse.Namespace, deadline: float | None
 ) -> Iterator[Notification]:
-    number = 0
-    while count is None or number < count:
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    """Until Ctrl-C, the deadline, or as many as are wanted.
+
+    Raises:
+        ReceiveTimeout: fewer than are wanted came in time.
+    """
+    number, silent_until = 0, time.monotonic() + SILENCE
+    while args.count is None or number < args.count:
+        now = time.monotonic()
+        if not number and now >= silent_until and sys.stderr.isatty():
+            say(f"nothing of {target}/{subscription.topic} yet; waiting, Ctrl-C ends it")
+            silent_until = math.inf
+        # Ctrl-C does not end a wait for a lock on Windows.
+        left = SIGNAL_LATENCY if deadline is None else min(SIGNAL_LATENCY, max(0.0, deadline - now))
         try:
             with subscription.recv_zero_copy(left) as notification:
                 number += 1
                 yield notification
         except ReceiveTimeout:
-            if count is None:
+            if deadline is None or now < deadline:
+                continue
+            if args.count is None:
                 return
-            text = f"{number} of {count} notifications of {subscription.topic} came within {timeout:g} s"
-            raise ReceiveTimeout(text) from None
+            text = f"{number} of {args.count} notifications of {subscription.topic} came"
+            raise ReceiveTimeout(f"{text} within {args.timeout:g} s") from None
 
 
 def full_topic(peer: Peer, target: str, topic: str) -> str:

@@ -1,7 +1,7 @@
 """Interfaces: through which network interfaces this machine can be reached, and at which addresses.
 
 They are asked of the C library (``getifaddrs``: Linux, macOS and the BSDs). Where it has no such function,
-loopback and the addresses of the machine's own name are all that is known.
+loopback, the addresses of the machine's own name, and what can be bound are all that is known.
 """
 
 from __future__ import annotations
@@ -117,8 +117,19 @@ def chosen(address: str | None, known: Sequence[Interface] | None = None) -> lis
         return fitting[:1]
     if ipaddress.ip_address(address).is_loopback:
         return [Interface("lo", 0, address, True)]
+    if not any(each.index for each in known) and _can_be_bound(address):
+        return [Interface(address, 0, address, False)]
     there = ", ".join(f"{interface.address} ({interface.name})" for interface in known)
     raise ConfigError(f"PZC_IP={address}: no interface of this machine that is up has it; there are {there}")
+
+
+def _can_be_bound(address: str) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
 
 
 def everywhere(known: Sequence[Interface]) -> Reach:

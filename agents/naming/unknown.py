@@ -13,11 +13,11 @@ from .discovering import Participant
 
 _SHOWN = 8
 _REASONS = {
-    "unsigned": "are not signed: set their PZC_KEY, too",
-    "foreign_key": "are signed with a key that this process does not have: PZC_KEY differs",
-    "forged": "have a wrong signature",
-    "version": "speak another version",
-    "malformed": "cannot be read",
+    "unsigned": "without a signature: set their PZC_KEY, too",
+    "foreign_key": "signed with a key that this process does not have: PZC_KEY differs",
+    "forged": "with a wrong signature",
+    "version": "of another version",
+    "malformed": "that cannot be read",
 }
 
 
@@ -103,7 +103,7 @@ def _heard(participant: Participant) -> str:
         text += f" {_count(others, 'datagram')} of other partitions."
     for reason, count in told["refused"].items():
         if count:
-            text += f" {_count(count, 'datagram')} {_REASONS.get(reason, reason)}."
+            text += f" {_count(count, 'datagram')} {_REASONS.get(reason, f'refused ({reason})')}."
     return text
 
 

@@ -42,6 +42,8 @@ def check_settings(subject: Subject) -> Iterator[Finding]:
             continue  # it cannot be used, and that was told
         value = settings[name]
         shown = _shown(name, value)
+        if name == "PZC_ACCEPT" and settings.origin[name] == "default":
+            shown += "; with a key PZC01 alone"
         told = None if name in SECRET else _plain(value)
         yield ok(
             f"setting {name}", f"{shown} ({settings.origin[name]})", value=told, origin=settings.origin[name]

@@ -43,6 +43,7 @@ def test_before_that_what_can_be_spared_goes_as_far_as_it_helps() -> None:
     spare = ("PID", "STATE")
     assert table_lines(HEADINGS, rows, spare=spare, width=44)[0] == "NAME  STATE    DOES"
     assert table_lines(HEADINGS, rows, spare=spare, width=34)[0] == "NAME  DOES"
+    assert table_lines(HEADINGS, rows, spare=spare, width=34)[-1] == "no room for STATE, PID"
     assert table_lines(HEADINGS, rows, spare=spare, width=20)[:3] == [
         "NAME   psu",
         "STATE  running",

@@ -30,6 +30,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
         shell("down")
 
 
+@pytest.mark.needs("posix")
 def test_the_demo_starts_a_lab_of_files_that_are_shown(run: Run, tmp_path: Path) -> None:
     started = run("demo", "first")
     assert (started.status, "pzc set psu.voltage 3.3" in started.out) == (0, True)
@@ -44,6 +45,7 @@ def test_the_demo_starts_a_lab_of_files_that_are_shown(run: Run, tmp_path: Path)
     assert "PowerSupply" in (tmp_path / "first" / "instruments.py").read_text()
 
 
+@pytest.mark.needs("posix")
 def test_the_demo_keeps_files_that_were_changed(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "first"
     folder.mkdir()

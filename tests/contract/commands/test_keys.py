@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import string
+from pathlib import Path
 
 import pytest
 
 import pzc
-from pzc import Key, Keyring, Role
+from pzc import Key, Keyring, Protocol, Role, Server
 from pzc.testing import command
 
 
@@ -52,6 +54,61 @@ def test_json_tells_the_key_id_as_well() -> None:
 def test_an_entry_that_cannot_be_written_is_status_2(arguments: tuple[str, ...]) -> None:
     outcome = command("keygen", *arguments)
     assert (outcome.status, outcome.out) == (2, "")
+
+
+class Supply:
+    """What the keys of a lab are for."""
+
+    voltage = 0.0
+
+
+@pytest.mark.parametrize(
+    ("who", "member", "status", "said"),
+    [
+        ("alice", "get psu.voltage", 0, ""),
+        ("bob", "set psu.voltage 1", 0, ""),
+        ("bob", "stop psu", 1, "key bob is operator; this needs admin"),
+        ("wall", "get psu.voltage", 0, ""),
+        ("wall", "set psu.voltage 1", 1, "key wall is observer; this needs operator"),
+        ("server", "set psu.voltage 1", 0, ""),
+    ],
+)
+def test_the_keyrings_of_a_lab_let_each_person_find_servers_and_do_what_is_theirs(
+    tmp_path: Path, who: str, member: str, status: int, said: str
+) -> None:
+    _run("keygen", "--lab", str(tmp_path), "--operators", "alice,bob", "--observers", "wall")
+    ring = Keyring.load(tmp_path / "server.keyring")
+    with Server(Supply(), name="psu", protocol=Protocol(keyring=ring)):
+        outcome = command(*member.split(), environment={"PZC_KEYRING": str(tmp_path / f"{who}.keyring")})
+    assert (outcome.status, said in outcome.err) == (status, True)
+
+
+def test_the_keyrings_of_a_lab_are_for_their_owner_only_and_never_written_over(tmp_path: Path) -> None:
+    lab = tmp_path / "keys"
+    written = _run("keygen", "--lab", str(lab), "--operators", "alice").splitlines()
+    assert [Path(name).name for name in written] == ["server.keyring", "alice.keyring", "READ-ME.txt"]
+    if os.name == "posix":
+        assert {Path(name).stat().st_mode & 0o077 for name in (lab, *written)} == {0}
+    before = (lab / "alice.keyring").read_text()
+    outcome = command("keygen", "--lab", str(lab), "--operators", "alice,bob")
+    assert (outcome.status, "is there already" in outcome.err) == (1, True)
+    assert (lab / "alice.keyring").read_text() == before
+    assert not (lab / "bob.keyring").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "",
+        "--operators a --observers a",
+        "--operators server",
+        "--operators ../a",
+        "--operators a --role admin",
+    ],
+)
+def test_keyrings_of_a_lab_that_make_no_sense_are_status_2(tmp_path: Path, wrong: str) -> None:
+    outcome = command("keygen", "--lab", str(tmp_path / "keys"), *wrong.split())
+    assert (outcome.status, outcome.out, (tmp_path / "keys").exists()) == (2, "", False)
 
 
 def test_the_version_is_the_package_version() -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-import pexpect
 import pytest
 
 from pzc import Agent, Protocol, Proxy, block, close, lock
@@ -85,7 +83,7 @@ def test_an_interrupt_is_quiet_with_status_130(console: Console, source: Agent) 
 
 
 def test_a_count_prints_text_in_a_terminal_too(console: Console, source: Agent) -> None:
-    ours, theirs = pty.openpty()
+    ours, theirs = pytest.importorskip("pty").openpty()
     try:
         program = console.start("top", source.rep_endpoint, "-n", "1", stdout=os.ttyname(theirs))
         assert program.wait()
@@ -109,6 +107,7 @@ def test_in_a_terminal_one_goes_down_to_a_live_value_and_ends_with_q(console: Co
     publishing = threading.Thread(target=publish)
     publishing.start()
     environment = {**console.variables(), "TERM": "xterm-256color"}
+    pexpect = pytest.importorskip("pexpect")
     terminal: Any = pexpect.spawn(
         sys.executable, ["-P", "-m", "pzc", "top", source.rep_endpoint],
         env=environment, dimensions=(30, 110), timeout=PATIENCE, cwd=str(console.folder),

@@ -67,6 +67,7 @@ for number, line in enumerate(sys.stdin):
 
 
 @finding("3.2")
+@pytest.mark.needs("unix")
 def test_closing_a_proxy_ends_the_call_that_runs_with_agent_closed() -> None:
     gate = Gate()
     gate.entered = {number: threading.Event() for number in range(len(CLOSINGS))}

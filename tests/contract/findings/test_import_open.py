@@ -31,6 +31,7 @@ def seconds(code: str) -> float:
 
 @finding("5.14")
 @pytest.mark.serial
+@pytest.mark.needs("fork")
 def test_an_import_takes_no_more_than_two_of_numpy() -> None:
     """On the machine where numpy takes 0.07 s these are 0.15 s."""
     nothing = seconds("pass")

@@ -299,6 +299,7 @@ def test_a_lab_file_is_checked_without_starting_anything(folder: Path) -> None:
 
 
 @finding("L8")
+@pytest.mark.needs("posix")
 def test_a_lab_file_starts_and_ends_servers(folder: Path) -> None:
     try:
         assert command("up", "lab.toml", cwd=folder).status == 0
@@ -320,6 +321,7 @@ def process_of(name: str) -> int:
 
 
 @finding("L8")
+@pytest.mark.needs("posix")
 def test_a_killed_server_of_a_lab_file_is_started_again(folder: Path) -> None:
     (folder / "lab.toml").write_text(f'{LAB}restart = "always"\n', encoding="utf-8")
     try:

@@ -77,6 +77,7 @@ def test_where_the_connection_does_not_prove_it_an_agent_of_the_same_process_is_
 
 
 @finding("4.5")
+@pytest.mark.needs("unix")
 def test_a_server_asks_within_its_own_process(endpoint: str) -> None:
     ring = Keyring([SERVER, ALICE], SERVER)
     with Proxy(endpoint, protocol=Protocol(keyring=ring)) as psu, lock(psu):
