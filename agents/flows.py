@@ -162,8 +162,9 @@ class Flows:
 
         def made(on_close: OnClose) -> Merged:
             return Merged(
-                node, node, callback, way["policy"], None, executor, on_close, join=join, takes_along=True
-            )
+                node, node, callback, way["policy"], None, executor, on_close, join=join,
+                patience=way["policy"].keep or 0.0, takes_along=True,
+            )  # fmt: skip
 
         return self._follow(flowing, made, timeout)
 

@@ -30,6 +30,7 @@
     │   ├── LockedBy                        somebody else holds the lock of the instrument
     │   ├── LockLost                        the lock that this call relied on is no longer held
     │   ├── InstantiateRefused              class not on the server's list
+    │   ├── MailboxTaken                    another process reads the mailbox of that name now
     │   ├── PolicyRefused                   the publisher does not offer this policy
     │   └── TypeMismatch (TypeError)        the topic's messages are of another type than asked for
     ├── CycleRefused (ValueError)           a connection of topics that would lead back to its start
@@ -198,6 +199,10 @@ class InstantiateRefused(Refused):
 
 class PolicyRefused(Refused):
     """The publisher does not offer the requested policy."""
+
+
+class MailboxTaken(Refused):
+    """Another process reads the mailbox now: it subscribed with the same name."""
 
 
 class TypeMismatch(Refused, TypeError):

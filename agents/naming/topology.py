@@ -7,6 +7,7 @@ there, and what is published on every node that leads to it, each message once::
     path       event                                       next
     absent     node connected, its publisher is there      joined
     joined     node disconnected, or its publisher gone    absent: what is pending of it is dropped, counted
+    joined     its publisher gone, of a mailbox            joined for the seconds that it is kept, then absent
 
 The graph is kept by the registry (``PZC_REGISTRY``) for everybody of the partition, else by this process for
 itself. Circles are refused.
@@ -68,6 +69,7 @@ class Flowing(Watching):
         super().__init__(naming, "**")
         self.node, self.graph = node, graph
         self._unlisten: Callable[[], object] | None = None
+        self._led: dict[str, set[str]] = {}  # from a source to the nodes that it was found as
         self._tellers: set[str] = set()  # agents that announced a topic as one of the nodes
 
     def begin(self, sources: Sources, timeout: float) -> None:
@@ -92,7 +94,16 @@ class Flowing(Watching):
         return any(node.startswith(f"{entry.name}/") or node == entry.name for node in self._nodes())
 
     def _there(self) -> set[str]:
-        return {source for node in self._nodes() for source in self._sources_of(node)}
+        found: dict[str, set[str]] = {}
+        for node in self._nodes():
+            for source in self._sources_of(node):
+                found.setdefault(source, set()).add(node)
+        held = () if self._gathering is None else self._gathering.sources
+        self._led = {source: self._led[source] for source in held if source in self._led} | found
+        return set(found)
+
+    def _unwanted(self, source: str) -> bool:
+        return self._nodes().isdisjoint(self._led.get(source, ()))
 
     def _sources_of(self, node: str) -> set[str]:
         """Every topic announced as the node, and of every other agent whose name it begins with the rest."""

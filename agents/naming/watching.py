@@ -13,6 +13,7 @@ The pattern may be a name that nobody has yet; once somebody has it, the subscri
     joined     nobody has the name any more              away
     away       somebody has it again                     joined: it has followed
     away       for the seconds of `Sources.patience`     absent; of a single name never
+    away       nobody wants it any more                  absent
     any other  nobody has the name any more              absent
     joining    refused, of a single name                 the subscription ends
 
@@ -110,6 +111,10 @@ class Watching:
             return {self._pattern} if self._naming.known(self._pattern) else set()
         return {f"@{entry.partition}@{entry.name}" for entry in self._naming.match(self._pattern)}
 
+    def _unwanted(self, source: str) -> bool:
+        """Whether a source that is away is left at once."""
+        return False
+
     def follow(self, until: float) -> bool:
         """Wait until those that are there now are joined, or could not be; False at a time, monotonic."""
         self._look()
@@ -136,7 +141,11 @@ class Watching:
         with self._lock:
             new = away - self._away.keys()
             self._away = {source: self._away.get(source, now) for source in away}
-            over = [source for source, since in self._away.items() if since + patience <= now]
+            over = [
+                source
+                for source, since in self._away.items()
+                if since + patience <= now or self._unwanted(source)
+            ]
         if new and 0 < patience < math.inf:
             self._naming.help(self._look, after=patience)
         return over

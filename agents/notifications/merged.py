@@ -7,16 +7,19 @@ for all of them together. `Notification.publisher` tells whose each one is.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from ...delivery.cursor import Gap
-from ...protocol.errors import Refused, SubscriptionClosed
+from ...protocol.errors import MailboxTaken, Refused, SubscriptionClosed
 from .links import local
 from .links.arrivals import Arrival
 from .subscription import Subscription
+
+logger = logging.getLogger("pzc.subscriber")
 
 Make = Callable[..., Subscription]
 """As the class `Subscription`: makes a subscription out of its arguments."""
@@ -111,6 +114,12 @@ class Merged(Subscription):
             entry.consumed()
         return None
 
+    def leave_out(self, member: Subscription, error: BaseException) -> None:
+        """The publisher of a member has refused to go on; the others go on."""
+        for source, each in self._members.copy().items():
+            if each is member:
+                logger.warning("%s is left out of %r: %s", source.rpartition("@")[2], self.topic, error)
+
     def lose(self, gap: Gap) -> None:
         """A loss that a member has found."""
         self.report_gap(gap)
@@ -143,10 +152,14 @@ class Member(Subscription):
             self._merged.report_lost(reason, ends=ends)
 
     def refuse(self, error: BaseException) -> None:
-        """As `Subscription.refuse`; when another process reads its mailbox now, the merged one ends too."""
+        """It is left out, and ends; when another process reads its mailbox, the merged one ends as well."""
+        alone = self._merged.patience == math.inf
+        if isinstance(error, Refused) and not self._merged.closed:
+            if alone or isinstance(error, MailboxTaken):
+                self._merged.refuse(error)
+            else:
+                self._merged.leave_out(self, error)
         super().refuse(error)
-        if self._merged.patience and type(error) is Refused and not self._merged.closed:
-            self._merged.refuse(error)
 
     def admit(self, entries: Sequence[Arrival], size: int | None = None) -> Subscription | None:
         """Leave it to the merged subscription."""

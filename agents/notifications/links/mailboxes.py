@@ -6,7 +6,7 @@ Openings of a name, where its reader has a tenure::
     nobody's    anything                 opened
     somebody's  no tenure                taken over: another tenure; the link before is over
     somebody's  the reader's tenure      as above: its process opens it anew
-    somebody's  another tenure           Refused: another process reads it now
+    somebody's  another tenure           MailboxTaken: another process reads it now
 
 A name belongs to a key. Openings count in the order in which they are served: one of a process that has ended
 meanwhile counts, too.
@@ -20,7 +20,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from ....protocol import limits
-from ....protocol.errors import Refused
+from ....protocol.errors import MailboxTaken, Refused
 from ....protocol.records import Records
 from ....shm.ring import Ring
 from ....shm.views import IN_TRANSIT
@@ -76,13 +76,14 @@ class Mailboxes:
             It, and the one from which it takes over.
 
         Raises:
-            Refused: when another process reads it now, or there is no room for one more.
+            MailboxTaken: when another process reads it now.
+            Refused: when there is no room for one more.
         """
         before = self._named.get((name, owner.key_id)) if name else None
         if before is None:
             self._check_room(owner)
         elif tenure and tenure != before.tenure:
-            raise Refused(
+            raise MailboxTaken(
                 f"the mailbox {name!r} is read by another process now, which subscribed with the same name"
             )
         self._tenures += 1

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from pzc import Agent, ConfigError, CycleRefused, Policy, Subscription, UnknownName, block, latest
+from pzc import Agent, ConfigError, CycleRefused, Policy, Subscription, UnknownName, block, latest, mailbox
 
 from tests.contract.acceptance import acceptance
 from tests.contract.rigs.naming import serve
@@ -102,7 +102,7 @@ def test_a_publisher_that_comes_later_is_followed(viewer: Agent) -> None:
         assert subscription.recv(TIMEOUT).content == "later"
 
 
-@pytest.mark.parametrize("policy", [None, block()], ids=["drop", "block"])
+@pytest.mark.parametrize("policy", [None, block(), mailbox()], ids=["drop", "block", "mailbox"])
 def test_what_is_pending_of_a_path_that_ends_is_dropped_and_counted(
     camera: Agent, viewer: Agent, policy: Policy | None
 ) -> None:
