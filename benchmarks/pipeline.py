@@ -32,7 +32,7 @@ from pzc.pipeline.schema import DECODED, JOURNAL, ddl, segments
 from pzc.pipeline.spark.session import spark_session
 from pzc.pipeline.spark.workers import SparkWorkers
 from pzc.pipeline.tables.batches import Batch, Settings
-from pzc.pipeline.tables.run import run
+from pzc.pipeline.tables.run import Pace, run
 from pzc.pipeline.tables.work import Inline, Workers
 from pzc.protocol.keyring import Keyring
 from pzc.protocol.records import Tags
@@ -136,7 +136,7 @@ def run_once(workers: Workers, journal: Path, tables: Path, max_files: int) -> l
     """Bring everything that is there into tables."""
     made: list[Batch] = []
     settings = Settings(make_decoder(SECRET, journal=journal))
-    run(journal, tables, settings, workers, made.append, once=True, max_files=max_files)
+    run(journal, tables, settings, workers, made.append, Pace(once=True, max_files=max_files))
     return made
 
 

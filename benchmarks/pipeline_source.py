@@ -35,6 +35,7 @@ from pzc.pipeline.source import read_stream
 from pzc.pipeline.source.options import read_options
 from pzc.pipeline.spark.session import spark_session
 from pzc.pipeline.tables.batches import Batch, Settings
+from pzc.pipeline.tables.run import Pace
 from pzc.pipeline.tables.spool import follow
 from pzc.pipeline.tables.work import Inline
 
@@ -258,8 +259,8 @@ def following(publisher: Publisher, folder: str, **given: object) -> Iterator[To
     named = {"agents": publisher.endpoint, "name": "tables", **given}
     options = read_options({name: str(one) for name, one in named.items()}, streaming=True)
     settings = Settings(make_decoder(Protocol().codec.keyring))
-    how: dict[str, Any] = {"every": EVERY, "once": bool(given), "stop": stop}
-    thread = threading.Thread(target=follow, args=(options, tables, settings, Inline(), told), kwargs=how)
+    pace = Pace(EVERY, once=bool(given), stop=stop)
+    thread = threading.Thread(target=follow, args=(options, tables, settings, Inline(), told, pace))
     thread.start()
     try:
         yield told

@@ -184,7 +184,7 @@ def run_pipeline(args: argparse.Namespace) -> int:
     with _going_on(args, Path(args.origin)) as how:
         from ..pipeline.tables.run import run
 
-        run(args.origin, args.tables, max_files=args.max_files, **how)
+        run(args.origin, args.tables, **how)
     return 0
 
 
@@ -202,13 +202,13 @@ def run_follow(args: argparse.Namespace) -> int:
 def _going_on(args: argparse.Namespace, journal: Path | None) -> Generator[dict[str, Any]]:
     """What runs that follow something have in common."""
     with _work(args, journal) as (workers, settings), _announcer(settings) as announcer:
+        from ..pipeline.tables.run import Pace
         from .following import Progress
 
         progress = Progress(args.json, announcer)
-        yield {
-            "settings": settings, "workers": workers, "on_batch": progress.show, "every": args.every,
-            "once": args.once, "keep_days": args.keep_days,
-        }  # fmt: skip
+        files: int = getattr(args, "max_files", MAX_FILES)
+        pace = Pace(args.every, args.once, files, keep_days=args.keep_days)
+        yield {"settings": settings, "workers": workers, "on_batch": progress.show, "pace": pace}
         progress.end()
 
 

@@ -187,8 +187,7 @@ class _Count:
     def _note(self, topic: Topic, epoch: int, numbers: np.ndarray) -> None:
         seen = self._seen.setdefault((topic.publisher, topic.topic, epoch), IntervalSet())
         before = seen.count
-        for first, last in IntervalSet(runs_of(numbers)):
-            seen.add(first, last)
+        seen.update(IntervalSet(runs_of(numbers)))
         topic.repeated += len(numbers) - (seen.count - before)
 
     def topics(self) -> list[Topic]:
@@ -196,5 +195,5 @@ class _Count:
         for (publisher, topic, _), seen in self._seen.items():
             found = self._topics[publisher, topic]
             found.starts += 1
-            found.missing += sum(last - first + 1 for first, last in seen.holes())
+            found.missing += seen.missing
         return sorted(self._topics.values(), key=lambda each: (each.name or each.publisher, each.topic))

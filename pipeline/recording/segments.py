@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from ...protocol.errors import JournalError
 from .. import missing
 from ..forms import check_segment
+from ..merging import GROUP_ROWS, merge
 from ..schema import blob_path, segment_name, segments
 from ..storage import Storage, make_private
 from .numbers import Numbers
@@ -33,10 +34,6 @@ log = logging.getLogger("pzc.journal")
 
 BLOB_BYTES = 1 << 20
 """A content of more bytes than this goes to ``blobs/``."""
-
-GROUP_BYTES = 64 << 20
-GROUP_ROWS = 1 << 16
-"""So much of a merged segment is in memory at once."""
 
 WRITERS = 4
 """Blobs that are written at the same time: each of them waits for the disk."""
@@ -98,9 +95,7 @@ def merge_segments(
     """
 
     def write(file: BinaryIO) -> None:
-        with pq.ParquetWriter(file, pq.read_schema(parts[0]), **PARQUET) as writer:
-            for table in _groups(parts, first, last):
-                writer.write_table(table)
+        merge(file, pq.read_schema(parts[0]), _rows(parts, first, last), PARQUET)
         file.flush()
         os.utime(file.fileno(), (written, written))
 
@@ -109,8 +104,8 @@ def merge_segments(
     storage.sync(directory)
 
 
-def _groups(parts: Sequence[Path], first: int, last: int) -> Iterator[pa.Table]:
-    pending, size, following = list[pa.RecordBatch](), 0, first
+def _rows(parts: Sequence[Path], first: int, last: int) -> Iterator[pa.RecordBatch]:
+    following = first
     for part in parts:
         with pq.ParquetFile(part) as file:
             for batch in file.iter_batches(GROUP_ROWS):
@@ -119,15 +114,10 @@ def _groups(parts: Sequence[Path], first: int, last: int) -> Iterator[pa.Table]:
                 offsets = batch.column("offset")
                 if (offsets[0].as_py(), offsets[-1].as_py()) != (following, following + len(batch) - 1):
                     raise JournalError(f"rows of segment {part} do not follow those before them")
-                pending.append(batch)
-                size, following = size + batch.nbytes, following + len(batch)
-                if size >= GROUP_BYTES:
-                    yield pa.Table.from_batches(pending)
-                    pending, size = [], 0
+                following += len(batch)
+                yield batch
     if following != last + 1:
         raise JournalError(f"segments from {first} on end at {following - 1} instead of {last}")
-    if pending:
-        yield pa.Table.from_batches(pending)
 
 
 def _store_blobs(

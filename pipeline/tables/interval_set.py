@@ -6,7 +6,7 @@ Pure; knows no Spark, no file and no clock.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 Span = tuple[int, int]
 """First and last number of a range, both included."""
@@ -46,12 +46,8 @@ class IntervalSet:
         """How many numbers there are."""
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
-    def stored(self) -> list[int]:
-        """What makes the same set again."""
-        return self.flat()
-
     def flat(self) -> list[int]:
-        """First and last numbers in turn."""
+        """First and last numbers in turn, which make the same set again."""
         return [number for span in self for number in span]
 
     def overlap(self, first: int, last: int) -> list[Span]:
@@ -75,6 +71,26 @@ class IntervalSet:
             first, last = min(first, self._firsts[low]), max(last, self._lasts[high - 1])
         self._firsts[low:high], self._lasts[low:high] = [first], [last]
 
+    def update(self, other: Iterable[Span]) -> None:
+        """Add ranges."""
+        for first, last in other:
+            self.add(first, last)
+
+    def common(self, other: Iterable[Span]) -> Iterator[Span]:
+        """What is in both this set and some ranges, range by range."""
+        return (both for first, last in other for both in self.overlap(first, last))
+
+    @property
+    def missing(self) -> int:
+        """How many numbers are absent between the first and the last one."""
+        return sum(last - first + 1 for first, last in self.holes())
+
     def holes(self) -> Iterator[Span]:
         """The ranges that are absent between the first and the last number."""
         return ((last + 1, first - 1) for last, first in zip(self._lasts, self._firsts[1:], strict=False))
+
+
+def note_offsets(known: dict[str, IntervalSet], offsets: Mapping[str, list[int]]) -> None:
+    """Add offsets by recorder, given as ranges."""
+    for recorder, runs in offsets.items():
+        known.setdefault(recorder, IntervalSet()).update(IntervalSet(runs))

@@ -45,6 +45,6 @@ class KnownIds:
         for digest in list(self._digests)[: max(0, len(self._digests) - REMEMBERED)]:
             del self._digests[digest]
 
-    def stored(self) -> bytes:
+    def flat(self) -> bytes:
         """All of them, one behind the other, oldest first."""
         return b"".join(self._digests)

@@ -13,7 +13,7 @@ from .. import missing
 from ..alarm_rules import AlarmRules
 from ..schema import NOTIFICATIONS, QUARANTINE
 from .files import Files
-from .interval_set import IntervalSet
+from .interval_set import IntervalSet, note_offsets
 from .known_ids import digest_of
 from .summary import Ints, Report, codes, joined, micros, offsets_of, parts_of, runs_of
 
@@ -194,19 +194,10 @@ class PartitionWriter:
 
 def drop_seen(seen: IntervalSet, rows: Ints, numbers: Ints, keep: np.ndarray) -> None:
     """Unmark the rows whose numbers (in ascending order) were seen, and note the others as seen."""
-    numbered = numbers[numbers >= 0]
-    for first, last in IntervalSet(runs_of(numbered)):
-        for low, high in seen.overlap(first, last):
-            keep[rows[(numbers >= low) & (numbers <= high)]] = False
-        seen.add(first, last)
-
-
-def note_offsets(known: dict[str, IntervalSet], offsets: Mapping[str, list[int]]) -> None:
-    """Add offsets by recorder, given as ranges."""
-    for recorder, runs in offsets.items():
-        ranges = known.setdefault(recorder, IntervalSet())
-        for first, last in IntervalSet(runs):
-            ranges.add(first, last)
+    runs = IntervalSet(runs_of(numbers[numbers >= 0]))
+    for low, high in list(seen.common(runs)):
+        keep[rows[(numbers >= low) & (numbers <= high)]] = False
+    seen.update(runs)
 
 
 def unhandled(batch: pa.RecordBatch, handled: Mapping[str, IntervalSet]) -> pa.RecordBatch:

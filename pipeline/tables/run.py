@@ -16,6 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..forms import check_journal
@@ -50,20 +51,41 @@ def nothing(batch: Batch) -> None:
     """Tell nobody."""
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How a run goes on, and when it ends.
+
+    Attributes:
+        every: seconds between two looks for something new.
+        once: end when all that is there is in the tables, what recorders have in memory included.
+        max_files: segments of one batch at most.
+        max_rows: of a batch, but for those of its last segment; None for no bound.
+        stop: ends the run, behind the batch that it is at.
+        settle: seconds for which a segment without an end is waited for.
+        keep_days: days of receipt that are kept beside today's; None keeps all.
+    """
+
+    every: float = EVERY
+    once: bool = False
+    max_files: int = MAX_FILES
+    max_rows: int | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    settle: float = SETTLE
+    keep_days: int | None = None
+
+
+ENDLESS = Pace()
+"""Until it is stopped."""
+
+
 def run(
     journal: str | Path,
     directory: str | Path,
     settings: Settings,
     workers: Workers,
     on_batch: Callable[[Batch], object] = nothing,
-    *,
-    every: float = EVERY,
-    once: bool = False,
-    max_files: int = MAX_FILES,
-    stop: threading.Event | None = None,
-    settle: float = SETTLE,
+    pace: Pace = ENDLESS,
     storage: Storage | None = None,
-    keep_days: int | None = None,
 ) -> None:
     """Keep tables up to date with a journal.
 
@@ -73,13 +95,8 @@ def run(
         settings: see `batches.Settings`.
         workers: that do the work.
         on_batch: called with each batch that is in the tables.
-        every: seconds between two looks for something new.
-        once: end when all that is there is in the tables, what recorders have in memory included.
-        max_files: segments of one batch at most.
-        stop: ends the run, behind the batch that it is at; default it goes on.
-        settle: seconds for which a segment without an end is waited for.
+        pace: how it goes on.
         storage: writes the tables.
-        keep_days: days of receipt that are kept beside today's; None keeps all.
 
     Raises:
         JournalError: when there is no journal, another process works on the tables, or they are in no state
@@ -87,16 +104,13 @@ def run(
         ConfigError: for a limit that cannot be judged.
         OSError: when the disk refuses; the tables are as after the last batch.
     """
-    if once:
+    if pace.once:
         flush(journal)
     check_journal(journal)
     settings.rules.check()
     source = Source(Path(journal).absolute())
     with claimed(directory) as root:
-        keep_up(
-            source, root, settings, workers, on_batch, every=every, once=once, max_files=max_files, stop=stop,
-            settle=settle, storage=storage, keep_days=keep_days,
-        )  # fmt: skip
+        keep_up(source, root, settings, workers, on_batch, pace, storage)
 
 
 class Source:
@@ -125,52 +139,28 @@ def keep_up(
     settings: Settings,
     workers: Workers,
     on_batch: Callable[[Batch], object],
-    *,
-    every: float,
-    once: bool,
-    max_files: int,
-    max_rows: int | None = None,
-    stop: threading.Event | None,
-    settle: float,
+    pace: Pace,
     storage: Storage | None,
-    keep_days: int | None = None,
 ) -> None:
-    """As `run`, for any source and tables that this process has claimed.
-
-    Args:
-        source: of the segments.
-        root: of the tables.
-        settings: see `run`.
-        workers: see `run`.
-        on_batch: see `run`.
-        every: see `run`.
-        once: see `run`.
-        max_files: see `run`.
-        max_rows: of a batch, but for those of its last segment; None for no bound.
-        stop: see `run`.
-        settle: see `run`.
-        storage: see `run`.
-        keep_days: see `run`.
-    """
-    ended = stop or threading.Event()
+    """As `run`, for any source and tables (in ``root``) that this process has claimed."""
     committer = Committer(root, workers, storage or Storage())
     try:
         committer.state.check_width(root, settings.width)
-        following = _Following(source, committer, settings, workers, settle)
-        upkeep = Upkeep(committer, keep_days, time.time())
+        following = _Following(source, committer, settings, workers, pace)
+        upkeep = Upkeep(committer, pace.keep_days, time.time())
         source.stored(committer.state.offsets)
-        while not ended.is_set():
+        while not pace.stop.is_set():
             source.check()
             workers.check()
-            made = following.take(max_files, max_rows)
+            made = following.take()
             if made is not None:
                 source.stored(committer.state.offsets)
                 on_batch(made)
             if upkeep.work(time.time()) or made is not None:
                 continue
-            if once and not following.unsettled:
+            if pace.once and not following.unsettled:
                 return
-            ended.wait(every)
+            pace.stop.wait(pace.every)
     finally:
         committer.close()
 
@@ -179,20 +169,21 @@ class _Following:
     """Batches of one run."""
 
     def __init__(
-        self, source: Source, committer: Committer, settings: Settings, workers: Workers, settle: float
+        self, source: Source, committer: Committer, settings: Settings, workers: Workers, pace: Pace
     ) -> None:
         self._committer, self._settings, self._workers = committer, settings, workers
-        self._unread = Unread(source.journal, settle)
+        self._unread, self._pace = Unread(source.journal, pace.settle), pace
         self._journal = str(source.journal) if source.stays else ""
         self._number, self._careful = 0, committer.was_killed
         self.unsettled = False
 
-    def take(self, max_files: int, max_rows: int | None) -> Batch | None:
+    def take(self) -> Batch | None:
         """The next batch; None when there is nothing new."""
         began, committer = time.monotonic(), self._committer
         state = committer.state
         known = {damage.file for damage in state.damaged}
-        found = self._unread.look(state.offsets, known, max_files, time.time(), max_rows)
+        pace = self._pace
+        found = self._unread.look(state.offsets, known, pace.max_files, time.time(), pace.max_rows)
         self.unsettled = found.unsettled
         if not found.segments and not found.damaged:
             return None
@@ -226,7 +217,6 @@ def backfill(
     workers: Workers,
     first: datetime.date,
     last: datetime.date,
-    *,
     storage: Storage | None = None,
 ) -> tuple[Batch, tuple[datetime.date, ...]]:
     """Make the days from ``first`` to ``last`` (UTC, both included) anew, whatever the tables hold.

@@ -84,7 +84,7 @@ def _statistics(state: State) -> Iterator[dict[str, Any]]:
     epochs: dict[tuple[str, str], set[int | None]] = {}
     for (publisher, epoch, topic), one in state.series.items():
         key = (publisher, topic)
-        missing[key] = missing.get(key, 0) + sum(last - first + 1 for first, last in one.seen.holes())
+        missing[key] = missing.get(key, 0) + one.seen.missing
         epochs.setdefault(key, set()).add(epoch)
     for (publisher, topic), one in sorted(state.topics.items()):
         if not one.count:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ..source.options import Options
@@ -14,14 +14,15 @@ from ..storage import Storage
 from .batches import Batch, Settings
 from .committer import claimed
 from .interval_set import IntervalSet
-from .run import Source, keep_up
+from .run import Pace, Source, keep_up
 from .work import Workers
 
 FOLDER = ".spool"
 """Folder among the tables."""
 
+QUICK = Pace(every=0.05)
+
 _MANY = 10_000
-_LOOK = 0.05
 
 
 class SpoolSource(Source):
@@ -53,12 +54,8 @@ def follow(
     settings: Settings,
     workers: Workers,
     on_batch: Callable[[Batch], object],
-    *,
-    every: float = _LOOK,
-    once: bool = False,
-    stop: threading.Event | None = None,
+    pace: Pace = QUICK,
     storage: Storage | None = None,
-    keep_days: int | None = None,
 ) -> None:
     """Keep tables up to date with the mailboxes of agents.
 
@@ -68,11 +65,8 @@ def follow(
         settings: see `batches.Settings`.
         workers: that do the work.
         on_batch: called with each batch that is in the tables.
-        every: seconds between two looks for something new.
-        once: end when what the mailboxes hold now is in the tables.
-        stop: ends it, behind the batch that it is at.
+        pace: how it goes on; once: until what the mailboxes hold now is in the tables.
         storage: writes the tables.
-        keep_days: as `run.run`.
 
     Raises:
         JournalError: as `run.run`.
@@ -81,12 +75,10 @@ def follow(
     """
     settings.rules.check()
     with claimed(directory) as root, Spool(root / FOLDER, options, options.protocol()) as spool:
-        if once:
+        if pace.once:
             spool.settle(options.timeout)
-        keep_up(
-            SpoolSource(spool), root, settings, workers, on_batch, every=every, once=once, max_files=_MANY,
-            max_rows=options.max_rows, stop=stop, settle=0.0, storage=storage, keep_days=keep_days,
-        )  # fmt: skip
+        bounded = replace(pace, max_files=_MANY, max_rows=options.max_rows, settle=0.0)
+        keep_up(SpoolSource(spool), root, settings, workers, on_batch, bounded, storage)
 
 
 def mailbox_name(tables: str | Path) -> str:

@@ -10,7 +10,7 @@ checkpoint gives the same state, whenever it is done. No clock, no file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import msgspec
 
 from ...protocol.errors import JournalError
 from .commit_log import Commit
-from .interval_set import IntervalSet
+from .interval_set import IntervalSet, note_offsets
 from .known_ids import KnownIds, each_of
 from .quantile_sketch import Figures
 from .summary import Cell, Copies, Damage, Part, Report
@@ -98,7 +98,7 @@ class State(msgspec.Struct):
 
     def encode(self) -> bytes:
         """The state for a checkpoint."""
-        return msgspec.msgpack.encode(self, enc_hook=lambda held: held.stored())
+        return msgspec.msgpack.encode(self, enc_hook=lambda held: held.flat())
 
     def check_width(self, root: Path, width: int) -> None:
         """Refuse windows of another width while some are open.
@@ -146,16 +146,10 @@ class State(msgspec.Struct):
         drops: dict[int, list[Copies]] = {}
         for report in reports:
             for key, runs in _runs_by_key(report).items():
-                one, new = self.series.get(key), fresh.setdefault(key, IntervalSet())
-                both = IntervalSet()
-                for first, last in runs:
-                    for low, high in [
-                        *new.overlap(first, last),
-                        *(one.seen.overlap(first, last) if one else ()),
-                    ]:
-                        both.add(low, high)
-                for first, last in runs:
-                    new.add(first, last)
+                one, new, both = self.series.get(key), fresh.setdefault(key, IntervalSet()), IntervalSet()
+                both.update(new.common(runs))
+                both.update(one.seen.common(runs) if one else ())
+                new.update(runs)
                 if len(both):
                     drops.setdefault(report.task, []).append(Copies(*key, both.flat()))
         return drops
@@ -179,40 +173,25 @@ class State(msgspec.Struct):
         for report in reports:
             for recorder, runs in report.offsets.items():
                 before, both = known.setdefault(recorder, IntervalSet()), IntervalSet()
-                for first, last in IntervalSet(runs):
-                    for low, high in before.overlap(first, last):
-                        both.add(low, high)
-                for first, last in IntervalSet(runs):
-                    before.add(first, last)
+                both.update(before.common(IntervalSet(runs)))
+                before.update(IntervalSet(runs))
                 if len(both):
                     found.setdefault(report.task, {})[recorder] = both.flat()
         return found
 
     def absorb(self, report: Report) -> None:
         """Count what a task filed; the numbers must not overlap with anything that was seen."""
-        self.handle(report.offsets)
+        note_offsets(self.offsets, report.offsets)
         self.ids.add(report.ids)
         for part in report.parts:
             self._absorb(part)
-
-    def handle(self, offsets: Mapping[str, list[int]]) -> None:
-        """Note offsets by recorder, given as ranges, as handled."""
-        for recorder, runs in offsets.items():
-            known = self.offsets.setdefault(recorder, IntervalSet())
-            for first, last in IntervalSet(runs):
-                known.add(first, last)
 
     def _absorb(self, part: Part) -> None:
         topic = self.topics.setdefault((part.publisher, part.topic), Topic())
         topic.name = max(filter(None, (topic.name, part.name)), default=None)
         topic.late += self._note(part)
         for cell in part.cells:
-            topic.count += cell.count
-            topic.timed += cell.timed
-            topic.first_sent = _least(topic.first_sent, cell.first_sent)
-            topic.last_sent = _greatest(topic.last_sent, cell.last_sent)
-            topic.ages.add(cell.ages)
-            topic.values.add(cell.values)
+            _add(topic, cell)
             if cell.last_sent is not None:
                 self.heard[part.publisher] = max(cell.last_sent, self.heard.get(part.publisher, 0))
             if self.width:
@@ -242,13 +221,7 @@ class State(msgspec.Struct):
             else:
                 self.windows[key] = Window(part.name, _copy(cell), part.newest)
             return
-        own = window.cell
-        own.count += cell.count
-        own.timed += cell.timed
-        own.first_sent = _least(own.first_sent, cell.first_sent)
-        own.last_sent = _greatest(own.last_sent, cell.last_sent)
-        own.ages.add(cell.ages)
-        own.values.add(cell.values)
+        _add(window.cell, cell)
         window.newest = max(window.newest, part.newest)
 
     def close_windows(self, newest: int, lateness: int) -> Iterator[tuple[tuple[str, str, int], Window]]:
@@ -282,7 +255,7 @@ class State(msgspec.Struct):
 
     def missing(self) -> int:
         """How many sequence numbers are absent."""
-        return sum(last - first + 1 for one in self.series.values() for first, last in one.seen.holes())
+        return sum(one.seen.missing for one in self.series.values())
 
     def epochs(self) -> dict[tuple[str, int | None], tuple[str | None, int]]:
         """Name and first receipt of every publisher and epoch."""
@@ -292,6 +265,20 @@ class State(msgspec.Struct):
             if known is None or one.since < known[1]:
                 found[publisher, epoch] = one.name, one.since
         return found
+
+
+def _add(own: Topic | Cell, cell: Cell) -> None:
+    """Count what a cell tells as well."""
+    own.count += cell.count
+    own.timed += cell.timed
+    own.first_sent = min(_told(own.first_sent, cell.first_sent), default=None)
+    own.last_sent = max(_told(own.last_sent, cell.last_sent), default=None)
+    own.ages.add(cell.ages)
+    own.values.add(cell.values)
+
+
+def _told(*times: int | None) -> list[int]:
+    return [each for each in times if each is not None]
 
 
 def _copy(cell: Cell) -> Cell:
@@ -305,14 +292,5 @@ def _runs_by_key(report: Report) -> dict[Key, IntervalSet]:
     for part in report.parts:
         if part.runs:
             runs = found.setdefault((part.publisher, part.epoch, part.topic), IntervalSet())
-            for first, last in IntervalSet(part.runs):
-                runs.add(first, last)
+            runs.update(IntervalSet(part.runs))
     return found
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one, other)
-
-
-def _greatest(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else max(one, other)

@@ -14,10 +14,12 @@ from __future__ import annotations
 import datetime
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from .. import missing
+from ..merging import GROUP_ROWS, merge
 from ..schema import TABLES
 from ..storage import make_private, open_private
 from .committer import Committer
@@ -39,7 +41,6 @@ MERGES = 8
 KEPT = 3600.0
 """Seconds for which a file that was taken out stays on the disk."""
 
-_ROWS = 150_000
 _NUMBERS = 900_000_000
 """Merges are numbered from here on, batches from 0."""
 
@@ -110,32 +111,23 @@ class Upkeep:
         place = f"{first.place.rpartition('/')[0]}/{name}"
         path = committer.clear() / place
         make_private(path.parent)
-        open_private(path, "wb").close()  # whose mode stays
         schema = TABLES[first.table]
-        with pq.ParquetWriter(path, schema, **written_as(schema)) as writer:
-            waiting: list[pa.Table] = []
-            for file in files:
-                waiting += _read(committer.root / file.place, schema)
-                if sum(table.num_rows for table in waiting) >= _ROWS:
-                    writer.write_table(pa.concat_tables(waiting))
-                    waiting = []
-            if waiting:
-                writer.write_table(pa.concat_tables(waiting))
+        rows = chain.from_iterable(_read(committer.root / file.place, schema) for file in files)
+        with open_private(path, "wb") as sink:
+            merge(sink, schema, rows, written_as(schema))
         committer.storage.sync(path)
         ends = min(file.first for file in files), max(file.last for file in files)
         return File(place, sum(file.rows for file in files), path.stat().st_size, *ends)
 
 
-def _read(path: Path, schema: pa.Schema) -> list[pa.Table]:
+def _read(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a file with all columns of its table, also of those that were added later."""
     with pq.ParquetFile(path) as file:
-        found: list[pa.Table] = []
-        for batch in file.iter_batches(_ROWS):
+        for batch in file.iter_batches(GROUP_ROWS):
             columns = [
                 batch.column(field.name).cast(field.type)
                 if field.name in batch.schema.names
                 else pa.nulls(len(batch), field.type)
                 for field in schema
             ]
-            found.append(pa.table(columns, schema=schema))
-    return found
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)

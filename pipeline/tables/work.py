@@ -25,8 +25,8 @@ from ..alarm_rules import AlarmRules
 from ..decoding.decode import Decoder, refused
 from ..recording.reading import SegmentDamaged, SegmentGone, batches
 from .files import Files
-from .interval_set import IntervalSet
-from .partition_writer import PartitionWriter, note_offsets, unhandled
+from .interval_set import IntervalSet, note_offsets
+from .partition_writer import PartitionWriter, unhandled
 from .summary import Damage, Report, micros, offsets_of
 
 try:

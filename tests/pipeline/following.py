@@ -11,7 +11,7 @@ from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.recording.journal import Journal, JournalRow
 from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.batches import Batch, Settings
-from pzc.pipeline.tables.run import run
+from pzc.pipeline.tables.run import Pace, run
 from pzc.pipeline.tables.work import Inline, Workers
 
 DAY = 86_400_000
@@ -76,8 +76,9 @@ class Lab:
     def run(self, settings: Settings | None = None, **options: Any) -> list[Batch]:
         """Take what is there; the batches."""
         made: list[Batch] = []
-        options = {"on_batch": made.append, "once": True, "settle": 0.0} | options
-        run(self.journal, self.tables, settings or self.settings(), self.workers, **options)
+        storage = options.pop("storage", None)
+        pace = Pace(**{"once": True, "settle": 0.0} | options)
+        run(self.journal, self.tables, settings or self.settings(), self.workers, made.append, pace, storage)
         return made
 
     def rows(self, name: str, *columns: str) -> list[Any]:

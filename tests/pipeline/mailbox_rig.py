@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pzc import Agent, Protocol
 from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.source.options import Options, read_options
 from pzc.pipeline.tables.batches import Batch, Settings
-from pzc.pipeline.tables.spool import follow
+from pzc.pipeline.tables.spool import QUICK, follow
 from pzc.pipeline.tables.work import Inline
 
 from tests.contract.rigs.peers import KEY
@@ -56,9 +57,10 @@ class Post:
                 agent.subscribe(publisher, topic, ignore, policy=options.policy, raw=True, manual_ack=True)
 
     def follow(self, key: str = KEY, check: Any = None, on_batch: Any = None, **how: Any) -> None:
-        run = {name: how.pop(name) for name in ("once", "stop", "every", "storage") if name in how}
+        storage = how.pop("storage", None)
+        pace = replace(QUICK, **{name: how.pop(name) for name in ("once", "stop", "every") if name in how})
         settings = Settings(make_decoder(key, check=check), **how)
-        follow(self.options, self.tables, settings, Inline(), on_batch or self.made.append, **run)
+        follow(self.options, self.tables, settings, Inline(), on_batch or self.made.append, pace, storage)
 
     def once(self, **how: Any) -> list[Batch]:
         """Take what the mailboxes hold; the batches of it."""

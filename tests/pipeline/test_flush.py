@@ -18,7 +18,7 @@ from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.recording.replay import Replay
 from pzc.pipeline.tables.batches import Settings
-from pzc.pipeline.tables.run import backfill, run
+from pzc.pipeline.tables.run import Pace, backfill, run
 from pzc.pipeline.tables.work import Inline
 from pzc.protocol.errors import JournalError
 
@@ -48,14 +48,8 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
 def rows_of_a_run(journal: Path) -> int:
     found: list[int] = []
     settings = Settings(make_decoder(KEY, journal=journal))
-    run(
-        journal,
-        journal.parent / "tables",
-        settings,
-        Inline(),
-        lambda made: found.append(made.rows),
-        once=True,
-    )
+    tables, once = journal.parent / "tables", Pace(once=True)
+    run(journal, tables, settings, Inline(), lambda made: found.append(made.rows), once)
     return sum(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,20 @@ def source(publisher: Agent, tmp_path: Path) -> PzcDataSource:
     return PzcDataSource(CaseInsensitiveDict(options))
 
 
+@contextmanager
+def reading(source: PzcDataSource, **options: str) -> Iterator[StreamReader]:
+    """A reader of a source with further options."""
+    made = PzcDataSource(CaseInsensitiveDict({**source.options, **options})).streamReader(NONE)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
 @pytest.fixture
 def reader(source: PzcDataSource) -> Iterator[StreamReader]:
-    made = source.streamReader(NONE)
-    yield made
-    made.stop()
+    with reading(source) as made:
+        yield made
 
 
 def publish(agent: Agent, count: int, topic: str = "voltage") -> None:
@@ -99,39 +109,27 @@ def test_a_query_reads_batch_after_batch_and_its_commits_empty_the_spool(
 
 
 def test_a_query_without_rows_goes_on_with_its_first_ones(source: PzcDataSource, publisher: Agent) -> None:
-    reader = source.streamReader(NONE)
-    try:
+    with reading(source) as reader:
         start = reader.initialOffset()
         assert rows(reader, start, start) == []
-    finally:
-        reader.stop()
-    strict = PzcDataSource(CaseInsensitiveDict({**source.options, "onMissing": "fail"})).streamReader(NONE)
-    try:
+    with reading(source, onMissing="fail") as strict:
         publish(publisher, 3)
         strict.prepareForTriggerAvailableNow()
         assert rows(strict, start, strict.latestOffset(start, ALL)) == [1, 2, 3]
-    finally:
-        strict.stop()
 
 
 def test_a_new_checkpoint_begins_behind_what_another_one_has_committed(
     source: PzcDataSource, publisher: Agent
 ) -> None:
-    reader = source.streamReader(NONE)
-    try:
+    with reading(source) as reader:
         start = reader.initialOffset()
         publish(publisher, 5)
         reader.prepareForTriggerAvailableNow()
         end = reader.latestOffset(start, ReadMaxRows(3))
         reader.commit(end)
-    finally:
-        reader.stop()
-    another = source.streamReader(NONE)
-    try:
+    with reading(source) as another:
         begin = another.initialOffset()
         assert rows(another, begin, another.latestOffset(begin, ALL)) == [4, 5]
-    finally:
-        another.stop()
 
 
 def test_what_is_on_disk_is_acknowledged_whether_it_was_committed_or_not(
@@ -158,36 +156,26 @@ def test_available_now_ends_with_what_there_was(reader: StreamReader, publisher:
 def test_a_planned_range_is_the_same_rows_for_the_next_process(
     source: PzcDataSource, publisher: Agent
 ) -> None:
-    reader = source.streamReader(NONE)
-    try:
+    with reading(source) as reader:
         start = reader.initialOffset()
         publish(publisher, 30)
         reader.prepareForTriggerAvailableNow()
         end = reader.latestOffset(start, ReadMaxRows(10))
         planned = reader.latestOffset(end, ReadMaxRows(10))
         first = read(reader, end, planned)
-    finally:
-        reader.stop()
-    again = source.streamReader(NONE)
-    try:
+    with reading(source) as again:
         assert read(again, end, planned) == first
         assert [row["sequence"] for row in first] == list(range(11, 21))
-    finally:
-        again.stop()
 
 
 def test_rows_are_shared_out_among_tasks(source: PzcDataSource, publisher: Agent) -> None:
-    options = {**source.options, "rowsPerPartition": "30"}
-    reader = PzcDataSource(CaseInsensitiveDict(options)).streamReader(NONE)
-    try:
+    with reading(source, rowsPerPartition="30") as reader:
         start = reader.initialOffset()
         for topic in ("voltage", "current"):
             publish(publisher, 50, topic)
             reader.prepareForTriggerAvailableNow()
         parts = reader.partitions(start, reader.latestOffset(start, ALL))
         assert [sum(len(batch) for batch in reader.read(part)) for part in parts] == [30, 30, 30, 10]
-    finally:
-        reader.stop()
 
 
 def test_a_spool_is_read_by_one_process_at_a_time(source: PzcDataSource, reader: StreamReader) -> None:
@@ -201,16 +189,12 @@ def test_a_spool_is_read_by_one_process_at_a_time(source: PzcDataSource, reader:
 def test_a_query_whose_mailboxes_another_one_reads_ends(
     source: PzcDataSource, publisher: Agent, agents: str
 ) -> None:
-    given = {**source.options, "agents": agents or publisher.rep_endpoint}
-    reader = PzcDataSource(CaseInsensitiveDict(given)).streamReader(NONE)
-    try:
+    with reading(source, agents=agents or publisher.rep_endpoint) as reader:
         start = reader.initialOffset()
         wait_until(lambda: bool(publisher.statistics()["mailboxes"]))
         with ReaderProcess(publisher.rep_endpoint, "q", "voltage") as other:
             other.wait_ready()
             wait_until(lambda: _ends(reader, start))
-    finally:
-        reader.stop()
 
 
 def _ends(reader: StreamReader, start: dict[str, Any]) -> bool:
@@ -233,19 +217,13 @@ def test_a_spool_that_is_gone_ends_a_query_or_is_told(
     source: PzcDataSource, publisher: Agent, caplog: pytest.LogCaptureFixture
 ) -> None:
     offset = {"mailbox": "q", "spool": "spool-gone", "rows": 7}
-    strict = PzcDataSource(CaseInsensitiveDict({**source.options, "onMissing": "fail"})).streamReader(NONE)
-    try:
+    with reading(source, onMissing="fail") as strict:
         with pytest.raises(RowsMissing, match="spool-gone"):
             strict.latestOffset(offset, ALL)
-    finally:
-        strict.stop()
-    reader = source.streamReader(NONE)
-    try:
+    with reading(source) as reader:
         publish(publisher, 3)
         wait_until(lambda: reader.latestOffset(offset, ALL)["rows"] == 3)
         assert "is lost" in caplog.text
-    finally:
-        reader.stop()
 
 
 def test_rows_of_a_segment_that_is_gone_are_missing(reader: StreamReader, publisher: Agent) -> None:
@@ -296,23 +274,19 @@ def test_another_key_than_the_publishers_is_an_error(source: PzcDataSource, tmp_
 
 
 def test_rows_come_verified_and_decoded_when_that_is_wanted(source: PzcDataSource, publisher: Agent) -> None:
-    reader = PzcDataSource(CaseInsensitiveDict({**source.options, "decode": "true"})).streamReader(NONE)
-    try:
+    with reading(source, decode="true") as reader:
         start = reader.initialOffset()
         publisher.publish("voltage", 3.3)
         reader.prepareForTriggerAvailableNow()
         (row,) = read(reader, start, reader.latestOffset(start, ALL))
         assert (row["value_double"], row["error"]) == (3.3, None)
         assert row["user"] is not None
-    finally:
-        reader.stop()
 
 
 def test_a_publisher_that_was_restarted_is_read_on(source: PzcDataSource, publishers: Publishers) -> None:
     hand = publishers.start()
     endpoint = hand.ask("endpoint")
-    reader = PzcDataSource(CaseInsensitiveDict({**source.options, "agents": endpoint})).streamReader(NONE)
-    try:
+    with reading(source, agents=endpoint) as reader:
         start = reader.initialOffset()
         hand.ask("publish", "voltage", 3)
         wait_until(lambda: arrived(reader) == 3)
@@ -322,5 +296,3 @@ def test_a_publisher_that_was_restarted_is_read_on(source: PzcDataSource, publis
         another.ask("publish", "voltage", 2)
         wait_until(lambda: arrived(reader) == 5)
         assert rows(reader, start, reader.latestOffset(start, ALL)) == [1, 2, 3, 1, 2]
-    finally:
-        reader.stop()

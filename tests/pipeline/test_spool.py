@@ -14,7 +14,7 @@ from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.tables.batches import Settings
 from pzc.pipeline.tables.commit_log import FOLDER as LOG
-from pzc.pipeline.tables.run import run
+from pzc.pipeline.tables.run import Pace, run
 from pzc.pipeline.tables.spool import FOLDER, mailbox_name
 from pzc.pipeline.tables.work import Inline
 from pzc.protocol.errors import PzcError, SignatureError
@@ -173,7 +173,7 @@ def test_what_journal_and_mailboxes_have_both_is_stored_once(publishers: Publish
         recorder.drain()
     post.once()
     settings = Settings(make_decoder(KEY))
-    run(tmp_path / "journal", post.tables, settings, Inline(), post.made.append, once=True)
+    run(tmp_path / "journal", post.tables, settings, Inline(), post.made.append, Pace(once=True))
     assert post.numbers() == [1, 2, 3, 4, 5, 6]
     assert (post.made[-1].notifications, post.made[-1].duplicates) == (0, 6)
 

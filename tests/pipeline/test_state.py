@@ -191,6 +191,6 @@ def test_the_oldest_message_ids_are_forgotten() -> None:
     digests = [number.to_bytes(SIZE, "big") for number in range(REMEMBERED + 2)]
     known = KnownIds(b"".join(digests[:-1]))
     known.add(digests[-1])
-    assert list(each_of(known.stored())) == digests[2:]
+    assert list(each_of(known.flat())) == digests[2:]
     assert digests[1] not in known
     assert digests[2] in known
