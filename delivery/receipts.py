@@ -7,8 +7,8 @@ Messages are numbered 1, 2, 3, … whatever their topics::
     held       arrived: it was sent again       held            it is among those that came before
     done       arrived: it was sent again       done            it is among those that came before
     later      arrived                          -               RemoteProtocolError: a hole
-    held       done                             done, untold    what it came for
-    any other  done                             as before       None
+    held       done                             done, untold    it is counted for what it came for
+    any other  done                             as before       it is not counted
     untold     report                           told            in ``upto`` or ``others``
     told       repeat                           untold          -
 
@@ -19,7 +19,7 @@ So what is held for ever costs one entry here and there, and nothing for what is
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from ..protocol.errors import RemoteProtocolError
@@ -47,8 +47,8 @@ class Report(NamedTuple):
 class Receipts(Generic[T]):
     """What one process has of a publisher and is not done with; its length counts that.
 
-    Not thread-safe, but for `done`: any thread may call it at any moment, even the garbage collector, because
-    it takes two steps, each of them atomic.
+    Not thread-safe, but for `done`: any thread may call it at any moment, because it takes two steps for each
+    position, each of them atomic.
 
     Attributes:
         received: position up to which everything came.
@@ -84,12 +84,15 @@ class Receipts(Generic[T]):
             self.received = end - 1
         return min(count, expected - first)
 
-    def done(self, position: int) -> T | None:
-        """Nothing in this process needs it any more; what it came for, None when it is not held."""
-        what = self._held.pop(position, None)
-        if what is not None:
-            self._fresh.append(position)
-        return what
+    def done(self, positions: Iterable[int]) -> dict[T, int]:
+        """Nothing in this process needs these any more; how many of them that were held came for what."""
+        held, fresh, found = self._held, self._fresh, dict[T, int]()
+        for position in positions:
+            what = held.pop(position, None)
+            if what is not None:
+                fresh.append(position)
+                found[what] = found.get(what, 0) + 1
+        return found
 
     def upto(self) -> int:
         """The position up to which everything is done with."""

@@ -34,8 +34,11 @@ class Sampled:
         """What was published at this Unix time in ms, by this machine's clock, came or is done with."""
         turn = self._turn = (self._turn + 1) % SAMPLED
         if turn == 1:
-            ages = self.ages = self.ages or Histogram()
-            ages.add(time() - sent_ms / 1000)
+            self._measure(sent_ms)
+
+    def _measure(self, sent_ms: float) -> None:
+        ages = self.ages = self.ages or Histogram()
+        ages.add(time() - sent_ms / 1000)
 
     def told(self, meter: Meter, now: float) -> dict[str, Any]:
         """As `told`, with these ages."""
@@ -72,7 +75,9 @@ class Arrivals(Sampled):
             size = sum([entry.size for entry in entries])
         (self._meter or self.meter).add(monotonic(), len(entries), size)
         if sent_ms := entries[-1].sent_ms:  # else it was published before
-            self.add_ms(sent_ms - self.offset_ms)
+            turn = self._turn = (self._turn + 1) % SAMPLED
+            if turn == 1:
+                self._measure(sent_ms - self.offset_ms)
 
     def statistics(self, now: float) -> dict[str, Any]:
         """See `told`."""

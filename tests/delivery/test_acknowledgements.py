@@ -81,7 +81,7 @@ class Connections(RuleBasedStateMachine):
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
-        self.inlet.done(self.held.pop(data.draw(st.integers(0, len(self.held) - 1))))
+        self.inlet.done([self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))])
 
     @rule()
     def report(self) -> None:
@@ -129,7 +129,7 @@ class Connections(RuleBasedStateMachine):
         while self.forth:
             self.bring()
         while self.held:
-            self.inlet.done(self.held.pop())
+            self.inlet.done([self.held.pop()])
         self.report()
         while self.back:
             self.hear()
@@ -159,7 +159,7 @@ def test_numbers_in_any_order_give_every_item_once(data: st.DataObject) -> None:
 def test_messages_done_in_any_order_are_each_told_once(order: list[int], every: int) -> None:
     outlet, inlet, items = sent(12), arrived(12), list[str]()
     for index, number in enumerate(order, start=1):
-        inlet.done(number)
+        inlet.done([number])
         if index % every == 0 or index == len(order):
             told = inlet.report()
             assert told is not None
@@ -210,7 +210,7 @@ def test_messages_that_other_threads_finish_during_a_report_are_each_told() -> N
 
     def finish(first: int) -> None:
         for number in range(first, count + 1, workers):
-            inlet.done(number)
+            inlet.done([number])
 
     threads = [threading.Thread(target=finish, args=(1 + n,)) for n in range(workers)]
     for thread in threads:

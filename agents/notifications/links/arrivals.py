@@ -310,34 +310,30 @@ class Ledger:
 
     def _write_down(self) -> bool | None:
         """What has ended; whether that is to be told at once, None when nothing has. With the lock."""
-        ended, told = self._ended, None
+        ended, several, leased = self._ended, self._several, self._leased
+        over, freed, pressing = list[int](), False, False
         while ended:
-            if (urgent := self._end(ended.popleft())) is not None:
-                told = urgent or told or False
-        return told
+            number = ended.popleft()
+            if several and (left := several.pop(number, 1) - 1):
+                several[number] = left
+                continue
+            if leased and number in leased:
+                if number not in self._kept:
+                    self._kept.add(number)
+                    continue
+                self._kept.discard(number)
+                self._freed += leased.pop(number)
+                freed, pressing = True, pressing or bool(self._kept) or self._freed >= FREED
+            over.append(number)
+        return self._end(over, freed, pressing) if over else None
 
-    def _end(self, number: int) -> bool | None:
-        """One hold of a number less; with the lock."""
-        if self._several and (left := self._several.pop(number, 1) - 1):
-            self._several[number] = left
-            return None
-        leased = self._leased.get(number, 0)
-        if leased and number not in self._kept:
-            self._kept.add(number)
-            return None
-        flow = self.receipts.done(number)
-        if flow is None:
-            return None
-        since = self._since_report
-        count = since[flow] = since.get(flow, 0) + 1
-        half = flow.half
-        urgent = number <= self.hurry or (half is not None and count >= half)
-        if leased:
-            del self._leased[number]
-            self._kept.discard(number)
-            self._freed += leased
-            urgent = urgent or half is None or bool(self._kept) or self._freed >= FREED
-        return urgent
+    def _end(self, numbers: list[int], freed: bool, pressing: bool) -> bool | None:
+        """Nothing holds these any more; with the lock."""
+        since, urgent, done = self._since_report, pressing, self.receipts.done(numbers)
+        for flow, number in done.items():
+            count = since[flow] = since.get(flow, 0) + number
+            urgent = urgent or (freed if flow.half is None else count >= flow.half)
+        return (urgent or min(numbers) <= self.hurry) if done else None
 
     def report(self, *, always: bool) -> Report | None:
         """What the publisher is to be told; None: nothing new.
