@@ -102,6 +102,7 @@ class Called(ABC):
             self.executor.begin(self._await_pending())
             return False
         inbox, mutex, callback, clock = self._inbox, self._mutex, self._callback, time.monotonic
+        quick_call, quick_proofs = limits.current.quick_call, limits.current.quick_proofs
         with self._running or self._make_running():
             while True:
                 with mutex:
@@ -117,10 +118,10 @@ class Called(ABC):
                     except BaseException as error:  # even SystemExit may end one callback only
                         self._failed(error)
                     now = clock()
-                    self.proofs = self.proofs + 1 if now - started < limits.current.quick_call else 0
+                    self.proofs = self.proofs + 1 if now - started < quick_call else 0
                 notification = None  # else it would be kept beyond its end
                 entry.ledger.consumed(entry)
-                if self.proofs < limits.current.quick_proofs or now >= until:
+                if self.proofs < quick_proofs or now >= until:
                     with mutex:
                         self._pumping = bool(inbox.items)
                         return self._pumping

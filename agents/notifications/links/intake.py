@@ -175,7 +175,7 @@ class Intake:
         ledger, now = self.ledger, time.time()
         wanted, flow, topic, rows = wanting.places, wanting.flow, run.topic, run.rows
         repeated = ledger.entered(first, len(rows), flow)
-        together, epoch = None, self.peer.epoch
+        together, epoch, readers = None, self.peer.epoch, len(wanted)
         for number, row in enumerate(rows[repeated:] if repeated else rows, first + repeated):
             block = row.block > 0
             made, make = decoded.get(row.number, _UNKNOWN) if decoded else _UNKNOWN
@@ -193,8 +193,8 @@ class Intake:
             except ProtocolError:  # counted there, and a loss here
                 pass
             arrival = Arrival(
-                ledger, number, topic, row.key, epoch, row.number, block, made, len(wanted), make,
-                size=row.size or len(row.body), sent_ms=row.sent_ms,
+                ledger, number, topic, row.key, epoch, row.number, block, made, readers, make,
+                None, None, row.size or len(row.body), row.sent_ms,
             )  # fmt: skip
             if made is None and make is None:
                 entered.append((wanted, LeftOut(topic, row.number, 1)))
@@ -263,19 +263,18 @@ class Intake:
     ) -> Notification:
         if lent and not self.ledger.lend(lent):
             body = bytes(body)
-        name, trusted, peer = row.serializer, trusts or key_id in self._trusted, self.peer
+        name, size, peer = row.serializer, len(body), self.peer
         try:
             if name not in self._accepted and not self._accepts(name):
                 raise SerializerRefused(f"serializer {name[:40]!r} is not accepted here")
-            raw = bytes(body) if len(body) <= DECODE_LATER else body
-            content = serializers.decode(name, raw, trusted=trusted)
+            raw = bytes(body) if size <= DECODE_LATER else body
+            content = serializers.decode(name, raw, trusted=trusts or key_id in self._trusted)
         except ProtocolError as exc:
             self._complain(topic, exc)
             raise
         return Notification(
             peer.agent_id, peer.name, topic, row.key, row.number, peer.epoch, row.sent_ms / 1000, received_at,
-            content, key_id, initial=initial, size=len(body), type=peer.types.get(topic, ""),
-            partition=peer.partition,
+            content, key_id, (), initial, size, None, peer.types.get(topic, ""), peer.partition,
         )  # fmt: skip
 
     def retained(self, run: Run, trusts: bool) -> list[Notification | Gap]:

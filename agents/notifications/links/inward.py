@@ -196,7 +196,8 @@ class OverUnix:
         return True
 
     def _transmit(self, message: LinkMessage, timeout: float) -> str:
-        return self._exchange.send(message, time.monotonic() + timeout, serializer="link")
+        packed = "link", link_codec.encode(message)
+        return self._exchange.send(None, time.monotonic() + timeout, packed=packed)
 
     def listen(self, reception: Reception) -> None:
         """See `Inward.listen`."""
@@ -229,10 +230,14 @@ class OverUnix:
             return early
         exchange, found = self._exchange, list[Received | None]()
         for each in exchange.ready(time.monotonic() + REST_TIMEOUT, self._opened):
-            if isinstance(each, bytes):
-                found.append(self._heard(self._opened, link_codec.decode(each)))
-            else:
+            if not isinstance(each, bytes):
                 found.append(self._taken(each))
+                continue
+            said = link_codec.decode(each)
+            if isinstance(said, Notify) and not said.lent:
+                found.append(Received(said, self._key_id))
+            else:
+                found.append(self._heard(self._opened, said))
         self.more = exchange.more
         return found
 

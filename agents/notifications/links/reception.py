@@ -87,10 +87,11 @@ class Reception:
         try:
             more = bool(self.errands) or self._receive()
             call, self.call = self.call, None
-            if call is None and self.errands:
-                self.step_aside()
-                call = self.errands.popleft()()
-            more = more or bool(self.errands)
+            if self.errands:
+                if call is None:
+                    self.step_aside()
+                    call = self.errands.popleft()()
+                more = more or bool(self.errands)
         except Exception:
             logger.exception("a notification could not be handed on")
             more = bool(self.errands)
