@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .output import write, write_json, write_sentence
@@ -28,6 +29,12 @@ def facts(batch: Batch) -> dict[str, Any]:
         "batch": batch.number, **counts, "missing": batch.missing, "seconds": round(batch.seconds, 3),
         "rate": rate, "lag": lag,
     }  # fmt: skip
+
+
+def in_words(told: Mapping[str, Any]) -> str:
+    """The `facts` of a batch for people, in short."""
+    lag = "" if told["lag"] is None else f", {_duration(told['lag'])} behind"
+    return f"batch {told['batch']}: {told['rows']} rows, {told['rate']:.0f}/s{lag}"
 
 
 class Progress:
@@ -60,10 +67,8 @@ class Progress:
         write_json(told)
 
     def _say(self, told: dict[str, Any]) -> None:
-        lag = "" if told["lag"] is None else f", {_duration(told['lag'])} behind"
         line = (
-            f"batch {told['batch']}: {told['rows']} rows, {told['rate']:.0f}/s{lag}; "
-            f"{told['missing']} missing, {self._total['quarantined']} in quarantine, "
+            f"{in_words(told)}; {told['missing']} missing, {self._total['quarantined']} in quarantine, "
             f"{self._total['alarms']} alarms, {self._total['damaged']} damaged segments"
         )
         terminal = sys.stderr.isatty()

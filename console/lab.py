@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -28,6 +29,7 @@ from ..protocol.errors import PeerLost, PzcError
 from ..protocol.nearest import hint
 from ..transport.settings import load
 from ..transport.wire import Protocol
+from .following import in_words
 from .monitor.collector import Collector
 from .monitor.troubles import sorted_troubles, troubles_of
 from .monitor.watched import Watched
@@ -327,6 +329,9 @@ def _told(row: Mapping[str, Any], watched: Watched | None) -> dict[str, Any]:
 
 def _why(row: Mapping[str, Any]) -> str:
     last = str(row["last"]).removeprefix("pzc: ")
+    if row["kind"] == "pipeline" and row["state"] == "running":
+        with suppress(ValueError, TypeError, KeyError):  # until its first batch
+            return in_words(json.loads(last))
     if row["state"] == "starting" and row["restarts"] and last:
         return f"starts again after: {last}"
     return f"again in {row['due']:.0f} s: {last}" if row["state"] == "waiting" else last

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ...delivery.policies import Policy
 from ...discovery.names import is_pattern, type_name
-from ...protocol.errors import ConfigError, LocalProtocolError, PolicyRefused, UnknownName
+from ...protocol.errors import ConfigError, LocalProtocolError, PeerLost, PolicyRefused, UnknownName
 from ...protocol.notification import Notification
 from ...transport.executor import Executor
 from ..interfaces import Coroutines, Finder, Resolver, Watching
@@ -115,7 +115,8 @@ class Listening:
             sink: with ``raw`` and ``manual_ack``: takes what comes, in the place of the callback.
             fallback: the policy where a publisher refuses ``policy``, which is logged then; the callback gets
                 what comes, and nothing needs to be acknowledged.
-            must_exist: raise UnknownName for a name that nobody has. Default: wait for it.
+            must_exist: raise UnknownName for a name that nobody has, PeerLost for one that is just lost.
+                Default: wait for it, unless ``transport`` says a way.
 
         Raises:
             TypeMismatch: when the publisher says another type.
@@ -123,7 +124,7 @@ class Listening:
             Refused: for ``initial`` at a publisher that keeps nothing for anybody, such as an original Pizco.
             ConfigError: for an argument that cannot be used.
             LocalProtocolError: for a topic or key that nothing can be published with.
-            PeerLost: also when a transport does not reach the publisher.
+            PeerLost: where nobody is at an endpoint, or a transport does not reach the publisher.
             CallTimeout, SignatureError: as `request`.
             UnknownName: likewise, with ``must_exist`` or where no name can be heard of.
         """
@@ -144,10 +145,11 @@ class Listening:
         if "://" in publisher or not is_pattern(publisher):
             try:
                 return self.join(publisher, timeout, {**way, **own})
-            except UnknownName as unknown:
-                if must_exist or not self._resolver.hears():
+            except (UnknownName, PeerLost) as absent:
+                forced = must_exist or "://" in publisher or transport not in (None, "auto")
+                if forced or not self._resolver.hears():
                     raise
-                logger.warning("%s of %s is subscribed to once it is there: %s", topic, publisher, unknown)
+                logger.warning("%s of %s is subscribed to once it is there: %s", topic, publisher, absent)
         return self._watch(publisher, timeout, own, way)
 
     def on(self, publisher: str, topic: str, **options: Any) -> Callable[[Slot], Slot]:

@@ -68,7 +68,6 @@ class Recorder:
         keep_bytes: most bytes of segments and blobs, beyond which the oldest are removed; default no limit.
         policy: default a mailbox of the recorder's name (`mailbox_of`), and drop(20 000) where that is
             refused; ``drop`` or ``latest`` for all.
-        must_exist: False waits for names that nobody has yet, as for patterns.
         journal_options: as `Journal`, such as ``max_bytes`` and ``max_age``.
 
     Attributes:
@@ -78,7 +77,8 @@ class Recorder:
 
     Raises:
         JournalError: when the directory cannot be used.
-        CallTimeout, PeerLost, SignatureError, UnknownName: when a publisher cannot be reached.
+        CallTimeout, PeerLost, SignatureError: when an endpoint cannot be reached; a name is waited for.
+        UnknownName: where no name can be heard of.
     """
 
     def __init__(
@@ -93,7 +93,6 @@ class Recorder:
         keep_seconds: float | None = None,
         keep_bytes: int | None = None,
         policy: Policy | None = None,
-        must_exist: bool = True,
         **journal_options: Any,
     ) -> None:
         self.recorded = 0
@@ -103,7 +102,7 @@ class Recorder:
         home = self.journal.directory
         self.gaps = GapLog(home, name)
         self.upkeep = Upkeep(home, name, compact=compact, keep_seconds=keep_seconds, keep_bytes=keep_bytes)
-        self._policy, self._must_exist = policy or mailbox_of(name), must_exist
+        self._policy = policy or mailbox_of(name)
         self._names: dict[str, str] = {}
         self._order = threading.Lock()
         self._unacknowledged: deque[tuple[int, Callable[[], object]]] = deque()
@@ -141,9 +140,8 @@ class Recorder:
         kept = self._policy.name == "mailbox"
         options: dict[str, Any] = {"manual_ack": True, "sink": self, "fallback": INBOX} if kept else {}
         subscription = self.agent.subscribe(
-            publisher, topic, self._take_one, policy=self._policy, raw=True,
-            must_exist=self._must_exist, **options,
-        )  # fmt: skip
+            publisher, topic, self._take_one, policy=self._policy, raw=True, **options
+        )
 
         def lost(reason: str) -> None:
             self.ended[subscription] = reason

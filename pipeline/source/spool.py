@@ -76,7 +76,7 @@ class Spool:
             self.name = _name_in(folder)
             self._recorder = Recorder(
                 folder, options.targets, name=self.name, protocol=protocol, policy=options.policy,
-                must_exist=False, max_age=AGE, blob_bytes=WHOLE, storage=self._sizes,
+                max_age=AGE, blob_bytes=WHOLE, storage=self._sizes,
             )  # fmt: skip
             self.remove(lambda *_: False)
         except BaseException:

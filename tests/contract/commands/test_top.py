@@ -96,6 +96,7 @@ def test_a_count_prints_text_in_a_terminal_too(console: Console, source: Agent) 
 
 
 def test_in_a_terminal_one_goes_down_to_a_live_value_and_ends_with_q(console: Console, source: Agent) -> None:
+    pexpect: Any = pytest.importorskip("pexpect")
     stop = threading.Event()
 
     def publish() -> None:
@@ -107,7 +108,6 @@ def test_in_a_terminal_one_goes_down_to_a_live_value_and_ends_with_q(console: Co
     publishing = threading.Thread(target=publish)
     publishing.start()
     environment = {**console.variables(), "TERM": "xterm-256color"}
-    pexpect = pytest.importorskip("pexpect")
     terminal: Any = pexpect.spawn(
         sys.executable, ["-P", "-m", "pzc", "top", source.rep_endpoint],
         env=environment, dimensions=(30, 110), timeout=PATIENCE, cwd=str(console.folder),

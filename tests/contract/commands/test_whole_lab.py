@@ -83,7 +83,6 @@ object = "instruments:Leaving"
 restart = "always"
 [recorder]
 journal = "journal"
-patterns = ["counter", "meter", "camera"]
 [pipeline]
 tables = "tables"
 limits = "limits.toml"
