@@ -162,8 +162,8 @@ def _supervise(path: Path, names: list[str]) -> int:
         raise UsageError(f"{path} is up already: pzc status {path}")
     signals = Signals()
     signals.interrupt = False
-    supervisor = Supervisor(path, places)
-    Path(places.endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
+    supervisor, socket = Supervisor(path, places), Path(places.endpoint.removeprefix("ipc://"))
+    socket.unlink(missing_ok=True)
     try:
         with Server(
             supervisor, places.endpoint, protocol=Protocol(""), concurrency=4,
@@ -176,6 +176,7 @@ def _supervise(path: Path, names: list[str]) -> int:
             finally:
                 supervisor.close()
     finally:
+        socket.unlink(missing_ok=True)
         os.close(held)
     return 0
 
@@ -239,8 +240,11 @@ def run_logs(args: argparse.Namespace) -> int:
     if names[0] not in known:
         raise UsageError(f"the lab has no {names[0]}; {hint(names[0], known)}")
     log = Places(path).log_of(names[0])
-    for line in tail(log, args.lines):
+    lines = tail(log, args.lines)
+    for line in lines:
         write(plain(line, keep="\t"))
+    if not lines:
+        say(f"{names[0]} has written nothing yet")
     if args.follow:
         for line in _following(log):
             write(plain(line, keep="\t"))

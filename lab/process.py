@@ -196,12 +196,13 @@ class LabProcess:
             except OSError as exc:
                 self._last = f"cannot be started: {exc}"
                 return 1
-        self._become("starting" if self.unit.announces else "running")
-        if not self.unit.announces:
-            self._settled.set()
+        self._become("starting")
         with process:
             assert process.stdout is not None
             self._pid = int(json.loads(process.stdout.readline(LINE) or b'{"pid": 0}')["pid"])
+            if not self.unit.announces:
+                self._become("running")
+                self._settled.set()
             while line := process.stdout.readline(LINE):
                 self._hear(line.decode(errors="backslashreplace").rstrip())
         with self._lock:

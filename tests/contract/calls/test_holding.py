@@ -246,7 +246,7 @@ def test_the_waiting_calls_of_a_client_that_is_gone_are_never_executed(server: S
             client.call("step").add_done_callback(lambda future: future.exception())
             until(lambda: server.statistics()["calls"]["waiting"] == 1)
             client.alive().add_done_callback(lambda future: future.exception())
-            client.agent.request(server.rep_endpoint, "ping", TIMEOUT)
+            until(lambda: server.statistics()["calls"]["held"] == 1)
         until(lambda: server.statistics()["calls"]["waiting"] == 0)
         bench.opened.set()
         running.result(TIMEOUT)
