@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 HEADINGS = ("agent", "topic", "rows", "missing", "repeated", "starts", "keys", "first", "last")
 FACTS = ("segments", "rows", "size", "blobs", "blob_size", "recorders", "lost", "damaged", "strays")
 KINDS = 20
-"""Kinds of refused rows that are printed."""
+"""Kinds of refused rows, and names of what is no journal's, that are printed."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -64,7 +64,8 @@ def _tell(args: argparse.Namespace, found: Inspection) -> int:
     for file, reason in found.damaged.items():
         say(reason if file in reason else f"{file}: {reason}")
     if found.strays:
-        say(f"passed over, as no journal has them: {', '.join(found.strays)}")
+        more = f" and {len(found.strays) - KINDS} more" if len(found.strays) > KINDS else ""
+        say(f"passed over, as no journal has them: {', '.join(found.strays[:KINDS])}{more}")
     return 0 if found.ok else 1
 
 

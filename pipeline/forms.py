@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from ..protocol.errors import JournalError
 from . import missing
 from .schema import FORM_KEY, JOURNAL_FORM, segment_recorder, segments
@@ -34,6 +36,15 @@ def check_form(path: Path, form: object, known: int) -> None:
             f"{path} has form {form!r:.20}, and this version of pzc reads forms up to {known}: "
             "use the version that wrote it, or a newer one"
         )
+
+
+class _Form(msgspec.Struct):
+    form: object = None
+
+
+def form_of(record: bytes) -> object:
+    """The form that a MessagePack record tells; None without one. `msgspec.MsgspecError` for other bytes."""
+    return msgspec.msgpack.decode(record, type=_Form).form
 
 
 def check_segment(path: Path, metadata: Mapping[bytes, bytes] | None) -> None:

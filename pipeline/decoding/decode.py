@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from ..schema import DECODED, FRAMES, NOTIFICATIONS
 from . import bounds, columns
 from .bulk import Bulk
 from .values import as_value, decoded, read_blob, value_of
-from .watchdog import RowTooSlow, Watchdog
+from .watchdog import Watchdog
 
 try:
     import pyarrow as pa
@@ -44,9 +44,6 @@ _ROWS_WITH_BLOBS = 64
 """Bytes of a blob are not in the batch that refers to it."""
 _CLAIMED = ("publisher", "topic", "epoch", "sequence")
 _FOUND = tuple(name for name in NOTIFICATIONS.names if name not in columns.KEPT)
-
-
-P = ParamSpec("P")
 
 
 class _Failure(NamedTuple):
@@ -107,7 +104,7 @@ class Decoder:
         judged: dict[int, Judged] = {}
 
         def judge(row: int) -> None:
-            judged[row] = self._timed(self._judged, tuple(column[row] for column in frames), None)
+            judged[row] = self._judged([column[row] for column in frames], None)
 
         self._bulk.forget()
         headers, names, contents, msgids, proofs = frames
@@ -133,13 +130,7 @@ class Decoder:
         frames = zip(*(batch.column(name).to_pylist() for name in FRAMES), strict=True)
         refs = batch.column("content_ref").to_pylist()
         pairs = zip(frames, refs, strict=True)
-        return self._assembled(batch, [self._timed(self._judged, row, ref) for row, ref in pairs])
-
-    def _timed(self, judge: Callable[P, Judged], *args: P.args, **options: P.kwargs) -> Judged:
-        try:
-            return self._watchdog.run(judge, *args, **options)
-        except RowTooSlow as exc:
-            return _failure(exc)
+        return self._assembled(batch, [self._judged(row, ref) for row, ref in pairs])
 
     @staticmethod
     def _assembled(batch: pa.RecordBatch, rows: Sequence[Judged]) -> pa.RecordBatch:
@@ -150,7 +141,7 @@ class Decoder:
 
     def _judged(self, frames: Sequence[bytes | None], ref: str | None) -> Judged:
         try:
-            return self._row([frame or b"" for frame in frames], ref)
+            return self._watchdog.run(self._row, [frame or b"" for frame in frames], ref)
         except Exception as exc:  # whatever is wrong with a row is its reason
             return _failure(exc)
 
@@ -174,25 +165,23 @@ class Decoder:
 
     def _row(self, frames: Sequence[bytes], ref: str | None) -> Judged:
         envelope, content = self.open(frames, ref)
-        sent = envelope.sent_ms
-        own = (
+        self._bulk.learn(frames, envelope)
+        refusal = self.check(envelope.topic, content) if self.check else None
+        if refusal is not None:
+            return _Failure(CHECK_FAILED, _clean(str(refusal)))
+        signer, sent = envelope.signer, envelope.sent_ms
+        return (
+            envelope.sender,
+            envelope.topic,
             envelope.key or None,
             envelope.epoch,
             None if envelope.dialect == PZC00 else envelope.sequence,
             envelope.msgid,
             None if sent is None else sent * 1000,
+            envelope.dialect,
+            *((None, None) if signer is None else (signer.key_id, signer.name)),
+            *as_value(content),
         )
-        self._bulk.learn(frames, envelope)
-        return self._columns(envelope, own, content)
-
-    def _columns(self, envelope: Message, own: tuple[object, ...], content: Any) -> Judged:
-        """The row; ``own`` is what differs between the notifications of one series."""
-        refusal = self.check(envelope.topic, content) if self.check else None
-        if refusal is not None:
-            return _Failure(CHECK_FAILED, _clean(str(refusal)))
-        signer = envelope.signer
-        signed = (None, None) if signer is None else (signer.key_id, signer.name)
-        return (envelope.sender, envelope.topic, *own, envelope.dialect, *signed, *as_value(content))
 
 
 def make_decoder(

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ...protocol.errors import JournalError
@@ -84,6 +84,16 @@ def batches(path: Path, columns: Sequence[str] | None = None, rows: int = ROWS) 
                 reasons.append(_line(exc))
     if reasons:
         raise SegmentDamaged(path, reasons[0], total, read)
+
+
+def part(rows: Iterable[pa.RecordBatch], first: int, end: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a segment from one, counted from 0, up to another, which is left out."""
+    passed = 0
+    for batch in rows:
+        begin, passed = passed, passed + len(batch)
+        low, high = max(first, begin), min(end, passed)
+        if low < high:
+            yield batch.slice(low - begin, high - low)
 
 
 def opened(path: Path) -> pq.ParquetFile:

@@ -88,7 +88,7 @@ class Replay:
         self._decoder = make_decoder(protocol.codec.keyring, journal=directory)
         self._cursors: defaultdict[tuple[str, str], Cursor] = defaultdict(Cursor)
         self.counts = Replayed()
-        self._told: set[tuple[str, str, type[Exception]]] = set()
+        self._told: set[tuple[str, ...]] = set()
         self.agents: dict[str, Agent] = {}
         try:
             for name, publisher in self.topics:
@@ -155,10 +155,10 @@ class Replay:
             self._warn("a notification", envelope.topic, exc)
 
     def _warn(self, what: str, whose: str, error: Exception) -> None:
-        """Say the first failure of a kind; they are counted, and a wrong key fails for every row."""
-        kind = what, whose, type(error)
-        if kind not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(kind)
+        """Say the first failure of a kind; they are counted, and a wrong key fails for every row of all."""
+        kinds = {(what, whose, type(error).__name__), (what, str(error))}
+        if self._told.isdisjoint(kinds) and len(self._told) < 2 * _MOST_TOLD:
+            self._told |= kinds
             logger.warning("%s of %s is not published, nor are others like it: %s", what, whose, error)
 
     def close(self) -> None:

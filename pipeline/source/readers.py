@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from ...protocol.errors import ConfigError, RowsMissing
 from .. import missing
 from ..decoding.decode import Decoder
-from ..recording.reading import SegmentGone, batches
+from ..recording.reading import SegmentGone, batches, part
 from ..schema import segments
 from .looking import look
 from .options import Options
@@ -224,13 +224,8 @@ def read_pieces(pieces: list[Piece]) -> Iterator[pa.RecordBatch]:
         SegmentDamaged: when it cannot be read.
     """
     for piece in pieces:
-        passed = 0
         try:
-            for batch in batches(Path(piece.path)):
-                begin, passed = passed, passed + len(batch)
-                low, high = max(piece.first, begin), min(piece.end, passed)
-                if low < high:
-                    yield batch.slice(low - begin, high - low)
+            yield from part(batches(Path(piece.path)), piece.first, piece.end)
         except SegmentGone as exc:
             raise RowsMissing(f"{exc}; the option spool names a folder that every node reaches") from exc
 

@@ -2,8 +2,8 @@
 
 ::
 
-    check_master     a port where nobody listens is said at once, and not after Spark's minute
-    driver_address   where the workers reach this process: the address from which it reaches the master
+    driver_address   where the workers reach this process: the address from which it reaches the master;
+                     a port where nobody listens is said at once, and not after Spark's minute
     ready_workers    workers there are, and every one of them can import this package in this version
 
 Workers run the verifier and the decoder, so they need the package. Either it is installed on every node, or a
@@ -60,8 +60,8 @@ def is_local(master: str) -> bool:
     return re.fullmatch(r"local(\[[^\]]*\])?", master) is not None
 
 
-def check_master(master: str) -> tuple[str, int] | None:
-    """The address of a standalone master that accepts connections; None for other kinds of masters.
+def driver_address(master: str) -> str | None:
+    """This machine's address on the way to a standalone master; None for other kinds of masters.
 
     Raises:
         ConfigError: for ``spark://`` without a host and port.
@@ -75,24 +75,11 @@ def check_master(master: str) -> tuple[str, int] | None:
         if not host or not port.isdigit():
             raise ConfigError(f"master {master!r} is not spark://HOST:PORT")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT).close()
-            return host.strip("[]"), int(port)
+            with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT) as way:
+                return str(way.getsockname()[0])
         except OSError as exc:
             problems.append(f"{place}: {exc}")
     raise MissingRequirement(f"no Spark master answers at {', '.join(problems)}")
-
-
-def driver_address(master: tuple[str, int]) -> str:
-    """This machine's address on the way to a master.
-
-    Raises:
-        MissingRequirement: when there is no way.
-    """
-    try:
-        with socket.create_connection(master, CONNECT_TIMEOUT) as way:
-            return str(way.getsockname()[0])
-    except OSError as exc:
-        raise MissingRequirement(f"no Spark master answers at {master[0]}:{master[1]}: {exc}") from exc
 
 
 def ready_workers(

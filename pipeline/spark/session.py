@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import JournalError, MissingRequirement
 from .. import missing
-from .cluster import check_master, driver_address, is_local
+from .cluster import driver_address, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -213,11 +213,8 @@ def _common(ui: bool, driver_memory: str) -> dict[str, str]:
 
 def _cluster(master: str) -> dict[str, str]:
     """Without these, Spark binds to the address of this machine's name, which often is loopback."""
-    place = check_master(master)
-    if place is None:
-        return {}
-    address = driver_address(place)
-    return {"spark.driver.host": address, "spark.driver.bindAddress": address}
+    address = driver_address(master)
+    return {} if address is None else {"spark.driver.host": address, "spark.driver.bindAddress": address}
 
 
 def _local(master: str) -> dict[str, str]:

@@ -27,7 +27,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 import msgspec
 
 from ...protocol.errors import JournalError
-from ..forms import check_form
+from ..forms import check_form, form_of
 from ..storage import Storage, open_private
 from .summary import Copies, Damage, File, Report
 
@@ -88,10 +88,6 @@ class Checkpoint(msgspec.Struct):
     files: list[File]
     state: msgspec.Raw
     left: list[str] = []
-
-
-class _Form(msgspec.Struct):
-    form: object = None
 
 
 class _Changes(msgspec.Struct):
@@ -290,7 +286,7 @@ class _Reading:
         if first is None:
             raise unreadable(self._path.parent.parent, "it has no beginning")
         try:
-            check_form(self._path, msgspec.msgpack.decode(first, type=_Form).form, FORM)
+            check_form(self._path, form_of(first), FORM)
             return msgspec.msgpack.decode(first, type=Checkpoint)
         except msgspec.MsgspecError as exc:
             raise unreadable(self._path.parent.parent, exc) from exc

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ...protocol.errors import JournalError
-from ..forms import check_form
+from ..forms import check_form, form_of
 from ..storage import Storage
 
 NAME = "pipeline.ledger"
@@ -22,10 +22,6 @@ REMAKING = ".remaking"
 _CHECKPOINTS = (".checkpoint-journal", ".checkpoint-mailboxes")
 _FORM = 1
 _FILE = re.compile(r"(?P<run>[0-9a-f]{8})-(?P<batch>\d{9})(?:-\d{5})?\.parquet")
-
-
-class _Form(msgspec.Struct):
-    form: object = None
 
 
 class _Runs(msgspec.Struct):
@@ -43,7 +39,7 @@ def done_runs(root: Path) -> dict[str, int] | None:
         return None
     try:
         content = path.read_bytes()
-        form = msgspec.msgpack.decode(content, type=_Form).form
+        form = form_of(content)
         runs = msgspec.msgpack.decode(content, type=_Runs).runs if form == _FORM else {}
     except FileNotFoundError:
         return None

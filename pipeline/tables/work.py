@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -23,7 +23,7 @@ from ...protocol.errors import JournalError
 from .. import missing
 from ..alarm_rules import AlarmRules
 from ..decoding.decode import Decoder, refused
-from ..recording.reading import SegmentDamaged, SegmentGone, batches
+from ..recording.reading import SegmentDamaged, SegmentGone, batches, part
 from .files import Files
 from .interval_set import IntervalSet, note_offsets
 from .partition_writer import PartitionWriter, unhandled
@@ -184,7 +184,10 @@ class Work:
             for path in map(Path, task.paths):
                 before = writer.report.rows
                 try:
-                    self._take(_part(batches(path), task), task, handled, writer)
+                    rows = batches(path)
+                    if task.first is not None:
+                        rows = part(rows, task.first, task.first + task.rows)
+                    self._take(rows, task, handled, writer)
                 except SegmentGone:  # the one that stands for it has its offsets
                     continue
                 except SegmentDamaged as exc:
@@ -217,19 +220,6 @@ class Work:
                 for decoded in [refused(fresh, *_DIED)] if task.refused else self._decoder([fresh]):
                     writer.take(decoded)
                 note_offsets(handled, offsets_of(fresh))
-
-
-def _part(rows: Iterable[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
-    """The rows of a segment that a task is about."""
-    if task.first is None:
-        yield from rows
-        return
-    passed, end = 0, task.first + task.rows
-    for batch in rows:
-        begin, passed = passed, passed + len(batch)
-        if passed > task.first and begin < end:
-            skipped = max(0, task.first - begin)
-            yield batch.slice(skipped, end - begin - skipped)
 
 
 def _between(batch: pa.RecordBatch, first: int, last: int) -> pa.RecordBatch:

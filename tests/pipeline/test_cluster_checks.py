@@ -43,31 +43,27 @@ def test_masters_of_one_machine_are_told_from_those_of_a_cluster(master: str, lo
     assert cluster.is_local(master) is local
 
 
-def test_a_master_that_listens_is_found(port: int) -> None:
-    assert cluster.check_master(f"spark://127.0.0.1:{port}") == ("127.0.0.1", port)
-
-
 def test_of_several_masters_one_that_listens_is_enough(port: int, nobody: int) -> None:
-    assert cluster.check_master(f"spark://127.0.0.1:{nobody},127.0.0.1:{port}") == ("127.0.0.1", port)
+    assert cluster.driver_address(f"spark://127.0.0.1:{nobody},127.0.0.1:{port}") == "127.0.0.1"
 
 
 def test_a_master_at_which_nobody_listens_is_named(nobody: int) -> None:
     with pytest.raises(MissingRequirement, match=f"no Spark master answers at 127.0.0.1:{nobody}"):
-        cluster.check_master(f"spark://127.0.0.1:{nobody}")
+        cluster.driver_address(f"spark://127.0.0.1:{nobody}")
 
 
 @pytest.mark.parametrize("master", ["spark://", "spark://host", "spark://host:port"])
 def test_a_master_without_host_and_port_is_refused(master: str) -> None:
     with pytest.raises(ConfigError, match=r"is not spark://HOST:PORT"):
-        cluster.check_master(master)
+        cluster.driver_address(master)
 
 
 def test_other_kinds_of_masters_are_left_to_spark() -> None:
-    assert cluster.check_master("yarn") is None
+    assert cluster.driver_address("yarn") is None
 
 
 def test_workers_reach_this_process_where_it_reaches_the_master_from(port: int) -> None:
-    assert cluster.driver_address(("127.0.0.1", port)) == "127.0.0.1"
+    assert cluster.driver_address(f"spark://127.0.0.1:{port}") == "127.0.0.1"
 
 
 def test_a_worker_with_another_version_is_told_from_one_with_this() -> None:

@@ -56,6 +56,15 @@ def test_what_does_not_verify_is_not_published(record: Record, sender: Any) -> N
     assert (counts.published, counts.refused) == (2, 1)
 
 
+def test_a_wrong_key_is_said_once_whoever_published(
+    record: Record, make_sender: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [row for name in ("psu", "cam") for row in make_sender(name).rows("v", range(3), 1)]
+    with Replay(record(rows), speed=None, protocol=Protocol("another key of the lab")) as replay:
+        assert replay.run(threading.Event()).refused == 6
+    assert caplog.text.count("keys differ") == 1
+
+
 class Times(threading.Event):
     """An event that notes for how long it is waited, and does not wait."""
 
