@@ -22,7 +22,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from . import pickles
+from . import array_header, pickles
 from .errors import DecodeError
 from .lazily import Lazily
 
@@ -55,9 +55,8 @@ def encode(content: object, allocate: Allocate | None = None) -> memoryview:
 
     Whatever pickle raises for content that it cannot express passes through.
     """
-    found: list[pickle.PickleBuffer] = []
-    pickled = pickles.dumps(content, 5, buffer_callback=found.append)
-    return _write(pickled, [buffer.raw() for buffer in found], allocate)
+    pickled, views = _pickled(content)
+    return write(pickled, views, allocate)
 
 
 def encode_around(content: object, allocate: Allocate | None = None) -> tuple[memoryview, list[memoryview]]:
@@ -65,9 +64,17 @@ def encode_around(content: object, allocate: Allocate | None = None) -> tuple[me
 
     The frame is whole once each of these views is written; until then it may hold anything there.
     """
+    pickled, views = _pickled(content)
+    return _lay_out(pickled, [view.nbytes for view in views], allocate)
+
+
+def _pickled(content: object) -> tuple[bytes, Sequence[memoryview]]:
+    made = array_header.make(content)
+    if made is not None:
+        return made[0], made[1:]
     found: list[pickle.PickleBuffer] = []
     pickled = pickles.dumps(content, 5, buffer_callback=found.append)
-    return _lay_out(pickled, [buffer.raw().nbytes for buffer in found], allocate)
+    return pickled, [buffer.raw() for buffer in found]
 
 
 class Outside(list[memoryview]):
@@ -85,7 +92,7 @@ class Outside(list[memoryview]):
 
     def beside(self, pickled: bytes, allocate: Allocate | None) -> memoryview:
         """The frame of the pickle and these buffers, in memory that ``allocate`` gives."""
-        return _write(pickled, self, allocate)
+        return write(pickled, self, allocate)
 
 
 def _new_memory(size: int) -> memoryview:
@@ -93,7 +100,8 @@ def _new_memory(size: int) -> memoryview:
     return np.empty(size, np.uint8).data
 
 
-def _write(pickled: bytes, views: Sequence[memoryview], allocate: Allocate | None) -> memoryview:
+def write(pickled: bytes, views: Sequence[memoryview], allocate: Allocate | None) -> memoryview:
+    """The frame of a pickle and the buffers beside it, which are copied; arguments as `encode`."""
     frame, places = _lay_out(pickled, [view.nbytes for view in views], allocate)
     for place, view in zip(places, views, strict=True):
         place[:] = view

@@ -84,6 +84,9 @@ def encode_arrays(content: object, allocate: Allocate | None = None) -> tuple[st
     """
     outside = buffers.Outside()
     try:
+        array = array_header.make(content)
+        if array is not None and array[1].nbytes > buffers.LARGE:
+            return "buffers", buffers.write(array[0], array[1:], allocate)
         body = pickles.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
         return ("buffers", outside.beside(body, allocate)) if outside else ("pickle", body)
     except Exception as error:

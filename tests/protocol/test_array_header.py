@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc.protocol import array_header, serializers
+from pzc.protocol import array_header, buffers, serializers
 from pzc.protocol.errors import DecodeError
 
 
@@ -41,6 +41,39 @@ def test_an_array_that_is_recalled_equals_the_first_one(array: Any, trusted: boo
         np.testing.assert_array_equal(found, array)
         assert (found.dtype, found.flags.f_contiguous) == (array.dtype, array.flags.f_contiguous)
         assert not found.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6.0),
+        np.array(1.5),
+        np.zeros((0, 3)),
+        np.arange(6, dtype="c8").reshape(2, 3),
+        np.asfortranarray(np.arange(6).reshape(2, 3)),
+        np.arange(6)[::2],
+        np.arange(3, dtype=">i4"),
+        np.zeros(3, np.dtype("f8", metadata={"unit": "V"})),  # type: ignore[call-overload]
+        np.zeros(2, "i4,f8"),
+        np.zeros(2, "M8[s]"),
+        np.ma.array([1.0, 2.0]),
+    ],
+    ids=lambda array: f"{type(array).__name__}-{array.dtype}{array.shape}",
+)
+@pytest.mark.filterwarnings("ignore:metadata on a dtype")
+def test_an_array_is_written_as_pickle_writes_it_the_first_time_and_later(array: Any) -> None:
+    for each in (array, array, array.copy()):
+        found: list[pickle.PickleBuffer] = []
+        pickled = pickle.dumps(each, 5, buffer_callback=found.append)
+        frame = buffers.write(pickled, [buffer.raw() for buffer in found], None)
+        assert serializers.encode("buffers", each) == frame
+
+
+def test_an_array_that_became_read_only_is_written_as_that() -> None:
+    array = np.arange(4.0)
+    before = serializers.encode("buffers", array)
+    array.flags.writeable = False
+    assert serializers.encode("buffers", array) != before
 
 
 def test_each_array_has_its_own_values() -> None:
