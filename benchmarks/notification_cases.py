@@ -43,7 +43,7 @@ FULL = Effort({64: 1000, MIB: 150, 16 * MIB: 25, 64 * MIB: 10}, {64: 50_000, MIB
 QUICK = Effort({64: 200, MIB: 30, 16 * MIB: 6, 64 * MIB: 4}, {64: 5000, MIB: 60}, 50, 20, 200, 100, 3.0)
 
 INTERVALS = {64: 0.001, MIB: 0.01, 16 * MIB: 0.1, 64 * MIB: 0.3}
-"""Seconds between two paced payloads: the slowest contender has time for one."""
+"""Seconds between two payloads of a case, by its size: the slowest contender has time for one."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class Case(AnyCase):
     def _plan(self, who: Contender, effort: Effort) -> Plan:
         size = who.size or self.size
         if self.job == "latency":
-            count = effort.paced[size]
-            job = {"job": "paced", "count": count, "interval": INTERVALS[size], "whole": effort.whole}
+            count = effort.paced[self.size]
+            job = {"job": "paced", "count": count, "interval": INTERVALS[self.size], "whole": effort.whole}
             if who.loan:
                 job["loan"] = size // 8
             if not who.kind:
