@@ -287,10 +287,6 @@ class Publisher:
         self._broadcast.forget()
         self._plans = {}
 
-    def dialects_of(self, topic: str) -> tuple[str, ...]:
-        """Dialects in which somebody listens to a topic."""
-        return tuple(dict.fromkeys(dialect for dialect, _ in self._broadcast.voices(topic)))
-
     def is_wanted(self, topic: str) -> bool:
         """True when somebody listens to a topic, by a filter or by a link."""
         return bool(self._broadcast.voices(topic)) or self._outlets.routes.is_wanted(topic)

@@ -1,4 +1,4 @@
-"""Ways into the package: mailboxes are forgotten, Unix sockets given up."""
+"""Ways into the package: mailboxes are forgotten, Unix sockets given up; in what it broadcasts is seen."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ def forget_silent_readers(publisher: Agent) -> None:
     outlets = publisher._publishing.outlets
     for outlet in outlets.all():
         outlets.end(outlet, "its reader was silent for a day")
+
+
+def dialects_of(publisher: Agent, topic: str) -> tuple[str, ...]:
+    """Dialects in which somebody listens to the broadcast of a topic."""
+    return tuple(dict.fromkeys(dialect for dialect, _ in publisher._publishing.broadcast.voices(topic)))
 
 
 def give_up_unix(agent: Agent) -> None:

@@ -9,6 +9,7 @@ import zmq
 
 from pzc import Agent, SerializeError, Subscription, block
 
+from tests.agents.inside import dialects_of
 from tests.contract.rigs.peers import TIMEOUT
 
 
@@ -85,7 +86,6 @@ def test_an_original_peer_that_listens_too_gets_the_same(publisher: Agent, reade
 def test_when_the_last_reader_has_gone_nothing_is_encoded(publisher: Agent, reader: Agent) -> None:
     with begun(publisher, reader):
         assert publisher.publish("t", "two") == 2
-    deaf = publisher._publishing.publisher.dialects_of
-    while deaf("t"):
+    while dialects_of(publisher, "t"):
         publisher.loop.run(bool)
     assert publisher.publish("t", lambda: None) == 3

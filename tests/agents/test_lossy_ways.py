@@ -10,7 +10,7 @@ import pytest
 
 from pzc import Agent, Protocol, drop, latest
 
-from tests.agents.inside import WithoutUnix, give_up_unix
+from tests.agents.inside import WithoutUnix, dialects_of, give_up_unix
 from tests.agents.test_links_faults import break_connections
 from tests.contract.rigs.pairs import pair, read, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Inbox, balance, in_place_of
@@ -33,14 +33,14 @@ def test_without_a_unix_socket_they_come_by_broadcast(caplog: pytest.LogCaptureF
         publisher.publish("t", 1)
         assert subscription.recv(TIMEOUT).content == 1
         assert (subscription.transport, links_of(publisher)) == ("tcp", [])
-        assert publisher._publishing.publisher.dialects_of("t") == ("PZC01",)
+        assert dialects_of(publisher, "t") == ("PZC01",)
         assert any("comes by broadcast" in record.getMessage() for record in caplog.records)
 
 
 def test_a_publisher_behind_a_forwarder_is_heard_by_broadcast() -> None:
     with Elsewhere(protocol=Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
         reader.subscribe(publisher.rep_endpoint, "t")
-        assert (links_of(publisher), publisher._publishing.publisher.dialects_of("t")) == ([], ("PZC01",))
+        assert (links_of(publisher), dialects_of(publisher, "t")) == ([], ("PZC01",))
 
 
 @pytest.mark.parametrize("said", ["argument", "environment", "file"])
@@ -54,7 +54,7 @@ def test_tcp_means_broadcast(said: str, monkeypatch: pytest.MonkeyPatch, tmp_pat
         asked = "tcp" if said == "argument" else None
         subscription = reader.subscribe(publisher.rep_endpoint, "t", transport=asked)
         assert (subscription.transport, links_of(publisher)) == ("tcp", [])
-        assert publisher._publishing.publisher.dialects_of("t") == ("PZC01",)
+        assert dialects_of(publisher, "t") == ("PZC01",)
 
 
 def test_a_publisher_that_comes_back_without_a_unix_socket_is_followed_over_tcp() -> None:

@@ -15,6 +15,7 @@ from pzc.agents.notifications import publisher as publishers
 from pzc.agents.server import control
 from pzc.transport import wire
 
+from tests.agents.inside import dialects_of
 from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
@@ -31,7 +32,7 @@ def test_a_publisher_that_comes_back_in_time_is_not_lost(reader: Agent) -> None:
         publisher.on_subscribers = lambda: changes.put(None)
 
         def wait_until_heard(dialects: tuple[str, ...]) -> None:
-            while publisher._publishing.publisher.dialects_of("t") != dialects:
+            while dialects_of(publisher, "t") != dialects:
                 changes.get(timeout=TIMEOUT)
 
         subscription = reader.subscribe(publisher.rep_endpoint, "t")

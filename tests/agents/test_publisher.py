@@ -7,6 +7,7 @@ from pzc import Agent, Keyring, Protocol
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
+from tests.agents.inside import dialects_of
 from tests.contract.rigs import listening
 from tests.contract.rigs.listening import Watched, listen
 from tests.contract.rigs.peers import KEY, TIMEOUT, BareSubscriber, Frames
@@ -21,16 +22,16 @@ def test_the_last_close_takes_the_filter_away(publisher: Watched, reader: Agent)
     assert second.recv(TIMEOUT).content == "still"
     second.close()
     publisher.wait_until(lambda: publisher.statistics()["topics"]["t"]["subscribers"] == 0)
-    assert publisher._publishing.publisher.dialects_of("t") == ()
+    assert dialects_of(publisher, "t") == ()
 
 
 def test_a_raw_socket_gets_the_frames_of_the_original_only_if_it_asked(
     publisher: Watched, context: zmq.Context[zmq.Socket[bytes]]
 ) -> None:
-    assert publisher._publishing.publisher.dialects_of("val") == ()
+    assert dialects_of(publisher, "val") == ()
     socket = listen(context, publisher, f"PZC00+{publisher.rep_endpoint}+val")
     assert publisher.wait_for_subscribers("val", 1, TIMEOUT)
-    assert publisher._publishing.publisher.dialects_of("val") == ("PZC00",)
+    assert dialects_of(publisher, "val") == ("PZC00",)
     publisher.publish("val", {"x": 1})
     frames = socket.recv_multipart()
     assert frames[0] == f"PZC00+{publisher.rep_endpoint}+val".encode()
@@ -42,20 +43,20 @@ def test_each_dialect_is_emitted_while_somebody_asks_for_it(
     publisher: Watched, reader: Agent, context: zmq.Context[zmq.Socket[bytes]]
 ) -> None:
     everything = listen(context, publisher, "")
-    publisher.wait_until(lambda: publisher._publishing.publisher.dialects_of("val") == ("PZC01", "PZC00"))
+    publisher.wait_until(lambda: dialects_of(publisher, "val") == ("PZC01", "PZC00"))
     publisher.publish("val", 1)
     assert sorted(everything.recv_multipart()[0][:5] for _ in range(2)) == [b"PZC00", b"PZC01"]
     everything.close()
-    publisher.wait_until(lambda: publisher._publishing.publisher.dialects_of("val") == ())
+    publisher.wait_until(lambda: dialects_of(publisher, "val") == ())
     reader.subscribe(publisher.rep_endpoint, "val", transport="tcp")
-    assert publisher._publishing.publisher.dialects_of("val") == ("PZC01",)
+    assert dialects_of(publisher, "val") == ("PZC01",)
 
 
 def test_a_dialect_that_is_not_accepted_is_not_emitted(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     with Watched(protocol=Protocol(accept=["PZC01"])) as publisher:
         listen(context, publisher, "")
-        publisher.wait_until(lambda: publisher._publishing.publisher.dialects_of("val"))
-        assert publisher._publishing.publisher.dialects_of("val") == ("PZC01",)
+        publisher.wait_until(lambda: dialects_of(publisher, "val"))
+        assert dialects_of(publisher, "val") == ("PZC01",)
 
 
 @pytest.mark.usefixtures("beside_originals")
