@@ -21,14 +21,12 @@ class ClaimQueue(ABC, Generic[E, I]):
     """Not thread-safe: the publisher's lock protects it. Its length counts what may go now.
 
     Attributes:
-        interests: all of the reader.
         matching: tells of a topic and a key which of them get a message.
         suspended: nothing is kept, and everything is counted.
         parts: of messages that became several entries, by their ids: how many more there are.
     """
 
     def __init__(self) -> None:
-        self.interests: dict[I, None] = {}
         self.index: Interests[I] = Interests()
         self.matching: Callable[[str, str], tuple[I, ...]] = self.index.matching
         self.suspended = False
@@ -54,12 +52,19 @@ class ClaimQueue(ABC, Generic[E, I]):
     def behind(self) -> bool:
         """Whether the reader is to be told of more than of what may go now."""
 
+    @property
+    def interests(self) -> list[I]:
+        """All of the reader."""
+        return self.index.all()
+
+    def has(self, interest: I) -> bool:
+        """Whether the reader wants it still."""
+        return self.index.holds(interest.topic, interest.keys, interest)
+
     def _begin(self, interest: I) -> None:
-        self.interests[interest] = None
         self.index.add(interest.topic, interest.keys, interest)
 
     def _cease(self, interest: I) -> None:
-        del self.interests[interest]
         self.index.discard(interest.topic, interest.keys, interest)
 
     @abstractmethod

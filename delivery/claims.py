@@ -34,12 +34,14 @@ class Claim:
         topic: one topic, or of a mailbox all.
         keys: of the messages that it gets; None for all.
         policy: what happens when its reader is slower.
+        who: the agent whose subscription it is, as in its marks; empty when the reader does not say.
+        type: that its messages must have; empty for any.
         bound: most messages that wait for it.
         delivered: messages that the reader is done with.
         missed: messages that it lost.
     """
 
-    __slots__ = ("bound", "delivered", "keys", "missed", "number", "policy", "topic")
+    __slots__ = ("bound", "delivered", "keys", "missed", "number", "policy", "topic", "type", "who")
 
     def __init__(self, number: int, topic: str, policy: Policy, keys: Collection[str] | None) -> None:
         self.number = number
@@ -48,6 +50,7 @@ class Claim:
         self.keys = thin(keys)
         self.bound = policy.bound
         self.delivered = self.missed = 0
+        self.who = self.type = ""
 
 
 class Interest(Claim):

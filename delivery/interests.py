@@ -14,7 +14,7 @@ once.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 ALL = "*"
 """Topic of a subscription to all topics."""
@@ -25,14 +25,15 @@ W = TypeVar("W")
 class Interests(Generic[W]):
     """Finds subscribers by topic and key; its length counts the entities. ``W`` is compared by identity.
 
-    Nothing that is asked or told of one entity looks at any other one.
+    Nothing that is asked or told of one entity looks at any other one. The only subscriber of a key stands
+    there by itself, without a tuple around it: most keys have one.
     """
 
     __slots__ = ("_count", "_everything", "_topics")
 
     def __init__(self) -> None:
         self._count = 0
-        self._topics: dict[str, dict[str | None, tuple[W, ...]]] = {}
+        self._topics: dict[str, dict[str | None, W | tuple[W, ...]]] = {}
         self._everything: tuple[W, ...] = ()
 
     def __len__(self) -> int:
@@ -40,22 +41,22 @@ class Interests(Generic[W]):
 
     def add(self, topic: str, keys: Collection[str] | None, who: W) -> None:
         """Subscribe to some keys, with None to all messages; whoever calls does so once for each entity."""
-        entities, alone = self._topics.setdefault(topic, {}), (who,)
+        entities = self._topics.setdefault(topic, {})
         for key in _each(keys):
             others = entities.get(key)
             self._count += others is None
-            entities[key] = alone if others is None else (*others, who)
+            entities[key] = who if others is None and key is not None else (*_group(others), who)
             if topic == ALL:
-                self._everything = entities[key]
+                self._everything = _group(entities[key])
 
     def discard(self, topic: str, keys: Collection[str] | None, who: W) -> None:
         """Unsubscribe; an entity without a subscriber is erased, and so is a topic without entities."""
         entities = self._topics.get(topic, {})
         for key in _each(keys):
-            group = entities.get(key, ())
+            group = _group(entities.get(key))
             left = tuple([other for other in group if other is not who])
             if left:
-                entities[key] = left
+                entities[key] = left[0] if len(left) == 1 and key is not None else left
             elif group:
                 del entities[key]
                 self._count -= 1
@@ -63,6 +64,25 @@ class Interests(Generic[W]):
                 self._everything = left
         if not entities:
             self._topics.pop(topic, None)
+
+    @property
+    def topics(self) -> list[str]:
+        """Those of the entities."""
+        return list(self._topics)
+
+    def all(self) -> list[W]:
+        """Who subscribes to anything, each once."""
+        return [who for topic in self._topics for who in self.of(topic)]
+
+    def holds(self, topic: str, keys: Collection[str] | None, who: W) -> bool:
+        """Whether somebody that subscribes to these has not unsubscribed."""
+        entities = self._topics.get(topic, {})
+        return any(other is who for other in _group(entities.get(next(iter(_each(keys)), None))))
+
+    def of(self, topic: str) -> list[W]:
+        """Who subscribes to a topic by its name, each once."""
+        groups = self._topics.get(topic, {}).values()
+        return list({id(who): who for group in groups for who in _group(group)}.values())
 
     def knows(self, topic: str) -> bool:
         """Whether anybody gets any message of a topic."""
@@ -77,8 +97,10 @@ class Interests(Generic[W]):
         entities = self._topics.get(topic)
         if entities is None:
             return self._everything
-        every = entities.get(None, ())
-        some = entities.get(key, ()) if key is not None else ()
+        every: Any = entities.get(None, ())
+        some: Any = entities.get(key, ()) if key is not None else ()
+        if some.__class__ is not tuple:
+            some = (some,)
         if not self._everything:
             if not some:
                 return every
@@ -86,6 +108,12 @@ class Interests(Generic[W]):
                 return some
         groups = (self._everything, every, some)
         return tuple({id(who): who for group in groups for who in group}.values())
+
+
+def _group(found: Any) -> tuple[Any, ...]:
+    if found is None:
+        return ()
+    return found if found.__class__ is tuple else (found,)
 
 
 def _each(keys: Collection[str] | None) -> Collection[str | None]:

@@ -369,5 +369,5 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         self._untold, self._tellings, self._heap, self.room = {}, deque(), None, 0
         for letter in kept:
             for interest in letter.claims:
-                if interest in self.interests:
+                if self.has(interest):
                     self._wait(letter.copy((interest,)))

@@ -254,7 +254,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
                 self._ahead.remove(entry)
             for interest in entry.claims:
                 interest.held -= 1
-                if interest in self.interests:
+                if self.has(interest):
                     self.lose(interest, entry.number)
             if self._is_last(entry):
                 self.gone.append(entry)

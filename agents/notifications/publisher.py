@@ -187,7 +187,7 @@ class Publisher:
             windows = [
                 interest
                 for outlet in route.outlets
-                for interest in outlet.interests[topic].values()
+                for interest in outlet.claims(topic)
                 if not interest.lossy
             ]
             plan = Plan(

@@ -55,7 +55,7 @@ def opened(agent: Agent, reader: UnixReader) -> LiveOutlet:
     """A reader's link, after the thread that opens it has sent all that it had to."""
     outlet = agent._publishing.outlets.links[reader.link]
     assert isinstance(outlet, LiveOutlet)
-    reader.ask(wish("t", bound=outlet.interests["t"][1].policy.bound))
+    reader.ask(wish("t", bound=outlet.wants[1].policy.bound))
     return outlet
 
 

@@ -173,4 +173,4 @@ def test_a_window_that_is_full_takes_no_place_of_other_readers(agent: Agent) -> 
             with pytest.raises(CallTimeout):
                 agent.publish("t", 3)
         links = cast("dict[str, LiveOutlet]", agent._publishing.outlets.links)
-        assert [links[reader.link].interests["t"][1].held for reader in (first, second)] == [2, 2]
+        assert [links[reader.link].claims("t")[0].held for reader in (first, second)] == [2, 2]

@@ -60,7 +60,7 @@ class Answering:
         """The same answer once more; what has been replaced since is not retained, and comes by itself."""
         lasts = {told.interest: told.lasts for told in applied.confirmed if not told.code}
         for command, wanted in said:
-            if wanted is not None and command.initial and wanted.interest in lasts:
+            if wanted is not None and command.initial and wanted.number in lasts:
                 self._retain(wanted)
         runs = [
             Run(run.topic, [interest], [row for row in run.rows if row.number <= lasts[interest][run.topic]])
@@ -90,10 +90,10 @@ class Answering:
             if command.initial:
                 self._retain(wanted)
         except Refused as exc:
-            return Confirmed(wanted.interest, code=type(exc).__name__, text=str(exc))
+            return Confirmed(wanted.number, code=type(exc).__name__, text=str(exc))
         if outlet is None:
-            return Confirmed(wanted.interest, self._lasts(wanted.topic))
-        return Confirmed(wanted.interest, *routes.follow(outlet, wanted, self._lasts(wanted.topic)))
+            return Confirmed(wanted.number, self._lasts(wanted.topic))
+        return Confirmed(wanted.number, *routes.follow(outlet, wanted, self._lasts(wanted.topic)))
 
     def _lasts(self, topic: str) -> dict[str, int]:
         """The same for all interests of a batch: nothing is published meanwhile."""
@@ -126,4 +126,4 @@ class Answering:
                 raise Refused("what is retained is too much to be told together: subscribe to fewer at once")
             self._room -= size
             self._retained[alike] = [], found
-        self._retained[alike][0].append(wanted.interest)
+        self._retained[alike][0].append(wanted.number)

@@ -290,7 +290,7 @@ class Linking:
     def _short(self, outlet: Outlet, error: OSError, is_new: bool) -> Refused:
         """The refusal of a Unix way, for which something is missing here; what it keeps stays, for others."""
         reason = f"this publisher cannot open what a link over a Unix socket needs: {error}"
-        if is_new and not outlet.queue.interests:
+        if is_new and not len(outlet.queue.index):
             self._outlets.end(outlet, reason)
         return Refused(f"{reason}; use tcp, or raise its limit of descriptors (ulimit -n)")
 

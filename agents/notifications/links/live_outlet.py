@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from ....delivery.claims import Entry, Interest, summary
+from ....delivery.claims import Claim, Entry, Interest, summary
 from ....delivery.meters import Meter
 from ....delivery.send_queue import SendQueue
 from ....shm.ring import Ring
@@ -48,7 +48,6 @@ class LiveOutlet(Outlet):
     """See `Outlet`.
 
     Attributes:
-        interests: by topic, and by the number that the reader gave them.
         lossy: how many of them have no window.
         everything: those that are in all topics.
     """
@@ -61,7 +60,6 @@ class LiveOutlet(Outlet):
         queue: SendQueue[Published] = SendQueue(self._flows)
         super().__init__(link, owner, arrays, lock, ring, now, queue, Packing(queue, ring))
         self.queue = queue
-        self.interests: dict[str, dict[int, Interest]] = {}
         self.everything: dict[int, Wanted] = {}
         self._windows: Counter[str] = Counter()
         self.lossy = 0
@@ -75,41 +73,48 @@ class LiveOutlet(Outlet):
         self, wanted: Wanted, lasts: dict[str, int], window: Callable[[Wanted, str], int | None]
     ) -> tuple[dict[str, int], int]:
         """See `Outlet.follow`."""
-        self.want(wanted)
-        if wanted.topic == ANY:
-            self.everything[wanted.interest] = wanted
+        self.cease(wanted.number)
         windows = {topic: window(wanted, topic) for topic in lasts}
-        for topic in lasts:
-            self.begin(wanted, topic, windows[topic])
+        claims = [self.begin(wanted, topic, windows[topic]) for topic in lasts]
+        if wanted.topic == ANY:
+            self.everything[wanted.number] = wanted
+        self._keep(wanted, wanted if wanted.topic == ANY else claims[0])
         bound = wanted.policy.bound
         return lasts, min([each or bound for each in windows.values()], default=bound)
 
-    def begin(self, wanted: Wanted, topic: str, window: int | None) -> None:
-        """An interest has a topic from now on; ``window`` as that of `Interest`."""
+    def begin(self, wanted: Wanted, topic: str, window: int | None) -> Interest:
+        """The claim of an interest in a topic from now on; ``window`` as that of `Interest`."""
         policy = wanted.policy
         half = GATHERED if policy.lossy else max(1, (window or policy.bound) // 2)
         self._gathers = min(self._gathers, half)
-        interest = self.queue.want(wanted.interest, topic, policy, window, wanted.keys)
-        self.interests.setdefault(topic, {})[wanted.interest] = interest
+        interest = self.queue.want(wanted.number, topic, policy, window, wanted.keys)
+        interest.who, interest.type = wanted.who, wanted.type
         self._windows[topic] += not interest.lossy
         self.lossy += interest.lossy
+        return interest
 
-    def _forget(self, wanted: Wanted) -> None:
-        number = wanted.interest
-        self.everything.pop(number, None)
-        for topic in [*self.interests] if wanted.topic == ANY else [wanted.topic]:
-            interest = self.interests.get(topic, {}).pop(number, None)
-            if interest is not None:
-                self._windows[topic] -= not interest.lossy
-                self.lossy -= interest.lossy
-                self.queue.forget(interest)
-                if not self.interests[topic]:
-                    del self.interests[topic], self._windows[topic]
+    def _forget(self, wanted: Wanted | Claim) -> None:
+        if isinstance(wanted, Interest):
+            claims = [wanted] if self.queue.has(wanted) else []
+        else:
+            self.everything.pop(wanted.number, None)
+            claims = [each for each in self.queue.interests if each.number == wanted.number]
+        for interest in claims:
+            topic = interest.topic
+            self._windows[topic] -= not interest.lossy
+            self.lossy -= interest.lossy
+            self.queue.forget(interest)
+            if not self.gets(topic):
+                del self._windows[topic]
         self._let_go()
+
+    def claims(self, topic: str) -> list[Interest]:
+        """Those in a topic."""
+        return self.queue.index.of(topic)
 
     def gets(self, topic: str) -> bool:
         """See `Outlet.gets`."""
-        return topic in self.interests
+        return self.queue.index.knows(topic)
 
     def waits(self, topic: str) -> bool:
         """See `Outlet.waits`."""
@@ -251,7 +256,7 @@ class LiveOutlet(Outlet):
             "unacknowledged": self.queue.unacknowledged, "sent": self._meter.messages,
             **self._done_after.told(self._meter, now),
             "topics": {
-                topic: {"last": lasts.get(topic, 0), **summary(interests.values())}
-                for topic, interests in self.interests.items()
+                topic: {"last": lasts.get(topic, 0), **summary(self.claims(topic))}
+                for topic in self.queue.index.topics
             },
         }  # fmt: skip

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
+from ....delivery.claims import Claim
 from ....delivery.keep_queue import KeepQueue
 from ....delivery.letters import Kept
 from ....delivery.policies import KEEP
@@ -87,7 +88,6 @@ class MailboxOutlet(Outlet):
         self._in_transit: dict[int, int] = {}  # blocks, by the positions whose contents lie there
         if before is not None:
             queue.hand_over()
-        self._kept: dict[int, Kept] = {}
         self._blocking: set[int] = set()
 
     @property
@@ -127,19 +127,20 @@ class MailboxOutlet(Outlet):
         self, wanted: Wanted, lasts: dict[str, int], window: Callable[[Wanted, str], int | None]
     ) -> tuple[dict[str, int], int]:
         """See `Outlet.follow`."""
-        self.want(wanted)
-        number, policy = wanted.interest, wanted.policy
-        kept = self._kept[number] = self.queue.want(number, wanted.topic, policy, wanted.keys)
+        self.cease(wanted.number)
+        number, policy = wanted.number, wanted.policy
+        kept = self.queue.want(number, wanted.topic, policy, wanted.keys)
+        kept.who, kept.type = wanted.who, wanted.type
+        self._keep(wanted, kept)
         if policy.when_full == "block":
             self._blocking.add(number)
         self.signs = self.signs or wanted.raw
         return self.queue.begins(kept, lasts), policy.bound
 
-    def _forget(self, wanted: Wanted) -> None:
-        self._blocking.discard(wanted.interest)
-        kept = self._kept.pop(wanted.interest, None)
-        if kept is not None:
-            self.queue.forget(kept)
+    def _forget(self, wanted: Wanted | Claim) -> None:
+        self._blocking.discard(wanted.number)
+        if isinstance(wanted, Kept) and self.queue.has(wanted):
+            self.queue.forget(wanted)
 
     def gets(self, topic: str) -> bool:
         """See `Outlet.gets`."""
@@ -151,7 +152,7 @@ class MailboxOutlet(Outlet):
 
     def is_full(self, interest: Kept, key: str, size: int) -> bool:
         """See `Outlet.is_full`."""
-        return interest in self.queue.interests and bool(self.queue.full((interest,), key, size))
+        return self.queue.has(interest) and bool(self.queue.full((interest,), key, size))
 
     def heard(self, now: float) -> None:
         """Its reader gave a sign of life."""

@@ -113,7 +113,7 @@ class Mailboxes:
         """What each mailbox holds and has done."""
         now = monotonic()
         with self._lock:
-            return [each.statistics(now) for each in self.all() if each.queue.interests]
+            return [each.statistics(now) for each in self.all() if len(each.queue.index)]
 
 
 def give_way(mailboxes: Iterable[MailboxOutlet], now: float) -> None:

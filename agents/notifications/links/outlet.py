@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ....delivery.claim_queue import ClaimQueue
+from ....delivery.claims import Claim
 from ....delivery.liveness import Liveness
 from ....protocol.errors import TypeMismatch
 from ....protocol.link_messages import Applied, Ended
@@ -49,7 +50,8 @@ class Outlet(ABC):
     Attributes:
         way: over which it sends; None while the reader has to come back.
         was_reached: it had a way.
-        wants: its interests, by the numbers that the reader gave them.
+        wants: its interests, by the numbers that the reader gave them: their claims, but of one in all topics
+            of which each has a claim.
         applied: the answer to the last batch of commands.
         ended: why it is over; empty while it is not.
         sending: whoever sends holds it, and takes it before the lock of all links.
@@ -64,7 +66,7 @@ class Outlet(ABC):
         self.arrays = arrays
         self.way: Way | None = None
         self.was_reached = False
-        self.wants: dict[int, Wanted] = {}
+        self.wants: dict[int, Wanted | Claim] = {}
         self.applied = Applied(0)
         self._readers: dict[str, Counter[str]] = {}
         self._keys = 0
@@ -99,10 +101,9 @@ class Outlet(ABC):
         """Interests and keys."""
         return len(self.wants) + self._keys
 
-    def want(self, wanted: Wanted) -> None:
-        """Have an interest, in the place of what had its number before."""
-        self.cease(wanted.interest)
-        self.wants[wanted.interest] = wanted
+    def _keep(self, wanted: Wanted, held: Wanted | Claim) -> None:
+        """Remember an interest, as its claim where it has one."""
+        self.wants[wanted.number] = held
         self._keys += len(wanted.keys or ())
         self._readers.setdefault(wanted.topic, Counter())[wanted.who or self.owner.agent] += 1
 
@@ -110,7 +111,7 @@ class Outlet(ABC):
     def follow(
         self, wanted: Wanted, lasts: dict[str, int], window: Callable[[Wanted, str], int | None]
     ) -> tuple[dict[str, int], int]:
-        """Have an interest from now on.
+        """Have an interest from now on, in the place of what had its number before.
 
         Args:
             wanted: what.
@@ -134,8 +135,8 @@ class Outlet(ABC):
         self._forget(wanted)
 
     @abstractmethod
-    def _forget(self, wanted: Wanted) -> None:
-        """Nothing is for it any more."""
+    def _forget(self, wanted: Wanted | Claim) -> None:
+        """Nothing is for it any more; again does nothing."""
 
     def end_interest(self, number: int, reason: str, code: str = "") -> None:
         """Give an interest nothing more, and tell its reader why; ``code``: as that of `Ended`."""
@@ -154,19 +155,19 @@ class Outlet(ABC):
             try:
                 declared.judge(topic, wanted.type)
             except TypeMismatch as exc:
-                self.end_interest(wanted.interest, str(exc), type(exc).__name__)
+                self.end_interest(wanted.number, str(exc), type(exc).__name__)
 
     def withdraw(self, topic: str, reason: str) -> None:
         """Tell the reader that a topic that it wants by its name is not offered any more."""
         for wanted in self._exact(topic):
-            self.packing.end(Ended(wanted.interest, reason, stays=True))
+            self.packing.end(Ended(wanted.number, reason, stays=True))
 
     def offer(self, topic: str) -> None:
         """A topic that was withdrawn is published again."""
         for wanted in self._exact(topic):
-            self.packing.ended.pop(wanted.interest, None)
+            self.packing.ended.pop(wanted.number, None)
 
-    def _exact(self, topic: str) -> list[Wanted]:
+    def _exact(self, topic: str) -> list[Wanted | Claim]:
         return [wanted for wanted in self.wants.values() if wanted.topic == topic]
 
     @abstractmethod

@@ -68,7 +68,7 @@ class Routes:
             self._advertised[topic] = about
             self._ring.buffers = SPARE + max(BUFFERS, self._buffers)
             for outlet in self._live():
-                for interest in outlet.interests.get(topic, {}).values():
+                for interest in outlet.claims(topic):
                     if not interest.lossy:
                         interest.window = min(interest.policy.bound, about.buffers)
             self._change()
@@ -124,8 +124,9 @@ class Routes:
         with self._lock:
             live, about = self._live(), self.about(topic)
             for outlet in live:
+                begun = {each.number for each in outlet.claims(topic)} if outlet.everything else ()
                 for number, wanted in outlet.everything.items():
-                    if number not in outlet.interests.get(topic, ()):
+                    if number not in begun:
                         outlet.begin(wanted, topic, self._window(wanted, topic))
             wanting = tuple(outlet for outlet in live if outlet.gets(topic))
             keeping = tuple(

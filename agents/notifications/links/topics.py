@@ -110,10 +110,10 @@ def advertised(
 
 
 class Wanted(Struct, frozen=True, gc=False):
-    """What an interest of a reader is.
+    """What an interest of a reader is, said as of a `Claim`.
 
     Attributes:
-        interest: the number that the reader gave it.
+        number: that the reader gave it.
         topic: of the messages; ``*`` for all topics.
         keys: of the messages; None for all.
         policy: of the subscription.
@@ -122,7 +122,7 @@ class Wanted(Struct, frozen=True, gc=False):
         raw: its rows have message id and signature.
     """
 
-    interest: int
+    number: int
     topic: str
     keys: Collection[str] | None
     policy: Policy
