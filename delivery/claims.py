@@ -87,8 +87,9 @@ class Interest(Claim):
     def wait(self, entry: Entry[Any]) -> None:
         """One more waits for it."""
         if self.waiting is _NOTHING:  # a deque has room for 64
-            self.waiting = [] if self.bound < _FEW else deque()
-        self.waiting.append(entry)
+            self.waiting = [entry] if self.bound < _FEW else deque((entry,))
+        else:
+            self.waiting.append(entry)
 
     def waits_not(self, index: int = 0) -> None:
         """One of those that wait for it does so no longer."""
