@@ -15,6 +15,7 @@ reader tells, bounds what is pending.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -208,7 +209,7 @@ class Inbox(Generic[T]):
         omitted: as `refused`, those that the policy left out; the owner tells which and removes them.
     """
 
-    __slots__ = ("_thrifty", "dropped", "items", "omitted", "policy", "received", "refused")
+    __slots__ = ("_most", "_thrifty", "dropped", "items", "omitted", "policy", "received", "refused")
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -216,6 +217,7 @@ class Inbox(Generic[T]):
         self.dropped = 0
         self.refused: list[T] | None = None
         self.omitted: list[T] | None = None
+        self._most = policy.bound if policy.lossy else sys.maxsize
         self._thrifty = policy.name == "mailbox"  # of which one process may have 100 000
         self.items: deque[T] = _NOTHING
 
@@ -224,7 +226,7 @@ class Inbox(Generic[T]):
 
     def offer(self, item: T) -> bool:
         """Take a new item by the policy; True when it is now pending."""
-        if len(self.items) >= self.policy.bound and self.policy.lossy:
+        if len(self.items) >= self._most:
             dropped = item if self.policy.name == "drop" else self.items.popleft()
             self._drop(dropped)
             self.omitted = self.omitted or []
@@ -238,7 +240,7 @@ class Inbox(Generic[T]):
 
     def offer_all(self, items: Sequence[T]) -> None:
         """Take several, as `offer` each."""
-        if len(items) + len(self.items) <= self.policy.bound or not self.policy.lossy:
+        if len(items) + len(self.items) <= self._most:
             if self.items is _NOTHING:
                 self.items = deque(items)
             else:

@@ -55,7 +55,7 @@ class Called(ABC):
     Attributes:
         executor: where that happens.
         callback_errors: calls that raised.
-        proofs: quick calls in succession.
+        proofs: quick calls in succession, as far as they count.
     """
 
     topic: str
@@ -118,7 +118,10 @@ class Called(ABC):
                     except BaseException as error:  # even SystemExit may end one callback only
                         self._failed(error)
                     now = clock()
-                    self.proofs = self.proofs + 1 if now - started < quick_call else 0
+                    if now - started >= quick_call:
+                        self.proofs = 0
+                    elif self.proofs < quick_proofs:
+                        self.proofs += 1
                 notification = None  # else it would be kept beyond its end
                 entry.ledger.consumed(entry)
                 if self.proofs < quick_proofs or now >= until:
@@ -188,8 +191,10 @@ def start_here(called: Iterable[Called]) -> None:
     found: dict[Runs, tuple[deque[Called], deque[Called]]] = {}
     proofs = limits.current.quick_proofs
     for each in called:
-        quick, others = found.setdefault(each.executor, (deque(), deque()))
-        (quick if each.proofs >= proofs else others).append(each)
+        waiting = found.get(each.executor)
+        if waiting is None:
+            waiting = found[each.executor] = deque(), deque()
+        waiting[each.proofs < proofs].append(each)
     for executor, (quick, others) in found.items():
         if quick:
             executor.run_here(partial(_call, quick))
