@@ -25,7 +25,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..protocol import limits
 from ..protocol.lazily import Lazily
@@ -43,6 +43,9 @@ MAX_BYTES = 1 << 30
 """Bytes of all blocks of a publisher."""
 
 
+_UNSEEN: weakref.ref[Any] = weakref.ref(set[None]())
+
+
 class Slot:
     """A block that is being written; see `Ring.allocate`.
 
@@ -56,13 +59,16 @@ class Slot:
 
     __slots__ = ("_lent", "address", "block", "buffer", "fd", "size")
 
-    def __init__(self, entry: _Entry, lent: Any) -> None:
+    def __init__(self, entry: _Entry, size: int) -> None:
+        # Every view of the buffer keeps this array.
+        lent = np.frombuffer(entry.block.buffer, np.uint8, size)
+        entry.lent, entry.writing = weakref.ref(lent), True
         self.block = entry.block_id
-        self.size: int = lent.nbytes
+        self.size = size
         self.fd = entry.block.fd
         self.address = entry.block.address
-        self.buffer = memoryview(lent)
-        self._lent = lent
+        self.buffer = memoryview(cast(bytearray, lent))  # numpy's stubs know buffers from Python 3.12 on
+        self._lent: object = lent
 
     def take_away(self) -> bool:
         """Take the buffer away from whoever wrote it; False when that was done before."""
@@ -87,19 +93,9 @@ class _Entry:
         self.block = block
         self.holders: set[Hashable] = set()
         self.known: set[Hashable] = set()
-        self.lent: Callable[[], object] = _nothing
+        self.lent: weakref.ref[Any] = _UNSEEN
         self.retired = self.writing = False
         self.turn = 0
-
-    def slot(self, size: int) -> Slot:
-        # Every view of the slot's buffer keeps this array.
-        lent = np.frombuffer(self.block.buffer, np.uint8, size)
-        self.lent, self.writing = weakref.ref(lent), True
-        return Slot(self, lent)
-
-
-def _nothing() -> None:
-    return None
 
 
 class Ring:
@@ -156,12 +152,13 @@ class Ring:
             raise ValueError(f"a slot has at least one byte, not {size}")
         with self._lock:
             self._turn += 1
-            self._collect()
-            entry = warm.warmest((e for e in reversed(self._free.values()) if e.lent() is None), size)
+            if self._writing:
+                self._collect()
+            entry = warm.warmest(reversed(self._free.values()), size)
             if entry is not None:
                 self._take(entry)
                 self._writing[entry.block_id] = entry
-                return entry.slot(size)
+                return Slot(entry, size)
             if not self._reserve(warm.rounded(size)):
                 return None
         return self._create(size)
@@ -181,8 +178,8 @@ class Ring:
             self._written(entry)
             entry.holders.update(holders)
             freed = not entry.holders and self._settle(entry)
-        if freed:
-            self._tell(True)
+        if freed and self.on_free is not None:
+            self.on_free()
 
     def abandon(self, slot: Slot) -> None:
         """Give back a slot that is not published; one that was is left alone."""
@@ -214,8 +211,8 @@ class Ring:
                 return
             entry.holders.discard(holder)
             freed = not entry.holders and self._settle(entry)
-        if freed:
-            self._tell(True)
+        if freed and self.on_free is not None:
+            self.on_free()
 
     def gone(self, holder: Hashable) -> list[int]:
         """A holder died: what it held is never written again, and closed once nobody else holds it.
@@ -343,7 +340,7 @@ class Ring:
                 self._last_id += 1
                 entry = self._entries[self._last_id] = _Entry(self._last_id, block)
                 self._writing[entry.block_id] = entry
-                return entry.slot(size)
+                return Slot(entry, size)
             self._count(-1, -reserved)
             self.full = False
             if block is None:

@@ -6,8 +6,9 @@ for a while, and the one that was used last is used next.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from .blocks import Block
 
@@ -29,6 +30,11 @@ class Kept(Protocol):
     block: Block
     turn: int
 
+    @property
+    def lent(self) -> weakref.ref[Any]:
+        """What its former writer still sees of it."""
+        ...
+
 
 K = TypeVar("K", bound=Kept)
 
@@ -39,10 +45,10 @@ def rounded(size: int) -> int:
 
 
 def warmest(free: Iterable[K], size: int) -> K | None:
-    """The first of the free ones, the one used last coming first, that has room and wastes little."""
+    """The first, the one used last coming first, that has room, wastes little, and no writer still sees."""
     largest = max(4 * size, _ROUNDED)
     for kept in free:
-        if size <= kept.block.size <= largest:
+        if size <= kept.block.size <= largest and kept.lent() is None:
             return kept
     return None
 
