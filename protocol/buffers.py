@@ -127,6 +127,12 @@ def _lay_out(
     return frame, places
 
 
+def is_light(data: bytes | bytearray | memoryview) -> bool:
+    """Whether a frame, as far as its head tells, takes microseconds to decode, whatever its size."""
+    _, count, pickled = _HEAD.unpack_from(data)
+    return 8 * count + pickled <= LARGE
+
+
 def split(data: bytes | bytearray | memoryview) -> tuple[memoryview, list[memoryview]]:
     """Return the pickle and its buffers as views, read-only ones where the data is.
 

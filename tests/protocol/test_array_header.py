@@ -69,6 +69,13 @@ def test_an_array_is_written_as_pickle_writes_it_the_first_time_and_later(array:
         assert serializers.encode("buffers", each) == frame
 
 
+def test_a_frame_is_light_whatever_its_array_weighs_unless_much_lies_beside_it() -> None:
+    array = np.zeros(buffers.LARGE)
+    assert buffers.is_light(buffers.encode(array))
+    assert not buffers.is_light(buffers.encode((array, "x" * buffers.LARGE)))
+    assert not buffers.is_light(buffers.encode([array[:1] for _ in range(buffers.LARGE // 8)]))
+
+
 def test_an_array_that_became_read_only_is_written_as_that() -> None:
     array = np.arange(4.0)
     before = serializers.encode("buffers", array)

@@ -1,7 +1,8 @@
 """Intake: verified messages become arrivals, and arrivals reach the subscriptions that want them.
 
-A content up to `DECODE_LATER` bytes is decoded in the thread that receives, a larger one by whoever takes
-it first. One that cannot be decoded is counted, and a gap for its subscriptions.
+A content up to `DECODE_LATER` bytes is decoded in the thread that receives, and so are arrays of any size of
+a flow with a window; a larger one by whoever takes it first. One that cannot be decoded is counted, and a gap
+for its subscriptions.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import cache, partial
 from itertools import islice
 
 from ....delivery.cursor import Gap
-from ....protocol import serializers
+from ....protocol import buffers, serializers
 from ....protocol.contents import error_of
 from ....protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
 from ....protocol.link_messages import Body, Ended, Loss, Notify, Row, Run
@@ -182,7 +183,9 @@ class Intake:
             try:
                 if made is make:
                     body = self._body(number, topic, row) if block else row.body
-                    if len(body) <= DECODE_LATER:
+                    if len(body) <= DECODE_LATER or (
+                        flow.half is not None and row.serializer == "buffers" and buffers.is_light(body)
+                    ):
                         made = self._make(topic, row, body, key_id, now)
                     else:
                         lent = number if block and flow.half is None else 0
