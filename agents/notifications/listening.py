@@ -149,7 +149,7 @@ class Listening:
                 forced = must_exist or "://" in publisher or transport not in (None, "auto")
                 if forced or not self._resolver.hears():
                     raise
-                logger.warning("%s of %s is subscribed to once it is there: %s", topic, publisher, absent)
+                logger.warning("%s/%s is subscribed to once it is there: %s", publisher, topic, absent)
         return self._watch(publisher, timeout, own, way)
 
     def on(self, publisher: str, topic: str, **options: Any) -> Callable[[Slot], Slot]:
