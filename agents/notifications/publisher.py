@@ -256,9 +256,12 @@ class Publisher:
         with outlets.lock:
             if plan.waits and not (plan.has_room() or outlets.admission.has_room(turn)):
                 return 0
-            # Last, because a finalizer may publish in the middle of whatever makes objects.
-            if numbers.get(topic, 0) + 1 != number or outlets.routes.version != plan.version:
+            if outlets.routes.version != plan.version:
                 return 0
+            # Nothing is called in between, and no object made: a finalizer could run there, and publish.
+            if (numbers[topic] if topic in numbers else 0) + 1 != number:  # noqa: SIM401
+                return 0
+            numbers[topic] = number
             outlets.commit(turn, number, size)
             if turn.kept is not None:
                 self.keeping.keep(published, turn.kept)

@@ -109,13 +109,13 @@ class Outlets:
                 self.encoding.give_back(turn.published)
 
     def commit(self, turn: Turn, number: int, size: int) -> None:
-        """Take the number and hand the notification to every link; with the lock, prepared, and room.
+        """Hand the notification of this number to every link; with the lock, prepared, and room.
 
         ``size``: bytes of the content; 0 when nobody needed it encoded.
         """
         published = turn.published
         topic = published.topic
-        self.numbers[topic] = published.number = number
+        published.number = number
         if number == 1 or topic in self.withdrawn:
             self._offer(topic)
         self.meters[topic].add(turn.since, 1, size)
