@@ -37,6 +37,9 @@ Allocate = Callable[[int], "bytearray | memoryview"]
 LARGE = 1 << 16
 """Buffers of together more than this many bytes are worth a frame of their own making."""
 
+HUGE = 1 << 22
+"""Bytes of a buffer that takes so long to copy, half a millisecond, that other threads run meanwhile."""
+
 _MAGIC = b"PZB1"
 _ALIGNMENT = 64
 _HEAD = struct.Struct("<4sIQ")
@@ -104,7 +107,10 @@ def write(pickled: bytes, views: Sequence[memoryview], allocate: Allocate | None
     """The frame of a pickle and the buffers beside it, which are copied; arguments as `encode`."""
     frame, places = _lay_out(pickled, [view.nbytes for view in views], allocate)
     for place, view in zip(places, views, strict=True):
-        place[:] = view
+        if view.nbytes < HUGE:
+            place[:] = view
+        else:
+            np.frombuffer(place, np.uint8)[:] = np.frombuffer(view, np.uint8)
     return frame
 
 

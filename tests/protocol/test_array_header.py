@@ -76,6 +76,15 @@ def test_a_frame_is_light_whatever_its_array_weighs_unless_much_lies_beside_it()
     assert not buffers.is_light(buffers.encode([array[:1] for _ in range(buffers.LARGE // 8)]))
 
 
+def test_buffers_that_are_copied_beside_other_threads_lie_where_small_ones_do() -> None:
+    content = [np.arange(3, dtype="u1"), np.arange(buffers.HUGE // 4, dtype="f4"), b"x" * buffers.HUGE]
+    for trusted in (False, True):
+        small, large, data = serializers.decode("buffers", buffers.encode(content), trusted=trusted)
+        np.testing.assert_array_equal(small, content[0])
+        np.testing.assert_array_equal(large, content[1])
+        assert data == content[2]
+
+
 def test_an_array_that_became_read_only_is_written_as_that() -> None:
     array = np.arange(4.0)
     before = serializers.encode("buffers", array)
