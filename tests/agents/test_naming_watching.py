@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pzc.agents.naming.watching import Watching
-from pzc.discovery.events import Appeared, Vanished
+from pzc.discovery.events import Appeared, Event, Vanished
 from pzc.discovery.records import Entry
 
 
@@ -23,6 +23,9 @@ class Names:
     def help(self, task: Callable[[], object], **_: object) -> None:
         self.tasks.append(task)
 
+    def watch(self, _: str, listener: Callable[[Event], object]) -> None:
+        self.tell = listener
+
     def match(self, _: str) -> list[Entry]:
         self.looks += 1
         return []
@@ -31,30 +34,37 @@ class Names:
 class Gathering:
     """A subscription to one publisher, which is not there any more."""
 
-    def __init__(self, patience: float = 0.0, *sources: str) -> None:
-        self.patience, self.sources = patience, list(sources)
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
+        self.sources: list[str] = []
 
     def remove(self, source: str) -> None:
         self.sources.remove(source)
 
 
-def test_names_that_come_together_are_looked_for_once() -> None:
+def watched(*sources: str, patience: float = 0.0) -> tuple[Any, Gathering]:
+    """Names that are watched for a gathering, and that; it has these sources by now."""
     names: Any = Names()
-    watching: Any = Watching(names, "cam*")
-    watching._gathering = Gathering()
+    gathering: Any = Gathering(patience)
+    Watching(names, "cam*").begin(gathering, 0.0)
+    names.looks = 0
+    gathering.sources += sources
+    return names, gathering
+
+
+def test_names_that_come_together_are_looked_for_once() -> None:
+    names, _ = watched()
     for number in range(100):
-        watching._on_event(Appeared(Entry("agent", f"/cam{number}")))
+        names.tell(Appeared(Entry("agent", f"/cam{number}")))
     while names.tasks:
         names.tasks.pop()()
     assert names.looks == 1
 
 
 def test_a_name_that_comes_after_a_look_is_looked_for_again() -> None:
-    names: Any = Names()
-    watching: Any = Watching(names, "cam*")
-    watching._gathering = Gathering()
+    names, _ = watched()
     for number in range(2):
-        watching._on_event(Appeared(Entry("agent", f"/cam{number}")))
+        names.tell(Appeared(Entry("agent", f"/cam{number}")))
         names.tasks.pop()()
     assert names.looks == 2
 
@@ -63,19 +73,15 @@ def test_a_name_that_comes_after_a_look_is_looked_for_again() -> None:
 def test_a_source_that_is_away_stays_for_as_long_as_its_publisher_may_keep_something(
     patience: float, left: list[str]
 ) -> None:
-    names: Any = Names()
-    watching: Any = Watching(names, "cam*")
-    watching._gathering = Gathering(patience, "@@/cam1")
-    watching._on_event(Vanished(Entry("agent", "/cam1"), "silent"))
+    names, gathering = watched("@@/cam1", patience=patience)
+    names.tell(Vanished(Entry("agent", "/cam1"), "silent"))
     names.tasks.pop()()
-    assert watching._gathering.sources == left
+    assert gathering.sources == left
 
 
 def test_a_source_that_was_away_for_too_long_is_left() -> None:
-    names: Any = Names()
-    watching: Any = Watching(names, "cam*")
-    watching._gathering = Gathering(1e-9, "@@/cam1")
-    watching._on_event(Vanished(Entry("agent", "/cam1"), "silent"))
+    names, gathering = watched("@@/cam1", patience=1e-9)
+    names.tell(Vanished(Entry("agent", "/cam1"), "silent"))
     while names.tasks:
         names.tasks.pop(0)()
-    assert watching._gathering.sources == []
+    assert gathering.sources == []

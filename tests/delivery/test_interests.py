@@ -23,7 +23,7 @@ def test_an_entity_without_subscribers_is_erased() -> None:
     interests.discard("a", ("x",), "one")
     assert (len(interests), interests.matching("a", "x")) == (1, ("two",))
     interests.discard("a", ("x",), "two")
-    assert (len(interests), interests._topics) == (0, {})
+    assert (len(interests), interests.topics) == (0, [])
 
 
 def test_a_message_without_key_goes_to_those_who_want_all_keys() -> None:
@@ -100,4 +100,4 @@ def test_nothing_is_left_of_entities_that_are_gone() -> None:
     interests.discard("a", ("u",), "me")
     for keys in (None, ("x",), ("y", "z")):
         interests.discard("a", keys, "me")
-    assert (interests._topics, len(interests)) == ({}, 0)
+    assert (interests.topics, len(interests)) == ([], 0)
