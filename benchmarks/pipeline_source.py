@@ -228,7 +228,7 @@ class Told:
     """When the batches of a run came into the tables, and the times of sending of their rows."""
 
     def __init__(self, tables: Path) -> None:
-        self._tables, self._known = tables, set[Path]()
+        self._tables, self._known, self._last = tables, set[Path](), 0
         self.came: list[tuple[float, int]] = []
         self.sent: list[np.ndarray] = []
 
@@ -236,10 +236,12 @@ class Told:
         self.came.append((time.time(), batch.rows))
         fresh = set((self._tables / "notifications").rglob("*.parquet")) - self._known
         self._known |= fresh
-        times = [
-            pq.read_table(path, columns=["sent_at"])["sent_at"].cast("int64").to_numpy() for path in fresh
-        ]
-        self.sent.append(np.concatenate(times) / 1e6 if times else np.empty(0))
+        rows = [pq.read_table(path, columns=["sent_at", "sequence"]) for path in fresh]
+        times = [table["sent_at"].cast("int64").to_numpy() for table in rows]
+        numbers = np.concatenate([table["sequence"].to_numpy() for table in rows] or [np.empty(0)])
+        # Files that were merged have rows that were there before.
+        self.sent.append(np.concatenate(times or [np.empty(0)])[numbers > self._last] / 1e6)
+        self._last = max(self._last, int(numbers.max(initial=0)))
 
     def ages(self) -> tuple[np.ndarray, np.ndarray]:
         """Times of sending, and how old the rows were when they were there."""
