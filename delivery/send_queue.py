@@ -286,11 +286,14 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
                     break
                 taken.append(entries.popleft())
                 before = entry.message
-        fresh = [entry for entry in taken if not entry.position]
+        fresh = taken
+        if taken and taken[0].position:  # again
+            fresh = [entry for entry in taken if not entry.position]
         if self.parts and len(fresh) > 1:  # in this order, contents of several entries go once
             taken[-len(fresh) :] = fresh = sorted(fresh, key=lambda each: each.ahead >= 0)
         self._under_way.sent(fresh)
-        self.lent -= sum([entry.size for entry in fresh if entry.leased])
+        if self.lent:
+            self.lent -= sum([entry.size for entry in fresh if entry.leased])
         return taken
 
     def losses(self, most: int, shown: int = 0) -> list[Loss]:

@@ -237,7 +237,7 @@ class UnixExchange(Exchange):
         """
         pipe = self.pipe
         with self._sending:
-            return pipe is not None and pipe.takes and self._push(pipe, packed, answers, fd)
+            return pipe is not None and self._push(pipe, packed, answers, fd)
 
     def _push(self, pipe: Pipe, packed: tuple[str, Buffer], answers: Message | None, fd: int) -> bool:
         ms, count = time_ns() // 1_000_000, self._count()

@@ -155,6 +155,10 @@ class Protocol:
         """The source of this epoch's counters; whoever takes one makes the id with it."""
         return self._ids.count
 
+    def urns(self) -> Callable[[int], str]:
+        """What gives a fresh message id of this epoch for a time in Unix milliseconds."""
+        return self._ids.next_urn
+
     def new_stamp(self) -> Stamp:
         """The stamp of a fresh message id."""
         return self._ids.next(now_ms())
@@ -162,10 +166,6 @@ class Protocol:
     def new_urn(self) -> str:
         """A fresh message id."""
         return self._ids.next_urn(now_ms())
-
-    def urn_at(self, ms: int) -> str:
-        """A fresh message id of another time than now, in Unix milliseconds."""
-        return self._ids.next_urn(ms)
 
     def encode(
         self,

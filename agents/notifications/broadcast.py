@@ -117,21 +117,27 @@ class Broadcast:
 
     # --- publishing ----------------------------------------------------------------------------------
 
-    def seal(self, voice: Voice, turn: Turn, number: int) -> Outgoing:
-        """Frames of a publication.
+    def seal(self, turn: Turn, number: int, voices: Iterable[Voice]) -> list[Outgoing]:
+        """Frames of a publication in each of these voices; a mailbox gets the very same.
 
         Raises:
             SerializeError: when the content cannot be expressed.
             LocalProtocolError: when it is too large.
         """
-        published, (dialect, sender) = turn.published, voice
-        topic, key = published.topic, published.key
-        if voice is self._voices.own:
-            name, body = turn.aired = turn.aired or self._encode(turn)
-            frames = self._records.seal(topic, number, key, published.sent_ms, name, body)
-            return topic, number, [*frames]
-        encode = self._protocol.encode
-        return "", 0, encode(sender, topic, published.content, sequence=number, key=key, dialect=dialect)
+        published, outgoing = turn.published, list[Outgoing]()
+        topic, key, encode = published.topic, published.key, self._protocol.encode
+        for voice in voices:
+            if voice is self._voices.own:
+                name, body = turn.aired = turn.aired or self._encode(turn)
+                frames = self._records.seal(topic, number, key, published.sent_ms, name, body)
+                outgoing.append((topic, number, [*frames]))
+                if turn.mail is not None and turn.mail[0] == name:
+                    turn.proof = frames[2:]
+            else:
+                dialect, sender = voice
+                made = encode(sender, topic, published.content, sequence=number, key=key, dialect=dialect)
+                outgoing.append(("", 0, made))
+        return outgoing
 
     def _encode(self, turn: Turn) -> tuple[str, Body]:
         """The content, as it was encoded for others where that is the same."""

@@ -16,7 +16,6 @@ from typing import NamedTuple, cast
 
 from ...delivery.claims import Interest
 from ...protocol.errors import AgentClosed, LocalProtocolError
-from ...protocol.link_messages import Body
 from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.wire import Protocol
@@ -157,7 +156,7 @@ class Publisher:
             if plan.throttled and not admitted and outlets.routes.is_throttled(topic, turn.since):
                 outlets.withdraw(turn)
                 return self._numbers.get(topic, 0)
-            admitted, turn.route = True, plan.route
+            admitted, turn.route, number = True, plan.route, self._numbers.get(topic, 0) + 1
             turn.ack_wait = plan.ack_wait if ack_wait is None else ack_wait
             if plan.waits and not (plan.has_room() or outlets.admission.admit(turn)):
                 outlets.admission.wait(turn)
@@ -171,9 +170,8 @@ class Publisher:
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
             turn.carriers = (*turn.route.outlets, broadcast) if voices else turn.route.outlets
             late = version if dialects is None else None
-            number = (self._air if voices else self._number)(turn, plan, voices, late)
-            if number:
-                return number
+            if taken := (self._air if voices else self._number)(turn, plan, number, voices, late):
+                return taken
 
     def _plan(self, topic: str, heard: int, plans: dict[str, Plan]) -> Plan:
         given, outlets = cast("object", topic), self._outlets
@@ -214,47 +212,45 @@ class Publisher:
             encoding.give_back(published)
         if route.remote and not published.serializer:
             encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
-        if route.mailboxes:
-            turn.mail = turn.mail or encoding.copy(published, plan.arrays)
         if plan.kept:
             turn.kept = self.keeping.encode(published)
+        if route.mailboxes:
+            turn.mail = turn.mail or encoding.copy(published, plan.arrays)
 
-    def _air(self, turn: Turn, plan: Plan, voices: tuple[Voice, ...], version: int | None) -> int:
+    def _air(
+        self, turn: Turn, plan: Plan, number: int, voices: tuple[Voice, ...], version: int | None
+    ) -> int:
         """As `_number`, of what is broadcast in these voices, too; nobody waits while it is sealed."""
-        sealed = self._seal(turn, voices)
+        topic, broadcast = turn.published.topic, self._broadcast
+        turn.published.sent_ms = time_ns() // 1_000_000
+        sealed = broadcast.seal(turn, number, voices)
         with self._publishing:  # which sends in the order of numbers
-            if self._numbers.get(turn.published.topic, 0) + 1 != sealed[0]:  # another one was quicker
-                sealed = self._seal(turn, voices)
-            return self._number(turn, plan, voices, version, sealed)
-
-    def _seal(self, turn: Turn, voices: tuple[Voice, ...]) -> tuple[int, list[Outgoing]]:
-        """The number that it gets unless another one is quicker, and its frames in each voice."""
-        published = turn.published
-        number, published.sent_ms = self._numbers.get(published.topic, 0) + 1, time_ns() // 1_000_000
-        outgoing = [self._broadcast.seal(voice, turn, number) for voice in voices]
-        if turn.mail is not None:
-            turn.proof = _proof(turn.mail, turn.aired, outgoing)
-        return number, outgoing
+            last = self._numbers.get(topic, 0)
+            if number <= last:  # another one was quicker
+                if plan.waits and not self._outlets.admission.has_room(turn):
+                    return 0
+                number, turn.published.sent_ms = last + 1, time_ns() // 1_000_000
+                sealed = broadcast.seal(turn, number, voices)
+            return self._number(turn, plan, number, voices, version, sealed)
 
     def _number(
-        self, turn: Turn, plan: Plan, voices: tuple[Voice, ...], version: int | None,
-        sealed: tuple[int, list[Outgoing]] | None = None,
+        self, turn: Turn, plan: Plan, number: int, voices: tuple[Voice, ...], version: int | None,
+        sealed: list[Outgoing] | None = None,
     ) -> int:  # fmt: skip
         """Take the next number and hand it to all, at one moment; 0, and nothing was done, when that is over.
 
-        The I/O thread is never waited for. A filter that came before the number was taken is served: it
-        changed the version first.
+        As long as the number is the next one, nobody has taken the room that there was. The I/O thread is
+        never waited for. A filter that came before the number was taken is served: it changed the version
+        first.
         """
         published, outlets, numbers, broadcast = turn.published, self._outlets, self._numbers, self._broadcast
         topic = published.topic
         if sealed is None:
-            number, published.sent_ms = numbers.get(topic, 0) + 1, time_ns() // 1_000_000
-        else:
-            number = sealed[0]
+            published.sent_ms = time_ns() // 1_000_000
         encoded = turn.mail or turn.aired
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
         with outlets.lock:
-            if plan.waits and not (plan.has_room() or outlets.admission.has_room(turn)):
+            if plan.windows is None and plan.waits and not outlets.admission.has_room(turn):
                 return 0
             if outlets.routes.version != plan.version:
                 return 0
@@ -267,7 +263,7 @@ class Publisher:
                 self.keeping.keep(published, turn.kept)
             self._counted["published"] += 1
         if sealed is not None:
-            broadcast.add(sealed[1])
+            broadcast.add(sealed)
         if version is not None and version != broadcast.version:
             self._send_late(turn, voices, version)
         return number
@@ -278,10 +274,10 @@ class Publisher:
         with self._publishing:
             while version != broadcast.version:
                 version = broadcast.version
-                late = [voice for voice in broadcast.voices(published.topic) if voice not in wanted]
-                broadcast.add([broadcast.seal(voice, turn, published.number) for voice in late])
+                late = tuple([each for each in broadcast.voices(published.topic) if each not in wanted])
+                broadcast.add(broadcast.seal(turn, published.number, late))
                 broadcast.flush()
-                wanted = (*wanted, *late)
+                wanted += late
 
     # --- what is said of topics ----------------------------------------------------------------------
 
@@ -313,16 +309,3 @@ class Publisher:
 
 def _over() -> AgentClosed:
     return AgentClosed("the agent was stopped; it publishes no more")
-
-
-def _proof(
-    mail: tuple[str, Body], aired: tuple[str, Body] | None, outgoing: list[Outgoing]
-) -> tuple[Body, bytes, bytes] | None:
-    """Frames 2 to 4 as they are broadcast, where those of mailboxes are the same."""
-    if aired is None or aired[0] != mail[0]:
-        return None
-    for topic, _, frames in outgoing:
-        if topic:  # it is not in the voice of an original
-            _, _, body, msgid, signature = frames
-            return body, bytes(msgid), bytes(signature)
-    return None

@@ -98,7 +98,7 @@ class Publishing:
         self._check_usable = check_usable
         self._forks = forks()
         self.announcer: Announcer | None = None
-        records = Records(protocol.codec, agent_id, protocol.epoch, protocol.urn_at)
+        records = Records(protocol.codec, agent_id, protocol.epoch, protocol.urns())
         self.outlets = Outlets(loop, protocol, counters, records)
         self.broadcast = Broadcast(
             loop, endpoint, protocol, agent_id, records, counters, self.outlets.numbers,

@@ -61,9 +61,15 @@ class Encoding:
             SerializeError: when the content cannot be expressed.
             LocalProtocolError: when it is too large.
         """
+        content, name = published.content, self._codec.serializer
+        if name == "pickle" and type(content) in SCALARS:
+            body = serializers.encode_pickle(content)
+            if len(body) <= UNIX_LIMIT:
+                published.serializer, published.body = name, body
+                return
         try:
             published.serializer, published.body = self._encoded(
-                published.content, arrays, published if blocks and self.shares else None
+                content, arrays, published if blocks and self.shares else None
             )
         except BaseException:
             self.give_back(published)
@@ -72,10 +78,6 @@ class Encoding:
     def _encoded(self, content: object, arrays: bool, lies: Published | None) -> tuple[str, Body]:
         """Serializer and body; in a block where one may be had for ``lies``."""
         name = self._codec.serializer
-        if arrays and name == "pickle" and type(content) in SCALARS:
-            body = serializers.encode_pickle(content)
-            if len(body) <= UNIX_LIMIT:
-                return name, body
         allocate = None if lies is None else partial(self._allocate, lies)
         if arrays and name == "pickle":
             name, body = serializers.encode_arrays(content, allocate)
@@ -101,8 +103,10 @@ class Encoding:
             SerializeError: when the content cannot be expressed.
             LocalProtocolError: when it is too large.
         """
+        if not published.serializer:
+            self.encode(published, blocks=False, arrays=arrays)
         name, body = published.serializer, published.body
-        if name and (arrays or name != "buffers"):
+        if arrays or name != "buffers":
             return name, body if published.slot is None else bytes(body)
         return self._encoded(published.content, arrays, None)
 

@@ -22,6 +22,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from ....delivery.claims import Claim, Entry, Interest, summary
@@ -35,6 +36,8 @@ from .packing import Batch, Packing
 from .published import Published
 from .topics import Wanted
 from .ways import Way
+
+_body_of = attrgetter("body")
 
 GATHERED = 256
 """Messages of a burst that wait for one another, at most half of the smallest window of those waited for."""
@@ -242,7 +245,7 @@ class LiveOutlet(Outlet):
         """Count what goes."""
         contents = batch[2]
         if contents:
-            self._meter.add(time.monotonic(), len(contents), sum([len(each.body) for each in contents]))
+            self._meter.add(time.monotonic(), len(contents), sum(map(len, map(_body_of, contents))))
         return batch
 
     # --- for people ----------------------------------------------------------------------------------

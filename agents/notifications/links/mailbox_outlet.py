@@ -29,7 +29,6 @@ from ....protocol.errors import Refused
 from ....protocol.link_messages import Body
 from ....protocol.records import Records, size_beside
 from ....shm.ring import Ring
-from ....shm.views import IN_TRANSIT
 from .outlet import Outlet, Owner
 from .packing import MAIL_ROWS, Batch, MailPacking
 from .published import Mailed, seal
@@ -75,7 +74,9 @@ class MailboxOutlet(Outlet):
         records: Records, room: int,
     ) -> None:  # fmt: skip
         queue = KeepQueue[Mailed]() if before is None else before.queue
-        super().__init__(link, owner, arrays, lock, ring, now, queue, MailPacking(queue, ring))
+        self._in_transit: dict[int, int] = {}  # blocks, by the positions whose contents lie there
+        packing = MailPacking(queue, ring, self._in_transit)
+        super().__init__(link, owner, arrays, lock, ring, now, queue, packing)
         self.queue = queue
         self.name = name
         self.tenure = tenure
@@ -85,7 +86,6 @@ class MailboxOutlet(Outlet):
         self._records = records
         self._room = room
         self._shares = shares
-        self._in_transit: dict[int, int] = {}  # blocks, by the positions whose contents lie there
         if before is not None:
             queue.hand_over()
         self._blocking: set[int] = set()
@@ -206,9 +206,6 @@ class MailboxOutlet(Outlet):
         """Blocks that the reader may see are never written again; what it has not got goes in others."""
         self._in_transit.clear()
         self._ring.gone(self.link)
-
-    def _next(self, way: Way) -> Batch | None:
-        return None if len(self._in_transit) >= IN_TRANSIT else super()._next(way)
 
     # --- sending: without the lock -------------------------------------------------------------------
 

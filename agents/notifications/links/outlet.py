@@ -234,7 +234,7 @@ class Outlet(ABC):
             if not self.sending.acquire(blocking=False):
                 return  # whoever sends now looks again when it has let go
             try:
-                sent = self._send(self._next)
+                sent = self._send(self.packing.next)
             finally:
                 self.sending.release()
             if not sent:
@@ -264,14 +264,10 @@ class Outlet(ABC):
             if fd >= 0:
                 os.close(fd)
 
-    def _next(self, way: Way) -> Batch | None:
-        """What goes next; with the lock."""
-        return self.packing.next(way)
-
     @abstractmethod
     def _goes(self, batch: Batch, way: Way) -> Batch:
         """What is about to go, as it is to go."""
 
     def _sign(self, way: Way) -> Batch:
         """An empty message, or whatever there is; with the lock."""
-        return self._next(way) or self.packing.sign(way)
+        return self.packing.next(way) or self.packing.sign(way)

@@ -114,29 +114,24 @@ class Outlets:
         ``size``: bytes of the content; 0 when nobody needed it encoded.
         """
         published = turn.published
-        topic = published.topic
+        topic, key = published.topic, published.key
         published.number = number
         if number == 1 or topic in self.withdrawn:
             self._offer(topic)
         self.meters[topic].add(turn.since, 1, size)
         if turn.route.mailboxes and turn.mail is not None:
             name, body = turn.mail
-            key, sent_ms = published.key, published.sent_ms
+            sent_ms = published.sent_ms
             mailed = Mailed(topic, Row(number, sent_ms, key, name, body))
             if turn.proof is not None:
                 body, msgid, signature = turn.proof
                 mailed.sealed = Row(number, sent_ms, key, name, body, 0, 0, msgid, signature)
             for mailbox, kept in zip(turn.route.mailboxes, turn.route.kept, strict=True):
                 mailbox.post(mailed, mailbox.queue.matching(topic, key) if key else kept, turn.since)
-        if turn.route.outlets or published.slot is not None:
-            self._commit(turn, number)
-
-    def _commit(self, turn: Turn, number: int) -> None:
-        """Hand it to the links that keep nothing."""
-        took, published = list[LiveOutlet](), turn.published
+        took: list[LiveOutlet] = []
         for outlet, claims in zip(turn.route.outlets, turn.route.claims, strict=True):
-            if published.key:
-                claims = outlet.queue.matching(published.topic, published.key)
+            if key:
+                claims = outlet.queue.matching(topic, key)
             if outlet.post(published, claims, turn.passed):
                 took.append(outlet)
         if published.slot is not None:
@@ -179,9 +174,11 @@ class Outlets:
     def flush(self, turn: Turn) -> None:
         """Send what a publication queued: that of a burst together, and by others what is sealed for that."""
         burst, now = self.bursts.begin(turn.since), time.monotonic()
+        self.bursts.returned = now
         for carrier in turn.carriers:
             if not burst or carrier.is_due(now, limits.current.burst_gathering):
                 carrier.flush()
+                self.bursts.returned = time.monotonic()
             else:
                 self._gathering.add(carrier)
         for mailbox in turn.route.mailboxes:
@@ -189,11 +186,11 @@ class Outlets:
                 continue
             if not (burst or mailbox.signs):
                 mailbox.flush()
+                self.bursts.returned = time.monotonic()
                 continue
             mailbox.asked = False
             seldom = mailbox.signs and turn.size <= SMALL
             (self._gathering_mail if seldom else self._gathering).add(mailbox)
-        self.bursts.returned = time.monotonic()
 
     def wait_until_done(self, turn: Turn) -> None:
         """Wait until the links that got it are done with it, or the time is over."""

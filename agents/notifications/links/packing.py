@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from ....delivery.claims import Claim, Sent
 from ....protocol.link_messages import MAX_ITEMS, Ended, Loss, Notify, Row, Run
 from ....protocol.peer import MOST_TYPES
 from ....shm.ring import Ring
-from ....shm.views import INTRODUCED
+from ....shm.views import IN_TRANSIT, INTRODUCED
 from .published import Mailed, Published
 from .ways import Way
 
@@ -22,6 +23,8 @@ MAX_ROWS = 1000
 MAIL_ROWS = 5000
 """Those of a mailbox."""
 
+
+_number_of = attrgetter("number")
 
 Batch = tuple[Notify, int, Sequence[Any]]
 """What goes at once: a message for the reader; a descriptor that goes with it, to be closed by whoever sends,
@@ -125,7 +128,7 @@ class Packing:
             ended = list(self.ended.values())[:MAX_ITEMS]
             self._told = len(self.ended)
         about, self._untold = self._untold, {}
-        dropped = self._ring.take_dropped(self._reader) if way.blocks else []
+        dropped = self._ring.take_dropped(self._reader) if self._introduced else []
         self._introduced -= len(dropped)
         return Notify(first, runs, losses, ended, lent, dropped, hurry, about)
 
@@ -144,10 +147,22 @@ class Packing:
 
 
 class MailPacking(Packing):
-    """That of a mailbox, whose messages have their rows."""
+    """That of a mailbox, whose messages have their rows.
+
+    Args:
+        queue: of the reader.
+        ring: blocks for what mailboxes send.
+        in_transit: what is on its way in blocks; nothing goes beside `IN_TRANSIT` of these.
+    """
+
+    def __init__(self, queue: ClaimQueue[Any, Any], ring: Ring, in_transit: Sized) -> None:
+        super().__init__(queue, ring)
+        self._in_transit = in_transit
 
     def next(self, way: Way) -> Batch | None:
         """See `Packing.next`."""
+        if len(self._in_transit) >= IN_TRANSIT:
+            return None
         entries = self._queue.take(MAIL_ROWS, way.limit, way.blocks)
         if not entries:
             return None
@@ -165,7 +180,7 @@ def runs_of(entries: Sequence[Sent[Any]], rows: Sequence[Row]) -> list[Run]:
     for entry, row in zip(entries, rows, strict=False):
         if (entry.claims is not claims and entry.claims != claims) or entry.message.topic != topic:
             topic, claims, same = entry.message.topic, entry.claims, []
-            runs.append(Run(topic, [claim.number for claim in claims], same))
+            runs.append(Run(topic, list(map(_number_of, claims)), same))
         same.append(row)
     return runs
 
