@@ -56,17 +56,20 @@ class Gathering:
     Args:
         loop: keeps the time, and sends.
         pause: tells the seconds of that moment.
+
+    Attributes:
+        senders: those that will be flushed, with all that waits there by now.
     """
 
     def __init__(self, loop: Loop, pause: Callable[[], float]) -> None:
         self._pause = pause
         self._loop = loop
-        self._senders: set[Sender] = set()
+        self.senders: set[Sender] = set()
         self._armed = False
 
     def add(self, sender: Sender) -> None:
         """Something waits for others there."""
-        self._senders.add(sender)
+        self.senders.add(sender)
         if not self._armed:
             self._arm()
 
@@ -76,10 +79,10 @@ class Gathering:
 
     def _flush(self) -> None:
         """Send what was gathered, and look again while more comes; I/O thread."""
-        gathered = len(self._senders)
+        gathered = len(self.senders)
         for _ in range(gathered):
-            self._senders.pop().flush()
+            self.senders.pop().flush()
         # In this order: whoever gathers meanwhile is seen here, or sees that nobody will look.
         self._armed = False
-        if gathered or self._senders:
+        if gathered or self.senders:
             self._arm()

@@ -103,8 +103,10 @@ class Encoding:
             SerializeError: when the content cannot be expressed.
             LocalProtocolError: when it is too large.
         """
-        if not published.serializer:
+        if not published.serializer and self._codec.serializer == "pickle":
             self.encode(published, blocks=False, arrays=arrays)
+        elif not published.serializer:
+            published.serializer, published.body = self._encoded(published.content, arrays, None)
         name, body = published.serializer, published.body
         if arrays or name != "buffers":
             return name, body if published.slot is None else bytes(body)

@@ -128,17 +128,18 @@ class Outlets:
                 mailed.sealed = Row(number, sent_ms, key, name, body, 0, 0, msgid, signature)
             for mailbox, kept in zip(turn.route.mailboxes, turn.route.kept, strict=True):
                 mailbox.post(mailed, mailbox.queue.matching(topic, key) if key else kept, turn.since)
-        took: list[LiveOutlet] = []
-        for outlet, claims in zip(turn.route.outlets, turn.route.claims, strict=True):
-            if key:
-                claims = outlet.queue.matching(topic, key)
-            if outlet.post(published, claims, turn.passed):
-                took.append(outlet)
-        if published.slot is not None:
-            self.ring.publish(published.slot, [outlet.link for outlet in took if outlet.takes_blocks])
-        if turn.ack_wait is not None:
-            trusted = self._patience.begin(number, [outlet.link for outlet in took])
-            published.waited = {outlet for outlet in took if outlet.link in trusted}
+        if turn.route.outlets or published.slot is not None:
+            took: list[LiveOutlet] = []
+            for outlet, claims in zip(turn.route.outlets, turn.route.claims, strict=True):
+                if key:
+                    claims = outlet.queue.matching(topic, key)
+                if outlet.post(published, claims, turn.passed):
+                    took.append(outlet)
+            if published.slot is not None:
+                self.ring.publish(published.slot, [outlet.link for outlet in took if outlet.takes_blocks])
+            if turn.ack_wait is not None:
+                trusted = self._patience.begin(number, [outlet.link for outlet in took])
+                published.waited = {outlet for outlet in took if outlet.link in trusted}
 
     def _offer(self, topic: str) -> None:
         """A topic is published for the first time, or again; with the lock."""
@@ -173,24 +174,31 @@ class Outlets:
 
     def flush(self, turn: Turn) -> None:
         """Send what a publication queued: that of a burst together, and by others what is sealed for that."""
+        mailboxes, pushes = turn.route.mailboxes, bool(turn.carriers)
+        for mailbox in mailboxes:
+            if not mailbox.signs:
+                pushes = True
+            elif mailbox.asked:
+                mailbox.asked = False
+                (self._gathering_mail if turn.size <= SMALL else self._gathering).add(mailbox)
+        if not pushes:
+            return
         burst, now = self.bursts.begin(turn.since), time.monotonic()
         self.bursts.returned = now
         for carrier in turn.carriers:
             if not burst or carrier.is_due(now, limits.current.burst_gathering):
                 carrier.flush()
                 self.bursts.returned = time.monotonic()
-            else:
+            elif carrier not in self._gathering.senders:
                 self._gathering.add(carrier)
-        for mailbox in turn.route.mailboxes:
-            if not mailbox.asked:
-                continue
-            if not (burst or mailbox.signs):
-                mailbox.flush()
-                self.bursts.returned = time.monotonic()
-                continue
-            mailbox.asked = False
-            seldom = mailbox.signs and turn.size <= SMALL
-            (self._gathering_mail if seldom else self._gathering).add(mailbox)
+        for mailbox in mailboxes:
+            if mailbox.asked and not mailbox.signs:
+                if burst:
+                    mailbox.asked = False
+                    self._gathering.add(mailbox)
+                else:
+                    mailbox.flush()
+                    self.bursts.returned = time.monotonic()
 
     def wait_until_done(self, turn: Turn) -> None:
         """Wait until the links that got it are done with it, or the time is over."""
